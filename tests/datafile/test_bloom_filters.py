@@ -9,7 +9,7 @@ import pytest
 
 from icefloe import SqlCatalog
 from icefloe.datafile.parquet import bloom_filters as blooms
-from icefloe.datafile.parquet.bloom_filters import most_distinct
+from icefloe.datafile.parquet.bloom_filters import max_distinct
 from icefloe.errors import InvalidPropertyError
 
 ROWS = pa.table(
@@ -39,8 +39,8 @@ def lengths(folder: Path, properties: dict[str, str]) -> dict[str, int]:
 
 @writes
 def test_columns_get_filters_by_their_names_in_the_table(tmp_path: Path) -> None:
-    asked = {f"{ENABLED}{name}": "true" for name in ("id", "place.code", "tags.element")} | {f"{ENABLED}plain": "false"}
-    found = lengths(tmp_path, asked)
+    properties = {f"{ENABLED}{name}": "true" for name in ("id", "place.code", "tags.element")} | {f"{ENABLED}plain": "false"}
+    found = lengths(tmp_path, properties)
     assert sorted(found) == ["id", "place.code", "tags.list.element"]
     assert all(
         16_384 < length < 40_000 for length in found.values()
@@ -48,32 +48,34 @@ def test_columns_get_filters_by_their_names_in_the_table(tmp_path: Path) -> None
 
 
 @writes
-def test_sizes_follow_distinct_values_and_chances_up_to_the_most_bytes(tmp_path: Path) -> None:
-    asked = {f"{ENABLED}{name}": "true" for name in ("id", "plain", "place.code")}
-    asked |= {f"{NDV}id": "100", f"{FPP}plain": "0.5", f"{NDV}place.code": "9000000", "write.parquet.bloom-filter-max-bytes": "8192"}
-    found = lengths(tmp_path, asked)
+def test_filter_sizes_depend_on_distinct_values_and_probability_up_to_the_limit(tmp_path: Path) -> None:
+    properties = {f"{ENABLED}{name}": "true" for name in ("id", "plain", "place.code")}
+    properties |= {f"{NDV}id": "100", f"{FPP}plain": "0.5", f"{NDV}place.code": "9000000", "write.parquet.bloom-filter-max-bytes": "8192"}
+    found = lengths(tmp_path, properties)
     assert found["id"] < 300
     assert found["plain"] <= 8192 + 64
     assert 8192 <= found["place.code"] <= 8192 + 64
 
 
-def test_the_most_distinct_values_fill_the_most_bytes() -> None:
-    assert most_distinct(1_048_576, 0.01) == most_distinct(2_000_000, 0.01)
-    assert 800_000 < most_distinct(1_048_576, 0.01) < 1_048_576
+def test_the_largest_number_of_distinct_values_fills_the_largest_filter() -> None:
+    assert max_distinct(1_048_576, 0.01) == max_distinct(2_000_000, 0.01)
+    assert 800_000 < max_distinct(1_048_576, 0.01) < 1_048_576
 
 
-def test_what_can_have_no_filter_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    blooms._say_once.cache_clear()
+def test_a_column_that_cannot_have_a_filter_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blooms._warn_once.cache_clear()
     monkeypatch.setattr(blooms, "WRITES_FILTERS", False)
-    asked = {f"{ENABLED}{name}": "true" for name in ("flag", "nothing", "id")}
+    properties = {f"{ENABLED}{name}": "true" for name in ("flag", "nothing", "id")}
     with caplog.at_level(logging.WARNING, logger=blooms.LOG.name):
         for folder in ("one", "two"):
             (tmp_path / folder).mkdir()
-            assert lengths(tmp_path / folder, asked) == {}
+            assert lengths(tmp_path / folder, properties) == {}
     assert sorted(record.message.partition(",")[0].partition(":")[0] for record in caplog.records) == [
         "no bloom filter is written for flag",
         "no bloom filter is written for nothing",
-        "no bloom filters are written",
+        "no bloom filters are written for flag",
     ]
 
 

@@ -341,7 +341,7 @@ def test_a_damaged_file_is_an_error_that_names_it_or_reads_as_it_stands(data: st
 def test_a_truncated_file_is_named(old: DataFile, left: int) -> None:
     path = Path(old.file_path)
     path.write_bytes(path.read_bytes()[:left])
-    with pytest.raises(DataFileFormatError, match=r"not a whole, sound Parquet file"):
+    with pytest.raises(DataFileFormatError, match=r"not a complete, valid Parquet file"):
         read([old], OLD)
 
 

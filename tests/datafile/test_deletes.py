@@ -230,10 +230,10 @@ def test_a_vector_that_its_entry_describes_wrongly_is_refused(tmp_path: Path) ->
     (entry,) = vectors(tmp_path / "dv.puffin", {file.file_path: [1, 2]})
     for wrong, said in (
         (replace(entry, record_count=3), "number of positions"),
-        (replace(entry, content_offset=5), "no blob begins"),
+        (replace(entry, content_offset=5), "no blob starts"),
         (replace(entry, content_size_in_bytes=20), "size in bytes"),
         (replace(entry, referenced_data_file="/other"), "recorded for '/other'"),
-        (replace(entry, content_offset=None), "does not say where"),
+        (replace(entry, content_offset=None), "has no offset and size"),
     ):
         with pytest.raises(PuffinFormatError, match=said) as refused:
             rows_of(replace(task_of(file), delete_files=(wrong,)))
@@ -294,7 +294,7 @@ def test_a_path_of_position_deletes_that_is_no_text_is_refused(tmp_path: Path) -
     binary = pa.schema([POSITIONS.field(0).with_type(pa.binary()), POSITIONS.field(1)])
     torn = pa.Table.from_pylist([{"file_path": b"\xff\xfe", "pos": 1}], schema=binary).columns[0].cast(pa.string(), safe=False)
     pq.write_table(pa.Table.from_arrays([torn, pa.chunked_array([[1]], pa.int64())], schema=POSITIONS), tmp_path / "pos.parquet")
-    with pytest.raises(DataFileFormatError, match="no text in UTF-8"):
+    with pytest.raises(DataFileFormatError, match="not valid UTF-8"):
         read_position_deletes(IO, deletes)
 
 

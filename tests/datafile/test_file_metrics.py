@@ -195,7 +195,7 @@ def test_values_too_long_for_a_footer_still_give_bounds(tmp_path, kind: Any) -> 
 
 def test_values_of_which_no_extremes_are_known_leave_the_whole_file_without_bounds(tmp_path, monkeypatch) -> None:
     # As if a footer left out more than expected: the other row groups' extremes must not pass for the file's.
-    monkeypatch.setattr(metrics_module, "LONGEST_FOOTER_STATISTIC", 10**9)
+    monkeypatch.setattr(metrics_module, "MAX_FOOTER_STATISTIC_BYTES", 10**9)
     values = ["c" * 6000, "d", "b" * 6000]
     assert _bounds(tmp_path, StringType(), values, write__parquet__row_group_size_bytes="1") == (None, None)
 

@@ -76,7 +76,7 @@ def test_of_files_with_the_same_columns_those_with_nulls_where_none_may_be_are_r
     pq.write_table(pq.read_table(sound), untold, write_statistics=False)
     shared = reader()
     assert shared.read(sound).records == 3
-    for location, what in ((unsound, "is required, and the file has 1 nulls in it"), (untold, "its footer does not tell")):
+    for location, what in ((unsound, "is required, and the file has 1 nulls in it"), (untold, "its footer has no count of nulls")):
         with pytest.raises(SchemaMismatchError, match=what) as refused:
             shared.read(location)
         assert [problem.where for problem in refused.value.problems] == ["id"]

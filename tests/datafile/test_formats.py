@@ -160,9 +160,9 @@ def test_a_column_of_a_file_is_passed_over_where_the_table_has_an_unknown_one(tm
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_value_of_another_length_is_no_fixed(tmp_path, form: str) -> None:
+def test_a_value_of_another_length_is_not_read_as_fixed(tmp_path, form: str) -> None:
     file = _write(tmp_path, Schema(NestedField(1, "f", BinaryType())), [{"f": b"four"}, {"f": b"no"}], form)
-    with pytest.raises(DataFileFormatError, match=r"column 'f' of .* no fixed\[4\]"):
+    with pytest.raises(DataFileFormatError, match=r"column 'f' of .* not a fixed\[4\]"):
         read([file], Schema(NestedField(1, "f", FixedType(4))))
 
 
@@ -184,7 +184,7 @@ def test_an_avro_decimal_of_digits_without_number_is_refused(tmp_path) -> None:
     declared = container.schema_text.decode().replace('"precision":9', '"precision":99999999999')
     assert "99999999999" in declared
     Path(file.file_path).write_bytes(write_container(declared, {}, "null", []))
-    with pytest.raises(DataFileFormatError, match="cannot be read as a table's"):
+    with pytest.raises(DataFileFormatError, match="is not one of a table"):
         read([file], schema)
 
 

@@ -86,7 +86,7 @@ _ONLY_VALUE = pa.struct([("value", pa.binary())])
     [
         ((_ONE, 2), pa.int64(), "both a value and a typed value"),
         ((_ONE, []), pa.list_(_ONLY_VALUE), "both a value and a typed value"),
-        ((_ONE, {"a": {"value": None}}), pa.struct([("a", _ONLY_VALUE)]), "no object"),
+        ((_ONE, {"a": {"value": None}}), pa.struct([("a", _ONLY_VALUE)]), "not an object"),
         ((None, {"a": {"value": b"\x00"}}), pa.struct([("a", _ONLY_VALUE)]), "not in its metadata"),
     ],
 )

@@ -116,7 +116,7 @@ def test_rows_that_arrow_cannot_read_end_in_an_error_with_the_file(catalog: Cata
     given = rows("list", 60)
     table = catalog.create_table("db.t", given.schema)
     table.append(given)
-    with pytest.raises(FormatError, match=r"\.parquet is not a whole, sound Parquet file: Parquet schema too deeply nested"):
+    with pytest.raises(FormatError, match=r"\.parquet is not a complete, valid Parquet file: Parquet schema too deeply nested"):
         table.scan().to_arrow()
 
 

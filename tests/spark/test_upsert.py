@@ -243,5 +243,5 @@ def test_footers_read_by_spark_are_those_read_here(
     same_rows(table, "id > 4", "id", "part", "raw")
     bad = tmp_path / "in/part=a/bad.parquet"
     bad.write_bytes(b"PAR1 and no more")
-    with pytest.raises(Exception, match=r"bad\.parquet has no sound footer"):
+    with pytest.raises(Exception, match=r"bad\.parquet has no valid footer"):
         table.add_files(str(tmp_path / "in"), check_duplicate_files=False)

@@ -120,7 +120,7 @@ def test_partitions_come_from_the_path_or_from_the_values(tmp_path: Path) -> Non
     [
         (("part",), "", [row(1, "a"), row(2, "b")], "values from a to b"),
         (("part",), "", [row(1, "a"), row(2, None)], "and 1 nulls"),
-        (("part",), "part=c", [row(1, "a")], "the path says 'c'"),
+        (("part",), "part=c", [row(1, "a")], "the path has 'c'"),
         (("part",), "part=a", [row(1, "a"), row(2, "b")], "several values"),
         (("value",), "", [row(1)], "NaN"),
         (("bucket(4, id)",), "", [row(1), row(2)], r"no single value of bucket\[4\]\(id\): values from 1 to 2"),
@@ -289,7 +289,7 @@ def test_what_is_no_sound_data_file_is_refused_by_name(tmp_path: Path) -> None:
     avro = tmp_path / "rows.avro"
     avro.write_bytes(b"Obj\x01" + bytes(20))
     for path, error, words in [
-        (cut, DataFileFormatError, "no sound footer"),
+        (cut, DataFileFormatError, "no valid footer"),
         (sealed, UnsupportedFeatureError, "encrypted"),
         (text, DataFileFormatError, "neither Parquet nor ORC"),
         (avro, DataFileFormatError, "Avro"),

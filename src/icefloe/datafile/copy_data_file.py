@@ -1,7 +1,7 @@
-"""Copy-on-write: one data file copied without the rows that a filter tells, and without those that delete files have deleted before.
+"""`rewrite_task`: copy-on-write of one data file: a copy without the rows that match a filter and without rows that delete files delete.
 
-Rows that have a row id keep it in the copy. Which files are rewritten is the table's decision; reading is `read.py`, writing is `write.py`, and several files
-that become fewer are `copy_file_group.py`.
+Rows with a row id keep it in the copy. `table/rows/copy_on_write_delete.py` decides which files are rewritten; `copy_file_group.py` copies several files into
+fewer ones.
 Spec: Row-level Deletes (copy-on-write); Row Lineage.
 """
 
@@ -30,10 +30,10 @@ from icefloe.kernel.schema.schema import Schema
 
 @dataclass(frozen=True, kw_only=True)
 class RewrittenFile:
-    """What became of one data file.
+    """The result of copying one data file.
 
-    `added` is empty where no row was kept, and also where no row was deleted: then the source stays in the table (`unchanged`). Rows that were deleted before
-    count neither as kept nor as deleted. `dangling_deletes` are the delete files about the source alone: they leave the table together with it.
+    `added` is empty if no row was kept, and also if no row was deleted: then the source stays in the table (`unchanged`). Rows that were deleted before are
+    counted neither as kept nor as deleted. `dangling_deletes` are the delete files for the source alone, which are removed together with it.
     """
 
     source: DataFile
@@ -44,7 +44,7 @@ class RewrittenFile:
 
     @property
     def unchanged(self) -> bool:
-        """Whether the filter deleted nothing, so that the source file stays."""
+        """Return True if the filter matched no row, so that the source file stays."""
         return self.deleted_rows == 0
 
 
@@ -59,48 +59,57 @@ def rewrite_task(
     task_id: int,
     deletes: DeleteLoader | None = None,
 ) -> RewrittenFile:
-    """Copies the task's file, in its own partition and spec, without the rows for which `delete_filter` is TRUE.
+    """Copy the task's file, in its partition and spec, without the rows for which `delete_filter` is TRUE.
 
-    Only the filter's columns are read first. Where that shows that no row goes, or that none stays, nothing is written. `delete_filter` is bound to `schema`,
-    the table's; `partition_id` and `task_id` name the new files, as in `write_batches`. Where the source has a first row id, the copy also has the two columns
-    of row lineage: a row that moves stays the same row, last updated when it was before. The copy is brought into the table's sort order where the source is
-    not in it and the rows can be sorted in memory, and carries the id of the order that its rows are in.
+    The columns of the filter are read first; if they show that all rows or none are deleted, nothing is written. If the source has a first row id, the copy
+    has the two columns of row lineage, so that row ids and last-updated sequence numbers stay. The copy is sorted by the table's sort order if the source is
+    not and the rows can be sorted in memory; its `sort_order_id` is that of its rows.
+
+    Args:
+        target: The table and the location of new files.
+        task: The data file, with its delete files.
+        delete_filter: A filter bound to `schema`.
+        schema: The table's schema.
+        specs: Partition specs of the table, by id.
+        partition_id: Number of the engine's partition, part of the new files' names.
+        task_id: Number of the task attempt, part of the new files' names.
+        deletes: Loader that keeps delete files for other tasks.
 
     Raises:
-        NoSuchFileError, DataFileFormatError, UnsupportedFeatureError: as `read_task`.
-        StorageError: as `write_batches`, which leaves no files behind on any failure.
+        NoSuchFileError: As `read_task`; so are `DataFileFormatError` and `UnsupportedFeatureError`.
+        StorageError: As `write_batches`, which leaves no files after a failure.
     """
     loader = deletes or DeleteLoader(target.io, schemas=(schema, *target.older_schemas), name_mapping=NAME_MAPPING.read(target.properties))
-    keep = _kept_rows(target, task, delete_filter, schema, specs, loader)
+    keep = _rows_to_keep(target, task, delete_filter, schema, specs, loader)
     kept = keep.true_count
     deleted = len(keep) - kept
     dangling = tuple(file for file in task.delete_files if deleted and is_scoped_to(file, task.file.file_path))
-    done = RewrittenFile(source=task.file, added=(), kept_rows=kept, deleted_rows=deleted, dangling_deletes=dangling)
+    result = RewrittenFile(source=task.file, added=(), kept_rows=kept, deleted_rows=deleted, dangling_deletes=dangling)
     if not deleted or not kept:
-        return done
-    # Spec: Row Lineage. Where there is no first row id, rows have no ids to keep.
-    form = schema if task.file.first_row_id is None else Schema(*with_lineage(schema.fields), schema_id=schema.schema_id)
+        return result
+    # Spec: Row Lineage. Without a first row id, rows have no ids to keep.
+    copy_schema = schema if task.file.first_row_id is None else Schema(*with_lineage(schema.fields), schema_id=schema.schema_id)
     rows = read_task(
         target.io,
         task,
         schema=schema,
-        projection=form,
+        projection=copy_schema,
         specs=specs,
         row_filter=AlwaysTrue(),
         name_mapping=NAME_MAPPING.read(target.properties),
         deletes=loader,
     )
-    left, order_id = _those(rows, keep), task.file.sort_order_id
-    if order_id != target.sort_order_id and not target.sort_order.is_unsorted and kept * row_bytes(form) <= SORTED_BYTES:
-        # Rows of an older file may not be in the order that the table has now.
-        left, is_sorted = sorted_batches(left, target.sort_order, form)
+    kept_rows, order_id = _filtered(rows, keep), task.file.sort_order_id
+    if order_id != target.sort_order_id and not target.sort_order.is_unsorted and kept * row_bytes(copy_schema) <= SORTED_BYTES:
+        # The rows of an older file may not be in the table's present sort order.
+        kept_rows, is_sorted = sorted_batches(kept_rows, target.sort_order, copy_schema)
         order_id = target.sort_order_id if is_sorted else order_id
-    own = replace(target, schema=form, spec=specs[task.spec_id], sort_order_id=order_id)
-    added = write_partition(own, left, task.file.partition, partition_id=partition_id, task_id=task_id)
-    return replace(done, added=tuple(added))
+    copy_target = replace(target, schema=copy_schema, spec=specs[task.spec_id], sort_order_id=order_id)
+    added = write_partition(copy_target, kept_rows, task.file.partition, partition_id=partition_id, task_id=task_id)
+    return replace(result, added=tuple(added))
 
 
-def _kept_rows(
+def _rows_to_keep(
     target: WriteTarget,
     task: FileScanTask,
     delete_filter: BooleanExpression,
@@ -108,7 +117,7 @@ def _kept_rows(
     specs: Mapping[int, PartitionSpec],
     deletes: DeleteLoader,
 ) -> Any:
-    """One truth value per row of the file that is not deleted yet, in its order, as an Arrow array: a bit a row."""
+    """Return for each live row of the file, in its order, whether the filter keeps it, as an Arrow boolean array."""
     names = [schema.path_of(field_id) for field_id in sorted(filter_field_ids(delete_filter))]
     columns = Schema(*(field for field in schema.fields if any(path and path[0] == field.name for path in names)))
     batches = read_task(
@@ -125,7 +134,7 @@ def _kept_rows(
     return pc.invert(pa.concat_arrays(masks)) if masks else pa.array([], pa.bool_())
 
 
-def _those(batches: Iterator[pa.RecordBatch], keep: Any) -> Iterator[pa.RecordBatch]:
+def _filtered(batches: Iterator[pa.RecordBatch], keep: Any) -> Iterator[pa.RecordBatch]:
     start = 0
     for batch in batches:
         kept = batch.filter(keep.slice(start, batch.num_rows))

@@ -1,6 +1,6 @@
-"""`rewrite_group`: copy-on-write of several data files at once: their remaining rows, and new rows of the same partition, become as few files as they fit into.
+"""`rewrite_group`: copy-on-write of several data files: their remaining rows and new rows of the same partition are written to as few files as possible.
 
-Which files make a group is the decision of `table/rows/copy_on_write_delete.py`; one file without a filter's rows is `rewrite.py`.
+`table/rows/copy_on_write_delete.py` decides which files are a group; `copy_data_file.py` copies one file without the rows of a filter.
 Spec: Row-level Deletes (copy-on-write); Row Lineage; Sorting.
 """
 
@@ -17,8 +17,8 @@ from icefloe.datafile.data_file_writer import write_partition
 from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
 from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.datafile.sorting import sorted_batches
-from icefloe.datafile.stored_batch import with_texts
-from icefloe.datafile.stored_file import reader_of
+from icefloe.datafile.stored_batch import decode_dictionaries
+from icefloe.datafile.stored_file import file_opener
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.kernel.arrow_values import mask_array, numpy_of
 from icefloe.kernel.expressions.predicate import AlwaysTrue
@@ -31,16 +31,16 @@ from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import POS, with_lineage
 from icefloe.kernel.schema.schema import Schema
 
-# Where rows lie in their file, counted from 0, ascending.
+# Positions of rows in their file, counted from 0, ascending.
 Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RewriteGroup:
-    """Files of one partition and spec.
+    """Files of one partition and spec that are rewritten together.
 
-    `sources` are live data files, each with the positions, ascending, of the rows that go; `new_files` are files of new rows that no commit names. `sorts` says
-    that the rows may be gathered in memory, to be brought into the table's sort order; `keeps_row_ids` that rows have row ids, as from format version 3 on.
+    `sources` are live data files, each with the positions of its deleted rows, ascending; `new_files` have new rows and are in no commit. With `sorts` the rows
+    may be sorted in memory by the table's sort order; with `keeps_row_ids` rows have row ids, as in format version 3.
     """
 
     sources: tuple[tuple[FileScanTask, Positions], ...] = ()
@@ -51,20 +51,20 @@ class RewriteGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class RewrittenGroup:
-    """What became of a group: the files `added`, and the new files that they replace. The sources leave the table together with `dangling_deletes`."""
+    """The result of rewriting a group: the files `added`, and the new files that they replace. The sources and `dangling_deletes` are removed together."""
 
     sources: tuple[DataFile, ...] = ()
     added: tuple[DataFile, ...] = ()
     replaced: tuple[DataFile, ...] = ()
     dangling_deletes: tuple[DataFile, ...] = ()
-    rewritten_files: int = 0  # sources of which rows remain
+    rewritten_files: int = 0  # sources with remaining rows
     kept_rows: int = 0
     deleted_rows: int = 0
 
 
 @dataclass(slots=True)
-class _Kept:
-    """The rows of one source that remain, as a truth value for each row that was live."""
+class _RemainingRows:
+    """The remaining rows of one source, as a boolean for each row that was live."""
 
     task: FileScanTask
     mask: Any = field(repr=False)
@@ -82,72 +82,79 @@ def rewrite_group(
 ) -> RewrittenGroup:
     """Write the remaining rows of the sources, in their order, and then the new rows, as files of the group's partition.
 
-    A new file alone stays as it is. Rows keep their row ids. The files carry the id of the table's sort order where their rows are in it.
+    A single new file without sources stays as it is. Rows keep their row ids. Files whose rows are sorted have the id of the table's sort order.
 
     Args:
-        target: where the files go; its sort order is the table's.
-        schema: the table's.
-        partition_id, task_id: part of the names of the new files, as in `write_batches`.
+        target: The table, its sort order and the location of new files.
+        group: The files to rewrite.
+        schema: The table's schema.
+        specs: Partition specs of the table, by id.
+        partition_id: Number of the engine's partition, part of the new files' names.
+        task_id: Number of the task attempt, part of the new files' names.
+        deletes: Loader that keeps delete files for other tasks.
 
     Raises:
-        NoSuchFileError, DataFileFormatError, UnsupportedFeatureError: as `read_task`.
-        StorageError: as `write_batches`, which leaves no files behind on any failure.
+        NoSuchFileError: As `read_task`; so are `DataFileFormatError` and `UnsupportedFeatureError`.
+        StorageError: As `write_batches`, which leaves no files after a failure.
     """
     loader = deletes or DeleteLoader(target.io, schemas=(schema, *target.older_schemas), name_mapping=NAME_MAPPING.read(target.properties))
     reader = _Reader(target, schema, specs, loader)
-    found = [_Kept(task, reader.remaining(task, positions)) for task, positions in group.sources]
-    left = [one for one in found if one.mask.true_count]
-    done = RewrittenGroup(
+    sources = [_RemainingRows(task, reader.remaining(task, positions)) for task, positions in group.sources]
+    remaining = [source for source in sources if source.mask.true_count]
+    result = RewrittenGroup(
         sources=tuple(task.file for task, _ in group.sources),
         dangling_deletes=tuple(file for task, _ in group.sources for file in task.delete_files if is_scoped_to(file, task.file.file_path)),
-        rewritten_files=len(left),
-        kept_rows=sum(one.mask.true_count for one in left),
-        deleted_rows=sum(len(one.mask) - one.mask.true_count for one in found),
+        rewritten_files=len(remaining),
+        kept_rows=sum(source.mask.true_count for source in remaining),
+        deleted_rows=sum(len(source.mask) - source.mask.true_count for source in sources),
     )
-    if not left and len(group.new_files) < 2:
-        return done
-    first = left[0].task.file if left else group.new_files[0]
-    form = Schema(*with_lineage(schema.fields), schema_id=schema.schema_id) if group.keeps_row_ids else schema
-    rows = reader.rows(left, group.new_files, form)
-    order_id = _common_order(left, group, target)
+    if not remaining and len(group.new_files) < 2:
+        return result
+    first = remaining[0].task.file if remaining else group.new_files[0]
+    copy_schema = Schema(*with_lineage(schema.fields), schema_id=schema.schema_id) if group.keeps_row_ids else schema
+    rows = reader.rows(remaining, group.new_files, copy_schema)
+    order_id = _common_order(remaining, group, target)
     if group.sorts and order_id != target.sort_order_id:
-        rows, is_sorted = sorted_batches(rows, target.sort_order, form)
+        rows, is_sorted = sorted_batches(rows, target.sort_order, copy_schema)
         order_id = target.sort_order_id if is_sorted else UNSORTED_ORDER_ID
-    own = replace(target, schema=form, spec=specs[first.spec_id], sort_order_id=order_id)
-    added = write_partition(own, rows, first.partition, partition_id=partition_id, task_id=task_id)
-    return replace(done, added=tuple(added), replaced=group.new_files)
+    copy_target = replace(target, schema=copy_schema, spec=specs[first.spec_id], sort_order_id=order_id)
+    added = write_partition(copy_target, rows, first.partition, partition_id=partition_id, task_id=task_id)
+    return replace(result, added=tuple(added), replaced=group.new_files)
 
 
-def _common_order(left: list[_Kept], group: RewriteGroup, target: WriteTarget) -> int | None:
-    """Return the sort order that the rows are in when they are written one source after another."""
-    if len(left) == 1 and not group.new_files:
-        return left[0].task.file.sort_order_id
+def _common_order(remaining: list[_RemainingRows], group: RewriteGroup, target: WriteTarget) -> int | None:
+    """Return the id of the sort order of the rows of all sources, one source after another."""
+    if len(remaining) == 1 and not group.new_files:
+        return remaining[0].task.file.sort_order_id
     return target.sort_order_id if target.sort_order.is_unsorted else UNSORTED_ORDER_ID
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
+    """Reader of the files of a group."""
+
     target: WriteTarget
     schema: Schema
     specs: Mapping[int, PartitionSpec]
     deletes: DeleteLoader
 
     def remaining(self, task: FileScanTask, positions: Positions) -> Any:
-        """Return one truth value for each live row of the file, in its order, as an Arrow array of bits: whether it is at none of these positions."""
-        found = [numpy_of(batch.column(0)) for batch in self._read(task, Schema(POS))]
-        there = np.concatenate(found) if found else np.empty(0, np.int64)
-        return mask_array(~np.isin(there, positions, assume_unique=True))
+        """Return for each live row of the file, in its order, whether it is at none of these positions, as an Arrow boolean array."""
+        batches = [numpy_of(batch.column(0)) for batch in self._read(task, Schema(POS))]
+        live_positions = np.concatenate(batches) if batches else np.empty(0, np.int64)
+        return mask_array(~np.isin(live_positions, positions, assume_unique=True))
 
-    def rows(self, left: list[_Kept], new_files: tuple[DataFile, ...], form: Schema) -> Iterator[pa.RecordBatch]:
-        for one in left:
+    def rows(self, remaining: list[_RemainingRows], new_files: tuple[DataFile, ...], schema: Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the remaining rows of the sources, then the rows of the new files."""
+        for source in remaining:
             start = 0
-            for batch in self._read(one.task, form):
-                kept = batch.filter(one.mask.slice(start, batch.num_rows))
+            for batch in self._read(source.task, schema):
+                kept = batch.filter(source.mask.slice(start, batch.num_rows))
                 start += batch.num_rows
                 if kept.num_rows:
                     yield kept
         for file in new_files:
-            yield from self._new_rows(file, form)
+            yield from self._new_rows(file, schema)
 
     def _read(self, task: FileScanTask, projection: Schema) -> Iterator[pa.RecordBatch]:
         return read_task(
@@ -161,13 +168,13 @@ class _Reader:
             deletes=self.deletes,
         )
 
-    def _new_rows(self, file: DataFile, form: Schema) -> Iterator[pa.RecordBatch]:
-        """The rows as they stand in the file: a row without an id gets one when it is committed."""
+    def _new_rows(self, file: DataFile, schema: Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a new file as they are stored: a row without an id gets one when it is committed."""
         task = FileScanTask(file=file, residual=AlwaysTrue(), spec_id=file.spec_id, length=file.file_size_in_bytes)
-        arrow = schema_to_arrow(form)
+        arrow = schema_to_arrow(schema)
         with self.target.io.open_input(file.file_path) as source:
-            stored = reader_of(task)(source, task, None)
+            stored = file_opener(task)(source, task, None)
             projector = Projector(file.file_path, {}, stored.floors_nanoseconds)
-            for found in map(with_texts, stored.batches(form.fields, AlwaysTrue())):
-                arrays = projector.struct(found.rows.column, columns_by_id(found.rows.schema), form.fields, arrow, found.rows.num_rows)
+            for batch in map(decode_dictionaries, stored.batches(schema.fields, AlwaysTrue())):
+                arrays = projector.struct(batch.rows.column, columns_by_id(batch.rows.schema), schema.fields, arrow, batch.rows.num_rows)
                 yield pa.RecordBatch.from_arrays(arrays, schema=arrow)

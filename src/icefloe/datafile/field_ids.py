@@ -1,6 +1,6 @@
-"""Field ids on the columns of a file, for every format in one place: the metadata of Arrow fields, nested ones too.
+"""Field ids of a file's columns, for every format in the metadata of Arrow fields, nested ones too.
 
-A file says its ids in its own way, or a name mapping gives them to a file that says none. Spec: Column Projection; Appendix A.
+Each format stores ids in its own way; a name mapping supplies them for a file without ids. Spec: Column Projection; Appendix A.
 """
 
 from collections.abc import Callable
@@ -11,24 +11,25 @@ import pyarrow as pa
 from icefloe.kernel.schema.arrow_schema import FIELD_ID_KEY
 from icefloe.kernel.schema.name_mapping import NameMapping
 
-# The id of a field of a file, by the names from the top-level column down (a list's child is `element`, a map's `key` and `value`) and its Arrow field.
+# Function from a field of a file to its id or None. It receives the names from the top-level column down (a list's child is `element`, a map's are `key` and
+# `value`) and the Arrow field.
 IdOf = Callable[[tuple[str, ...], Any], int | None]
 
 
 def has_ids(fields: Any) -> bool:
-    """Whether any of these Arrow fields, or of those inside them, has an id."""
+    """Return True if any of these Arrow fields, or of those inside them, has an id."""
     return any(id_of(field) is not None or has_ids(inner_fields(field.type)) for field in fields)
 
 
 def id_of(field: Any) -> int | None:
-    """The id of an Arrow field, or None."""
+    """Return the id of an Arrow field, or None."""
     text = (field.metadata or {}).get(FIELD_ID_KEY)
-    # Arrow gives -1 for nested fields of some writers that have none.
+    # Arrow reports -1 for nested fields without ids in files of some writers.
     return int(text) if text is not None and int(text) >= 0 else None
 
 
 def inner_fields(kind: Any) -> list[Any]:
-    """The fields directly inside an Arrow type; a map's are its key and value."""
+    """Return the fields directly inside an Arrow type; those of a map are its key and value."""
     if isinstance(kind, pa.BaseExtensionType):
         return inner_fields(kind.storage_type)
     if pa.types.is_struct(kind):
@@ -39,17 +40,17 @@ def inner_fields(kind: Any) -> list[Any]:
 
 
 def is_list(kind: Any) -> bool:
-    """Whether it is one of the forms of a list in which files are read."""
+    """Return True for an Arrow list, large list or list of fixed size."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def with_ids(schema: Any, ids: IdOf) -> Any:
-    """The Arrow schema with the ids that `ids` gives, and no others."""
+    """Return the Arrow schema with the ids that `ids` returns, and no others."""
     return pa.schema([_field(field, (field.name,), ids) for field in schema])
 
 
 def mapped_ids(mapping: NameMapping) -> IdOf:
-    """The ids that a name mapping gives to the columns of files without any."""
+    """Return the function from columns to the ids of a name mapping."""
 
     def ids(path: tuple[str, ...], _: Any) -> int | None:
         return mapping.find_id(path)
@@ -58,8 +59,8 @@ def mapped_ids(mapping: NameMapping) -> IdOf:
 
 
 def _field(field: Any, path: tuple[str, ...], ids: IdOf) -> Any:
-    found = ids(path, field)
-    metadata = None if found is None else {FIELD_ID_KEY: str(found).encode()}
+    field_id = ids(path, field)
+    metadata = None if field_id is None else {FIELD_ID_KEY: str(field_id).encode()}
     return pa.field(field.name, _type(field.type, path, ids), nullable=field.nullable, metadata=metadata)
 
 

@@ -1,6 +1,6 @@
-"""What the least and greatest value of a column in the footer of a Parquet file of any writer stand for; none where the footer leaves a doubt.
+"""Meaning of the minimum and maximum of a column in the footer of a Parquet file of any writer: values of the Iceberg type, or None if they are ambiguous.
 
-The loop over footers is `footer_metrics.py`.
+`footer_metrics.py` reads the footers.
 
 Spec: Data File Fields (lower_bounds, upper_bounds); Parquet, parquet.thrift (Statistics).
 """
@@ -39,9 +39,9 @@ _NANOS = {"milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1}
 
 @dataclass(frozen=True, slots=True)
 class Extremes:
-    """A column of one file: its least and greatest value in the form of `set_bounds`, None where there is none; how many nulls, of how many rows.
+    """A column of one file: its minimum and maximum as `set_bounds` expects them (None if it has no value), and its numbers of nulls and of rows.
 
-    `exact` where the values themselves stand in the file, not only bounds of them; `may_be_nan` where values that no bound tells of may be there too.
+    With `exact`, the minimum and maximum are values in the file and not only bounds of them; with `may_be_nan`, it may have NaN, which bounds ignore.
     """
 
     values: tuple[Any, Any] | None
@@ -52,7 +52,7 @@ class Extremes:
 
 
 def is_exact(statistics: Any) -> bool:
-    """Whether the minimum and maximum are values of the file. Writers that say nothing do not cut them, but for texts of more than 64 bytes."""
+    """Return True if the minimum and maximum are values of the file. Writers that do not set the flags truncate only texts of 64 or more bytes."""
     flags = [getattr(statistics, name, None) for name in ("is_min_value_exact", "is_max_value_exact")]
     if None not in flags:
         return all(flags)
@@ -60,9 +60,12 @@ def is_exact(statistics: Any) -> bool:
 
 
 def conversion(kind: PrimitiveType, arrow: Any, column: Any) -> Callable[[Any], Any] | None:
-    """What makes a footer's raw value one of the table's type, None of one that leaves a doubt; None itself where bounds mean nothing for the type.
+    """Return the function from a footer's raw value to a value of the table's type, or to None for an ambiguous one; None if the type has no bounds.
 
-    `arrow` is the column's type in the file, `column` its `pyarrow.parquet.ColumnSchema`.
+    Args:
+        kind: The column's type in the table.
+        arrow: Its Arrow type in the file.
+        column: Its `pyarrow.parquet.ColumnSchema`.
     """
     if isinstance(kind, GeometryType | GeographyType | UnknownType | VariantType) or column.physical_type == "INT96":
         return None
@@ -86,7 +89,7 @@ def conversion(kind: PrimitiveType, arrow: Any, column: Any) -> Callable[[Any], 
 
 
 def _rescaled(nanos: int, step: int) -> Callable[[int], int | None]:
-    """Whole units of `nanos` nanoseconds each, as such of `step`; None where that leaves a part over."""
+    """Return the function from a number of units of `nanos` nanoseconds to units of `step`; to None if there is a remainder."""
 
     def convert(raw: int) -> int | None:
         whole, rest = divmod(raw * nanos, step)

@@ -1,4 +1,4 @@
-"""Whether the columns of a file that another writer made fit a table, by their field ids; and which of its leaves are the table's.
+"""Comparison of the columns of a file of another writer with a table's schema, by field id; and the file's leaf columns of the table.
 
 Spec: Column Projection; Schema Evolution; Appendix A, Parquet.
 """
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from icefloe.datafile.field_ids import is_list
 from icefloe.datafile.leaves import Leaf, leaves_of
-from icefloe.datafile.projection import FileColumn, file_columns, may_become
+from icefloe.datafile.projection import FileColumn, file_columns, is_readable_as
 from icefloe.errors import Problem
 from icefloe.kernel.schema.arrow_schema import plain_type
 from icefloe.kernel.schema.schema import Schema
@@ -38,24 +38,24 @@ _TIMESTAMPS = (TimestampType, TimestampNanoType, *_ZONED)
 
 @dataclass(frozen=True, slots=True)
 class StoredLeaf:
-    """A leaf of the table as a file has it: its place among the file's leaves, and its Arrow type there."""
+    """A leaf column of the table in a file: `leaf.place` is its place among the file's leaves, `arrow` its Arrow type there."""
 
     leaf: Leaf
     arrow: Any
 
 
 def stored_leaves(columns: Any, schema: Schema) -> list[StoredLeaf]:
-    """The table's leaves that a file's Arrow schema, with field ids, has; in the table's order."""
-    found = dict(_leaves(file_columns(columns)))
+    """Return the table's leaves that a file's Arrow schema, with field ids, contains; in the table's order."""
+    stored = dict(_leaves(file_columns(columns)))
     return [
-        StoredLeaf(replace(leaf, place=found[leaf.field_id].first_leaf), plain_type(found[leaf.field_id].arrow.type))
+        StoredLeaf(replace(leaf, place=stored[leaf.field_id].first_leaf), plain_type(stored[leaf.field_id].arrow.type))
         for leaf in leaves_of(schema)
-        if leaf.field_id in found
+        if leaf.field_id in stored
     ]
 
 
 def places_to_be_required(columns: Any, schema: Schema) -> tuple[int, ...]:
-    """The places of leaves that may be null in a file, an Arrow schema with field ids, and that the table requires: no null may be in any of them."""
+    """Return the places of leaves that are nullable in a file's Arrow schema, with field ids, and required in the table: they must have no nulls."""
     required = {leaf.field_id for leaf in leaves_of(schema) if leaf.field.required}
     return tuple(column.first_leaf for field_id, column in _leaves(file_columns(columns)) if field_id in required and column.arrow.nullable)
 
@@ -63,10 +63,14 @@ def places_to_be_required(columns: Any, schema: Schema) -> tuple[int, ...]:
 def column_problems(
     columns: Any, schema: Schema, *, may_lack: frozenset[int], nulls_in: Mapping[int, int | None] | None, floors_nanoseconds: bool = False
 ) -> list[Problem]:
-    """What of a file's columns, an Arrow schema with field ids, does not fit the table; columns that the table does not have are passed over.
+    """Return the problems of a file's columns, an Arrow schema with field ids, compared with the table. Columns that the table does not have are ignored.
 
-    `may_lack` are required columns whose value comes from elsewhere; `nulls_in` how many nulls the file's leaves have, None where nothing is known;
-    `floors_nanoseconds` where timestamps come in nanoseconds whatever the file keeps.
+    Args:
+        columns: The file's Arrow schema.
+        schema: The table's schema.
+        may_lack: Required columns whose value is not in the file.
+        nulls_in: Number of nulls of the file's leaves by place, None if unknown.
+        floors_nanoseconds: The reader returns timestamps in nanoseconds whatever unit the file has.
     """
     return list(_members(file_columns(columns), schema.fields, (), _Rules(may_lack, nulls_in, floors_nanoseconds)))
 
@@ -87,14 +91,16 @@ def _leaves(column: FileColumn) -> Iterator[tuple[int, FileColumn]]:
 
 
 def _members(column: FileColumn, fields: Sequence[NestedField], path: tuple[str, ...], rules: _Rules) -> Iterator[Problem]:
-    seen: dict[int, str] = {}
+    """Yield the problems of the fields directly inside a column, or of the top-level columns."""
+    names: dict[int, str] = {}
     for child in column.inner:
-        if child.field_id in seen:
+        if child.field_id in names:
             yield Problem(
-                where=".".join((*path, child.arrow.name)), what=f"has the field id {child.field_id}, as {seen[child.field_id]!r} has it"
+                where=".".join((*path, child.arrow.name)),
+                what=f"has the field id {child.field_id}, which {names[child.field_id]!r} has too",
             )
         elif child.field_id is not None:
-            seen[child.field_id] = child.arrow.name
+            names[child.field_id] = child.arrow.name
     by_id = column.by_id
     for field in fields:
         where = (*path, field.name)
@@ -114,7 +120,7 @@ def _column(stored: FileColumn, field: NestedField, path: tuple[str, ...], rules
     if field.required and stored.arrow.nullable:
         nulls = None if rules.nulls_in is None else rules.nulls_in.get(stored.first_leaf)
         if nulls is None or stored.inner:
-            yield Problem(where=where, what="is required, and may be null in the file: its footer does not tell")
+            yield Problem(where=where, what="is required, and may be null in the file: its footer has no count of nulls")
         elif nulls:
             yield Problem(where=where, what=f"is required, and the file has {nulls:,} nulls in it")
     if isinstance(kind, StructType):
@@ -122,14 +128,14 @@ def _column(stored: FileColumn, field: NestedField, path: tuple[str, ...], rules
     elif isinstance(kind, ListType | MapType):
         parts = children(kind)
         if len(stored.inner) != len(parts) or any(inner.field_id != part.field_id for inner, part in zip(stored.inner, parts, strict=True)):
-            yield Problem(where=where, what="has elements, keys or values of another field id than the table's")
+            yield Problem(where=where, what="has elements, keys or values with other field ids than in the table")
             return
         for inner, part in zip(stored.inner, parts, strict=True):
             yield from _column(inner, part, (*path, part.name), replace(rules, nulls_in=None) if part.required else rules)
 
 
 def _type_fault(arrow: Any, kind: IcebergType, *, floors_nanoseconds: bool) -> str | None:
-    """Why a column stored so is none of the type; None where it is."""
+    """Return why a column of an Arrow type cannot be read as the Iceberg type; None if it can."""
     fits = True
     if isinstance(kind, StructType):
         fits = pa.types.is_struct(arrow)
@@ -140,7 +146,7 @@ def _type_fault(arrow: Any, kind: IcebergType, *, floors_nanoseconds: bool) -> s
     elif isinstance(kind, VariantType):
         fits = pa.types.is_struct(arrow)
     elif isinstance(kind, PrimitiveType) and not isinstance(kind, UnknownType):
-        fits = may_become(arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow, kind)
+        fits = is_readable_as(arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow, kind)
         if fits and isinstance(kind, TimeType):
             fits = pa.types.is_time(arrow) and arrow.unit != "ns"
         if fits and isinstance(kind, _TIMESTAMPS) and pa.types.is_timestamp(arrow):

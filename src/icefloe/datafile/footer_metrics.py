@@ -1,6 +1,6 @@
-"""`footer_metrics`: sizes, counts, bounds and extremes of a file's columns by the footer of a Parquet file of any writer.
+"""`footer_metrics`: sizes, counts, bounds and extremes of a file's columns, from the footer of a Parquet file of any writer.
 
-What its values stand for is `footer_bounds.py`; metrics of files that are written here are `file_metrics.py`.
+`footer_bounds.py` converts the values of a footer; `file_metrics.py` has the metrics of files that Icefloe writes.
 Spec: Data File Fields (column_sizes to split_offsets); Parquet, parquet.thrift (Statistics).
 """
 
@@ -17,9 +17,9 @@ from icefloe.kernel.types import DoubleType, FloatType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnReading:
-    """What is read of one column in every footer: `counts` its sizes and counts, `bounds` its bounds and how they are written, `extremes` its `Extremes`.
+    """The metrics to read of one column from every footer: with `counts` sizes and counts, with `extremes` its `Extremes`; `bounds` serializes its bounds.
 
-    `place` is its place in a row group; `convert` is as in `footer_bounds.conversion`, None also where neither bounds nor extremes are asked for.
+    `place` is its place in a row group; `convert` is that of `footer_bounds.conversion`, and None if neither bounds nor extremes are needed.
     """
 
     field_id: int
@@ -32,7 +32,7 @@ class ColumnReading:
 
 
 def column_reading(stored: StoredLeaf, mode: MetricsMode, column: Any, *, extremes: bool) -> ColumnReading | None:
-    """How one column is read, `column` being its `pyarrow.parquet.ColumnSchema`; None where nothing of it is asked for."""
+    """Return the metrics to read of one column, whose `pyarrow.parquet.ColumnSchema` is `column`; None if there are none."""
     leaf = stored.leaf
     bounds = bounds_in_bytes(leaf.kind, mode.width) if mode.bounds else None
     convert = None if leaf.repeated or not (extremes or bounds) else conversion(leaf.kind, stored.arrow, column)
@@ -50,9 +50,9 @@ def column_reading(stored: StoredLeaf, mode: MetricsMode, column: Any, *, extrem
 
 
 def footer_metrics(footer: Any, columns: Sequence[ColumnReading]) -> tuple[FileMetrics, dict[int, Extremes]]:
-    """The metrics of a file, and by field id the extremes of the columns for which they are asked, over all row groups; none where one does not tell.
+    """Return the metrics of a file, and the extremes of the columns that need them, by field id; without columns of which a row group lacks statistics.
 
-    `footer` is a `pyarrow.parquet.FileMetaData`. NaNs are not counted: no footer tells.
+    `footer` is a `pyarrow.parquet.FileMetaData`. NaNs are not counted, because footers do not count them.
     """
     sizes: dict[int, int] = {}
     metrics = FileMetrics(
@@ -72,7 +72,7 @@ def footer_metrics(footer: Any, columns: Sequence[ColumnReading]) -> tuple[FileM
     return metrics, extremes
 
 
-# One loop for all that is asked: this runs for every column of every file, and most of its time goes into asking Arrow for one number after another.
+# One loop reads all metrics of a column: it runs for every column of every file, and most of its time is spent in Arrow's accessors.
 def _read_column(
     column: ColumnReading, groups: Sequence[tuple[Any, int]], metrics: FileMetrics, sizes: dict[int, int], extremes: dict[int, Extremes]
 ) -> None:
@@ -88,8 +88,8 @@ def _read_column(
         if statistics is None or not statistics.has_null_count:
             counts_nulls = is_known = False
             continue
-        found = statistics.null_count
-        nulls += found
+        nulls_of_group = statistics.null_count
+        nulls += nulls_of_group
         if convert is None or not is_known:
             continue
         if statistics.has_min_max:
@@ -100,7 +100,7 @@ def _read_column(
                 high = greatest if high is None or greatest > high else high
                 exact = exact and (not column.extremes or is_exact(statistics))
         else:
-            is_known = found >= rows
+            is_known = nulls_of_group >= rows
     if column.counts:
         sizes[column.field_id] = size
         metrics.value_counts[column.field_id] = values
@@ -109,16 +109,16 @@ def _read_column(
     if not is_known:
         return
     if column.floats:
-        # Footers do not tell the zeros of floats apart.
+        # Footers do not distinguish the two zeros of floats.
         low, high = -0.0 if low == 0 else low, 0.0 if high == 0 else high
     if column.bounds is not None and low is not None:
-        _put_bounds(column.field_id, column.bounds(low, high), metrics)
+        _set_bounds(column.field_id, column.bounds(low, high), metrics)
     if column.extremes:
-        found_values = None if low is None else (low, high)
-        extremes[column.field_id] = Extremes(found_values, nulls, sum(rows for _, rows in groups), exact, column.floats)
+        values_in_file = None if low is None else (low, high)
+        extremes[column.field_id] = Extremes(values_in_file, nulls, sum(rows for _, rows in groups), exact, column.floats)
 
 
-def _put_bounds(field_id: int, bounds: tuple[bytes, bytes | None], metrics: FileMetrics) -> None:
+def _set_bounds(field_id: int, bounds: tuple[bytes, bytes | None], metrics: FileMetrics) -> None:
     lower, upper = bounds
     metrics.lower_bounds[field_id] = lower
     if upper is not None:

@@ -1,6 +1,6 @@
-"""`FooterReader`: data files that other writers made, as they may be added to a table: whether their columns fit, and their metrics, from their footers alone.
+"""`FooterReader`: checks that the columns of data files of other writers match a table, and reads their metrics, from their footers alone.
 
-Which partition a file is of is `partition_of_file.py`; the numbers of a Parquet footer are `footer_metrics.py`.
+`partition_of_file.py` determines the partition of a file; `footer_metrics.py` reads the numbers of a Parquet footer.
 Spec: Column Projection; Data File Fields; Appendix A.
 """
 
@@ -32,15 +32,15 @@ from icefloe.kernel.storage_errors import storage_error
 _MAGIC_BYTES = 4
 _ENCRYPTED = (b"AGS1", b"PARE")
 _PARQUET, _ORC = b"PAR1", b"ORC"
-# Where Arrow's writer keeps the schema it was given, which decides besides the Parquet schema what Arrow reads.
+# Key of the Arrow schema in the footers of Arrow's writer. Together with the Parquet schema it determines the types that Arrow reads.
 _ARROW_SCHEMA = b"ARROW:schema"
-# Of so many different sets of columns what follows is kept. Files of one writer mostly have one.
+# Number of different sets of columns that are cached. Files of one writer usually have one.
 KEPT_LAYOUTS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class FooterRequest:
-    """What files' footers are held against. `name_mapping` gives ids to the columns of files without any."""
+    """The table that files are compared with. `name_mapping` has the field ids for columns of files without ids."""
 
     schema: Schema
     properties: Mapping[str, str]
@@ -51,8 +51,10 @@ class FooterRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDataFile:
-    """A file and what its footer tells: `metrics` (of Parquet alone) and, of the columns that were asked for, `extremes` by field id, untruncated, of those
-    in which every row has a value or a null. `lacks` are the ids of the table's leaves that the file has no column for.
+    """A file and the contents of its footer: `metrics` (of Parquet alone), and `extremes` of the requested columns.
+
+    Extremes are by field id, not truncated, and only of columns whose statistics cover every row. `lacks` has the ids of the table's leaves without a column in
+    the file.
     """
 
     location: str
@@ -65,33 +67,34 @@ class StoredDataFile:
     lacks: frozenset[int] = frozenset()
 
     def data_file(self, spec_id: int, partition: tuple[Any, ...]) -> DataFile:
-        """What a manifest says of the file. NaNs are not counted."""
-        found = self.metrics
+        """Return the manifest fields of the file. NaNs are not counted."""
+        metrics = self.metrics
         return DataFile(
             file_path=self.location,
             file_format=self.file_format,
             record_count=self.records,
             file_size_in_bytes=self.size,
             partition=partition,
-            column_sizes=None if found is None else found.column_sizes,
-            value_counts=None if found is None else found.value_counts,
-            null_value_counts=None if found is None else found.null_value_counts,
-            lower_bounds=None if found is None else found.lower_bounds,
-            upper_bounds=None if found is None else found.upper_bounds,
-            split_offsets=None if found is None else found.split_offsets,
+            column_sizes=None if metrics is None else metrics.column_sizes,
+            value_counts=None if metrics is None else metrics.value_counts,
+            null_value_counts=None if metrics is None else metrics.null_value_counts,
+            lower_bounds=None if metrics is None else metrics.lower_bounds,
+            upper_bounds=None if metrics is None else metrics.upper_bounds,
+            split_offsets=None if metrics is None else metrics.split_offsets,
             spec_id=spec_id,
         )
 
 
 class FooterReader:
-    """Reads footers of files that are to be of one table. What follows from the columns of a file is worked out once for all files of the same columns.
+    """Reader of the footers of files that are to be added to one table. The columns are compared once for all files with the same columns.
 
-    `extremes_of` are columns whose extremes are told; `from_path` are columns that a path may tell, which a file may lack. Threads may share it.
+    Threads may share it.
     """
 
     def __init__(
         self, request: FooterRequest, *, extremes_of: frozenset[int] = frozenset(), from_path: frozenset[int] = frozenset()
     ) -> None:
+        """Prepare to read; `extremes_of` are columns whose extremes are returned, `from_path` columns that a file may lack because its path has their value."""
         self._request = request
         self._extremes_of = extremes_of
         self._from_path = from_path
@@ -100,17 +103,18 @@ class FooterReader:
             leaf.field_id: mode
             for leaf, mode in zip(leaves, metrics_modes(request.schema, leaves, request.properties, request.sort_order), strict=True)
         }
-        # The newest first.
+        # The most recent first.
         self._layouts: tuple[_Layout, ...] = ()
 
     def read(self, location: str) -> StoredDataFile:
-        """Reads the footer of one file: two or three short reads, no rows.
+        """Read the footer of one file: two or three short reads, no rows.
 
         Raises:
-            NoSuchFileError, StorageError: as storage has it.
-            DataFileFormatError: the file is damaged, or of no format that can be added.
-            UnsupportedFeatureError: it is encrypted.
-            SchemaMismatchError: columns do not fit the table; every one is named, and the file.
+            NoSuchFileError: The file does not exist.
+            StorageError: Storage cannot be read.
+            DataFileFormatError: The file is damaged, or is neither Parquet nor ORC.
+            UnsupportedFeatureError: The file is encrypted.
+            SchemaMismatchError: Columns do not match the table; the error names every one, and the file.
         """
         with self._request.io.open_input(location) as source, _reading(location):
             magic = bytes(source.read(_MAGIC_BYTES))
@@ -126,7 +130,7 @@ class FooterReader:
         footer = open_parquet(source, location).metadata
         layout = self._layout(footer, location)
         if layout.without_nulls and any(count != 0 for count in _null_counts(footer, layout.without_nulls).values()):
-            self._refuse_unfit(layout.columns, footer, location)
+            self._refuse_mismatch(layout.columns, footer, location)
         metrics, extremes = footer_metrics(footer, layout.readings)
         return StoredDataFile(
             location=location,
@@ -140,23 +144,24 @@ class FooterReader:
         )
 
     def _layout(self, footer: Any, location: str) -> "_Layout":
-        """What follows from the columns of this file."""
+        """Return the comparison of the file's columns with the table, from the cache if a file with the same columns was read before."""
         arrow = (footer.metadata or {}).get(_ARROW_SCHEMA)
         stored = footer.schema
-        for known in self._layouts:
-            if known.arrow == arrow and known.stored.equals(stored):
-                return known
-        made = self._new_layout(footer, arrow, location)
-        self._layouts = (made, *self._layouts[: KEPT_LAYOUTS - 1])
-        return made
+        for layout in self._layouts:
+            if layout.arrow == arrow and layout.stored.equals(stored):
+                return layout
+        layout = self._new_layout(footer, arrow, location)
+        self._layouts = (layout, *self._layouts[: KEPT_LAYOUTS - 1])
+        return layout
 
     def _new_layout(self, footer: Any, arrow: bytes | None, location: str) -> "_Layout":
         stored = footer.schema
         columns = stored.to_arrow_schema()
-        own_ids = has_ids(columns)
-        known = columns if own_ids else with_ids(columns, mapped_ids(self._request.name_mapping))
-        self._refuse_unfit(known, footer, location)
-        leaves = stored_leaves(known, self._request.schema)
+        file_has_ids = has_ids(columns)
+        if not file_has_ids:
+            columns = with_ids(columns, mapped_ids(self._request.name_mapping))
+        self._refuse_mismatch(columns, footer, location)
+        leaves = stored_leaves(columns, self._request.schema)
         readings = (
             column_reading(
                 leaf, self._modes[leaf.leaf.field_id], stored.column(leaf.leaf.place), extremes=leaf.leaf.field_id in self._extremes_of
@@ -166,31 +171,32 @@ class FooterReader:
         return _Layout(
             stored=stored,
             arrow=arrow,
-            columns=known,
-            has_ids=own_ids,
-            without_nulls=places_to_be_required(known, self._request.schema),
+            columns=columns,
+            has_ids=file_has_ids,
+            without_nulls=places_to_be_required(columns, self._request.schema),
             readings=tuple(reading for reading in readings if reading is not None),
             lacks=self._lacking(leaves),
         )
 
     def _of_orc(self, source: Any, location: str, size: int) -> StoredDataFile:
-        """Of an ORC file how many rows it has: Arrow hands no statistics over."""
+        """Return an ORC file with its row count, without metrics, because Arrow does not return ORC statistics."""
         opened = orc.ORCFile(source)
         columns = with_ids(opened.schema, orc_field_id)
-        own_ids = has_ids(columns)
-        known = columns if own_ids else with_ids(opened.schema, mapped_ids(self._request.name_mapping))
+        file_has_ids = has_ids(columns)
+        if not file_has_ids:
+            columns = with_ids(opened.schema, mapped_ids(self._request.name_mapping))
         schema = self._request.schema
-        _refuse(column_problems(known, schema, may_lack=self._from_path, nulls_in=None, floors_nanoseconds=True), location)
+        _refuse(column_problems(columns, schema, may_lack=self._from_path, nulls_in=None, floors_nanoseconds=True), location)
         return StoredDataFile(
             location=location,
             file_format=FileFormat.ORC,
             size=size,
             records=opened.nrows,
-            has_ids=own_ids,
-            lacks=self._lacking(stored_leaves(known, schema)),
+            has_ids=file_has_ids,
+            lacks=self._lacking(stored_leaves(columns, schema)),
         )
 
-    def _refuse_unfit(self, columns: Any, footer: Any, location: str) -> None:
+    def _refuse_mismatch(self, columns: Any, footer: Any, location: str) -> None:
         nulls = _null_counts(footer, range(footer.num_columns))
         _refuse(column_problems(columns, self._request.schema, may_lack=self._from_path, nulls_in=nulls), location)
 
@@ -200,9 +206,9 @@ class FooterReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """What follows from the columns of Parquet files: `stored` is their Parquet schema, `arrow` the Arrow schema in their footers, where there is one.
+    """The comparison of the columns of Parquet files with the table: `stored` is their Parquet schema, `arrow` the Arrow schema in their footers or None.
 
-    `columns` is their Arrow schema with field ids; `without_nulls` are places of leaves that may be null in the files, and must not be by the table.
+    `columns` is their Arrow schema with field ids; `without_nulls` are places of leaves that are nullable in the files and required in the table.
     """
 
     stored: Any
@@ -233,32 +239,32 @@ def _reading(location: str) -> Iterator[None]:
         raise
     except (pa.ArrowException, UnicodeDecodeError, ValueError) as error:
         raise DataFileFormatError(
-            f"{location} has no sound footer: {error}", path=location, next_step="leave it out, or write it again"
+            f"{location} has no valid footer: {error}", path=location, next_step="leave the file out, or write it again"
         ) from error
     except OSError as error:
         if error.errno is not None:
             raise storage_error(error, location) from error
         raise DataFileFormatError(
-            f"{location} has no sound footer: {error}", path=location, next_step="leave it out, or write it again"
+            f"{location} has no valid footer: {error}", path=location, next_step="leave the file out, or write it again"
         ) from error
 
 
 def _null_counts(footer: Any, places: Iterable[int]) -> Mapping[int, int | None]:
-    """How many nulls the leaves at these places have, None where the footer does not say."""
-    found: dict[int, int | None] = dict.fromkeys(places, 0)
+    """Return the number of nulls of the leaves at these places, None if the footer does not count them."""
+    counts: dict[int, int | None] = dict.fromkeys(places, 0)
     for index in range(footer.num_row_groups):
         group = footer.row_group(index)
-        for place, before in found.items():
+        for place, count in counts.items():
             statistics = group.column(place).statistics
-            known = statistics is not None and statistics.has_null_count
-            found[place] = before + statistics.null_count if known and before is not None else None
-    return found
+            has_count = statistics is not None and statistics.has_null_count
+            counts[place] = count + statistics.null_count if has_count and count is not None else None
+    return counts
 
 
 def _refuse(problems: Sequence[Problem], location: str) -> None:
     if problems:
         raise SchemaMismatchError(
-            f"{location} does not fit the table",
+            f"{location} does not match the table",
             path=location,
             problems=problems,
             next_step="leave the file out, append its rows with their columns cast, or change the table's schema",

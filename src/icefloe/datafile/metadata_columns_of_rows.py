@@ -1,6 +1,6 @@
-"""The metadata columns of a data file's rows: where a row lies, whether it is deleted, and which row it is, whatever file it has moved to.
+"""Values of the metadata columns of a data file's rows: file, position, partition, whether a row is deleted, and its row lineage.
 
-Which ids and names they have is `kernel/schema/metadata_columns.py`.
+`kernel/schema/metadata_columns.py` has the ids and names of these columns.
 Spec: Reserved Field IDs; Row Lineage; Row lineage assignment; Row Lineage for Upgraded Tables.
 """
 
@@ -31,12 +31,18 @@ def metadata_array(
     deleted: NDArray[np.bool_] | None,
     stored: Mapping[int, Any],
 ) -> Any:
-    """One metadata column for the rows at these positions of the task's file, as an Arrow array.
+    """Return one metadata column for rows of a file, as an Arrow array.
 
-    `deleted` tells the deleted rows, None where there are none; `stored` has the file's own lineage columns by field id, where it has them.
+    Args:
+        field: The metadata column.
+        task: The file that the rows are in.
+        spec: The file's partition spec.
+        positions: Positions of the rows in the file.
+        deleted: For each row whether it is deleted; None if no row is.
+        stored: The lineage columns that the file itself contains, by field id.
 
     Raises:
-        InvalidInputError: the column is one that only a changelog has.
+        InvalidInputError: Only a changelog has this column.
     """
     rows = len(positions)
     match field.field_id:
@@ -52,11 +58,13 @@ def metadata_array(
             return _partition(field, dict(zip((part.field_id for part in spec.fields), task.file.partition, strict=True)), rows)
         case names.ROW_ID.field_id | names.LAST_UPDATED_SEQUENCE_NUMBER.field_id:
             return _lineage(field, task, positions, stored.get(field.field_id))
-    raise InvalidInputError(f"column {field.name!r} exists only where changes are read, not rows")
+    raise InvalidInputError(
+        f"column {field.name!r} is a metadata column of changelogs, and rows do not have it", next_step="read it from the table's changelog"
+    )
 
 
 def _lineage(field: NestedField, task: FileScanTask, positions: NDArray[np.int64], stored: Any) -> Any:
-    """What the file says itself, else what its rows inherit; null for all where the file has no first row id. Spec: Row Lineage."""
+    """Return the stored values, or the inherited ones if they are null; null for all rows if the file has no first row id. Spec: Row Lineage."""
     first_row_id = task.file.first_row_id
     if first_row_id is None:
         return pa.nulls(len(positions), pa.int64())
@@ -70,7 +78,7 @@ def _lineage(field: NestedField, task: FileScanTask, positions: NDArray[np.int64
 
 
 def _partition(field: NestedField, values: Mapping[int, Any], rows: int) -> Any:
-    """The file's partition in the form of all the table's partition fields, by field id; null in those that its spec does not have."""
+    """Return the file's partition as a struct of all partition fields of the table; fields that the file's spec does not have are null."""
     target = type_to_arrow(field.field_type)
     if not isinstance(field.field_type, StructType) or not field.field_type.fields:
         return pa.nulls(rows, target)

@@ -1,7 +1,7 @@
-"""Metrics of files whose footers tell too little, ORC and Avro: counts and bounds per column, made from the rows on their way to the file.
+"""`MetricsCollector`: counts and bounds of the columns of ORC and Avro files, collected while rows are written, because Arrow returns none from their footers.
 
-Parquet's are `file_metrics.py`, made from the footer; which columns get which metrics is `metrics_modes.py`. Columns inside lists and maps get none,
-as in Java.
+`file_metrics.py` takes those of Parquet files from the footer; `metrics_modes.py` decides which metrics a column has. As in Java, columns inside lists and maps
+have none.
 Spec: Data File Fields (value_counts to upper_bounds); Appendix D.
 """
 
@@ -29,13 +29,13 @@ from icefloe.kernel.types import (
 )
 from icefloe.kernel.values import physical_arrow_type, unscaled
 
-# The bytes of a shape order nothing.
+# The bytes of geometries have no order.
 _WITHOUT_BOUNDS = (GeometryType, GeographyType)
 
 
 @dataclass(slots=True)
 class MetricsCollector:
-    """What was seen so far in the rows of one file."""
+    """The metrics of the rows of one file so far."""
 
     columns: Sequence[tuple[Leaf, MetricsMode]]
     rows: int = 0
@@ -44,8 +44,8 @@ class MetricsCollector:
     lows: dict[int, Any] = field(default_factory=dict)
     highs: dict[int, Any] = field(default_factory=dict)
 
-    def see(self, table: Any) -> None:
-        """Takes note of the next rows, an Arrow table of the schema."""
+    def update(self, table: Any) -> None:
+        """Add the next rows, an Arrow table of the schema."""
         self.rows += table.num_rows
         for leaf, mode in self.columns:
             if leaf.repeated or not mode.counts:
@@ -53,14 +53,14 @@ class MetricsCollector:
             column = leaf.column_of(table)
             self.nulls[leaf.field_id] = self.nulls.get(leaf.field_id, 0) + column.null_count
             if isinstance(leaf.kind, FloatType | DoubleType):
-                found = count_nans(column)
-                self.nans[leaf.field_id] = self.nans.get(leaf.field_id, 0) + found
-                if found:
+                nans = count_nans(column)
+                self.nans[leaf.field_id] = self.nans.get(leaf.field_id, 0) + nans
+                if nans:
                     column = column.filter(pc.invert(pc.is_nan(column)))
             if mode.bounds and not isinstance(leaf.kind, _WITHOUT_BOUNDS):
-                self._see_extremes(leaf, column)
+                self._update_extremes(leaf, column)
 
-    def _see_extremes(self, leaf: Leaf, column: Any) -> None:
+    def _update_extremes(self, leaf: Leaf, column: Any) -> None:
         extremes = pc.min_max(_ordered(leaf.kind, column))
         low, high = extremes["min"].as_py(), extremes["max"].as_py()
         if low is None:
@@ -69,9 +69,9 @@ class MetricsCollector:
         self.highs[leaf.field_id] = max(high, self.highs.get(leaf.field_id, high))
 
     def metrics(self, split_offsets: tuple[int, ...]) -> FileMetrics:
-        """The metrics of the file, now that every row was seen; without column sizes."""
+        """Return the metrics of the file after its last row; without column sizes."""
         counted = [leaf.field_id for leaf, mode in self.columns if mode.counts and not leaf.repeated]
-        found = FileMetrics(
+        metrics = FileMetrics(
             record_count=self.rows,
             column_sizes=None,
             value_counts=dict.fromkeys(counted, self.rows),
@@ -84,13 +84,16 @@ class MetricsCollector:
         for leaf, mode in self.columns:
             if leaf.field_id in self.lows:
                 set_bounds(
-                    found, leaf, mode, (_zero(leaf.kind, self.lows[leaf.field_id], -0.0), _zero(leaf.kind, self.highs[leaf.field_id], 0.0))
+                    metrics,
+                    leaf,
+                    mode,
+                    (_as_bound(leaf.kind, self.lows[leaf.field_id], -0.0), _as_bound(leaf.kind, self.highs[leaf.field_id], 0.0)),
                 )
-        return found
+        return metrics
 
 
 def _ordered(kind: PrimitiveType, column: Any) -> Any:
-    """The column in a form in which Arrow orders it as the type's values order: text by its bytes, times by their numbers."""
+    """Return the column as an Arrow type with the order of the Iceberg type: text as bytes, times as integers."""
     if isinstance(kind, StringType | BinaryType | FixedType | UUIDType):
         return (
             column.cast(pa.large_binary())
@@ -100,8 +103,8 @@ def _ordered(kind: PrimitiveType, column: Any) -> Any:
     return column if isinstance(kind, DecimalType) else column.cast(physical_arrow_type(kind))
 
 
-def _zero(kind: PrimitiveType, value: Any, zero: float) -> Any:
-    """A zero bound of a float column takes the sign that bounds both zeros, which Arrow does not tell apart; decimals become whole numbers."""
+def _as_bound(kind: PrimitiveType, value: Any, zero: float) -> Any:
+    """Return a bound: a zero with the sign that bounds both zeros, because Arrow does not distinguish them; a decimal as its unscaled value."""
     if isinstance(kind, FloatType | DoubleType) and value == 0:
         return zero
     return unscaled(value, kind.scale) if isinstance(kind, DecimalType) else value

@@ -1,6 +1,6 @@
-"""Which metrics each column of a table gets, from the `write.metadata.metrics.*` properties and the sort order.
+"""`MetricsMode`: the metrics of each column of a table, from the properties `write.metadata.metrics.*` and the sort order.
 
-Computing them is `file_metrics.py`; the properties are kernel.metadata.properties.
+`file_metrics.py` and `metrics_collector.py` compute them; `kernel/metadata/table_properties.py` has the properties.
 """
 
 import re
@@ -18,7 +18,7 @@ _TRUNCATE = re.compile(r"truncate\((\d+)\)")
 
 @dataclass(frozen=True, slots=True)
 class MetricsMode:
-    """`counts`: sizes and counts are kept. `bounds`: lower and upper bounds too, cut to `width` code points or bytes (None: whole)."""
+    """The metrics of a column: with `counts` sizes and counts, with `bounds` also bounds, truncated to `width` code points or bytes (None: whole)."""
 
     counts: bool
     bounds: bool
@@ -27,47 +27,47 @@ class MetricsMode:
 
 NONE = MetricsMode(counts=False, bounds=False)
 _NAMED = {"none": NONE, "counts": MetricsMode(counts=True, bounds=False), "full": MetricsMode(counts=True, bounds=True)}
-# What a sorted column gets at least: its bounds are what sorting is for. JAVA: MetricsConfig.
+# The least metrics of a sorted column, because sorting is useful only with bounds. JAVA: MetricsConfig.
 _SORTED = MetricsMode(counts=True, bounds=True, width=16)
 
 
 def parse_mode(text: str) -> MetricsMode:
-    """`none`, `counts`, `full` or `truncate(n)`, as `properties.py` has checked it."""
-    found = _TRUNCATE.fullmatch(text)
-    return MetricsMode(counts=True, bounds=True, width=int(found.group(1))) if found else _NAMED[text]
+    """Return the mode `none`, `counts`, `full` or `truncate(n)`, which `table_properties.py` has validated."""
+    truncate = _TRUNCATE.fullmatch(text)
+    return MetricsMode(counts=True, bounds=True, width=int(truncate.group(1))) if truncate else _NAMED[text]
 
 
 def metrics_modes(
     schema: Schema, leaves: Sequence[Leaf], properties: Mapping[str, str], sort_order: SortOrder = UNSORTED_SORT_ORDER
 ) -> list[MetricsMode]:
-    """The mode of each leaf.
+    """Return the mode of each leaf.
 
-    A column's own mode wins; a property that names no column is let be. Sorted columns have bounds otherwise. Where no default is set, only the first 100
-    columns (a property) get the built-in one, so that very wide tables do not drown in statistics. JAVA: MetricsConfig.
+    The mode set for a column comes first; a property that names no column is ignored. Other sorted columns have bounds. If no default mode is set, only the
+    first 100 columns (a property) have the built-in one, so that statistics of very wide tables stay small. JAVA: MetricsConfig.
 
     Raises:
-        InvalidPropertyError: a mode that is none.
+        InvalidPropertyError: A property has an invalid mode.
     """
     default = parse_mode(METRICS_DEFAULT.read(properties))
     limit = METRICS_MAX_INFERRED_COLUMNS.read(properties)
     inferred = None if METRICS_DEFAULT.name in properties or _size(schema) <= limit else set(_first_ids(schema.fields, limit))
     ordered = {field.source_id for field in sort_order.fields if field.transform.preserves_order}
-    own = {name: parse_mode(text) for name, text in column_metrics_modes(properties).items()}
+    column_modes = {name: parse_mode(text) for name, text in column_metrics_modes(properties).items()}
 
     def mode(leaf: Leaf) -> MetricsMode:
-        found = default if inferred is None or leaf.field_id in inferred else NONE
-        return _SORTED if leaf.field_id in ordered and not found.bounds else found
+        unsorted_mode = default if inferred is None or leaf.field_id in inferred else NONE
+        return _SORTED if leaf.field_id in ordered and not unsorted_mode.bounds else unsorted_mode
 
-    return [own.get(".".join(leaf.path), mode(leaf)) for leaf in leaves]
+    return [column_modes.get(".".join(leaf.path), mode(leaf)) for leaf in leaves]
 
 
 def _size(schema: Schema) -> int:
-    """How many columns the limit counts: structs too, but neither lists nor maps. JAVA: TypeUtil.getProjectedIds."""
+    """Return the number of columns that the limit counts: structs too, but neither lists nor maps. JAVA: TypeUtil.getProjectedIds."""
     return sum(isinstance(field.field_type, PrimitiveType | VariantType | StructType) for _, field in walk(schema.fields))
 
 
 def _first_ids(fields: Sequence[NestedField], limit: int) -> Iterator[int]:
-    """The first leaves: those of a struct itself before those of the structs inside it. JAVA: MetricsConfig.limitFieldIds."""
+    """Yield the ids of the first leaves: the primitive fields of a struct before those of structs inside it. JAVA: MetricsConfig.limitFieldIds."""
     for place, field_id in enumerate(_breadth_first(fields)):
         if place >= limit:
             return

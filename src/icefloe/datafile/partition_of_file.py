@@ -1,6 +1,6 @@
-"""`FilesToAdd`: files that other writers made as data files of a table, with their partitions.
+"""`FilesToAdd`: files of other writers as data files of a table, with their partitions.
 
-The partition is told by the folders of the path (`k=v/`), or by the least and greatest of the file's values, which come from `footers.py`.
+The partition comes from the folders of the path (`k=v/`), or from the minimum and maximum of the file's values (`foreign_files.py`).
 Spec: Partitioning; Partition Transforms; Column Projection.
 """
 
@@ -28,9 +28,9 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import DateType, IntegerType, PrimitiveType
 from icefloe.kernel.values import to_physical
 
-# What stands for null in the folders of Hive, and in those of this format.
+# Names of null in folders of Hive's and of Iceberg's layout.
 _NULLS = ("__HIVE_DEFAULT_PARTITION__", "null")
-_NOT_SAID = object()
+_NOT_IN_PATH = object()
 _YEAR_ZERO = 1970
 _MONTHS = 12
 _HOURS = 24
@@ -38,16 +38,17 @@ _HOURS = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileToAdd:
-    """A data file with its partition, as a manifest takes it; `has_ids` is whether its columns have field ids of their own."""
+    """A data file with its partition, as for a manifest; `has_ids` is true if its columns have field ids."""
 
     file: DataFile
     has_ids: bool
 
 
 class FilesToAdd:
-    """What a manifest of a table says of files that other writers made, one after another, or side by side in threads."""
+    """Reader of files of other writers that are to be added to a table. Threads may share it."""
 
     def __init__(self, request: FooterRequest, spec: PartitionSpec) -> None:
+        """Prepare to read footers; `spec` is the partition spec of the files."""
         self._spec = spec
         self._schema = request.schema
         self._name_mapping = request.name_mapping
@@ -55,7 +56,7 @@ class FilesToAdd:
         self._footers = FooterReader(request, extremes_of=sources, from_path=columns_from_path(spec))
 
     def file_to_add(self, location: str) -> FileToAdd:
-        """What a manifest says of one file. Raises as `FooterReader.read`, `refuse_values_of_path_alone`, `refuse_other_layout` and `partition_of`."""
+        """Return the manifest fields of one file. Raises as `FooterReader.read`, `refuse_values_of_path_alone`, `refuse_other_layout` and `partition_of`."""
         stored = self._footers.read(location)
         refuse_values_of_path_alone(stored, self._spec, self._schema, self._name_mapping)
         refuse_other_layout(location, self._spec, self._schema)
@@ -64,7 +65,7 @@ class FilesToAdd:
 
 
 def columns_from_path(spec: PartitionSpec) -> frozenset[int]:
-    """The columns whose value a path can give all rows of a file: those that the spec partitions by as they are."""
+    """Return the columns whose value can come from the path of a file: the source columns of identity transforms."""
     return frozenset(field.source_id for field in spec.fields if isinstance(field.transform, IdentityTransform))
 
 
@@ -72,10 +73,10 @@ def spec_of_folders(locations: Iterable[str], specs: Sequence[PartitionSpec], cu
     """Return the newest partition spec whose identity fields are exactly the partition columns in the folders of every location, else the current spec.
 
     Args:
-        locations: the data files.
-        specs: every partition spec of the table.
-        current: the table's current spec, which wins where it matches too.
-        schema: the table's columns; folders that are named like none of them do not count.
+        locations: The data files.
+        specs: Every partition spec of the table.
+        current: The table's current spec, which is preferred if it matches too.
+        schema: The table's columns; folders with other names are ignored.
     """
     columns = {name.lower() for name in schema.names}
     layouts = {tuple(name.lower() for name in _in_path(location) if name.lower() in columns) for location in locations}
@@ -93,37 +94,37 @@ def _identity_names(spec: PartitionSpec) -> tuple[str, ...] | None:
 
 
 def refuse_values_of_path_alone(stored: StoredDataFile, spec: PartitionSpec, schema: Schema, name_mapping: NameMapping) -> None:
-    """Refuse a file whose folders hold values of a column that is neither in the file nor an identity field of the spec: they would be read as null.
+    """Refuse a file whose folders have values of a column that is neither in the file nor an identity field of the spec: they would be read as null.
 
-    Folders are named like columns, in any case, or as the name mapping names them.
+    A folder has the name of a column, in any case, or a name in the name mapping.
 
     Raises:
-        SchemaMismatchError: every such column is named.
+        SchemaMismatchError: There is such a column; the error names every one.
     """
     columns = {name.lower(): mapped.field_id for mapped in name_mapping.fields if mapped.field_id is not None for name in mapped.names}
     columns.update((field.name.lower(), field.field_id) for field in schema.fields)
     lacking = stored.lacks - columns_from_path(spec)
-    lost = [(name, columns[name.lower()]) for name in _in_path(stored.location) if columns.get(name.lower()) in lacking]
-    if lost:
+    path_only = [(name, columns[name.lower()]) for name in _in_path(stored.location) if columns.get(name.lower()) in lacking]
+    if path_only:
         raise SchemaMismatchError(
-            f"no partition spec of the table matches the partition columns [{', '.join(name for name, _ in lost)}] in the path of {stored.location}",
+            f"no partition spec of the table matches the partition columns [{', '.join(name for name, _ in path_only)}] in the path of {stored.location}",
             path=stored.location,
             problems=[
                 Problem(
                     where=schema.find_column_name(field_id) or name,
-                    what="has its value in the path alone, and is no identity partition field",
+                    what="has its value in the path alone, and is not an identity partition field",
                 )
-                for name, field_id in lost
+                for name, field_id in path_only
             ],
             next_step="add the files to a table that is partitioned by these columns, or append their rows",
         )
 
 
 def refuse_other_layout(location: str, spec: PartitionSpec, schema: Schema) -> None:
-    """Refuse a file whose folders name columns of the table, yet not every identity field of the spec: it was partitioned by another spec.
+    """Refuse a file whose folders name columns of the table, but not every identity field of the spec: it was partitioned by another spec.
 
     Raises:
-        SchemaMismatchError: every identity field without a folder is named.
+        SchemaMismatchError: An identity field has no folder; the error names every one.
     """
     columns = {name.lower() for name in schema.names}
     folders = [name for name in _in_path(location) if name.lower() in columns]
@@ -141,11 +142,12 @@ def refuse_other_layout(location: str, spec: PartitionSpec, schema: Schema) -> N
 
 
 def partition_of(stored: StoredDataFile, spec: PartitionSpec, schema: Schema) -> tuple[Any, ...]:
-    """The file's partition tuple, in physical values.
+    """Return the file's partition tuple, in physical values.
 
-    Raises `SchemaMismatchError` where a value cannot be told, or the path says another than the data; every partition field is named.
+    Raises:
+        SchemaMismatchError: A value is unknown, or the path and the data contradict each other; the error names every such partition field.
     """
-    said = _in_path(stored.location)
+    path_values = _in_path(stored.location)
     problems: list[Problem] = []
     values: list[Any] = []
     for field in spec.fields:
@@ -153,12 +155,12 @@ def partition_of(stored: StoredDataFile, spec: PartitionSpec, schema: Schema) ->
             values.append(None)
             continue
         try:
-            values.append(_value(field, stored, schema, said))
+            values.append(_value(field, stored, schema, path_values))
         except InvalidInputError as error:
             problems.append(Problem(where=field.name, what=error.message))
     if problems:
         raise SchemaMismatchError(
-            f"the partition of {stored.location} cannot be told",
+            f"the partition of {stored.location} cannot be determined",
             path=stored.location,
             problems=problems,
             next_step="put files of one partition each into folders named field=value, or append their rows",
@@ -167,52 +169,54 @@ def partition_of(stored: StoredDataFile, spec: PartitionSpec, schema: Schema) ->
 
 
 def _in_path(location: str) -> Mapping[str, str]:
-    """The folders of the form name=value of a path, decoded; the last of a name counts."""
+    """Return the folders name=value of a path, decoded; of several with one name the last."""
     folders = (part.partition("=") for part in location.split("/")[:-1] if "=" in part)
     return {unquote_plus(name): unquote_plus(text) for name, _, text in folders}
 
 
-def _value(field: PartitionField, stored: StoredDataFile, schema: Schema, said: Mapping[str, str]) -> Any:
+def _value(field: PartitionField, stored: StoredDataFile, schema: Schema, path_values: Mapping[str, str]) -> Any:
+    """Return the partition value of a file. Raises `InvalidInputError` with the reason if it cannot be determined."""
     source = schema.find_type(field.source_id)
     if not isinstance(source, PrimitiveType):
         raise InvalidInputError(f"its source is a {source}")
-    told = _of_text(field, source, said[field.name]) if field.name in said else _NOT_SAID
-    found = list(_of_data(field, source, stored))
+    path_value = _of_text(field, source, path_values[field.name]) if field.name in path_values else _NOT_IN_PATH
+    data_values = list(_of_data(field, source, stored))
     name = schema.find_column_name(field.source_id)
-    if told is _NOT_SAID:
-        if len(found) == 1:
-            return found[0]
+    if path_value is _NOT_IN_PATH:
+        if len(data_values) == 1:
+            return data_values[0]
         raise InvalidInputError(
-            f"the path has no folder {field.name}=..., and the footer tells no single value of {field.transform}({name}): {_words(field, source, stored)}"
+            f"the path has no folder {field.name}=..., and the footer has no single value of {field.transform}({name}): "
+            f"{_data_description(field, source, stored)}"
         )
-    if told is None and schema.find_field(field.source_id).required:
-        raise InvalidInputError(f"the path says null, and {name} is required")
-    if found and told not in found and not _is_between(field, told, found):
+    if path_value is None and schema.find_field(field.source_id).required:
+        raise InvalidInputError(f"the path has null, and {name} is required")
+    if data_values and path_value not in data_values and not _is_between(field, path_value, data_values):
         raise InvalidInputError(
-            f"the path says {said[field.name]!r}, and {name} has other values in the file: {_words(field, source, stored)}"
+            f"the path has {path_values[field.name]!r}, and {name} has other values in the file: {_data_description(field, source, stored)}"
         )
-    if len(found) > 1 and _is_known_mixed(field, stored):
+    if len(data_values) > 1 and _is_known_mixed(field, stored):
         raise InvalidInputError(
-            f"the path says {said[field.name]!r}, and {name} has several values in the file: {_words(field, source, stored)}"
+            f"the path has {path_values[field.name]!r}, and {name} has several values in the file: {_data_description(field, source, stored)}"
         )
-    return told
+    return path_value
 
 
 def _of_data(field: PartitionField, source: PrimitiveType, stored: StoredDataFile) -> Iterator[Any]:
-    """The partition values that rows of the file surely have or lie between: none where nothing is known, one where it is all of them."""
+    """Yield the partition values between which those of all rows are: nothing if they are unknown, one value if all rows have it."""
     if field.source_id in stored.lacks:
         return
-    known = stored.extremes.get(field.source_id)
-    if known is None or known.may_be_nan:
+    extremes = stored.extremes.get(field.source_id)
+    if extremes is None or extremes.may_be_nan:
         return
-    if known.values is None:
-        if known.rows:
+    if extremes.values is None:
+        if extremes.rows:
             yield None
         return
-    low, high = (physical_value(source, raw) for raw in known.values)
-    if not known.exact and not (low == high and field.transform.preserves_order):
+    low, high = (physical_value(source, raw) for raw in extremes.values)
+    if not extremes.exact and not (low == high and field.transform.preserves_order):
         return
-    if known.nulls:
+    if extremes.nulls:
         yield None
     if field.transform.preserves_order:
         ends = (field.transform.apply(source, low), field.transform.apply(source, high))
@@ -221,31 +225,32 @@ def _of_data(field: PartitionField, source: PrimitiveType, stored: StoredDataFil
         yield field.transform.apply(source, low)
 
 
-def _is_between(field: PartitionField, told: Any, found: list[Any]) -> bool:
-    known = [value for value in found if value is not None]
-    if told is None or len(known) < 2 or not field.transform.preserves_order:
+def _is_between(field: PartitionField, path_value: Any, data_values: list[Any]) -> bool:
+    not_null = [value for value in data_values if value is not None]
+    if path_value is None or len(not_null) < 2 or not field.transform.preserves_order:
         return False
-    return bool(known[0] <= told <= known[-1])
+    return bool(not_null[0] <= path_value <= not_null[-1])
 
 
 def _is_known_mixed(field: PartitionField, stored: StoredDataFile) -> bool:
-    """Whether the values that were found stand in the file: then it is of several partitions."""
-    known = stored.extremes.get(field.source_id)
-    return known is not None and known.exact
+    """Return True if the extremes are values of the file, so that the file has rows of several partitions."""
+    extremes = stored.extremes.get(field.source_id)
+    return extremes is not None and extremes.exact
 
 
-def _words(field: PartitionField, source: PrimitiveType, stored: StoredDataFile) -> str:
-    known = stored.extremes.get(field.source_id)
+def _data_description(field: PartitionField, source: PrimitiveType, stored: StoredDataFile) -> str:
+    """Return the part of an error message that describes the values in the file."""
+    extremes = stored.extremes.get(field.source_id)
     if field.source_id in stored.lacks:
         return "the file lacks the column"
-    if known is None:
+    if extremes is None:
         return "its statistics are missing"
-    if known.may_be_nan:
-        return "it may hold NaN, which statistics leave out"
-    nulls = f", and {known.nulls:,} nulls" if known.nulls else ""
-    if known.values is None:
+    if extremes.may_be_nan:
+        return "it may contain NaN, which statistics ignore"
+    nulls = f", and {extremes.nulls:,} nulls" if extremes.nulls else ""
+    if extremes.values is None:
         return f"no values{nulls}"
-    low, high = (physical_value(source, raw) for raw in known.values)
+    low, high = (physical_value(source, raw) for raw in extremes.values)
     kind = field.transform.result_type(source)
     if not field.transform.preserves_order:
         return f"values from {low!r} to {high!r}{nulls}"
@@ -254,7 +259,7 @@ def _words(field: PartitionField, source: PrimitiveType, stored: StoredDataFile)
 
 
 def _of_text(field: PartitionField, source: PrimitiveType, text: str) -> Any:
-    """The value that a folder's name stands for."""
+    """Return the partition value in a folder's name."""
     if text in _NULLS:
         return None
     kind = field.transform.result_type(source)
@@ -272,8 +277,8 @@ def _of_text(field: PartitionField, source: PrimitiveType, text: str) -> Any:
         if isinstance(field.transform, BucketTransform):
             bucket = to_physical(IntegerType(), text)
             if not 0 <= bucket < field.transform.num_buckets:
-                raise InvalidInputError(f"the path says bucket {bucket}, and there are {field.transform.num_buckets}")
+                raise InvalidInputError(f"the path has bucket {bucket}, and there are {field.transform.num_buckets}")
             return bucket
     except ValueError as error:
-        raise InvalidInputError(f"the path says {text!r}, which is no value of {field.transform}: {error}") from error
+        raise InvalidInputError(f"the path has {text!r}, which is not a value of {field.transform}: {error}") from error
     return to_physical(kind, text)

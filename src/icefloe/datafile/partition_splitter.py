@@ -1,6 +1,6 @@
-"""Rows told apart by partition: the partition tuple of every row, by whole columns at a time.
+"""`PartitionSplitter`: Arrow tables split by the partition of each row, computed column by column.
 
-What becomes of the parts is `write.py`. Spec: Partitioning.
+`data_file_writer.py` writes the parts. Spec: Partitioning.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,15 +19,15 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import DoubleType, FloatType, NestedField, PrimitiveType, StructType, children
 from icefloe.kernel.values import physical_arrow_type, physical_list
 
-# The most codes that numpy sorts by counting digits (its stable sort of 16-bit numbers is a radix sort).
-_FEW_CODES = 1 << 16
-# Above this, combined codes could overflow 64 bits when the next field is added.
-_MANY_CODES = 1 << 31
+# Number of codes up to which numpy uses a radix sort: its stable sort of 16-bit numbers is one.
+_MAX_RADIX_CODES = 1 << 16
+# Number of codes above which a combination with the next field could overflow 64 bits.
+_MAX_COMBINED_CODES = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of one partition. `key` tells partitions apart where `values` cannot (NaN, and the two zeros)."""
+    """Rows of one partition. `key` identifies the partition even if `values` cannot (NaN is not equal to itself, and the two zeros are equal)."""
 
     key: tuple[Any, ...]
     values: tuple[Any, ...]
@@ -36,7 +36,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """One partition field: where its source column is, and what to apply."""
+    """One partition field: the path to its source column, and its transform."""
 
     name: str
     steps: tuple[int, ...]
@@ -47,7 +47,7 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class _Codes:
-    """One partition field over a table: a code per row, and per code the key and the physical value."""
+    """The values of one partition field in a table, dictionary-encoded: a code for each row, and for each code its key and its physical value."""
 
     codes: NDArray[Any]
     keys: Sequence[Any]
@@ -58,21 +58,22 @@ class PartitionSplitter:
     """Splits Arrow tables of the schema by the partitions of a spec."""
 
     def __init__(self, spec: PartitionSpec, schema: Schema) -> None:
-        # A void field's column may be gone from the schema, and is not needed.
+        """Prepare to split. Raises `InvalidPartitionSpecError` if a source column is not a primitive one outside of lists and maps."""
+        # The source column of a void transform is not needed, and may be dropped from the schema.
         self._sources = [
             None if isinstance(field.transform, VoidTransform) else _source(schema, field.source_id, field.transform)
             for field in spec.fields
         ]
 
     def split(self, table: Any) -> Iterator[Part]:
-        """The table's rows by partition, in the order in which the partitions' codes come; the order of rows within a partition is kept."""
+        """Yield the table's rows by partition; the order of rows within a partition is kept."""
         fields = [_encode(source, table) for source in self._sources]
         codes = _combined(fields, table.num_rows)
         if codes is None:
             yield _part(fields, 0, table)
             return
         order = np.argsort(codes, kind="stable")
-        # Taking rows out of one long array is much faster than out of the many short ones that batches leave.
+        # Taking rows from one long array is much faster than from the many chunks of a table made of batches.
         table = table.combine_chunks()
         ends = np.append(np.flatnonzero(np.diff(codes[order])) + 1, len(order))
         start = 0
@@ -82,7 +83,7 @@ class PartitionSplitter:
 
 
 def _source(schema: Schema, source_id: int, transform: Transform) -> _Source:
-    """Raises `InvalidPartitionSpecError` where the source is not a primitive column of the schema, reached through structs alone."""
+    """Find a source column. Raises `InvalidPartitionSpecError` if it is not a primitive column, at the top level or inside structs."""
     fields: tuple[NestedField, ...] = schema.fields
     steps: list[int] = []
     field = schema.find_field(source_id)
@@ -92,12 +93,13 @@ def _source(schema: Schema, source_id: int, transform: Transform) -> _Source:
         inner = fields[position].field_type
         fields = children(inner) if isinstance(inner, StructType) else ()
     if not isinstance(field.field_type, PrimitiveType):
-        raise InvalidPartitionSpecError(f"column {field.name} is a {field.field_type}, which cannot be partitioned by")
+        raise InvalidPartitionSpecError(f"column {field.name} is a {field.field_type}, which cannot be a source of partitions")
     name = schema.find_column_name(source_id) or field.name
     return _Source(name, tuple(steps), field.field_type, transform, transform.result_type(field.field_type))
 
 
 def _encode(source: _Source | None, table: Any) -> _Codes:
+    """Return the dictionary-encoded values of a partition field; of one code, null, for a void transform."""
     if source is None:
         return _Codes(np.zeros(table.num_rows, dtype=np.int32), [None], [None])
     column = table.column(source.steps[0])
@@ -118,7 +120,7 @@ def _encode(source: _Source | None, table: Any) -> _Codes:
 
 
 def _bits(kind: PrimitiveType, array: Any) -> Any:
-    """Floats as the whole numbers of their bits, with one NaN for all, so that NaN equals itself and the zeros differ. Spec: Partition values, equality."""
+    """Return floats as the integers of their bits, with one NaN for all, so that NaN equals itself and the zeros differ. Spec: Partition values, equality."""
     if not isinstance(kind, FloatType | DoubleType):
         return array
     one_nan = pc.if_else(pc.is_nan(array), pa.scalar(float("nan"), array.type), array)
@@ -133,35 +135,36 @@ def _values(kind: PrimitiveType, dictionary: Any) -> list[Any]:
 
 
 def _combined(fields: Sequence[_Codes], rows: int) -> NDArray[Any] | None:
-    """One code per row for all fields together, as small as they can be made; None where every row is of one partition."""
+    """Return one code per row for the combination of all fields, in the fewest bits; None if all rows are in one partition."""
     varying = [field for field in fields if len(field.keys) > 1]
     if not varying:
         return None
     codes, count = varying[0].codes.astype(np.int64), len(varying[0].keys)
     for field in varying[1:]:
-        if count > _MANY_CODES:
-            found, codes = np.unique(codes, return_inverse=True)
-            count = len(found)
+        if count > _MAX_COMBINED_CODES:
+            combinations, codes = np.unique(codes, return_inverse=True)
+            count = len(combinations)
         codes, count = codes * len(field.keys) + field.codes, count * len(field.keys)
-    if count > _FEW_CODES:
-        found, codes = np.unique(codes, return_inverse=True)
-        count = len(found)
-    return codes.reshape(rows).astype(np.uint16 if count <= _FEW_CODES else np.int64)
+    if count > _MAX_RADIX_CODES:
+        combinations, codes = np.unique(codes, return_inverse=True)
+        count = len(combinations)
+    return codes.reshape(rows).astype(np.uint16 if count <= _MAX_RADIX_CODES else np.int64)
 
 
 def _part(fields: Sequence[_Codes], row: int, rows: Any) -> Part:
-    at = [int(field.codes[row]) for field in fields]
+    """Return rows with the partition of the table's row number `row`."""
+    codes = [int(field.codes[row]) for field in fields]
     return Part(
-        key=tuple(field.keys[code] for field, code in zip(fields, at, strict=True)),
-        values=tuple(field.values[code] for field, code in zip(fields, at, strict=True)),
+        key=tuple(field.keys[code] for field, code in zip(fields, codes, strict=True)),
+        values=tuple(field.values[code] for field, code in zip(fields, codes, strict=True)),
         rows=rows,
     )
 
 
 def _rows_at(table: Any, rows: NDArray[Any]) -> Any:
-    """The rows at these ascending positions.
+    """Return the rows at ascending positions.
 
-    A run that is most of the table is a slice of it. Anything else is copied: a small slice kept in a buffer would keep the whole table in memory.
+    A run that is most of the table is returned as a slice. Other rows are copied, because a small slice in a buffer would keep the whole table in memory.
     """
     start, count = int(rows[0]), len(rows)
     if int(rows[-1]) - start + 1 == count and count * 2 > table.num_rows:

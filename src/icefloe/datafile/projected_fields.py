@@ -1,4 +1,4 @@
-"""Which of a schema's fields a read needs: those of the projection and those that a filter tests, inside the structs they lie in.
+"""The fields of a schema that a read needs: those of the projection and those that a filter tests, inside their structs.
 
 Spec: Column Projection.
 """
@@ -14,7 +14,7 @@ from icefloe.kernel.types import NestedField, StructType
 
 
 def filter_field_ids(row_filter: BooleanExpression) -> set[int]:
-    """The field ids of the columns that a bound filter tests."""
+    """Return the field ids of the columns that a bound filter tests."""
     if isinstance(row_filter, BoundPredicate):
         return {row_filter.field.field_id}
     if isinstance(row_filter, And | Or):
@@ -23,23 +23,23 @@ def filter_field_ids(row_filter: BooleanExpression) -> set[int]:
 
 
 def fields_to_read(schema: Schema, projection: Schema, row_filter: BooleanExpression) -> tuple[NestedField, ...]:
-    """The part of the schema that holds the projection and what the filter tests, in the schema's order."""
-    return kept_fields(schema.fields, {*_ends(projection.fields), *filter_field_ids(row_filter)})
+    """Return the part of the schema with the projection and the columns of the filter, in the schema's order."""
+    return select_fields(schema.fields, {*_ends(projection.fields), *filter_field_ids(row_filter)})
 
 
-def kept_fields(fields: tuple[NestedField, ...], wanted: AbstractSet[int]) -> tuple[NestedField, ...]:
-    """The fields with these ids, whole; a struct of which only members are wanted is cut to them."""
-    found = []
+def select_fields(fields: tuple[NestedField, ...], field_ids: AbstractSet[int]) -> tuple[NestedField, ...]:
+    """Return the fields with these ids, whole; a struct that only contains such fields is reduced to them."""
+    selected = []
     for field in fields:
-        if field.field_id in wanted:
-            found.append(field)
-        elif isinstance(field.field_type, StructType) and (inner := kept_fields(field.field_type.fields, wanted)):
-            found.append(replace(field, field_type=StructType(*inner)))
-    return tuple(found)
+        if field.field_id in field_ids:
+            selected.append(field)
+        elif isinstance(field.field_type, StructType) and (inner := select_fields(field.field_type.fields, field_ids)):
+            selected.append(replace(field, field_type=StructType(*inner)))
+    return tuple(selected)
 
 
 def _ends(fields: Iterable[NestedField]) -> Iterator[int]:
-    """The fields at which a projection stops cutting: everything that is not a struct with members."""
+    """Yield the ids of the fields that a projection selects whole: all but structs with fields."""
     for field in fields:
         if isinstance(field.field_type, StructType) and field.field_type.fields:
             yield from _ends(field.field_type.fields)

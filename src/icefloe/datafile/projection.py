@@ -1,6 +1,6 @@
-"""Columns of a file brought to the form the table's schema gives them now: found by field id, renamed, reordered, promoted, filled in.
+"""`Projector`: the columns of a file converted to a schema of the table: found by field id, renamed, reordered, promoted, filled with defaults.
 
-Opening files is `read.py`. Spec: Column Projection; Schema Evolution.
+`data_file_reader.py` opens the files. Spec: Column Projection; Schema Evolution.
 """
 
 from collections.abc import Iterable, Mapping
@@ -50,7 +50,7 @@ _NANOS_PER_MICRO = 1000
 
 @dataclass(frozen=True, slots=True)
 class FileColumn:
-    """A field of a file: its id (None where the file gives none), its place among the Parquet leaves (`first_leaf` up to, not with, `end_leaf`)."""
+    """A field of a file: its id (None if the file has none), and its Parquet leaf columns, from `first_leaf` up to and excluding `end_leaf`."""
 
     field_id: int | None
     arrow: Any
@@ -60,11 +60,12 @@ class FileColumn:
 
     @property
     def by_id(self) -> dict[int, "FileColumn"]:
+        """Return the fields directly inside this one, by field id."""
         return {column.field_id: column for column in self.inner if column.field_id is not None}
 
 
 def file_columns(arrow_schema: Any) -> FileColumn:
-    """A file's columns as the members of a root without id."""
+    """Return the columns of a file as the inner fields of a root without an id."""
     return _column(pa.field("", pa.struct(list(arrow_schema))), 0)
 
 
@@ -78,16 +79,15 @@ def _column(arrow: Any, first_leaf: int) -> FileColumn:
 
 
 def wanted_leaves(root: FileColumn, fields: Iterable[NestedField]) -> set[int]:
-    """The Parquet leaves that must be read for these fields."""
+    """Return the Parquet leaf columns that must be read for these fields."""
     leaves: set[int] = set()
     by_id = root.by_id
     for field in fields:
         column = by_id.get(field.field_id)
         if column is None:
             continue
-        found = _leaves_inside(column, field.field_type)
-        # A struct or list of which nothing is wanted still says where it is null and how long it is: one leaf tells.
-        leaves |= found or {column.first_leaf}
+        # One leaf of a struct or list without projected fields is read, because it shows which values are null and how long lists are.
+        leaves |= _leaves_inside(column, field.field_type) or {column.first_leaf}
     return leaves
 
 
@@ -97,14 +97,17 @@ def _leaves_inside(column: FileColumn, kind: IcebergType) -> set[int]:
     if isinstance(kind, VariantType):
         return set(range(column.first_leaf, column.end_leaf))
     if isinstance(kind, MapType) and len(column.inner) == 2:
-        # A map without its keys is none.
+        # The keys of a map are always read.
         return set(range(column.inner[0].first_leaf, column.inner[0].end_leaf)) | wanted_leaves(column, children(kind))
     return wanted_leaves(column, children(kind))
 
 
 @dataclass(frozen=True, slots=True)
 class Projector:
-    """Brings batches of one file to the fields asked for. `constants` holds the physical value of identity partition columns, by field id."""
+    """Converter of a file's batches to the projected fields. `constants` has the physical values of identity partition columns, by field id.
+
+    With `floors_nanoseconds`, timestamps in nanoseconds are rounded down where a column has microseconds; otherwise a fraction is an error.
+    """
 
     path: str
     constants: Mapping[int, Any]
@@ -113,29 +116,41 @@ class Projector:
     def struct(
         self, source: Any, columns: Mapping[int, tuple[int, Any]], fields: Iterable[NestedField], targets: Any, length: int
     ) -> list[Any]:
-        """One array per field. `source(i)` gives the i-th array at hand, `columns` its place and Arrow field by field id, `targets` the Arrow fields wanted."""
+        """Return one array for each field.
+
+        Args:
+            source: Returns the array of the file's column at a position.
+            columns: Position and Arrow field of the file's columns, by field id.
+            fields: The fields to return.
+            targets: Their Arrow fields.
+            length: Number of rows.
+
+        Raises:
+            DataFileFormatError: A column cannot be read as its field, or a required column without a default is missing.
+        """
         arrays = []
         for field, target in zip(fields, targets, strict=True):
-            found = columns.get(field.field_id)
-            if found is not None:
-                arrays.append(self.array(source(found[0]), found[1], field, target.type))
+            column = columns.get(field.field_id)
+            if column is not None:
+                arrays.append(self.array(source(column[0]), column[1], field, target.type))
             else:
                 arrays.append(self._missing(field, target.type, length))
         return arrays
 
     def _missing(self, field: NestedField, target: Any, length: int) -> Any:
+        """Return the values of a field that the file does not have. Spec: Column Projection."""
         if field.field_id in self.constants and isinstance(field.field_type, PrimitiveType):
             value = physical_array(field.field_type, [self.constants[field.field_id]]).cast(target)
             return pa.repeat(value[0], length)
         if field.initial_default is not None:
-            found = initial_default_column(field, length)
-            return found if found.type == target else found.cast(target)
+            values = initial_default_column(field, length)
+            return values if values.type == target else values.cast(target)
         if field.required:
             raise lacks_required(self.path, field)
         return pa.nulls(length, target)
 
     def array(self, array: Any, arrow: Any, field: NestedField, target: Any) -> Any:
-        """An array of the file as the field's Arrow type `target`. `arrow` is the file's Arrow field, which carries the ids inside."""
+        """Return an array of the file as the Arrow type `target` of the field. `arrow` is the file's Arrow field, whose inner fields have ids."""
         kind = field.field_type
         if isinstance(kind, PrimitiveType):
             return self._primitive(array, field, target)
@@ -163,12 +178,12 @@ class Projector:
     def _list(self, array: Any, arrow: Any, kind: ListType, target: Any) -> Any:
         if not pa.types.is_list(array.type):
             array = array.cast(pa.list_(array.type.value_field))
-        # The values under the offsets, all of them: validity and offsets are kept as they stand.
+        # All values of the child array are converted, so that validity and offsets stay as they are.
         values = self.array(array.values, arrow.type.value_field, kind.element_field, target.value_type)
         return pa.Array.from_buffers(target, len(array), array.buffers()[:2], offset=array.offset, children=[values])
 
     def _map(self, array: Any, arrow: Any, kind: MapType, target: Any) -> Any:
-        # `keys` and `items` are the whole child arrays, as `values` is of a list.
+        # `keys` and `items` are the whole child arrays, as `values` of a list is.
         keys = self.array(array.keys, arrow.type.key_field, kind.key_field, target.key_type)
         items = self.array(array.items, arrow.type.item_field, kind.value_field, target.item_type)
         entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
@@ -179,12 +194,12 @@ class Projector:
             return unshredded(array)
         except FormatError as error:
             raise DataFileFormatError(
-                f"column {field.name!r} of {self.path} holds a variant that is none: {error.message}", path=self.path
+                f"column {field.name!r} of {self.path} contains an invalid variant: {error.message}", path=self.path
             ) from error
 
     def _primitive(self, array: Any, field: NestedField, target: Any) -> Any:
         if isinstance(field.field_type, UnknownType):
-            # Whatever stands there is to be passed over. Spec: Parquet (Appendix A).
+            # Values of a column of unknown type are ignored. Spec: Parquet (Appendix A).
             return pa.nulls(len(array), target)
         if isinstance(array, pa.ExtensionArray):
             array = array.storage
@@ -192,7 +207,7 @@ class Projector:
             return array
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
-        if not may_become(array.type, field.field_type):
+        if not is_readable_as(array.type, field.field_type):
             raise self._mismatch(field, array.type)
         if self.floors_nanoseconds and pa.types.is_timestamp(array.type) and array.type.unit == "ns" and target.unit == "us":
             return _floored(array, target)
@@ -200,13 +215,14 @@ class Projector:
             return array.cast(target)
         except pa.ArrowInvalid as error:
             raise DataFileFormatError(
-                f"column {field.name!r} of {self.path} holds a value that is no {field.field_type}: {error}", path=self.path
+                f"column {field.name!r} of {self.path} contains a value that is not a {field.field_type}: {error}", path=self.path
             ) from error
 
-    def _mismatch(self, field: NestedField, found: Any) -> DataFileFormatError:
+    def _mismatch(self, field: NestedField, stored_type: Any) -> DataFileFormatError:
         return DataFileFormatError(
-            f"column {field.name!r} (field id {field.field_id}) of {self.path} is stored as {found}, which cannot be read as {field.field_type}",
+            f"column {field.name!r} (field id {field.field_id}) of {self.path} is stored as {stored_type}, which cannot be read as {field.field_type}",
             path=self.path,
+            next_step="rewrite the file with the type of the table, or delete it from the table",
         )
 
 
@@ -221,38 +237,38 @@ def lacks_required(path: str, field: NestedField) -> DataFileFormatError:
 
 
 def _floored(array: Any, target: Any) -> Any:
-    """Timestamps in nanoseconds cut to whole microseconds, downwards."""
-    numbers = array.cast(pa.int64())
-    # Arrow's integer division goes towards zero, so those below zero that were cut are one too high.
-    near = pc.divide(numbers, _NANOS_PER_MICRO)
-    too_high = pc.less(pc.subtract(numbers, pc.multiply(near, _NANOS_PER_MICRO)), 0)
-    return pc.subtract(near, too_high.cast(pa.int64())).cast(target)
+    """Return timestamps in nanoseconds rounded down to microseconds."""
+    nanos = array.cast(pa.int64())
+    # Arrow's integer division rounds towards zero, so the quotient of a negative number with a remainder is one too high.
+    micros = pc.divide(nanos, _NANOS_PER_MICRO)
+    too_high = pc.less(pc.subtract(nanos, pc.multiply(micros, _NANOS_PER_MICRO)), 0)
+    return pc.subtract(micros, too_high.cast(pa.int64())).cast(target)
 
 
 def columns_by_id(fields: Iterable[Any]) -> dict[int, tuple[int, Any]]:
-    """The place and the Arrow field of each field that has an id."""
-    found = {}
+    """Return the position and the Arrow field of each field that has an id, by id."""
+    columns = {}
     for position, field in enumerate(fields):
-        number = id_of(field)
-        if number is not None:
-            found[number] = (position, field)
-    return found
+        field_id = id_of(field)
+        if field_id is not None:
+            columns[field_id] = (position, field)
+    return columns
 
 
 def same_ids(arrow: Any, kind: IcebergType) -> bool:
-    """Whether the ids inside a file's Arrow field are those of the type, in its order: two columns may have swapped their names."""
-    inner, wanted = inner_fields(arrow.type), children(kind)
-    return len(inner) == len(wanted) and all(
-        id_of(child) == field.field_id and same_ids(child, field.field_type) for child, field in zip(inner, wanted, strict=True)
+    """Return True if the ids inside a file's Arrow field are those of the type, in its order: two columns may have swapped their names."""
+    inner, fields = inner_fields(arrow.type), children(kind)
+    return len(inner) == len(fields) and all(
+        id_of(child) == field.field_id and same_ids(child, field.field_type) for child, field in zip(inner, fields, strict=True)
     )
 
 
-def may_become(arrow: Any, kind: IcebergType) -> bool:
-    """Whether a column stored so may be read as the type: the type itself in another width or wrapping, or a promotion of the spec."""
+def is_readable_as(arrow: Any, kind: IcebergType) -> bool:
+    """Return True if a column of an Arrow type may be read as the Iceberg type: the same type in another width or encoding, or a promotion of the spec."""
     types = pa.types
     if isinstance(kind, DecimalType):
         return bool(types.is_decimal(arrow)) and arrow.scale == kind.scale and arrow.precision <= kind.precision
-    return any(test(arrow) for test in _STORED_AS[type(kind)])
+    return any(test(arrow) for test in _READABLE_TYPES[type(kind)])
 
 
 def _is_text(arrow: Any) -> bool:
@@ -271,23 +287,23 @@ def _is_float(arrow: Any) -> bool:
     return bool(pa.types.is_float16(arrow) or pa.types.is_float32(arrow))
 
 
-_STORED_AS: Mapping[type[IcebergType], tuple[Any, ...]] = {
+_READABLE_TYPES: Mapping[type[IcebergType], tuple[Any, ...]] = {
     BooleanType: (pa.types.is_boolean,),
     IntegerType: (_is_small_integer,),
     LongType: (_is_small_integer, pa.types.is_int64, pa.types.is_uint32),
     FloatType: (_is_float,),
     DoubleType: (_is_float, pa.types.is_float64),
     DateType: (pa.types.is_date,),
-    # ORC has no times of day, only the number; so do Parquet files of some writers.
+    # ORC stores times of day as plain numbers; so do Parquet files of some writers.
     TimeType: (pa.types.is_time, pa.types.is_int64),
-    # Whether a file says `adjusted to UTC` differs between writers; the microseconds mean the same. Int96, as old Spark wrote it, comes without zone.
+    # Writers differ in whether they set Parquet's flag `adjusted to UTC`; the microseconds mean the same. Int96 of old Spark versions has no zone.
     TimestampType: (pa.types.is_timestamp, pa.types.is_date),
     TimestamptzType: (pa.types.is_timestamp,),
     TimestampNanoType: (pa.types.is_timestamp, pa.types.is_date),
     TimestamptzNanoType: (pa.types.is_timestamp,),
     GeometryType: (_is_bytes,),
     GeographyType: (_is_bytes,),
-    # Some writers leave out Parquet's string annotation.
+    # Some writers omit Parquet's string annotation.
     StringType: (_is_text, pa.types.is_binary),
     UUIDType: (_is_bytes,),
     FixedType: (_is_bytes,),

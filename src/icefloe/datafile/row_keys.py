@@ -1,7 +1,7 @@
-"""`RowKeys`: rows by the values of their key columns: which row of a source has the key of a table's row.
+"""`RowKeys`: an index of source rows by their key columns, in which rows of a table are looked up for an upsert.
 
-A key with a null is no row's: null equals nothing, as in `MERGE ... ON a = b`. NaN equals NaN, and 0.0 equals -0.0. Comparing other columns is
-`same_values.py`; the keys of equality deletes, where null equals null, are `equality_key_set.py`. Spec: Identifier Field IDs.
+A key with a null matches no row, because null equals nothing in `MERGE ... ON a = b`. NaN equals NaN, and 0.0 equals -0.0. `same_values.py` compares the
+other columns; `deletes/equality_key_set.py` has the keys of equality deletes, where null equals null. Spec: Identifier Field IDs.
 """
 
 from collections.abc import Sequence
@@ -16,90 +16,90 @@ from icefloe.kernel.arrow_values import array_of_chunks, mask_array, numpy_of
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField, StructType
 
-Places = NDArray[np.int64]
+Positions = NDArray[np.int64]
 
 
 class RowKeys:
-    """The keys of a source's rows, each at most once.
+    """Index of the keys of a source's rows.
 
-    A key is looked up column by column: each column's values are numbered, and the numbers so far, combined with the next, are numbered anew, so that they
-    never outgrow 64 bits. Memory: the distinct values of each column, and 8 bytes a row.
+    A key is looked up column by column: each column's values are numbered, and the combination of the number so far with that of the next column is numbered
+    again, so that numbers stay within 64 bits. Memory: the distinct values of each column, and 8 bytes for each row.
     """
 
     def __init__(self, columns: Sequence[Any]) -> None:
-        """`columns` are Arrow arrays of one length, one for each key column."""
-        ready = [_comparable(column) for column in columns]
-        self.rows = len(ready[0])
-        known = np.logical_and.reduce([numpy_of(column.is_valid()) for column in ready])
-        self._places: Places = np.flatnonzero(known)
-        whole = len(self._places) == self.rows
+        """Index the rows. `columns` are Arrow arrays of one length, one for each key column."""
+        comparable = [_comparable(column) for column in columns]
+        self.rows = len(comparable[0])
+        not_null = np.logical_and.reduce([numpy_of(column.is_valid()) for column in comparable])
+        self._positions: Positions = np.flatnonzero(not_null)
+        has_nulls = len(self._positions) < self.rows
         self._values: list[Any] = []
-        # For each column but the first: the combinations that stand in a row, ascending.
-        self._combined: list[Places] = []
-        numbers: Places = np.zeros(len(self._places), np.int64)
-        for place, column in enumerate(ready):
-            chosen = column if whole else column.filter(mask_array(known))
-            values = pc.unique(chosen)
+        # For each column but the first: the combinations that occur in a row, ascending.
+        self._combined: list[Positions] = []
+        numbers: Positions = np.zeros(len(self._positions), np.int64)
+        for place, column in enumerate(comparable):
+            key_values = column.filter(mask_array(not_null)) if has_nulls else column
+            values = pc.unique(key_values)
             self._values.append(values)
-            found = _numbers(chosen, values)
+            column_numbers = _numbers(key_values, values)
             if not place:
-                numbers = found
+                numbers = column_numbers
                 continue
-            combinations, numbers = np.unique(numbers * len(values) + found, return_inverse=True)
+            combinations, numbers = np.unique(numbers * len(values) + column_numbers, return_inverse=True)
             self._combined.append(combinations)
         keys = len(self._combined[-1]) if self._combined else len(self._values[0])
         self._numbers = numbers
         self._row_of = np.empty(keys, np.int64)
-        # Written backwards, so that the first row of a key is the one that stays.
-        self._row_of[numbers[::-1]] = self._places[::-1]
+        # Assigned backwards, so that the first row of a key is the one that is kept.
+        self._row_of[numbers[::-1]] = self._positions[::-1]
 
     @property
     def values(self) -> Sequence[Any]:
-        """The distinct values of each key column among the rows whose key is whole."""
+        """Return the distinct values of each key column, of rows whose key has no null."""
         return tuple(self._values)
 
     @property
     def count(self) -> int:
-        """How many keys there are."""
+        """Return the number of distinct keys."""
         return len(self._row_of)
 
-    def repeated(self) -> Places:
-        """The rows, from 0, whose key a row before them has, ascending; rows with a null in their key are never among them."""
-        found: Places = self._places[self._row_of[self._numbers] != self._places]
-        return found
+    def repeated(self) -> Positions:
+        """Return the rows, counted from 0 and ascending, whose key an earlier row has; rows with a null in their key are never among them."""
+        repeated: Positions = self._positions[self._row_of[self._numbers] != self._positions]
+        return repeated
 
-    def rows_of(self, columns: Sequence[Any]) -> Places:
-        """For each row of a table's key columns, the source's row of the same key; -1 where there is none."""
+    def rows_of(self, columns: Sequence[Any]) -> Positions:
+        """Return the source's row with the same key for each row of a table's key columns; -1 if there is none."""
         length = len(columns[0])
-        found = np.full(length, -1, np.int64)
+        source_rows = np.full(length, -1, np.int64)
         if not len(self._row_of):
-            return found
+            return source_rows
         candidates = np.arange(length)
-        numbers: Places = np.zeros(length, np.int64)
+        numbers: Positions = np.zeros(length, np.int64)
         for place, (column, values) in enumerate(zip(columns, self._values, strict=True)):
-            chosen = column if len(candidates) == length else array_of_chunks(column).take(pa.array(candidates))
-            these = _numbers(_comparable(chosen), values)
-            there = these >= 0
+            key_values = column if len(candidates) == length else array_of_chunks(column).take(pa.array(candidates))
+            column_numbers = _numbers(_comparable(key_values), values)
+            matches = column_numbers >= 0
             if place:
-                known = self._combined[place - 1]
-                combined = numbers * len(values) + these
-                spots = np.minimum(np.searchsorted(known, combined), len(known) - 1)
-                there &= known[spots] == combined
-                these = spots.astype(np.int64)
-            candidates, numbers = candidates[there], these[there]
+                combinations = self._combined[place - 1]
+                combined = numbers * len(values) + column_numbers
+                nearest = np.minimum(np.searchsorted(combinations, combined), len(combinations) - 1)
+                matches &= combinations[nearest] == combined
+                column_numbers = nearest.astype(np.int64)
+            candidates, numbers = candidates[matches], column_numbers[matches]
             if not len(candidates):
-                return found
-        found[candidates] = self._row_of[numbers]
-        return found
+                return source_rows
+        source_rows[candidates] = self._row_of[numbers]
+        return source_rows
 
 
 def key_columns(rows: Any, schema: Schema, field_ids: Sequence[int]) -> list[Any]:
-    """The key columns of a table or batch in the Arrow form of the schema, or of a part of it: inside structs too, null where a struct around is."""
+    """Return the key columns of a table or batch with the schema's Arrow columns; a key column inside a struct is null where the struct is."""
     return [_column(rows, _steps(schema.fields, field_id)) for field_id in field_ids]
 
 
 def _steps(fields: tuple[NestedField, ...], field_id: int) -> tuple[int, ...]:
-    """The way to a field, as positions from the top-level column down through structs; empty where it is not there."""
+    """Return the path to a field, as positions from the top-level column down through structs; empty if there is no such field."""
     for position, field in enumerate(fields):
         if field.field_id == field_id:
             return (position,)
@@ -114,7 +114,7 @@ def _column(rows: Any, steps: tuple[int, ...]) -> Any:
 
 
 def _comparable(column: Any) -> Any:
-    """The column in one piece, so that equal values have equal bits: NaN is one, and so is zero."""
+    """Return the column as one array in which equal values have equal bits: there is one NaN and one zero."""
     column = array_of_chunks(column)
     column = column.storage if isinstance(column, pa.ExtensionArray) else column
     if pa.types.is_floating(column.type):
@@ -123,7 +123,7 @@ def _comparable(column: Any) -> Any:
     return column
 
 
-def _numbers(column: Any, values: Any) -> Places:
-    """The place of each value among `values`, -1 where it is none of them or null."""
-    found = pc.index_in(column, value_set=values, skip_nulls=True)
-    return np.asarray(pc.fill_null(found, -1)).astype(np.int64)
+def _numbers(column: Any, values: Any) -> Positions:
+    """Return the index of each value in `values`; -1 if it is null or not among them."""
+    indexes = pc.index_in(column, value_set=values, skip_nulls=True)
+    return np.asarray(pc.fill_null(indexes, -1)).astype(np.int64)

@@ -1,6 +1,6 @@
-"""`differing`: in which rows two columns of one type hold different values; nulls equal each other, as NaN does, and 0.0 equals -0.0.
+"""`differing`: the rows in which two columns of one type have different values; nulls equal each other, NaN equals NaN, and 0.0 equals -0.0.
 
-What an upsert asks of rows whose keys match; the keys are `row_keys.py`. Spec: Nested Types; Primitive Types.
+An upsert compares the rows whose keys match (`row_keys.py`) by it, and leaves equal ones as they are. Spec: Nested Types; Primitive Types.
 """
 
 from typing import Any
@@ -17,32 +17,32 @@ Mask = NDArray[np.bool_]
 
 
 def differing(left: Any, right: Any) -> Mask:
-    """One truth value per row of two Arrow arrays of the same type and length: whether the values differ.
+    """Return for each row of two Arrow arrays of the same type and length whether the values differ.
 
-    Lists are compared element by element, maps key by key, whatever order their entries have, structs member by member, variants by their bytes.
+    Lists are compared element by element, maps key by key in any order of their entries, structs field by field, variants by their bytes.
     """
     left, right = _plain(left), _plain(right)
     if pa.types.is_null(left.type):
         return np.zeros(len(left), np.bool_)
-    known = numpy_of(left.is_valid())
-    found: Mask = known != numpy_of(right.is_valid())
-    both = np.flatnonzero(known & ~found)
+    left_valid = numpy_of(left.is_valid())
+    differ: Mask = left_valid != numpy_of(right.is_valid())
+    both = np.flatnonzero(left_valid & ~differ)
     if not len(both):
-        return found
+        return differ
     if len(both) < len(left):
         left, right = left.take(pa.array(both)), right.take(pa.array(both))
-    found = found.copy()
-    found[both] = _values_differ(left, right)
-    return found
+    differ = differ.copy()
+    differ[both] = _values_differ(left, right)
+    return differ
 
 
 def _values_differ(left: Any, right: Any) -> Mask:
-    """As `differing`, where no value is null."""
+    """Return for each row whether the values differ, none of which is null."""
     kind = left.type
     if pa.types.is_struct(kind):
         parts = (differing(pc.struct_field(left, [place]), pc.struct_field(right, [place])) for place in range(kind.num_fields))
-        found: Mask = np.logical_or.reduce([np.zeros(len(left), np.bool_), *parts])
-        return found
+        differ: Mask = np.logical_or.reduce([np.zeros(len(left), np.bool_), *parts])
+        return differ
     if pa.types.is_map(kind):
         return _maps_differ(left, right)
     if is_list(kind):
@@ -54,18 +54,18 @@ def _values_differ(left: Any, right: Any) -> Mask:
 
 
 def _maps_differ(left: Any, right: Any) -> Mask:
-    """Spark does not keep the order of entries, so maps that differ as they stand are looked at again with their entries sorted."""
-    found = _lists_differ(left, right, ("keys", "items"))
-    places = np.flatnonzero(found & (numpy_of(_lengths(left)) == numpy_of(_lengths(right))))
-    if not len(places):
-        return found
-    again = [_sorted_entries(array_of_chunks(array.take(pa.array(places)))) for array in (left, right)]
-    found[places] = _lists_differ(again[0], again[1], ("keys", "items"))
-    return found
+    """Return for each row whether the maps differ. Spark does not keep the order of entries, so unequal maps are compared again with sorted entries."""
+    differ = _lists_differ(left, right, ("keys", "items"))
+    rows = np.flatnonzero(differ & (numpy_of(_lengths(left)) == numpy_of(_lengths(right))))
+    if not len(rows):
+        return differ
+    left_sorted, right_sorted = (_sorted_entries(array_of_chunks(array.take(pa.array(rows)))) for array in (left, right))
+    differ[rows] = _lists_differ(left_sorted, right_sorted, ("keys", "items"))
+    return differ
 
 
 def _sorted_entries(maps: Any) -> Any:
-    """Maps without nulls, each with its entries by ascending key; as they are where the keys have no order."""
+    """Return maps without nulls with their entries sorted by key; unchanged if the keys have no order."""
     keys, items = _inside(maps, "keys"), _inside(maps, "items")
     lengths = np.diff(offsets_of(maps))
     plain = _plain(keys)
@@ -79,18 +79,19 @@ def _sorted_entries(maps: Any) -> Any:
 
 
 def _lists_differ(left: Any, right: Any, parts: tuple[str, ...]) -> Mask:
+    """Return for each row whether lists, or the parts (`keys`, `items`) of maps, differ."""
     lengths = numpy_of(_lengths(left))
-    found: Mask = lengths != numpy_of(_lengths(right))
-    same = np.flatnonzero(~found & (lengths > 0))
-    if not len(same):
-        return found
-    # Taken anew, so that the elements of the rows to compare stand side by side, from the first on.
-    chosen, others = (array_of_chunks(array.take(pa.array(same))) for array in (left, right))
-    inner = [differing(_inside(chosen, part), _inside(others, part)) for part in parts]
-    owners = np.repeat(same, lengths[same])
-    found = found.copy()
-    found[owners[np.logical_or.reduce(inner)]] = True
-    return found
+    differ: Mask = lengths != numpy_of(_lengths(right))
+    same_length = np.flatnonzero(~differ & (lengths > 0))
+    if not len(same_length):
+        return differ
+    # The rows to compare are copied, so that their elements are adjacent.
+    left, right = (array_of_chunks(array.take(pa.array(same_length))) for array in (left, right))
+    inner = [differing(_inside(left, part), _inside(right, part)) for part in parts]
+    owners = np.repeat(same_length, lengths[same_length])
+    differ = differ.copy()
+    differ[owners[np.logical_or.reduce(inner)]] = True
+    return differ
 
 
 def _lengths(array: Any) -> Any:
@@ -100,7 +101,7 @@ def _lengths(array: Any) -> Any:
 
 
 def _inside(array: Any, part: str) -> Any:
-    """The elements, keys or items of the rows of an array without nulls."""
+    """Return the elements, keys or items of the rows of an array without nulls."""
     if part == "values" and pa.types.is_fixed_size_list(array.type):
         return array.flatten()
     bounds = offsets_of(array)

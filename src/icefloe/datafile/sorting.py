@@ -1,6 +1,6 @@
-"""Rows brought into a table's sort order before they are written.
+"""Sorting of rows by a table's sort order before they are written.
 
-Sort orders are `kernel/partitioning/sort_order.py`; Spark sorts its own rows. Spec: Sorting.
+`kernel/partitioning/sort_order.py` defines sort orders; Spark sorts its rows itself. Spec: Sorting.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,16 +18,16 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField, PrimitiveType, StructType
 
 _DIRECTIONS = {SortDirection.ASC: "ascending", SortDirection.DESC: "descending"}
-# Copies of files are sorted in memory. Bytes of Arrow that their rows may take there, and those of a value, about.
+# Copies of files are sorted in memory if their rows take at most this many bytes of Arrow memory; and the assumed bytes of one value.
 SORTED_BYTES, _VALUE_BYTES = 256 * 1024 * 1024, 24
-# A number of as many bits, and the bits below the sign.
+# For each float type, the integer type of as many bits, and a mask of the bits below the sign.
 _BITS: dict[Any, tuple[Any, Any]] = {pa.float32(): (pa.int32(), np.int32(2**31 - 1)), pa.float64(): (pa.int64(), np.int64(2**63 - 1))}
 
 
 def sorted_rows(table: Any, order: SortOrder, schema: Schema) -> Any | None:
-    """An Arrow table of the schema in the order's sequence; rows that are equal in all keys stay as they were.
+    """Return an Arrow table of the schema, stably sorted.
 
-    None where there is no order, or one by a column or transform that is not known here: then nothing can say that the rows are sorted.
+    Returns None for an unsorted order, and for an order by a column or transform that is not known here, because then the rows cannot be declared sorted.
     """
     keys: dict[str, Any] = {}
     directions: list[tuple[str, str]] = []
@@ -35,7 +35,7 @@ def sorted_rows(table: Any, order: SortOrder, schema: Schema) -> Any | None:
         column = _key(table, key, schema)
         if column is None:
             return None
-        # Arrow has one place for the nulls of all keys; whether it is null is a key of its own, so that each can have its place.
+        # Arrow has one option for the nulls of all keys, so a separate key sorts the nulls of each column.
         keys[f"null{number}"] = pc.is_null(column)
         keys[f"value{number}"] = _ordered(column)
         directions.append((f"null{number}", "descending" if key.null_order is NullOrder.NULLS_FIRST else "ascending"))
@@ -46,22 +46,23 @@ def sorted_rows(table: Any, order: SortOrder, schema: Schema) -> Any | None:
 
 
 def row_bytes(schema: Schema) -> int:
-    """Return the bytes that a row takes in memory, about."""
+    """Return an estimate of the bytes that a row takes in memory."""
     return _VALUE_BYTES * max(1, len(leaves_of(schema)))
 
 
 def sorted_batches(batches: Iterable[Any], order: SortOrder, schema: Schema) -> tuple[Iterator[Any], bool]:
-    """Return the record batches in the order, gathered in memory, and whether they are in it: where the order is not known here, they stay as they are."""
+    """Sort record batches in memory; return them and whether they are sorted. They stay as they are if the order is not known here."""
     table = pa.Table.from_batches(list(batches))
-    found = sorted_rows(table, order, schema)
-    return iter((table if found is None else found).to_batches()), found is not None
+    sorted_table = sorted_rows(table, order, schema)
+    return iter((table if sorted_table is None else sorted_table).to_batches()), sorted_table is not None
 
 
 def _key(table: Any, key: SortField, schema: Schema) -> Any | None:
-    found = _steps(schema.fields, key.source_id)
-    if found is None:
+    """Return the values of a sort field for each row; None if its column or transform is not known."""
+    path_and_type = _steps(schema.fields, key.source_id)
+    if path_and_type is None:
         return None
-    steps, kind = found
+    steps, kind = path_and_type
     if isinstance(key.transform, UnknownTransform) or not isinstance(kind, PrimitiveType) or not key.transform.can_transform(kind):
         return None
     column = table.column(steps[0])
@@ -72,22 +73,22 @@ def _key(table: Any, key: SortField, schema: Schema) -> Any | None:
 
 
 def _steps(fields: tuple[NestedField, ...], field_id: int) -> tuple[list[int], Any] | None:
-    """The positions from the top-level column down to the field, through structs alone, and its type."""
+    """Return the positions from the top-level column down to the field, through structs alone, and its type; None if there is no such field."""
     for position, field in enumerate(fields):
         if field.field_id == field_id:
             return [position], field.field_type
         if isinstance(field.field_type, StructType):
-            found = _steps(field.field_type.fields, field_id)
-            if found is not None:
-                return [position, *found[0]], found[1]
+            inner = _steps(field.field_type.fields, field_id)
+            if inner is not None:
+                return [position, *inner[0]], inner[1]
     return None
 
 
 def _ordered(column: Any) -> Any:
-    """Floats as whole numbers in the format's order: -NaN, -Infinity, ..., -0, 0, ..., Infinity, NaN. Spec: Sorting."""
+    """Return floats as integers in the order of the specification: -NaN, -Infinity, ..., -0, 0, ..., Infinity, NaN. Spec: Sorting."""
     if column.type not in _BITS:
         return column
     kind, below_sign = _BITS[column.type]
     bits = numpy_of(filled(column, 0.0)).view(below_sign.dtype)
-    # Negative numbers have their bits ascend as they descend.
+    # The bits of negative floats ascend while the floats descend.
     return numbers_array(np.where(bits < 0, bits ^ below_sign, bits), kind)

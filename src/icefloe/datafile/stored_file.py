@@ -1,7 +1,7 @@
-"""The one door to the rows of a data file of any format: opened, it says its columns with their field ids, and gives its rows as they are stored.
+"""`StoredFile`: the interface of an open data file of any format: its columns with their field ids, and its rows as they are stored.
 
-`parquet_rows.py`, `orc_rows.py` and `avro_rows.py` are behind it; bringing columns to the table's form is `projection.py`, what is asked of them is `read.py`.
-Spec: Column Projection; Appendix A.
+`parquet_rows.py`, `orc_rows.py` and `avro_rows.py` implement it. `projection.py` converts the columns to the table's schema, and `data_file_reader.py` applies
+filters and deletes. Spec: Column Projection; Appendix A.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,17 +21,17 @@ from icefloe.kernel.types import NestedField
 
 
 class StoredFile(Protocol):
-    """An open file. `schema` is the Arrow schema of its columns, each with its field id in the metadata where it has one."""
+    """An open data file. `schema` is the Arrow schema of its columns; a column with a field id has it in the metadata of its field."""
 
     schema: Any
-    # Whether timestamps come in nanoseconds whatever the file keeps, so that cutting them to microseconds loses nothing that was written.
+    # True if timestamps are read in nanoseconds whatever unit the file has, so that rounding them to microseconds loses no stored value.
     floors_nanoseconds: bool
 
     def batches(self, fields: tuple[NestedField, ...], row_filter: BooleanExpression) -> Iterator[StoredBatch]:
-        """The task's rows in the file's order, with the columns that hold the fields, or more; rows that surely do not match may be left out."""
+        """Yield the task's rows in the file's order, with at least the columns of the fields; rows that cannot match the filter may be left out."""
 
 
-# What files begin with that are encrypted as a stream, and Parquet files with encrypted footers. Spec: AES GCM Stream file format; Parquet encryption.
+# First bytes of files that are encrypted as a stream, and of Parquet files with encrypted footers. Spec: AES GCM Stream file format; Parquet encryption.
 _ENCRYPTED = (b"AGS1", b"PARE")
 _MAGIC_BYTES = 4
 
@@ -42,40 +42,40 @@ _READERS: Mapping[FileFormat, Callable[[Any, FileScanTask, NameMapping | None], 
 }
 
 
-def reader_of(task: FileScanTask) -> Callable[[Any, FileScanTask, NameMapping | None], StoredFile]:
-    """What opens the task's file, given its bytes, the task and a name mapping for a file without ids of its own.
+def file_opener(task: FileScanTask) -> Callable[[Any, FileScanTask, NameMapping | None], StoredFile]:
+    """Return the function that opens the task's file, from an open input, the task, and a name mapping for a file without field ids.
 
     Raises:
-        UnsupportedFeatureError: the file is encrypted, or its format is none of data files.
+        UnsupportedFeatureError: The file is encrypted, or its format cannot be read.
     """
     path = task.file.file_path
     if task.file.key_metadata is not None:
         raise _encrypted(path)
-    found = _READERS.get(task.file.file_format)
-    if found is None:
-        known = ", ".join(sorted(_READERS))
+    reader = _READERS.get(task.file.file_format)
+    if reader is None:
+        readable = ", ".join(sorted(_READERS))
         raise UnsupportedFeatureError(
-            f"{path} is a data file of format {task.file.file_format}; {known} can be read",
+            f"{path} is a data file of format {task.file.file_format}; {readable} can be read",
             path=path,
             next_step="rewrite the table's files in one of these formats",
         )
-    return partial(_opened, found)
+    return partial(_open, reader)
 
 
-def _opened(
+def _open(
     reader: Callable[[Any, FileScanTask, NameMapping | None], StoredFile], file: Any, task: FileScanTask, mapping: NameMapping | None
 ) -> StoredFile:
     try:
         return reader(file, task, mapping)
     except FormatError as error:
-        # Plans do not carry the key metadata of files, so a file is known to be encrypted by what it begins with.
+        # Scan tasks do not contain the key metadata of files, so an encrypted file is recognized by its first bytes.
         file.seek(0)
         if file.read(_MAGIC_BYTES) in _ENCRYPTED:
             raise _encrypted(task.file.file_path) from error
         raise
     except UnicodeDecodeError as error:
         path = task.file.file_path
-        raise DataFileFormatError(f"{path} is not sound: the name of a column is no text in UTF-8", path=path) from error
+        raise DataFileFormatError(f"{path} is damaged: the name of a column is not valid UTF-8", path=path) from error
 
 
 def _encrypted(path: str) -> UnsupportedFeatureError:

@@ -1,6 +1,6 @@
-"""`WriteTarget`: everything a task needs to write data files of one table, as one value that crosses process borders.
+"""`WriteTarget`: what a task needs to write data files of one table, as one value that can be pickled.
 
-What is done with it is `write.py` and `rewrite.py`. Spec: Writing Data Files.
+`data_file_writer.py`, `copy_data_file.py` and `deletes/delete_file_output.py` write to it. Spec: Writing Data Files.
 """
 
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ from icefloe.kernel.schema.schema import Schema
 
 @dataclass(frozen=True, kw_only=True)
 class WriteTarget:
-    """Where rows go, and in what form. Pickles whenever its `io` does.
+    """The table that rows are written to: its schema, spec, properties and storage. It can be pickled if its `io` can.
 
-    `data_location` is the folder under which partition folders and data files are made, without a slash at its end. `operation_uuid` stands in every
-    file name, so two operations never choose the same name; it is drawn by the caller, as this floor draws no random numbers.
+    `data_location` is the folder of partition folders and data files, without a slash at its end. `operation_uuid` is part of every file name, so that two
+    operations never choose the same name; the caller draws it, because this package draws no random numbers.
     """
 
     table_name: str
@@ -27,8 +27,8 @@ class WriteTarget:
     operation_uuid: str
     spec: PartitionSpec = UNPARTITIONED_SPEC
     sort_order_id: int | None = 0
-    # The order an engine brings rows into before it hands them over; writing itself keeps the order it is given.
+    # The order in which an engine sorts rows before they are written here; the writer does not sort.
     sort_order: SortOrder = UNSORTED_SORT_ORDER
     properties: Mapping[str, str] = field(default_factory=dict)
-    # Schemas that still have the columns of older specs, where the table's has dropped them: files are copied within their own spec.
+    # Older schemas of the table. Files are copied within their own partition spec, whose source columns may be dropped from the current schema.
     older_schemas: tuple[Schema, ...] = ()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.data_file_writer import write_batches
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.datafile.projected_fields import kept_fields
+from icefloe.datafile.projected_fields import select_fields
 from icefloe.datafile.row_keys import key_columns
 from icefloe.datafile.same_values import differing
 from icefloe.datafile.sorting import sorted_rows
@@ -121,7 +121,7 @@ class _Join:
     def _keys_of(self, index: int) -> tuple[Positions, list[Any]]:
         """The positions of a task's live rows, and their key columns."""
         scan = self.request.scan
-        fields = kept_fields(scan.schema.fields, set(self.request.key_ids))
+        fields = select_fields(scan.schema.fields, set(self.request.key_ids))
         form = Schema(*fields, POS)
         batches = list(self._read(self.request.tasks[index], form))
         table = pa.Table.from_batches(batches, schema=schema_to_arrow(form)).combine_chunks()

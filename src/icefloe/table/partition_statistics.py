@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.datafile.data_file_reader import read_task
-from icefloe.datafile.output_file import file_form
+from icefloe.datafile.file_appender import appender_factory
 from icefloe.errors import FormatError, InvalidInputError, NoSuchSnapshotError, NotFoundError, StorageError
 from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.commit.change_properties import property_requirements
@@ -120,11 +120,11 @@ def _rows(metadata: TableMetadata, io: FileIO, manifests: Iterable[ManifestFile]
 
 
 def _write(metadata: TableMetadata, io: FileIO, ids: IdSource, snapshot: Snapshot, schema: Schema, rows: Any) -> PartitionStatisticsFile:
-    form = file_form(schema, metadata.properties)
-    location = f"{metadata_folder(metadata)}/partition-stats-{snapshot.snapshot_id}-{ids.uuid()}.{form.extension}"
-    table = rows.cast(form.rows)
+    factory = appender_factory(schema, metadata.properties)
+    location = f"{metadata_folder(metadata)}/partition-stats-{snapshot.snapshot_id}-{ids.uuid()}.{factory.extension}"
+    table = rows.cast(factory.arrow_schema)
     try:
-        output = form.open(io, location, table)
+        output = factory.new_appender(io, location, table)
         try:
             output.write_row_group(table)
             written = output.close((), sort_order_id=None, spec_id=0)

@@ -1,4 +1,4 @@
-"""Data files in Avro: read as they are stored, written with field ids.
+"""Data files in Avro: reader, appender, schema and conversion of values.
 
 Spec: Appendix A, Avro.
 """

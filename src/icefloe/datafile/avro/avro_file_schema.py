@@ -1,6 +1,6 @@
-"""The Avro schema of a table's data files: Iceberg types as Avro ones with field ids, and the schema without logical types, in which records are coded.
+"""The Avro schema of a table's data files: Iceberg types as Avro types with field ids, and the schema without logical types by which records are encoded.
 
-Manifests have a schema of their own (`kernel.manifest`). Spec: Appendix A, Avro.
+Manifests have other schemas (`kernel/manifest/manifest_schema.py`). Spec: Appendix A, Avro.
 """
 
 from collections.abc import Mapping
@@ -57,29 +57,29 @@ _PRIMITIVES: Mapping[type[IcebergType], Any] = {
 
 
 def decimal_width(precision: int) -> int:
-    """The fewest bytes of two's complement that hold every number of this many digits."""
+    """Return the fewest bytes of two's complement that hold every number of so many digits."""
     largest: int = 10**precision - 1
     return largest.bit_length() // 8 + 1
 
 
 def record_schema(fields: tuple[NestedField, ...]) -> dict[str, Any]:
-    """The schema of a table's rows, named `table` as Java names it; fields of unknown type must be left out by the caller."""
+    """Return the Avro schema of a table's rows, named `table` as in Java. The caller leaves out fields of unknown type."""
     return _record("table", fields, set())
 
 
 def _record(name: str, fields: tuple[NestedField, ...], named: set[str]) -> dict[str, Any]:
-    found = []
+    members = []
     for field in fields:
-        allowed = avro_name(field.name)
-        member: dict[str, Any] = {"name": allowed, "type": _optional(field, named), "field-id": field.field_id}
+        avro_field_name = avro_name(field.name)
+        member: dict[str, Any] = {"name": avro_field_name, "type": _optional(field, named), "field-id": field.field_id}
         if not field.required:
             member["default"] = None
         if field.doc is not None:
             member["doc"] = field.doc
-        if allowed != field.name:
+        if avro_field_name != field.name:
             member[ORIGINAL_NAME] = field.name
-        found.append(member)
-    return {"type": "record", "name": name, "fields": found}
+        members.append(member)
+    return {"type": "record", "name": name, "fields": members}
 
 
 def _optional(field: NestedField, named: set[str]) -> Any:
@@ -116,7 +116,7 @@ def _map(kind: MapType, named: set[str]) -> dict[str, Any]:
 
 
 def _fixed(name: str, size: int, named: set[str], attributes: Mapping[str, Any]) -> Any:
-    # A named type that comes again stands there by its name, as Avro demands.
+    # Avro defines a named type once and refers to it by name.
     if name in named:
         return name
     named.add(name)
@@ -124,7 +124,7 @@ def _fixed(name: str, size: int, named: set[str], attributes: Mapping[str, Any])
 
 
 def without_logical_types(schema: Any) -> Any:
-    """The schema in which values are numbers, bytes and text alone: a date beyond Python's is still a number."""
+    """Return the schema without logical types, so that values are numbers, bytes and text: a date beyond Python's range is still a number."""
     if isinstance(schema, list):
         return [without_logical_types(branch) for branch in schema]
     if isinstance(schema, dict):

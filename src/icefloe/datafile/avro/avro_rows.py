@@ -1,6 +1,7 @@
-"""The rows of one Avro file as they are stored: the blocks of a task, coded by fastavro, as Arrow.
+"""Rows of one Avro file as they are stored: the blocks of a scan task, decoded by fastavro, as Arrow.
 
-Behind the door `stored_file.py`; writing is `avro_output.py`. Spec: Appendix A, Avro; Apache Avro, Object Container Files.
+`stored_file.py` opens files of every format by one interface; this module is its reader of Avro. Writing is `avro_appender.py`.
+Spec: Appendix A, Avro; Apache Avro, Object Container Files.
 """
 
 import json
@@ -25,17 +26,17 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.types import NestedField
 
-# Rows. Blocks are handed over together until there are this many; records are Python objects on the way.
+# Rows. Blocks are joined until there are so many; a batch is small because records are Python objects before they become Arrow.
 _BATCH_ROWS = 16_384
 
 
 class AvroRows:
-    """An open Avro file. It is read whole, as its blocks can only be found one after another."""
+    """An open Avro file. It is read whole, because each block is found by reading the ones before it."""
 
     floors_nanoseconds = False
 
     def __init__(self, file: Any, task: FileScanTask, name_mapping: NameMapping | None) -> None:
-        """Raises `DataFileFormatError` where the header cannot be read."""
+        """Read the file. Raises `DataFileFormatError` if its header or schema cannot be read."""
         self._task = task
         self._path = task.file.file_path
         self._container = open_container(file.read(), self._path)
@@ -44,10 +45,10 @@ class AvroRows:
             if kind_of(record) != "record":
                 raise ValueError(f"avro.schema declares {kind_of(record)}, not a record")
             if has_arrays_of_nothing(record):
-                raise ValueError("it has an array of items that take no bytes, of which a file may claim any number")
+                raise ValueError("it has an array of items that take no bytes, so a file may claim any number of them")
             self._columns = avro_columns(record)
             self._names = [field["name"] for field in record["fields"]]
-            self._coded = fastavro.parse_schema(without_logical_types(json.loads(self._container.schema_text)))
+            self._decoder_schema = fastavro.parse_schema(without_logical_types(json.loads(self._container.schema_text)))
         except (
             ValueError,
             TypeError,
@@ -58,7 +59,7 @@ class AvroRows:
             fastavro.schema.SchemaParseException,
         ) as error:
             raise DataFileFormatError(
-                f"the schema of {self._path} cannot be read as a table's: {error}",
+                f"the schema of {self._path} is not one of a table: {error}",
                 path=self._path,
                 next_step=raise_limit(error.limit) if isinstance(error, SchemaSizeError) else None,
             ) from error
@@ -67,32 +68,32 @@ class AvroRows:
             self.schema = with_ids(self.schema, mapped_ids(name_mapping))
 
     def batches(self, fields: tuple[NestedField, ...], row_filter: BooleanExpression) -> Iterator[StoredBatch]:  # noqa: ARG002 - Parquet needs it
-        """The rows of the blocks that begin in the task's stretch; see `stored_file.py`."""
+        """Yield the rows of the blocks that start in the task's split; see `stored_file.py`."""
         task = self._task
         is_whole = task.start == 0 and task.length >= task.file.file_size_in_bytes
         end = task.start + task.length
         waiting: list[dict[str, Any]] = []
-        first_row = passed = 0
+        first_row = rows_before = 0
         for block in raw_blocks(self._container):
             if is_whole or task.start <= block.offset < end:
                 if not waiting:
-                    first_row = passed
+                    first_row = rows_before
                 waiting += self._records(block)
                 if len(waiting) >= _BATCH_ROWS:
                     yield self._batch(first_row, waiting)
                     waiting = []
-            passed += block.count
+            rows_before += block.count
         if waiting:
             yield self._batch(first_row, waiting)
 
     def _records(self, block: RawBlock) -> list[dict[str, Any]]:
         data = BytesIO(read_block(self._container, block))
         try:
-            # The schema is parsed already, so that a call reads one record and no more.
-            return [fastavro.schemaless_reader(data, self._coded, None) for _ in range(block.count)]  # type: ignore[misc]
+            # The schema is parsed only once, because each call decodes one record.
+            return [fastavro.schemaless_reader(data, self._decoder_schema, None) for _ in range(block.count)]  # type: ignore[misc]
         except (EOFError, ValueError, IndexError, TypeError, KeyError, OverflowError, MemoryError) as error:
             raise DataFileFormatError(
-                f"the block of {self._path} at byte {block.offset} does not hold the records it claims: {type(error).__name__} {error}",
+                f"the block of {self._path} at byte {block.offset} does not contain the records that it claims: {type(error).__name__} {error}",
                 path=self._path,
                 next_step="restore the file, or delete it from the table",
             ) from error
@@ -103,5 +104,9 @@ class AvroRows:
         try:
             arrays = [column.build([record[name] for record in records]) for column, name in zip(self._columns, self._names, strict=True)]
         except (ValueError, TypeError, OverflowError, pa.ArrowException) as error:
-            raise DataFileFormatError(f"{self._path} holds a value that is none of its column's type: {error}", path=self._path) from error
+            raise DataFileFormatError(
+                f"{self._path} contains a value that is not of its column's type: {error}",
+                path=self._path,
+                next_step="restore the file, or delete it from the table",
+            ) from error
         return StoredBatch(first_row, pa.RecordBatch.from_arrays(arrays, schema=self.schema))

@@ -1,6 +1,6 @@
-"""Arrow rows as the values of Avro records, and such values as Arrow again: numbers, bytes, text, lists and dicts, without logical types.
+"""Conversion between Arrow rows and the values of Avro records: numbers, bytes, text, lists and dicts, without logical types.
 
-The schemas are `avro_file_schema.py`. Spec: Appendix A, Avro.
+`avro_file_schema.py` has the schemas. Spec: Appendix A, Avro.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +36,7 @@ from icefloe.kernel.values import physical_arrow_type
 
 
 def avro_records(batch: pa.RecordBatch, fields: tuple[NestedField, ...]) -> Iterator[dict[str, Any]]:
-    """The rows as dicts by Avro's names. The batch's columns, which have field ids, are as `schema_to_arrow` gives them."""
+    """Yield the rows as dicts by Avro field names. The batch's columns have field ids and the types of `schema_to_arrow`."""
     places = columns_by_id(batch.schema)
     columns = [_values(field.field_type, batch.column(places[field.field_id][0])) for field in fields]
     names = [avro_name(field.name) for field in fields]
@@ -46,7 +46,7 @@ def avro_records(batch: pa.RecordBatch, fields: tuple[NestedField, ...]) -> Iter
 
 
 def _values(kind: IcebergType, array: Any) -> list[Any]:
-    """The values of an array of the type, None for null."""
+    """Return the values of an array of an Iceberg type, None for null."""
     if isinstance(kind, StructType):
         return _structs(kind, array)
     if isinstance(kind, ListType):
@@ -59,8 +59,8 @@ def _values(kind: IcebergType, array: Any) -> list[Any]:
     if isinstance(kind, DecimalType):
         return _decimals(array, decimal_width(kind.precision))
     stored = pa.binary() if isinstance(kind, UUIDType | FixedType) else physical_arrow_type(kind)  # type: ignore[arg-type]
-    found: list[Any] = array.cast(stored).to_pylist()
-    return found
+    plain: list[Any] = array.cast(stored).to_pylist()
+    return plain
 
 
 def _structs(kind: StructType, array: Any) -> list[Any]:
@@ -68,7 +68,9 @@ def _structs(kind: StructType, array: Any) -> list[Any]:
     columns = [_values(field.field_type, array.field(by_name[field.name])) for field in kind.fields]
     names = [avro_name(field.name) for field in kind.fields]
     rows = zip(*columns, strict=True) if columns else [()] * len(array)
-    return [dict(zip(names, row, strict=True)) if known else None for known, row in zip(array.is_valid().to_pylist(), rows, strict=True)]
+    return [
+        dict(zip(names, row, strict=True)) if is_valid else None for is_valid, row in zip(array.is_valid().to_pylist(), rows, strict=True)
+    ]
 
 
 def _maps(kind: MapType, array: Any) -> list[Any]:
@@ -79,23 +81,23 @@ def _maps(kind: MapType, array: Any) -> list[Any]:
 
 
 def _cut(array: Any, values: list[Any]) -> list[Any]:
-    """The values under a list's or map's offsets, list by list."""
+    """Return the values of each list or map, by its offsets."""
     offsets = array.offsets.to_pylist()
-    known = array.is_valid().to_pylist()
-    return [values[offsets[at] : offsets[at + 1]] if known[at] else None for at in range(len(array))]
+    valid = array.is_valid().to_pylist()
+    return [values[offsets[row] : offsets[row + 1]] if valid[row] else None for row in range(len(array))]
 
 
 def _decimals(array: Any, width: int) -> list[Any]:
-    """The whole numbers of decimals as `width` bytes of two's complement, big endian."""
+    """Return the unscaled values of decimals as `width` bytes of two's complement, big endian."""
     words = (
         memoryview(array.buffers()[1])[array.offset * DECIMAL_WIDTH : (array.offset + len(array)) * DECIMAL_WIDTH] if len(array) else b""
     )
-    found = [bytes(words[at * DECIMAL_WIDTH : (at + 1) * DECIMAL_WIDTH])[::-1] for at in range(len(array))]
+    big_endian = [bytes(words[row * DECIMAL_WIDTH : (row + 1) * DECIMAL_WIDTH])[::-1] for row in range(len(array))]
     sized = [
         value[DECIMAL_WIDTH - width :] if width <= DECIMAL_WIDTH else value.rjust(width, b"\xff" if value[0] & 0x80 else b"\x00")
-        for value in found
+        for value in big_endian
     ]
-    return [value if known else None for known, value in zip(array.is_valid().to_pylist(), sized, strict=True)]
+    return [value if is_valid else None for is_valid, value in zip(array.is_valid().to_pylist(), sized, strict=True)]
 
 
 # ---- records to Arrow ----
@@ -105,17 +107,17 @@ _Build = Callable[[Sequence[Any]], Any]
 
 @dataclass(frozen=True, slots=True)
 class AvroColumn:
-    """A field of an Avro schema as Arrow: the field, with its id where the schema has one, and what makes its array of values."""
+    """A field of an Avro schema: its Arrow field, with the field id if the schema has one, and the function from Avro values to an Arrow array."""
 
     arrow: Any
     build: _Build
 
 
 def avro_columns(record: AvroType) -> list[AvroColumn]:
-    """The fields of a resolved record schema.
+    """Return the fields of a resolved record schema.
 
     Raises:
-        ValueError: a union of more than null and one type, which no table has.
+        ValueError: A field is a union of other types than null and one more; no table has such a field.
     """
     return [_column(field["name"], field["type"], field.get("field-id"), field.get(ORIGINAL_NAME)) for field in record["fields"]]
 
@@ -127,49 +129,49 @@ def _column(name: str, kind: AvroType, field_id: Any, original: str | None = Non
         if len(others) > 1 or len(kind) > 2:
             raise ValueError(f"the field {name!r} is a union of more than null and one type")
         kind = others[0] if others else "null"
-    arrow, build = _form(kind)
-    is_id = isinstance(field_id, int) and not isinstance(field_id, bool)  # Python takes JSON's true for a number
+    arrow, build = _arrow_type_and_builder(kind)
+    is_id = isinstance(field_id, int) and not isinstance(field_id, bool)  # JSON's true is an int in Python
     metadata = {FIELD_ID_KEY: str(field_id).encode()} if is_id else None
     return AvroColumn(pa.field(original or name, arrow, nullable=optional or arrow == pa.null(), metadata=metadata), build)
 
 
-def _form(kind: AvroType) -> tuple[Any, _Build]:
-    form = kind_of(kind)
-    if form == "record":
-        return _record_form(kind)
-    if form == "array":
-        return _pairs_form(kind) if kind.get("logicalType") == "map" else _list_form(kind)
-    if form == "map":
+def _arrow_type_and_builder(kind: AvroType) -> tuple[Any, _Build]:
+    avro_kind = kind_of(kind)
+    if avro_kind == "record":
+        return _record_builder(kind)
+    if avro_kind == "array":
+        return _pairs_builder(kind) if kind.get("logicalType") == "map" else _list_builder(kind)
+    if avro_kind == "map":
         key = _column("key", "string", kind.get("key-id"))
         item = _column("value", kind["values"], kind.get("value-id"))
-        return _map_form(key, item, lambda pairs: (list(pairs), list(pairs.values())))
-    arrow, stored = _primitive(kind, form)
+        return _map_builder(key, item, lambda pairs: (list(pairs), list(pairs.values())))
+    arrow, stored = _primitive(kind, avro_kind)
     if pa.types.is_null(arrow):
         return arrow, lambda values: pa.nulls(len(values))
     if pa.types.is_decimal(arrow):
         return arrow, lambda values: _decimal_array(values, arrow)
-    if form == "string" and stored == pa.binary():
+    if avro_kind == "string" and stored == pa.binary():
         return arrow, lambda values: array_of([None if text is None else UUID(text).bytes for text in values], stored).cast(arrow)
     return arrow, lambda values: array_of(values, stored).cast(arrow)
 
 
-def _primitive(kind: AvroType, form: str) -> tuple[Any, Any]:
-    """The Arrow type of a primitive, and that of its bare values."""
+def _primitive(kind: AvroType, avro_kind: str) -> tuple[Any, Any]:
+    """Return the Arrow type of a primitive, and the Arrow type of its values without logical type."""
     attributes = kind if isinstance(kind, dict) else {}
     logical = str(attributes.get("logicalType"))
-    if form in ("bytes", "fixed") and logical == "decimal":
+    if avro_kind in ("bytes", "fixed") and logical == "decimal":
         return pa.decimal128(attributes["precision"], attributes.get("scale", 0)), pa.binary()
-    if form == "fixed":
+    if avro_kind == "fixed":
         return pa.binary(attributes["size"]), pa.binary()
-    if logical == "uuid" and form == "string":
+    if logical == "uuid" and avro_kind == "string":
         return pa.binary(16), pa.binary()
-    if (form, logical) in _TIMES:
-        arrow = _TIMES[form, logical]
+    if (avro_kind, logical) in _TIMES:
+        arrow = _TIMES[avro_kind, logical]
         utc = attributes.get(ADJUST_TO_UTC, False) and pa.types.is_timestamp(arrow)
-        return (pa.timestamp(arrow.unit, "UTC") if utc else arrow), pa.int64() if form == "long" else pa.int32()
-    if form not in _PLAIN:
-        raise ValueError(f"a field is of the Avro type {form!r}")
-    return _PLAIN[form], _PLAIN[form]
+        return (pa.timestamp(arrow.unit, "UTC") if utc else arrow), pa.int64() if avro_kind == "long" else pa.int32()
+    if avro_kind not in _PLAIN:
+        raise ValueError(f"a field is of the Avro type {avro_kind!r}")
+    return _PLAIN[avro_kind], _PLAIN[avro_kind]
 
 
 _PLAIN = {
@@ -195,7 +197,7 @@ _TIMES = {
 }
 
 
-def _record_form(kind: AvroType) -> tuple[Any, _Build]:
+def _record_builder(kind: AvroType) -> tuple[Any, _Build]:
     columns = avro_columns(kind)
     names = [field["name"] for field in kind["fields"]]
     arrow = pa.struct([column.arrow for column in columns])
@@ -212,7 +214,7 @@ def _record_form(kind: AvroType) -> tuple[Any, _Build]:
     return arrow, build
 
 
-def _list_form(kind: AvroType) -> tuple[Any, _Build]:
+def _list_builder(kind: AvroType) -> tuple[Any, _Build]:
     element = _column("element", kind["items"], kind.get("element-id"))
     arrow = pa.list_(element.arrow)
 
@@ -223,14 +225,14 @@ def _list_form(kind: AvroType) -> tuple[Any, _Build]:
     return arrow, build
 
 
-def _pairs_form(kind: AvroType) -> tuple[Any, _Build]:
-    """A map as an array of records of two fields, whatever their names."""
+def _pairs_builder(kind: AvroType) -> tuple[Any, _Build]:
+    """Return the type and builder of a map that is stored as an array of records of two fields with any names."""
     key, item = avro_columns(kind["items"])
     first, second = (field["name"] for field in kind["items"]["fields"])
-    return _map_form(key, item, lambda pairs: ([pair[first] for pair in pairs], [pair[second] for pair in pairs]))
+    return _map_builder(key, item, lambda pairs: ([pair[first] for pair in pairs], [pair[second] for pair in pairs]))
 
 
-def _map_form(key: AvroColumn, item: AvroColumn, split: Callable[[Any], tuple[list[Any], list[Any]]]) -> tuple[Any, _Build]:
+def _map_builder(key: AvroColumn, item: AvroColumn, split: Callable[[Any], tuple[list[Any], list[Any]]]) -> tuple[Any, _Build]:
     arrow = pa.map_(key.arrow.with_nullable(False), item.arrow)
 
     def build(values: Sequence[Any]) -> Any:
@@ -238,9 +240,9 @@ def _map_form(key: AvroColumn, item: AvroColumn, split: Callable[[Any], tuple[li
         items: list[Any] = []
         for value in values:
             if value is not None:
-                found = split(value)
-                keys += found[0]
-                items += found[1]
+                value_keys, value_items = split(value)
+                keys += value_keys
+                items += value_items
         entries = pa.StructArray.from_arrays([key.build(keys), item.build(items)], fields=[arrow.key_field, arrow.item_field])
         return pa.Array.from_buffers(arrow, len(values), [_validity(values), _offsets(values)], children=[entries])
 
@@ -259,5 +261,5 @@ def _offsets(values: Sequence[Any]) -> Any:
 
 
 def _decimal_array(values: Sequence[Any], arrow: Any) -> Any:
-    words, known = decimal_words(spans_of(array_of(values, pa.binary())))
-    return pa.Array.from_buffers(arrow, len(known), [validity_buffer(known), pa.py_buffer(words.tobytes())])
+    words, valid = decimal_words(spans_of(array_of(values, pa.binary())))
+    return pa.Array.from_buffers(arrow, len(valid), [validity_buffer(valid), pa.py_buffer(words.tobytes())])

@@ -1,4 +1,4 @@
-"""Delete files and deletion vectors: read, applied to the rows of a data file, found, written.
+"""Delete files and deletion vectors: reading, applying them to the rows of a data file, finding positions to delete, writing.
 
 Spec: Row-level Deletes.
 """

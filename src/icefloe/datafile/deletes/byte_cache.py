@@ -1,4 +1,4 @@
-"""`ByteCache`: what several threads read, kept once, up to so many bytes; the least recently used goes first.
+"""`ByteCache`: a cache of values that several threads load, limited in bytes; the least recently used value is removed first.
 
 Spec: none.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class _Entry:
-    """One value, or the place where it will be: whoever holds `lock` first loads it, the others wait there."""
+    """One value. The first thread that acquires `lock` loads it; the others wait for the lock."""
 
     __slots__ = ("lock", "size", "value")
 
@@ -21,16 +21,17 @@ class _Entry:
 
 
 class ByteCache:
-    """Values by key. A value is loaded once however many threads ask at the same time; one that fails to load is asked for again by the next."""
+    """Cached values by key. Threads that need a value at the same time load it once; after a failure the next thread loads it again."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most = most_bytes
+    def __init__(self, max_bytes: int) -> None:
+        """Create an empty cache."""
+        self._max_bytes = max_bytes
         self._bytes = 0
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._lock = Lock()
 
     def get(self, key: Hashable, load: Callable[[], tuple[Any, int]]) -> Any:
-        """The value of the key. `load` gives it and its size in bytes; a value that alone is over the limit is given out and not kept."""
+        """Return the value of a key. `load` returns it and its size in bytes; a value larger than the limit is not cached."""
         with self._lock:
             entry = self._entries.setdefault(key, _Entry())
             self._entries.move_to_end(key)
@@ -44,26 +45,26 @@ class ByteCache:
                             del self._entries[key]
                     raise
                 entry.value, entry.size = value, size
-                self._keep(key, entry, size)
+                self._add(key, entry, size)
             return entry.value
 
     @property
     def bytes_held(self) -> int:
-        """What the kept values take."""
+        """Return the size of the cached values."""
         return self._bytes
 
-    def _keep(self, key: Hashable, entry: _Entry, size: int) -> None:
+    def _add(self, key: Hashable, entry: _Entry, size: int) -> None:
         with self._lock:
             if self._entries.get(key) is not entry:
                 return
-            if size > self._most:
+            if size > self._max_bytes:
                 del self._entries[key]
                 return
             self._bytes += size
-            # Those that are being loaded have no size yet, and stay.
-            loaded = [(name, held) for name, held in self._entries.items() if held.size is not None and held is not entry]
-            for name, held in loaded:
-                if self._bytes <= self._most:
+            # Entries that are being loaded have no size yet, and are kept.
+            loaded = [(name, cached) for name, cached in self._entries.items() if cached.size is not None and cached is not entry]
+            for name, cached in loaded:
+                if self._bytes <= self._max_bytes:
                     break
                 del self._entries[name]
-                self._bytes -= held.size or 0
+                self._bytes -= cached.size or 0

@@ -1,6 +1,6 @@
-"""Delete files written: deletion vectors, position delete files and equality delete files, each with its complete manifest entry.
+"""Writing of delete files: deletion vectors, position delete files and equality delete files, each with its manifest fields.
 
-Which of them a table may have is the commit's to check; which rows go is `positions.py`'s to find.
+The commit checks which of them a table may have; `matching_positions.py` finds the positions of rows to delete.
 Spec: Position Delete Files; Equality Delete Files; Deletion Vectors; Delete File Stats; Puffin file format, Common properties.
 """
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from icefloe.datafile.data_file_writer import write_partition
 from icefloe.datafile.deletes.delete_file_reader import POSITION_DELETE_SCHEMA
 from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
-from icefloe.datafile.projected_fields import kept_fields
+from icefloe.datafile.projected_fields import select_fields
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import InvalidInputError, Problem, StorageError
 from icefloe.kernel.arrow_values import numbers_array, scalar_of
@@ -38,14 +38,14 @@ from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import DoubleType, FloatType, PrimitiveType, StructType
 
-# Rows that are made at a time for a position delete file.
+# Rows of a batch of a position delete file.
 _POSITION_ROWS = 131_072
 _METRICS = "write.metadata.metrics."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsToDelete:
-    """Rows of one data file, by position, and the delete files that apply to the file already."""
+    """Rows of one data file to delete, by position, and the delete files that already apply to the file."""
 
     file: DataFile
     positions: NDArray[np.int64]
@@ -54,36 +54,44 @@ class RowsToDelete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenDeletes:
-    """The delete files that were written, and those whose deletes are now in them: these leave the table in the same commit."""
+    """The delete files that were written, and those whose deletes they include, which are removed in the same commit."""
 
     added: tuple[DataFile, ...]
     superseded: tuple[DataFile, ...] = ()
 
 
 def write_vectors(
-    target: WriteTarget, marked: Sequence[RowsToDelete], *, deletes: DeleteLoader, partition_id: int, task_id: int
+    target: WriteTarget, rows_to_delete: Sequence[RowsToDelete], *, deletes: DeleteLoader, partition_id: int, task_id: int
 ) -> WrittenDeletes:
-    """Writes one Puffin file with a deletion vector for each data file that loses rows; none where all of them are deleted already.
+    """Write one Puffin file with a deletion vector for each data file with newly deleted rows; no file if all rows are deleted already.
 
-    Each vector holds what the file's old vector and old position deletes deleted too. The old vector is superseded, as are position delete files of that one
-    data file; those that name other data files stay, and no longer count for this one. Format version 3.
+    Each vector includes the deletes of the file's old vector and of its position delete files. The old vector and position delete files for that one data file
+    are superseded. Position delete files that name other data files too stay, and no longer apply to this one. For format version 3.
+
+    Args:
+        target: The table and the location of new files.
+        rows_to_delete: Rows of distinct data files.
+        deletes: Loader of the delete files that apply already.
+        partition_id: Number of the engine's partition, part of the new file's name.
+        task_id: Number of the task attempt, part of the new file's name.
 
     Raises:
-        DataFileFormatError, PuffinFormatError: an old delete file is not sound.
-        InvalidInputError: a position is not one of the file's rows, or a data file is given twice.
-        StorageError: storage refused; nothing is left behind.
+        DataFileFormatError: An old delete file is damaged.
+        PuffinFormatError: An old deletion vector is damaged.
+        InvalidInputError: A position is not that of a row of the file, or a data file is given twice.
+        StorageError: Storage refuses the write; no file is left.
     """
-    _check(marked)
+    _check(rows_to_delete)
     vectors: dict[str, DeletionVector] = {}
     superseded: list[DataFile] = []
-    for one in marked:
-        task = FileScanTask(file=one.file, residual=AlwaysTrue(), spec_id=one.file.spec_id, length=0, delete_files=one.delete_files)
-        old, new = deletes.positions_of(task), deletion_vector_from_positions(one.positions)
+    for rows in rows_to_delete:
+        task = FileScanTask(file=rows.file, residual=AlwaysTrue(), spec_id=rows.file.spec_id, length=0, delete_files=rows.delete_files)
+        old, new = deletes.positions_of(task), deletion_vector_from_positions(rows.positions)
         merged = new if old is None else merge_deletion_vectors([old, new])
         if merged.cardinality == (old.cardinality if old is not None else 0):
             continue
-        vectors[one.file.file_path] = merged
-        superseded += _older_of_file(one)
+        vectors[rows.file.file_path] = merged
+        superseded += _file_scoped_deletes(rows)
     if not vectors:
         return WrittenDeletes(added=())
     content, locations = write_deletion_vectors(vectors, properties={"created-by": f"Icefloe version {version('icefloe')}"})
@@ -92,11 +100,11 @@ def write_vectors(
     try:
         target.io.write(path, content)
     except BaseException:
-        # Ctrl-C may come after the last byte.
+        # Ctrl-C may arrive after the last byte was written.
         with suppress(StorageError):
             target.io.delete(path)
         raise
-    files = {one.file.file_path: one.file for one in marked}
+    files = {rows.file.file_path: rows.file for rows in rows_to_delete}
     added = [
         DataFile(
             file_path=path,
@@ -117,7 +125,7 @@ def write_vectors(
 
 def write_position_deletes(
     target: WriteTarget,
-    marked: Sequence[RowsToDelete],
+    rows_to_delete: Sequence[RowsToDelete],
     *,
     specs: Mapping[int, PartitionSpec],
     partition_id: int,
@@ -125,32 +133,43 @@ def write_position_deletes(
     deletes: DeleteLoader | None = None,
     file_scoped: bool = True,
 ) -> WrittenDeletes:
-    """Writes Parquet position delete files, sorted by path and position: one for each data file, or one for each partition. Format version 2.
+    """Write Parquet position delete files, sorted by path and position: one for each data file, or one for each partition. For format version 2.
 
-    A file of one data file names it as its `referenced_data_file`. Bounds of both columns are whole. With a loader of `deletes`, a file of one data file holds
-    the positions of the older position delete files of that one data file too, which are superseded. Nothing else is.
+    A delete file for one data file names it as its `referenced_data_file`. Bounds of both columns are not truncated.
+
+    Args:
+        target: The table and the location of new files.
+        rows_to_delete: Rows of distinct data files.
+        specs: Partition specs of the table, by id.
+        partition_id: Number of the engine's partition, part of the new files' names.
+        task_id: Number of the task attempt, part of the new files' names.
+        deletes: Loader of the delete files that apply already. If it is given, a delete file for one data file includes the older position deletes for that
+            data file alone, whose files are superseded.
+        file_scoped: Write one delete file for each data file; else one for each partition.
 
     Raises:
-        DataFileFormatError: an old delete file is not sound.
-        InvalidInputError: a position is not one of the file's rows, or a data file is given twice.
-        StorageError: storage refused; nothing is left behind.
+        DataFileFormatError: An old delete file is damaged.
+        InvalidInputError: A position is not that of a row of the file, or a data file is given twice.
+        StorageError: Storage refuses the write; no file is left.
     """
-    _check(marked)
-    ordered = sorted((one for one in marked if len(one.positions)), key=lambda one: one.file.file_path.encode())
+    _check(rows_to_delete)
+    ordered = sorted((rows for rows in rows_to_delete if len(rows.positions)), key=lambda rows: rows.file.file_path.encode())
     superseded: list[DataFile] = []
     if file_scoped:
         if deletes is not None:
-            superseded = [file for one in ordered for file in _older_of_file(one)]
-            ordered = [_with_older(one, deletes) for one in ordered]
-        groups = [[one] for one in ordered]
+            superseded = [file for rows in ordered for file in _file_scoped_deletes(rows)]
+            ordered = [_with_older(rows, deletes) for rows in ordered]
+        groups = [[rows] for rows in ordered]
     else:
         by_partition = sorted(ordered, key=_partition_key)  # keeps the order of paths within a partition
         groups = [list(group) for _, group in groupby(by_partition, _partition_key)]
     added: list[DataFile] = []
     try:
         for number, group in enumerate(groups):
-            where = _target(target, POSITION_DELETE_SCHEMA, specs[group[0].file.spec_id], f"deletes-{number:05d}")
-            written = write_partition(where, _position_rows(group), group[0].file.partition, partition_id=partition_id, task_id=task_id)
+            delete_target = _target(target, POSITION_DELETE_SCHEMA, specs[group[0].file.spec_id], f"deletes-{number:05d}")
+            written = write_partition(
+                delete_target, _position_rows(group), group[0].file.partition, partition_id=partition_id, task_id=task_id
+            )
             referenced = group[0].file.file_path if file_scoped else None
             added += (_as_deletes(file, FileContent.POSITION_DELETES, referenced_data_file=referenced) for file in written)
     except BaseException:
@@ -159,14 +178,14 @@ def write_position_deletes(
     return WrittenDeletes(added=tuple(added), superseded=tuple(superseded))
 
 
-def _older_of_file(rows: RowsToDelete) -> tuple[DataFile, ...]:
-    """Return the position delete files that are about the data file alone."""
+def _file_scoped_deletes(rows: RowsToDelete) -> tuple[DataFile, ...]:
+    """Return the position delete files for the data file alone."""
     return tuple(file for file in rows.delete_files if is_scoped_to(file, rows.file.file_path))
 
 
 def _with_older(rows: RowsToDelete, deletes: DeleteLoader) -> RowsToDelete:
-    """Return the rows together with those that the older delete files of the data file name."""
-    task = FileScanTask(file=rows.file, residual=AlwaysTrue(), spec_id=rows.file.spec_id, length=0, delete_files=_older_of_file(rows))
+    """Return the rows together with those that older delete files for the data file alone delete."""
+    task = FileScanTask(file=rows.file, residual=AlwaysTrue(), spec_id=rows.file.spec_id, length=0, delete_files=_file_scoped_deletes(rows))
     older = deletes.positions_of(task)
     return rows if older is None else replace(rows, positions=np.union1d(rows.positions, older.positions()))
 
@@ -180,58 +199,70 @@ def write_equality_deletes(
     partition_id: int,
     task_id: int,
 ) -> WrittenDeletes:
-    """Writes Parquet equality delete files of one partition of the target's spec: rows of older data files there that equal one of these in the key columns
-    are deleted. Of an unpartitioned spec they hold for the whole table. Rows have at least the key columns, by name. Format versions 2 and 3.
+    """Write Parquet equality delete files for one partition of the target's spec.
+
+    They delete the rows of older data files in the partition that equal one of the given rows in all key columns; with an unpartitioned spec, in the whole
+    table. For format versions 2 and 3.
+
+    Args:
+        target: The table and the location of new files.
+        batches: Rows with at least the key columns, by name.
+        equality_ids: Field ids of the key columns.
+        partition: The partition tuple.
+        partition_id: Number of the engine's partition, part of the new files' names.
+        task_id: Number of the task attempt, part of the new files' names.
 
     Raises:
-        InvalidInputError: a key column is not in the schema, is not primitive, is a float or double, or lies inside a list or map.
-        SchemaMismatchError: rows that do not fit the key columns.
-        StorageError: storage refused; nothing is left behind.
+        InvalidInputError: A key column is not in the schema, is not primitive, is a float or double, or is inside a list or map.
+        SchemaMismatchError: Rows do not match the key columns.
+        StorageError: Storage refuses the write; no file is left.
     """
     schema = key_schema(target.schema, equality_ids)
-    where = _target(target, schema, target.spec, "equality-deletes")
+    delete_target = _target(target, schema, target.spec, "equality-deletes")
     names = schema.names
-    written = write_partition(where, (batch.select(names) for batch in batches), partition, partition_id=partition_id, task_id=task_id)
+    keys = (batch.select(names) for batch in batches)
+    written = write_partition(delete_target, keys, partition, partition_id=partition_id, task_id=task_id)
     ids = tuple(dict.fromkeys(equality_ids))
     return WrittenDeletes(added=tuple(_as_deletes(file, FileContent.EQUALITY_DELETES, equality_ids=ids) for file in written))
 
 
-def _check(marked: Sequence[RowsToDelete]) -> None:
+def _check(rows_to_delete: Sequence[RowsToDelete]) -> None:
+    """Raise `InvalidInputError` for a data file that is given twice, and for positions beyond its rows."""
     problems: list[Problem] = []
-    seen: set[str] = set()
-    for one in marked:
-        path = one.file.file_path
-        if path in seen:
+    paths: set[str] = set()
+    for rows in rows_to_delete:
+        path = rows.file.file_path
+        if path in paths:
             problems.append(Problem(where=path, what="the data file is given twice"))
-        seen.add(path)
-        if len(one.positions) and not 0 <= int(one.positions.min()) <= int(one.positions.max()) < one.file.record_count:
-            what = f"positions {one.positions.min()} to {one.positions.max()} are not all among its {one.file.record_count} rows"
+        paths.add(path)
+        if len(rows.positions) and not 0 <= int(rows.positions.min()) <= int(rows.positions.max()) < rows.file.record_count:
+            what = f"positions {rows.positions.min()} to {rows.positions.max()} are not all among its {rows.file.record_count} rows"
             problems.append(Problem(where=path, what=what))
     if problems:
         raise InvalidInputError("rows cannot be deleted by these positions", problems=problems)
 
 
-def _partition_key(one: RowsToDelete) -> tuple[int, str]:
-    # Values of one partition field may be of types that do not compare (null and a number); their text tells partitions apart as well.
-    return one.file.spec_id, repr(one.file.partition)
+def _partition_key(rows: RowsToDelete) -> tuple[int, str]:
+    # Values of one partition field may have types that do not compare (null and a number), so partitions are distinguished by their text.
+    return rows.file.spec_id, repr(rows.file.partition)
 
 
 def _position_rows(group: Iterable[RowsToDelete]) -> Iterator[pa.RecordBatch]:
-    form = schema_to_arrow(POSITION_DELETE_SCHEMA)
-    for one in group:
-        positions = np.unique(one.positions).astype(np.int64)
+    schema = schema_to_arrow(POSITION_DELETE_SCHEMA)
+    for rows in group:
+        positions = np.unique(rows.positions).astype(np.int64)
         for start in range(0, len(positions), _POSITION_ROWS):
             part = positions[start : start + _POSITION_ROWS]
-            path = pa.repeat(scalar_of(one.file.file_path, pa.string()), len(part))
-            yield pa.RecordBatch.from_arrays([path, numbers_array(part, pa.int64())], schema=form)
+            path = pa.repeat(scalar_of(rows.file.file_path, pa.string()), len(part))
+            yield pa.RecordBatch.from_arrays([path, numbers_array(part, pa.int64())], schema=schema)
 
 
 def _target(target: WriteTarget, schema: Schema, spec: PartitionSpec, suffix: str) -> WriteTarget:
-    """Where delete files go: as the table's Parquet files do, under names of their own, with whole bounds."""
+    """Return the target of delete files: Parquet files with names of their own and bounds that are not truncated."""
     properties = {name: text for name, text in target.properties.items() if not name.startswith(_METRICS)}
-    for name, known in table_properties.DELETE_FILE_PROPERTIES.items():
-        if known.read(target.properties) is not None:
-            properties[name] = target.properties[known.name]
+    for name, delete_property in table_properties.DELETE_FILE_PROPERTIES.items():
+        if delete_property.read(target.properties) is not None:
+            properties[name] = target.properties[delete_property.name]
     properties[table_properties.METRICS_DEFAULT.name] = "full"
     properties[table_properties.DEFAULT_FILE_FORMAT.name] = "parquet"
     return replace(
@@ -251,12 +282,12 @@ def _as_deletes(file: DataFile, content: FileContent, **more: Any) -> DataFile:
 
 
 def key_schema(schema: Schema, equality_ids: Sequence[int]) -> Schema:
-    """The key columns alone, inside the structs they lie in.
+    """Return the schema of the key columns, inside their structs.
 
     Raises:
-        InvalidInputError: one is not in the schema, is not primitive, is a float or double, or lies inside a list or map; or there is none.
+        InvalidInputError: A column is not in the schema, is not primitive, is a float or double, or is inside a list or map; or there is none.
     """
-    fields = kept_fields(schema.fields, set(equality_ids))
+    fields = select_fields(schema.fields, set(equality_ids))
     reachable = set(_reachable(fields))
     problems = [] if equality_ids else [Problem(where="equality_ids", what="there is no key column")]
     for field_id in equality_ids:
@@ -266,7 +297,7 @@ def key_schema(schema: Schema, equality_ids: Sequence[int]) -> Schema:
         elif not isinstance(kind, PrimitiveType) or isinstance(kind, FloatType | DoubleType):
             problems.append(Problem(where=schema.find_column_name(field_id) or "", what=f"a key column cannot be a {kind}"))
         elif field_id not in reachable:
-            problems.append(Problem(where=schema.find_column_name(field_id) or "", what="a key column cannot lie inside a list or map"))
+            problems.append(Problem(where=schema.find_column_name(field_id) or "", what="a key column cannot be inside a list or map"))
     if problems:
         raise InvalidInputError("rows cannot be deleted by these columns", problems=problems)
     return Schema(*fields)

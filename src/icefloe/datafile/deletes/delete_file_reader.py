@@ -1,6 +1,6 @@
-"""Delete files as they are read: the columns of a position or equality delete file by field id, and a deletion vector from its Puffin file.
+"""Reading of delete files: the columns of a position or equality delete file by field id, and a deletion vector from its Puffin file.
 
-Keeping and merging them is `delete_loader.py`.
+`delete_loader.py` caches and merges them.
 Spec: Position Delete Files; Equality Delete Files; Deletion Vectors; Puffin file format, `deletion-vector-v1` blob type; Appendix F, Position Delete Files
 with Row Data.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.datafile.projection import Projector, columns_by_id
-from icefloe.datafile.stored_file import reader_of
+from icefloe.datafile.stored_file import file_opener
 from icefloe.errors import DataFileFormatError, InvalidInputError
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, In
@@ -36,7 +36,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField
 
 POSITION_DELETE_SCHEMA = Schema(DELETE_FILE_PATH, DELETE_POS)
-# Position delete files of some writers have no field ids; their columns have the spec's names all the same.
+# Position delete files of some writers have no field ids; their columns have the names of the specification.
 POSITION_DELETE_NAMES = NameMapping(
     tuple(MappedField(names=(field.name,), field_id=field.field_id) for field in POSITION_DELETE_SCHEMA.fields)
 )
@@ -44,7 +44,7 @@ _LOCAL = "file:"
 
 
 def plain_location(location: str) -> str:
-    """One spelling for a location that writers spell in several ways: `file:/x` and `file:///x` are `/x`, the rest stays as it is, byte for byte."""
+    """Return the location in one spelling: `file:/x` and `file:///x` become `/x`; all others stay as they are, byte for byte."""
     if not location.startswith(_LOCAL):
         return location
     rest = location[len(_LOCAL) :]
@@ -54,7 +54,7 @@ def plain_location(location: str) -> str:
 
 
 def spellings(location: str) -> tuple[str, ...]:
-    """Every spelling of a location that means the same file."""
+    """Return every spelling of a location that names the same file."""
     plain = plain_location(location)
     return (plain, f"file:{plain}", f"file://{plain}") if plain.startswith("/") else (location,)
 
@@ -68,29 +68,34 @@ def read_delete_columns(
     name_mapping: NameMapping | None = None,
     may_lack: Collection[int] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """The columns of a position or equality delete file, by field id and in the form the fields give them, batch after batch.
+    """Yield the columns of a position or equality delete file, found by field id, with the types of the fields.
 
-    `row_filter`, bound to these fields, leaves out row groups in which no row may match, and no single row. Columns of the ids in `may_lack` are null where
-    the file has none.
+    Args:
+        io: Storage of the file.
+        file: The delete file.
+        fields: The columns to read.
+        row_filter: A filter bound to these fields, by which row groups are pruned; single rows are not filtered.
+        name_mapping: Field ids for the columns of a file without ids.
+        may_lack: Field ids of columns that are null if the file lacks them.
 
     Raises:
-        NoSuchFileError: the file is gone.
-        DataFileFormatError: the file is not whole, or lacks one of the columns.
-        UnsupportedFeatureError: the file is encrypted, or of a format that is not read.
+        NoSuchFileError: The file does not exist.
+        DataFileFormatError: The file is damaged, or lacks one of the columns.
+        UnsupportedFeatureError: The file is encrypted, or its format cannot be read.
     """
-    asked = row_filter if row_filter is not None else AlwaysTrue()
-    task = FileScanTask(file=file, residual=asked, spec_id=file.spec_id, length=file.file_size_in_bytes)
-    opener = reader_of(task)
+    row_filter = row_filter if row_filter is not None else AlwaysTrue()
+    task = FileScanTask(file=file, residual=row_filter, spec_id=file.spec_id, length=file.file_size_in_bytes)
+    open_file = file_opener(task)
     targets = schema_to_arrow(Schema(*fields))
     with io.open_input(file.file_path) as opened:
-        stored = opener(opened, task, name_mapping)
+        stored = open_file(opened, task, name_mapping)
         projector = Projector(file.file_path, {}, stored.floors_nanoseconds)
-        for batch in stored.batches(fields, asked):
+        for batch in stored.batches(fields, row_filter):
             columns = columns_by_id(batch.rows.schema)
             missing = [field.name for field in fields if field.field_id not in columns and field.field_id not in may_lack]
             if missing:
                 raise DataFileFormatError(
-                    f"{file.file_path} is no sound delete file: it lacks the column {', '.join(missing)}",
+                    f"{file.file_path} is not a valid delete file: it lacks the column {', '.join(missing)}",
                     path=file.file_path,
                     next_step="restore the file, or roll the table back to a snapshot that does not use it",
                 )
@@ -99,70 +104,70 @@ def read_delete_columns(
 
 
 def read_position_deletes(io: FileIO, file: DataFile, location: str | None = None) -> Mapping[str, DeletionVector]:
-    """The deleted positions by data file (its location in plain spelling): of every data file, or of the one at `location` alone.
+    """Return the deleted positions by data file (its location in plain spelling): of every data file, or of the one at `location` alone.
 
-    For one data file, row groups whose bounds do not hold its path are passed over.
+    For one data file, row groups whose bounds exclude its path are skipped.
 
     Raises:
-        DataFileFormatError: as `read_delete_columns`; or a path is null or no text, or a position null or negative.
+        DataFileFormatError: As `read_delete_columns`; or a path is null or not UTF-8, or a position is null or negative.
     """
     row_filter = None if location is None else bind(In(DELETE_FILE_PATH.name, spellings(location)), POSITION_DELETE_SCHEMA)
-    found: dict[str, list[Any]] = {}
+    positions: dict[str, list[Any]] = {}
     for batch in read_delete_columns(io, file, POSITION_DELETE_SCHEMA.fields, row_filter=row_filter, name_mapping=POSITION_DELETE_NAMES):
         rows = batch if row_filter is None else batch.filter(arrow_mask(row_filter, batch))
         if rows.num_rows:
-            _gather(rows, file, found)
+            _collect(rows, file, positions)
     try:
-        return {path: deletion_vector_from_positions(np.concatenate(parts)) for path, parts in found.items()}
+        return {path: deletion_vector_from_positions(np.concatenate(parts)) for path, parts in positions.items()}
     except InvalidInputError as error:
-        raise _unsound(file, error.message) from error
+        raise _invalid_file(file, error.message) from error
 
 
-def _gather(rows: pa.RecordBatch, file: DataFile, found: dict[str, list[Any]]) -> None:
-    """Adds the batch's positions to those of each data file."""
-    paths, positions = rows.columns
-    if paths.null_count or positions.null_count:
-        raise _unsound(file, "a path or a position is null")
-    encoded = paths.dictionary_encode()
-    numbers = np.asarray(positions)
+def _collect(rows: pa.RecordBatch, file: DataFile, positions: dict[str, list[Any]]) -> None:
+    """Add the batch's positions to those of each data file."""
+    path_column, position_column = rows.columns
+    if path_column.null_count or position_column.null_count:
+        raise _invalid_file(file, "a path or a position is null")
+    encoded = path_column.dictionary_encode()
+    numbers = np.asarray(position_column)
     try:
         names = encoded.dictionary.to_pylist()
     except UnicodeDecodeError as error:
-        raise _unsound(file, "a path is no text in UTF-8") from error
+        raise _invalid_file(file, "a path is not valid UTF-8") from error
     if len(names) == 1:
-        found.setdefault(plain_location(names[0]), []).append(numbers)
+        positions.setdefault(plain_location(names[0]), []).append(numbers)
         return
     codes = np.asarray(encoded.indices)
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes, minlength=len(names)))
     for name, part in zip(names, np.split(numbers[order], ends[:-1]), strict=True):
-        found.setdefault(plain_location(name), []).append(part)
+        positions.setdefault(plain_location(name), []).append(part)
 
 
-def _unsound(file: DataFile, what: str) -> DataFileFormatError:
+def _invalid_file(file: DataFile, what: str) -> DataFileFormatError:
     return DataFileFormatError(
-        f"{file.file_path} is no sound position delete file: {what}",
+        f"{file.file_path} is not a valid position delete file: {what}",
         path=file.file_path,
         next_step="restore the file, or roll the table back to a snapshot that does not use it",
     )
 
 
 def read_vector_locations(io: FileIO, path: str) -> Mapping[int, VectorLocation]:
-    """What the footer of a Puffin file says of its deletion vectors, by the offset of each. Raises `PuffinFormatError`."""
+    """Return the deletion vectors in the footer of a Puffin file, by offset. Raises `PuffinFormatError`."""
     with io.open_input(path) as opened:
         metadata = read_file_metadata(PuffinSource(path, opened.size(), lambda offset, length: opened.read_at(length, offset)))
     return {blob.offset: vector_location(blob, path=path) for blob in metadata.blobs}
 
 
 def read_deletion_vector(io: FileIO, file: DataFile, location: str, footer: Mapping[int, VectorLocation]) -> DeletionVector:
-    """The vector of the data file at `location`, from the bytes that its manifest entry names; the entry must say what the footer says.
+    """Return the deletion vector of the data file at `location`, from the bytes that its manifest entry names; entry and footer must agree.
 
     Raises:
-        PuffinFormatError: the entry, the footer and the data file do not agree; or as `decode_deletion_vector`.
+        PuffinFormatError: The entry, the footer and the data file do not agree; or as `decode_deletion_vector`.
     """
     path, offset, length = file.file_path, file.content_offset, file.content_size_in_bytes
     if offset is None or length is None:
-        raise puffin_format_error(path, 0, "the manifest does not say where in the file the deletion vector lies")
+        raise puffin_format_error(path, 0, "the manifest has no offset and size of the deletion vector")
     entry = VectorLocation(
         referenced_data_file=plain_location(file.referenced_data_file or ""),
         content_offset=offset,
@@ -171,16 +176,18 @@ def read_deletion_vector(io: FileIO, file: DataFile, location: str, footer: Mapp
     )
     if entry.referenced_data_file != plain_location(location):
         raise puffin_format_error(path, offset, f"the deletion vector is recorded for {file.referenced_data_file!r}, not for {location!r}")
-    said = footer.get(offset)
-    if said is None:
-        raise puffin_format_error(path, offset, "no blob begins where the manifest says that a deletion vector lies")
-    for what, ours, theirs in (
-        ("the data file", entry.referenced_data_file, plain_location(said.referenced_data_file)),
-        ("the size in bytes", length, said.content_size_in_bytes),
-        ("the number of positions", entry.record_count, said.record_count),
+    blob = footer.get(offset)
+    if blob is None:
+        raise puffin_format_error(path, offset, "no blob starts at the offset of the deletion vector in the manifest")
+    for what, in_manifest, in_footer in (
+        ("the data file", entry.referenced_data_file, plain_location(blob.referenced_data_file)),
+        ("the size in bytes", length, blob.content_size_in_bytes),
+        ("the number of positions", entry.record_count, blob.record_count),
     ):
-        if ours != theirs:
-            raise puffin_format_error(path, offset, f"{what} of a deletion vector is {ours!r} in the manifest and {theirs!r} in the footer")
+        if in_manifest != in_footer:
+            raise puffin_format_error(
+                path, offset, f"{what} of a deletion vector is {in_manifest!r} in the manifest and {in_footer!r} in the footer"
+            )
     with io.open_input(path) as opened:
         data = opened.read_at(length, offset)
     return decode_deletion_vector(data, cardinality=file.record_count, path=path, offset=offset)

@@ -1,6 +1,6 @@
-"""`matching_positions`: where in a data file the rows are that a filter matches and that are not deleted yet: what a merge-on-read delete adds.
+"""`matching_positions`: positions of the live rows of a data file that match a filter, for a merge-on-read delete.
 
-Writing them down is `delete_file_output.py`. Spec: Row-level Deletes.
+`delete_file_output.py` writes them to delete files. Spec: Row-level Deletes.
 """
 
 from collections.abc import Mapping
@@ -31,9 +31,9 @@ def matching_positions(
     name_mapping: NameMapping | None = None,
     deletes: DeleteLoader | None = None,
 ) -> NDArray[np.int64]:
-    """The positions in the task's file, ascending, of the rows for which `delete_filter` (bound to `schema`) is TRUE, those deleted before left out.
+    """Return the positions in the task's file, ascending, of live rows for which `delete_filter` (bound to `schema`) is TRUE.
 
-    Only the filter's columns and those of equality deletes are read. Raises as `read_task`.
+    Only the columns of the filter and of equality deletes are read. Raises as `read_task`.
     """
     batches = read_task(
         io,
@@ -45,5 +45,5 @@ def matching_positions(
         name_mapping=name_mapping,
         deletes=deletes,
     )
-    found: list[NDArray[Any]] = [numpy_of(batch.column(0)) for batch in batches]
-    return np.concatenate(found) if found else np.empty(0, np.int64)
+    positions: list[NDArray[Any]] = [numpy_of(batch.column(0)) for batch in batches]
+    return np.concatenate(positions) if positions else np.empty(0, np.int64)

@@ -1,4 +1,4 @@
-"""Data files in ORC: read as they are stored, written with field ids.
+"""Data files in ORC: reader and appender, with field ids in column attributes.
 
 Spec: Appendix A, ORC.
 """

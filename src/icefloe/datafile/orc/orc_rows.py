@@ -1,7 +1,7 @@
 """Rows of one ORC file as they are stored: the stripes of a scan task, and the top-level columns that it needs.
 
 `stored_file.py` opens files of every format by one interface; this module is its reader of ORC. Files are pruned by their metrics; stripes are not pruned,
-because Arrow does not hand over their statistics. Writing is `orc_output.py`.
+because Arrow does not hand over their statistics. Writing is `orc_appender.py`.
 Spec: Appendix A, ORC.
 """
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from icefloe.datafile.field_ids import IdOf, has_ids, id_of, mapped_ids, with_ids
-from icefloe.datafile.orc.orc_output import ID_ATTRIBUTE
+from icefloe.datafile.orc.orc_appender import ID_ATTRIBUTE
 from icefloe.datafile.orc.orc_tail import Stripe, stripes_of
 from icefloe.datafile.projection import file_columns
 from icefloe.datafile.stored_batch import BATCH_ROWS, StoredBatch, batches_without_columns, reading

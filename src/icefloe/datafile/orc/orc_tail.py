@@ -1,4 +1,4 @@
-"""Where the stripes of an ORC file are, which Arrow does not say: read out of the footer that it hands over uncompressed.
+"""Offsets and row counts of an ORC file's stripes, parsed from the footer, because Arrow does not return them.
 
 Spec: ORC v1, File Tail (FileTail, Footer and StripeInformation, in Protocol Buffers).
 """
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-# Numbers of the fields, and the two wire types that such messages are made of here. Spec: ORC v1, File Tail.
+# Numbers of the fields that are read, and the wire types of Protocol Buffers. Spec: ORC v1, File Tail.
 _TAIL_FOOTER = 2
 _FOOTER_STRIPES = 3
 _STRIPE_OFFSET, _STRIPE_ROWS = 1, 5
@@ -16,27 +16,28 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """A stripe: the byte it begins at, and how many rows it has."""
+    """A stripe: the offset of its first byte, and its number of rows."""
 
     offset: int
     rows: int
 
 
 def stripes_of(file: Any) -> tuple[Stripe, ...]:
-    """The stripes of a `pyarrow.orc.ORCFile`, in order. Raises `ValueError` or `IndexError` where its footer is not one."""
+    """Return the stripes of a `pyarrow.orc.ORCFile`, in order. Raises `ValueError` or `IndexError` if its footer is damaged."""
     tail = bytes(file.reader.serialized_file_tail())
-    found = []
+    stripes = []
     for number, footer in _fields(tail):
         if number != _TAIL_FOOTER or not isinstance(footer, bytes):
             continue
         for inner, stripe in _fields(footer):
             if inner == _FOOTER_STRIPES and isinstance(stripe, bytes):
                 numbers = dict(_fields(stripe))
-                found.append(Stripe(int(numbers.get(_STRIPE_OFFSET, 0)), int(numbers.get(_STRIPE_ROWS, 0))))
-    return tuple(found)
+                stripes.append(Stripe(int(numbers.get(_STRIPE_OFFSET, 0)), int(numbers.get(_STRIPE_ROWS, 0))))
+    return tuple(stripes)
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield the number and the value of each field of a message: an integer or bytes."""
     position = 0
     while position < len(data):
         key, position = _varint(data, position)

@@ -1,4 +1,4 @@
-"""Data files in Parquet: read as they are stored, written with field ids.
+"""Data files in Parquet: reader and appender, footers, pruning of row groups, bloom filters.
 
 Spec: Appendix A, Parquet.
 """

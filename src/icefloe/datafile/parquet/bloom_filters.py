@@ -1,6 +1,6 @@
-"""Which columns of a table's Parquet files get a bloom filter, and how large: `write.parquet.bloom-filter-*` as the writer takes it.
+"""`BloomFilters`: the columns of a table's Parquet files with bloom filters, and their sizes, from the properties `write.parquet.bloom-filter-*`.
 
-Older releases of pyarrow write none; then that is said once, and files come without them. Spec: Appendix A, Parquet.
+Older releases of pyarrow cannot write bloom filters; then a warning is logged once, and files have none. Spec: Appendix A, Parquet.
 """
 
 import logging
@@ -24,48 +24,53 @@ WRITES_FILTERS = "bloom_filter_options" in signature(pq.ParquetWriter.__init__).
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BloomFilters:
-    """Chances of a false answer and expected distinct values by Parquet's column name; None: as many as the first row group has rows."""
+    """Probability of a false positive and expected distinct values by Parquet's column name; None: as many as the first row group has rows."""
 
     columns: Mapping[str, tuple[float, int | None]]
-    most_bytes: int
+    max_bytes: int
 
     def options(self, rows: int) -> dict[str, Any]:
-        """The keyword arguments of `pyarrow.parquet.ParquetWriter` for a file whose first row group has so many rows."""
+        """Return the keyword arguments of `pyarrow.parquet.ParquetWriter` for a file whose first row group has so many rows."""
         if not self.columns:
             return {}
         return {
             "bloom_filter_options": {
-                path: {"fpp": fpp, "ndv": max(1, min(distinct or rows, most_distinct(self.most_bytes, fpp)))}
+                path: {"fpp": fpp, "ndv": max(1, min(distinct or rows, max_distinct(self.max_bytes, fpp)))}
                 for path, (fpp, distinct) in self.columns.items()
             }
         }
 
 
 def bloom_filters(leaves: Iterable[Leaf], properties: Mapping[str, str]) -> BloomFilters:
-    """The filters that table properties ask for. Raises `InvalidPropertyError`."""
-    asked = table_properties.bloom_filter_columns(properties)
+    """Return the bloom filters that table properties configure. Raises `InvalidPropertyError`."""
+    configured = table_properties.bloom_filter_columns(properties)
     by_name = {".".join(leaf.path): leaf for leaf in leaves}
     columns = {}
-    for name, (fpp, distinct) in asked.items():
+    for name, (fpp, distinct) in configured.items():
         leaf = by_name.get(name)
         if leaf is None:
-            _say_once(f"no bloom filter is written for {name}: the table has no such column of a primitive type")
+            _warn_once(f"no bloom filter is written for {name}: the table has no primitive column of that name")
         elif isinstance(leaf.kind, BooleanType):
-            _say_once(f"no bloom filter is written for {name}: Parquet has none for booleans")
+            _warn_once(f"no bloom filter is written for {name}: Parquet has none for booleans")
         else:
             columns[leaf.stored_path] = (fpp, distinct)
     if columns and not WRITES_FILTERS:
-        _say_once(f"no bloom filters are written, for {', '.join(asked)}: this release of pyarrow cannot; a newer one can")
+        _warn_once(
+            f"no bloom filters are written for {', '.join(configured)}: this release of pyarrow cannot write them; install a newer one"
+        )
         columns = {}
-    return BloomFilters(columns=columns, most_bytes=table_properties.PARQUET_BLOOM_MAX_BYTES.read(properties))
+    return BloomFilters(columns=columns, max_bytes=table_properties.PARQUET_BLOOM_MAX_BYTES.read(properties))
 
 
-def most_distinct(most_bytes: int, fpp: float) -> int:
-    """How many distinct values a filter of at most so many bytes tells apart. Sizes are powers of two; each value sets a bit in each of 8 words."""
-    bits = 8 * 2 ** int(math.log2(most_bytes))
+def max_distinct(max_bytes: int, fpp: float) -> int:
+    """Return the distinct values for which a filter of at most so many bytes has the probability `fpp` of a false positive.
+
+    Sizes are powers of two; each value sets a bit in each of 8 words.
+    """
+    bits = 8 * 2 ** int(math.log2(max_bytes))
     return int(-bits / 8 * math.log(1 - fpp ** (1 / 8)))
 
 
 @cache
-def _say_once(words: str) -> None:
-    LOG.warning("%s", in_one_line(words))
+def _warn_once(message: str) -> None:
+    LOG.warning("%s", in_one_line(message))

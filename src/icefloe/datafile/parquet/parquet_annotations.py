@@ -1,6 +1,6 @@
-"""The annotations VARIANT, GEOMETRY and GEOGRAPHY in a Parquet footer, which Arrow reads but has no way to write: put in before the footer is stored.
+"""The logical types VARIANT, GEOMETRY and GEOGRAPHY in a Parquet footer, which Arrow reads but cannot write: they are inserted before the footer is stored.
 
-A footer is one Thrift struct; the elements of its schema get one more field each, and everything else stays byte by byte.
+A footer is one Thrift struct. The elements of its schema get one more field each; all other bytes stay as they are.
 Spec: Parquet, parquet.thrift (FileMetaData, SchemaElement, LogicalType); Thrift, Compact Protocol.
 """
 
@@ -21,9 +21,9 @@ _VARIANT_VERSION = 1
 
 
 def annotations(fields: tuple[NestedField, ...]) -> dict[int, bytes]:
-    """The encoded LogicalType of each field, nested ones too, that needs one; by field id."""
-    found = {field.field_id: _logical_type(field.field_type) for _, field in walk(fields)}
-    return {field_id: encoded for field_id, encoded in found.items() if encoded}
+    """Return the encoded LogicalType of each field, nested ones too, that needs one; by field id."""
+    encoded = {field.field_id: _logical_type(field.field_type) for _, field in walk(fields)}
+    return {field_id: logical_type for field_id, logical_type in encoded.items() if logical_type}
 
 
 def _logical_type(kind: IcebergType) -> bytes:
@@ -34,7 +34,7 @@ def _logical_type(kind: IcebergType) -> bytes:
     if isinstance(kind, GeographyType):
         crs = _crs(kind.crs)
         algorithm = EDGE_ALGORITHMS.index(kind.algorithm)
-        # The field's number is told as the distance from the one before.
+        # A field's number is encoded as the difference from the one before.
         return _union(_GEOGRAPHY, crs + (bytes([(1 if crs else 2) << 4 | _I32, algorithm << 1]) if algorithm else b""))
     return b""
 
@@ -45,30 +45,30 @@ def _crs(name: str) -> bytes:
 
 
 def _union(number: int, members: bytes) -> bytes:
-    """A union of one struct, whose number is beyond what a distance of four bits can tell."""
+    """Return a union of one struct, whose number does not fit into the four bits of a short field header."""
     return bytes([_STRUCT]) + _varint(number << 1) + members + bytes([_STOP, _STOP])
 
 
-def annotated_end(end: bytes, wanted: Mapping[int, bytes]) -> bytes:
-    """The last bytes of a file, down to its magic, with these annotations in the footer. Raises `ValueError` where they end in no footer."""
+def annotated_end(end: bytes, logical_types: Mapping[int, bytes]) -> bytes:
+    """Return the last bytes of a file, up to its magic, with these logical types in the footer. Raises `ValueError` if they do not end with a footer."""
     length = int.from_bytes(end[-len(MAGIC) - _LENGTH_BYTES : -len(MAGIC)], "little")
     start = len(end) - len(MAGIC) - _LENGTH_BYTES - length
     if start < 0 or not end.endswith(MAGIC):
         raise ValueError("a Parquet file does not end with its footer")
-    footer = _annotated(end[start : start + length], wanted)
+    footer = _annotated(end[start : start + length], logical_types)
     return end[:start] + footer + len(footer).to_bytes(_LENGTH_BYTES, "little") + MAGIC
 
 
-def _annotated(footer: bytes, wanted: Mapping[int, bytes]) -> bytes:
+def _annotated(footer: bytes, logical_types: Mapping[int, bytes]) -> bytes:
     for number, kind, position in _members(footer, 0):
         if number == _SCHEMA and kind == _LIST:
             count, _, start = _list_head(footer, position)
             parts, copied = [], 0
             for _ in range(count):
                 end, field_id = _element(footer, start)
-                if field_id is not None and field_id in wanted:
-                    # The logical type is the last field, one after the field id: it goes in before the byte that ends the element.
-                    parts += [footer[copied : end - 1], bytes([(_LOGICAL_TYPE - _FIELD_ID) << 4 | _STRUCT]), wanted[field_id]]
+                if field_id is not None and field_id in logical_types:
+                    # The logical type is the last field, directly after the field id, so it is inserted before the byte that ends the element.
+                    parts += [footer[copied : end - 1], bytes([(_LOGICAL_TYPE - _FIELD_ID) << 4 | _STRUCT]), logical_types[field_id]]
                     copied = end - 1
                 start = end
             return b"".join([*parts, footer[copied:]])
@@ -76,18 +76,18 @@ def _annotated(footer: bytes, wanted: Mapping[int, bytes]) -> bytes:
 
 
 def _element(data: bytes, position: int) -> tuple[int, int | None]:
-    """Where a schema element ends, and its field id; None where its last field is another, as of one that has a logical type."""
+    """Return the end of a schema element, and its field id; None if another field is the last, as in an element that has a logical type."""
     field_id, last, end = None, 0, position
-    for number, kind, at in _members(data, position):
-        last, end = number, _skip(data, at, kind)
+    for number, kind, value_position in _members(data, position):
+        last, end = number, _skip(data, value_position, kind)
         if number == _FIELD_ID:
-            raw, _ = _read_varint(data, at)
+            raw, _ = _read_varint(data, value_position)
             field_id = raw >> 1 ^ -(raw & 1)
     return end + 1, field_id if last == _FIELD_ID else None
 
 
 def _members(data: bytes, position: int) -> Iterator[tuple[int, int, int]]:
-    """The number, type and place of the value of each field of a struct."""
+    """Yield the number, the type and the position of the value of each field of a struct."""
     number = 0
     while data[position] != _STOP:
         head = data[position]
@@ -102,7 +102,7 @@ def _members(data: bytes, position: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _skip(data: bytes, position: int, kind: int) -> int:
-    """The place after a value."""
+    """Return the position after a value."""
     if kind in (_TRUE, _FALSE):
         return position
     if kind == _BYTE:
@@ -117,18 +117,18 @@ def _skip(data: bytes, position: int, kind: int) -> int:
     if kind in (_LIST, _SET):
         count, inner, position = _list_head(data, position)
         for _ in range(count):
-            # A truth value in a list takes a byte; as a field it is told by its type.
+            # A boolean takes a byte in a list; as a field its value is its type.
             position = position + 1 if inner in (_TRUE, _FALSE) else _skip(data, position, inner)
         return position
     if kind == _STRUCT:
-        for _, inner, at in _members(data, position):
-            position = _skip(data, at, inner)
+        for _, inner, value_position in _members(data, position):
+            position = _skip(data, value_position, inner)
         return position + 1  # after the byte that ends it
     raise ValueError(f"a Parquet footer has a field of the Thrift type {kind}")
 
 
 def _list_head(data: bytes, position: int) -> tuple[int, int, int]:
-    """How many elements, of which type, from where on."""
+    """Return the number of elements, their type, and the position of the first."""
     head = data[position]
     if head >> 4 < 15:
         return head >> 4, head & 0x0F, position + 1
@@ -137,11 +137,11 @@ def _list_head(data: bytes, position: int) -> tuple[int, int, int]:
 
 
 def _varint(value: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while value >= 0x80:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*found, value])
+    return bytes([*encoded, value])
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:
@@ -155,14 +155,16 @@ def _read_varint(data: bytes, position: int) -> tuple[int, int]:
         shift += 7
 
 
-class EndHeld:
-    """A file being written whose last bytes can be held back and changed before they are stored."""
+class DeferredFooterFile:
+    """An output file whose last bytes, the footer, can be held back and changed before they are written."""
 
     def __init__(self, out: Any) -> None:
+        """Wrap an open output file."""
         self._out = out
         self._held: bytearray | None = None
 
     def write(self, data: Any) -> int:
+        """Write bytes, or keep them after `hold_back`, and return their number."""
         if self._held is None:
             self._out.write(data)
         else:
@@ -170,23 +172,26 @@ class EndHeld:
         return len(memoryview(data).cast("B"))
 
     def tell(self) -> int:
+        """Return the number of bytes so far, with those held back."""
         return int(self._out.tell()) + len(self._held or b"")
 
     def flush(self) -> None:
-        """Nothing is held back for longer than the end of the file takes."""
+        """Do nothing: only the footer is held back, and only until `write_annotated`."""
 
     @property
     def closed(self) -> bool:
+        """Return True if the output file is closed."""
         return bool(self._out.closed)
 
     def close(self) -> None:
+        """Close the output file."""
         self._out.close()
 
-    def hold(self) -> None:
-        """From now on, what is written is kept here."""
+    def hold_back(self) -> None:
+        """Keep all bytes that are written from now on."""
         self._held = bytearray()
 
-    def release(self, wanted: Mapping[int, bytes]) -> None:
-        """Writes what was held back, with these annotations in the footer that it ends in."""
+    def write_annotated(self, logical_types: Mapping[int, bytes]) -> None:
+        """Write the bytes that were held back, with these logical types in the footer at their end."""
         held, self._held = bytes(self._held or b""), None
-        self._out.write(annotated_end(held, wanted))
+        self._out.write(annotated_end(held, logical_types))

@@ -1,7 +1,7 @@
 """Rows of one Parquet file as they are stored: the row groups of a scan task, and the leaf columns that it needs.
 
 `stored_file.py` opens files of every format by one interface; this module is its reader of Parquet. It checks the metadata of a column chunk only before it
-looks at it (`parquet_footer.py`), so that a scan of a wide file does not pay for columns that it does not need. Writing is `parquet_output.py`.
+looks at it (`parquet_footer.py`), so that a scan of a wide file does not pay for columns that it does not need. Writing is `parquet_appender.py`.
 Spec: Appendix A, Parquet; Scan Planning (splits).
 """
 

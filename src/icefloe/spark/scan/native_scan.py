@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 from pyspark.sql.types import IntegerType, LongType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
-from icefloe.datafile.projected_fields import kept_fields
+from icefloe.datafile.projected_fields import select_fields
 from icefloe.errors import EngineError
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.kernel.expressions.bind import predicates
@@ -124,7 +124,7 @@ def _with_keys(needed: Schema, schema: Schema, equality: EqualityDeletes) -> Sch
     ends = {
         field.field_id for _, field in walk(needed.fields) if not (isinstance(field.field_type, StructType) and field.field_type.fields)
     }
-    return Schema(*kept_fields(schema.fields, ends | {key.field_id for key in equality.key_columns}))
+    return Schema(*select_fields(schema.fields, ends | {key.field_id for key in equality.key_columns}))
 
 
 def _as_dropped(key: NestedField) -> NestedField:

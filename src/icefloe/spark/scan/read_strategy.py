@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.field_ids import has_ids, id_of, inner_fields
 from icefloe.datafile.projection import lacks_required
-from icefloe.datafile.stored_file import reader_of
+from icefloe.datafile.stored_file import file_opener
 from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.manifest_columns import ENTRY_FIELDS
@@ -391,7 +391,7 @@ class FooterReader:
     def ids_in(self, task: FileScanTask) -> FieldIds:
         """Return the field ids in the task's file."""
         with self.io.open_input(task.file.file_path) as file:
-            columns = reader_of(task)(file, task, None).schema
+            columns = file_opener(task)(file, task, None).schema
         return frozenset(_ids(columns)) if has_ids(columns) or not len(columns) else None
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from icefloe.datafile.data_file_writer import write_batches
-from icefloe.datafile.output_file import file_form
+from icefloe.datafile.file_appender import appender_factory
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_properties import ADVISORY_PARTITION_SIZE_BYTES
@@ -108,7 +108,7 @@ def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
     """
     spark = rows.sparkSession
     # Invalid file properties raise here, before a job runs, and warnings about the format are shown on the driver.
-    file_form(target.schema, target.properties, target.sort_order)
+    appender_factory(target.schema, target.properties, target.sort_order)
     ready, target, names = ready_to_write(rows, target)
     with advisory_partition_size(spark, target), small_batches(spark, target.schema), writing_job(spark, target) as finished:
         written = ready.mapInArrow(TaskWriter(target, finished, names), RESULT)

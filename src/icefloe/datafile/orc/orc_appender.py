@@ -1,6 +1,6 @@
-"""One ORC file being written: the writer's options from table properties, the types and attributes of its columns, and the file from first row to footer.
+"""`OrcAppender`: an ORC file that is being written; and its factory, with the writer's options from table properties and the types and attributes of columns.
 
-Reading is `orc_rows.py`; which rows go into which file is `write.py`. Spec: Appendix A, ORC.
+`orc_rows.py` reads ORC files; `data_file_writer.py` decides which rows are written to which file. Spec: Appendix A, ORC.
 """
 
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc
 
+from icefloe.datafile.file_schema import file_arrow_schema, file_fields, to_file_schema, with_nulls_below
 from icefloe.datafile.leaves import Leaf, leaves_of
 from icefloe.datafile.metrics_collector import MetricsCollector
 from icefloe.datafile.metrics_modes import MetricsMode, metrics_modes
 from icefloe.datafile.orc.orc_tail import stripes_of
-from icefloe.datafile.stored_form import stored_fields, stored_schema, to_stored, with_nulls_below
 from icefloe.errors import DataFileFormatError, SchemaMismatchError, UnsupportedTypeError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.metadata import table_properties
@@ -44,7 +44,7 @@ from icefloe.kernel.types import (
 
 ID_ATTRIBUTE = "iceberg.id"
 REQUIRED_ATTRIBUTE = "iceberg.required"
-# What an ORC type alone does not say about the Iceberg type it stands for. Spec: Appendix A, ORC.
+# Attributes that distinguish Iceberg types with the same ORC type. Spec: Appendix A, ORC.
 _ATTRIBUTES: Mapping[type[IcebergType], tuple[str, str]] = {
     LongType: ("iceberg.long-type", "LONG"),
     TimeType: ("iceberg.long-type", "TIME"),
@@ -60,16 +60,16 @@ _ATTRIBUTES: Mapping[type[IcebergType], tuple[str, str]] = {
     VariantType: ("iceberg.struct-type", "VARIANT"),
 }
 _LENGTH_ATTRIBUTE = "iceberg.length"
-# How many bytes of a file a byte of Arrow becomes, until the first stripe shows it: about what ORC and zlib make of numbers and short text.
-_FIRST_RATIO = 0.5
+# Assumed bytes of the file for each byte of Arrow memory until the first stripe is written: about the compression of numbers and short text by ORC and zlib.
+_ASSUMED_COMPRESSION = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrcForm:
-    """How the files of one table are written. `rows` is the Arrow schema that rows come in, `stored` the one they are written in."""
+class OrcAppenderFactory:
+    """The schemas and options of one table's ORC files. Rows have `arrow_schema`, and are converted to `file_schema`."""
 
-    rows: Any
-    stored: Any
+    arrow_schema: Any
+    file_schema: Any
     fields: tuple[NestedField, ...]
     options: dict[str, Any]
     columns: tuple[tuple[Leaf, MetricsMode], ...]
@@ -77,20 +77,20 @@ class OrcForm:
     target_file_bytes: int
     extension: str = "orc"
 
-    def open(self, io: FileIO, location: str, sample: Any) -> "OrcOutput":  # noqa: ARG002 - Parquet needs it
-        """A new file; the sample is not needed."""
-        return OrcOutput(io, location, self)
+    def new_appender(self, io: FileIO, location: str, sample: Any) -> "OrcAppender":  # noqa: ARG002 - Parquet needs it
+        """Create a file; the sample is not needed."""
+        return OrcAppender(io, location, self)
 
 
-def orc_form(schema: Schema, properties: Mapping[str, str], sort_order: SortOrder = UNSORTED_SORT_ORDER) -> OrcForm:
-    """The form of a table's ORC files, from its schema, sort order and properties. Raises as `written.file_form`."""
+def orc_appender_factory(schema: Schema, properties: Mapping[str, str], sort_order: SortOrder = UNSORTED_SORT_ORDER) -> OrcAppenderFactory:
+    """Return the factory of a table's ORC files. Raises as `file_appender.appender_factory`."""
     leaves = leaves_of(schema)
-    fields = stored_fields(schema.fields)
+    fields = file_fields(schema.fields)
     target = table_properties.TARGET_FILE_SIZE_BYTES.read(properties)
     stripe = min(table_properties.ORC_STRIPE_SIZE_BYTES.read(properties), target)
-    return OrcForm(
-        rows=schema_to_arrow(schema),
-        stored=stored_schema(fields, _stored_type, _attributes),
+    return OrcAppenderFactory(
+        arrow_schema=schema_to_arrow(schema),
+        file_schema=file_arrow_schema(fields, _stored_type, _attributes),
         fields=fields,
         options={
             "compression": "uncompressed" if (codec := table_properties.ORC_CODEC.read(properties)) == "none" else codec,
@@ -111,24 +111,24 @@ def _stored_type(kind: IcebergType) -> Any:
     if isinstance(kind, VariantType):
         return pa.struct([pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
     if isinstance(kind, TimestampType | TimestamptzType):
-        # Arrow reads ORC's timestamps as nanoseconds only: what those cannot hold is refused here, as it could not be read again.
+        # Arrow reads ORC timestamps as nanoseconds only, so a timestamp beyond their range is refused here: it could not be read again.
         return pa.timestamp("ns", "UTC" if isinstance(kind, TimestamptzType) else None)
     return pa.binary() if isinstance(kind, UUIDType | FixedType) else type_to_arrow(kind)
 
 
 def _attributes(field: NestedField) -> dict[str, str]:
-    found = {ID_ATTRIBUTE: str(field.field_id), REQUIRED_ATTRIBUTE: "true" if field.required else "false"}
-    extra = _ATTRIBUTES.get(type(field.field_type))
-    if extra is not None:
-        found[extra[0]] = extra[1]
+    attributes = {ID_ATTRIBUTE: str(field.field_id), REQUIRED_ATTRIBUTE: "true" if field.required else "false"}
+    type_attribute = _ATTRIBUTES.get(type(field.field_type))
+    if type_attribute is not None:
+        attributes[type_attribute[0]] = type_attribute[1]
     if isinstance(field.field_type, FixedType):
-        found[_LENGTH_ATTRIBUTE] = str(field.field_type.length)
-    return found
+        attributes[_LENGTH_ATTRIBUTE] = str(field.field_type.length)
+    return attributes
 
 
 def _bloom_columns(schema: Schema, fields: tuple[NestedField, ...], names: str) -> set[int]:
-    """The ORC column numbers of the named columns: every type of the tree counts, parents first, the root being 0."""
-    wanted = {schema.find_id(name.strip()) for name in names.split(",") if name.strip()} - {None}
+    """Return the ORC column numbers of the named columns: every type of the tree is counted, parents first; the root is 0."""
+    field_ids = {schema.find_id(name.strip()) for name in names.split(",") if name.strip()} - {None}
     numbers: dict[int, int] = {}
 
     def count(inner: tuple[NestedField, ...]) -> None:
@@ -137,21 +137,23 @@ def _bloom_columns(schema: Schema, fields: tuple[NestedField, ...], names: str) 
             count(children(field.field_type))
 
     count(fields)
-    return {numbers[number] for number in wanted if number in numbers}
+    return {numbers[number] for number in field_ids if number in numbers}
 
 
-class OrcOutput:
-    """A data file between its first rows and its footer."""
+class OrcAppender:
+    """An ORC file that is being written. If opening, writing or closing it fails, the caller that opened it deletes it."""
 
-    def __init__(self, io: FileIO, location: str, form: OrcForm) -> None:
+    def __init__(self, io: FileIO, location: str, factory: OrcAppenderFactory) -> None:
+        """Create the file."""
         self.location = location
         self._io = io
-        self._form = form
-        self._seen = MetricsCollector(form.columns)
-        self._given = self._flushed_given = 0
+        self._factory = factory
+        self._metrics = MetricsCollector(factory.columns)
+        # Bytes of Arrow memory of all rows so far, and of those in stripes that were written.
+        self._arrow_bytes = self._flushed_arrow_bytes = 0
         self._out = io.open_output(location)
         try:
-            self._writer = orc.ORCWriter(self._out, **form.options)
+            self._writer = orc.ORCWriter(self._out, **factory.options)
         except BaseException as error:
             with suppress(OSError):
                 self._out.close()
@@ -160,40 +162,42 @@ class OrcOutput:
             raise
 
     def write_row_group(self, table: Any) -> None:
-        """Writes an Arrow table of the form's `rows` schema; ORC makes its stripes itself."""
-        self._seen.see(table)
+        """Write an Arrow table of the factory's `arrow_schema`; the ORC writer divides it into stripes."""
+        self._metrics.update(table)
         try:
-            stored = to_stored(table, self._form.fields, self._form.stored)
+            rows = to_file_schema(table, self._factory.fields, self._factory.file_schema)
         except DataFileFormatError as error:
             raise SchemaMismatchError(
-                f"the rows have a timestamp before 1677 or after 2262, which cannot be kept in ORC: {error.message}",
+                f"the rows have a timestamp before 1677 or after 2262, which cannot be stored in ORC: {error.message}",
                 next_step="set write.format.default to parquet or avro",
             ) from error
         before = int(self._out.tell())
         try:
-            self._writer.write(_ready(stored))
+            self._writer.write(_with_nulls_below(rows))
         except OSError as error:
             raise storage_error(error, self.location) from error
         except pa.ArrowNotImplementedError as error:
-            raise UnsupportedTypeError(f"ORC cannot hold a column of this schema: {error}") from error
+            raise UnsupportedTypeError(
+                f"ORC cannot store a column of this schema: {error}", next_step="change the type of the column, or write another format"
+            ) from error
         if int(self._out.tell()) > before:
-            self._flushed_given = self._given
-        self._given += table.nbytes
+            self._flushed_arrow_bytes = self._arrow_bytes
+        self._arrow_bytes += table.nbytes
 
     @property
     def length(self) -> int:
-        """Bytes written so far, with a guess of those that wait in memory for their stripe to be full."""
+        """Return the bytes written so far, and an estimate for the rows that wait in memory for their stripe to be full."""
         written = int(self._out.tell())
-        ratio = written / self._flushed_given if self._flushed_given else _FIRST_RATIO
-        return written + int((self._given - self._flushed_given) * min(ratio, 1.0))
+        ratio = written / self._flushed_arrow_bytes if self._flushed_arrow_bytes else _ASSUMED_COMPRESSION
+        return written + int((self._arrow_bytes - self._flushed_arrow_bytes) * min(ratio, 1.0))
 
     def close(self, partition: tuple[Any, ...], *, sort_order_id: int | None, spec_id: int) -> DataFile:
-        """Writes the footer and describes the finished file."""
+        """Write the footer, and return the file's manifest fields."""
         try:
             self._writer.close()
             length = int(self._out.tell())
             self._out.close()
-            # Arrow does not say where stripes went, but for the footer.
+            # Only the footer has the offsets of the stripes.
             with self._io.open_input(self.location) as file:
                 offsets = tuple(stripe.offset for stripe in stripes_of(orc.ORCFile(file)))
         except OSError as error:
@@ -205,11 +209,11 @@ class OrcOutput:
             file_size_in_bytes=length,
             sort_order_id=sort_order_id,
             spec_id=spec_id,
-            **self._seen.metrics(offsets).as_fields(),
+            **self._metrics.metrics(offsets).as_fields(),
         )
 
     def abandon(self) -> None:
-        """Closes what is open, so that the file can be deleted; storage that fails now has failed before, and that error is the one to raise."""
+        """Close the file, so that it can be deleted. Storage errors are ignored, because the caller raises the error that came first."""
         with suppress(OSError, RuntimeError, pa.ArrowException):
             self._writer.close()
         self._writer.is_open = False
@@ -217,6 +221,6 @@ class OrcOutput:
             self._out.close()
 
 
-def _ready(table: Any) -> Any:
+def _with_nulls_below(table: Any) -> Any:
     columns = [pa.chunked_array([with_nulls_below(chunk) for chunk in column.chunks], column.type) for column in table.columns]
     return pa.Table.from_arrays(columns, schema=table.schema)

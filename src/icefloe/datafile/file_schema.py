@@ -1,6 +1,6 @@
-"""Rows brought from the form in which they are handed around to the one in which a format stores them: unknown columns left out, types replaced.
+"""The Arrow schema of a data file, and the conversion of rows to it before they are written: unknown columns left out, types replaced.
 
-The stored types themselves are each format's own. Spec: Appendix A.
+Each format has its own Arrow types for columns (`parquet_appender.py`, `orc_appender.py`, `avro_appender.py`). Spec: Appendix A.
 """
 
 from collections.abc import Callable
@@ -14,44 +14,45 @@ from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.errors import UnsupportedTypeError
 from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField, StructType, UnknownType
 
-# The Arrow field of a stored column, without its id: made of the field and, for a nested one, of its stored children.
-StoredType = Callable[[IcebergType], Any]
-Attributes = Callable[[NestedField], dict[str, str]]
+# Function from a primitive type to the Arrow type that a format stores.
+PrimitiveToArrow = Callable[[IcebergType], Any]
+# Function from a field to the metadata of its Arrow field.
+FieldMetadata = Callable[[NestedField], dict[str, str]]
 
 
-def stored_fields(fields: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
-    """The fields that a file holds: those whose type is known, at every level.
+def file_fields(fields: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
+    """Return the fields that a file has: those whose type is not unknown, at every level.
 
     Raises:
-        UnsupportedTypeError: the element of a list or value of a map is unknown; a file has no place for one without values.
+        UnsupportedTypeError: The element of a list or value of a map is of unknown type; no file format can store it.
     """
     return tuple(
-        replace(field, field_type=_stored(field.field_type, field.name))
+        replace(field, field_type=_without_unknown(field.field_type, field.name))
         for field in fields
         if not isinstance(field.field_type, UnknownType)
     )
 
 
-def _stored(kind: IcebergType, name: str) -> IcebergType:
+def _without_unknown(kind: IcebergType, name: str) -> IcebergType:
     if isinstance(kind, StructType):
-        return StructType(*stored_fields(kind.fields))
+        return StructType(*file_fields(kind.fields))
     if isinstance(kind, ListType):
-        return replace(kind, element=_known(kind.element, name))
+        return replace(kind, element=_check_known(kind.element, name))
     if isinstance(kind, MapType):
-        return replace(kind, key_type=_known(kind.key_type, name), value_type=_known(kind.value_type, name))
+        return replace(kind, key_type=_check_known(kind.key_type, name), value_type=_check_known(kind.value_type, name))
     return kind
 
 
-def _known(kind: IcebergType, name: str) -> IcebergType:
+def _check_known(kind: IcebergType, name: str) -> IcebergType:
     if isinstance(kind, UnknownType):
         raise UnsupportedTypeError(
-            f"column {name!r} holds values of an unknown type, which no data file can", next_step="give them a type first"
+            f"column {name!r} has elements or values of unknown type, which no data file can store", next_step="give them a type first"
         )
-    return _stored(kind, name)
+    return _without_unknown(kind, name)
 
 
-def stored_schema(fields: tuple[NestedField, ...], primitive: StoredType, attributes: Attributes) -> Any:
-    """The Arrow schema of these fields in a format: `primitive` gives the types of those without fields, `attributes` the metadata of each."""
+def file_arrow_schema(fields: tuple[NestedField, ...], primitive: PrimitiveToArrow, attributes: FieldMetadata) -> Any:
+    """Return the Arrow schema of these fields in a format's files."""
 
     def arrow(field: NestedField) -> Any:
         return pa.field(field.name, nested(field.field_type), nullable=not field.required, metadata=attributes(field))
@@ -68,23 +69,23 @@ def stored_schema(fields: tuple[NestedField, ...], primitive: StoredType, attrib
     return pa.schema([arrow(field) for field in fields])
 
 
-def to_stored(table: Any, fields: tuple[NestedField, ...], stored: Any) -> Any:
-    """An Arrow table, whose columns have field ids, in the columns and types of `stored`."""
+def to_file_schema(table: Any, fields: tuple[NestedField, ...], file_schema: Any) -> Any:
+    """Return an Arrow table, whose columns have field ids, with the columns and types of `file_schema`."""
     projector = Projector("", {})
     batches = [
         pa.RecordBatch.from_arrays(
-            projector.struct(batch.column, columns_by_id(batch.schema), fields, stored, batch.num_rows), schema=stored
+            projector.struct(batch.column, columns_by_id(batch.schema), fields, file_schema, batch.num_rows), schema=file_schema
         )
         for batch in table.to_batches()
     ]
-    return pa.Table.from_batches(batches, schema=stored)
+    return pa.Table.from_batches(batches, schema=file_schema)
 
 
 def with_nulls_below(array: Any) -> Any:
-    """The array with null in every field under a null struct, at every level.
+    """Return the array with null in every field of a null struct, at every level.
 
-    Arrow's ORC writer takes what stands under a null struct for a value where the field itself has no nulls, and shifts the values after it. It also looks for
-    the nulls of a struct's fields in the wrong place where the array is a slice of another, and loses values: so slices are copied.
+    Arrow's ORC writer writes a value below a null struct if the field itself has no nulls, and shifts the values after it. If the array is a slice, it also
+    reads the validity of a struct's fields at the wrong offset and loses values; therefore slices are copied.
     """
     kind = array.type
     if array.offset:

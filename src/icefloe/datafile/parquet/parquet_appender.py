@@ -1,6 +1,6 @@
-"""One Parquet file being written: the writer's options from table properties, the Arrow schema of its columns, and the file from first row to footer.
+"""`ParquetAppender`: a Parquet file that is being written; and its factory, with the writer's options from table properties and the Arrow schema of the file.
 
-Which rows go into which file is `write.py`. Spec: Appendix A, Parquet.
+`data_file_writer.py` decides which rows are written to which file. Spec: Appendix A, Parquet.
 """
 
 import json
@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from icefloe.datafile.dictionary_encoding import dictionary_columns
-from icefloe.datafile.file_metrics import Observations, file_metrics
+from icefloe.datafile.file_metrics import RowObservations, file_metrics
+from icefloe.datafile.file_schema import file_arrow_schema, file_fields, to_file_schema
 from icefloe.datafile.leaves import Leaf, leaves_of
 from icefloe.datafile.metrics_modes import MetricsMode, metrics_modes
 from icefloe.datafile.parquet.bloom_filters import BloomFilters, bloom_filters
-from icefloe.datafile.parquet.parquet_annotations import EndHeld, annotations
-from icefloe.datafile.stored_form import stored_fields, stored_schema, to_stored
+from icefloe.datafile.parquet.parquet_annotations import DeferredFooterFile, annotations
 from icefloe.errors import InvalidPropertyError, UnsupportedTypeError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.metadata import table_properties
@@ -31,46 +31,48 @@ from icefloe.kernel.schema.schema_json import schema_to_json
 from icefloe.kernel.storage_errors import storage_error
 from icefloe.kernel.types import IcebergType, NestedField, UUIDType
 
-# The table schema in a Parquet file's key-value metadata, under the name Java uses.
+# Key of the table schema in a Parquet file's key-value metadata; Java uses the same.
 SCHEMA_KEY = "iceberg.schema"
-# Older releases of pyarrow limit pages by bytes alone; their pages are then wider, and nothing else differs.
+# Older releases of pyarrow limit pages by bytes alone; their pages then have more rows.
 _LIMITS_PAGE_ROWS = "max_rows_per_page" in signature(pq.ParquetWriter.__init__).parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParquetForm:
-    """How the files of one table are written. `rows` is the Arrow schema that rows come in, `stored` the one they are written in."""
+class ParquetAppenderFactory:
+    """The schemas and options of one table's Parquet files. Rows have `arrow_schema`, and are converted to `file_schema`."""
 
-    rows: Any
-    stored: Any
+    arrow_schema: Any
+    file_schema: Any
     fields: tuple[NestedField, ...]
     schema_text: str
     options: dict[str, Any]
     columns: tuple[tuple[Leaf, MetricsMode], ...]
-    # What Arrow cannot say in the footer itself, by field id.
+    # Logical types that Arrow cannot write to the footer, by field id.
     annotations: Mapping[int, bytes]
     blooms: BloomFilters
     row_group_bytes: int
     target_file_bytes: int
     extension: str = "parquet"
 
-    def open(self, io: FileIO, location: str, sample: Any) -> "OpenFile":
-        """A new file; `sample` is the first row group to come, from which encodings are chosen."""
-        return OpenFile(io, location, self, sample)
+    def new_appender(self, io: FileIO, location: str, sample: Any) -> "ParquetAppender":
+        """Create a file; `sample` is its first row group, from which encodings are chosen."""
+        return ParquetAppender(io, location, self, sample)
 
 
-def parquet_form(schema: Schema, properties: Mapping[str, str], sort_order: SortOrder = UNSORTED_SORT_ORDER) -> ParquetForm:
-    """The form of a table's Parquet files, from its schema, sort order and properties.
+def parquet_appender_factory(
+    schema: Schema, properties: Mapping[str, str], sort_order: SortOrder = UNSORTED_SORT_ORDER
+) -> ParquetAppenderFactory:
+    """Return the factory of a table's Parquet files.
 
     Raises:
-        InvalidPropertyError: a property of the writer has a value it cannot have.
-        UnsupportedTypeError: Parquet cannot hold a column of the schema.
+        InvalidPropertyError: A writer property has an invalid value.
+        UnsupportedTypeError: Parquet cannot store a column of the schema.
     """
     leaves = leaves_of(schema)
-    fields = stored_fields(schema.fields)
-    return ParquetForm(
-        rows=schema_to_arrow(schema),
-        stored=stored_schema(fields, _stored_type, _attributes),
+    fields = file_fields(schema.fields)
+    return ParquetAppenderFactory(
+        arrow_schema=schema_to_arrow(schema),
+        file_schema=file_arrow_schema(fields, _stored_type, _attributes),
         fields=fields,
         schema_text=json.dumps(schema_to_json(schema), separators=(",", ":")),
         options=writer_options(properties),
@@ -86,7 +88,7 @@ _PAGE_VERSIONS = {"v1": "1.0", "v2": "2.0"}
 
 
 def writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
-    """The keyword arguments of `pyarrow.parquet.ParquetWriter` for the `write.parquet.*` properties."""
+    """Return the keyword arguments of `pyarrow.parquet.ParquetWriter` for the `write.parquet.*` properties."""
     codec = table_properties.PARQUET_CODEC.read(properties)
     level = table_properties.PARQUET_COMPRESSION_LEVEL.read(properties)
     options: dict[str, Any] = {
@@ -97,7 +99,7 @@ def writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
         "dictionary_pagesize_limit": table_properties.PARQUET_DICT_SIZE_BYTES.read(properties),
         # Decimals of up to 18 digits are int32 and int64. Spec: Appendix A, Parquet.
         "store_decimal_as_integer": True,
-        # Arrow's own schema is left out: the table schema says more.
+        # Arrow's schema is left out, because the file has the table schema.
         "store_schema": False,
         "write_page_index": True,
     }
@@ -116,7 +118,7 @@ def _check_level(codec: str, level: int) -> None:
 
 
 def _stored_type(kind: IcebergType) -> Any:
-    """UUIDs carry Parquet's UUID annotation, which Arrow writes for its extension type alone."""
+    """Return the Arrow type of a primitive. A UUID needs Arrow's extension type, for which alone Arrow writes Parquet's UUID annotation."""
     return pa.uuid() if isinstance(kind, UUIDType) else type_to_arrow(kind)
 
 
@@ -124,59 +126,63 @@ def _attributes(field: NestedField) -> dict[str, str]:
     return {FIELD_ID_KEY.decode(): str(field.field_id)}
 
 
-class OpenFile:
-    """A data file between its first row group and its footer. Whoever opens it deletes it where that, or anything after it, fails."""
+class ParquetAppender:
+    """A Parquet file that is being written, row group by row group. If opening, writing or closing it fails, the caller that opened it deletes it."""
 
-    def __init__(self, io: FileIO, location: str, form: ParquetForm, sample: Any) -> None:
-        """`sample` is the first row group to come, from which encodings are chosen."""
+    def __init__(self, io: FileIO, location: str, factory: ParquetAppenderFactory, sample: Any) -> None:
+        """Create the file; `sample` is its first row group, from which encodings are chosen."""
         self.location = location
-        self._form = form
-        self._observed = Observations(form.columns)
+        self._factory = factory
+        self._observations = RowObservations(factory.columns)
         self._footers: list[Any] = []
-        dictionaries = dictionary_columns(sample, (leaf for leaf, _ in form.columns))
-        self._out = EndHeld(io.open_output(location)) if form.annotations else io.open_output(location)
+        dictionaries = dictionary_columns(sample, (leaf for leaf, _ in factory.columns))
+        self._out = DeferredFooterFile(io.open_output(location)) if factory.annotations else io.open_output(location)
         try:
             self._writer = pq.ParquetWriter(
                 self._out,
-                form.stored,
+                factory.file_schema,
                 metadata_collector=self._footers,
                 use_dictionary=dictionaries,
-                **form.options,
-                **form.blooms.options(sample.num_rows),
+                **factory.options,
+                **factory.blooms.options(sample.num_rows),
             )
         except BaseException as error:
             with suppress(OSError):
                 self._out.close()
             if isinstance(error, pa.ArrowNotImplementedError):
-                raise UnsupportedTypeError(f"Parquet cannot hold a column of this schema: {error}") from error
+                raise UnsupportedTypeError(
+                    f"Parquet cannot store a column of this schema: {error}",
+                    next_step="change the type of the column, or write another format",
+                ) from error
             if isinstance(error, OSError):
                 raise storage_error(error, location) from error
             raise
 
     def write_row_group(self, table: Any) -> None:
-        """Writes an Arrow table of the form's `rows` schema as one row group."""
-        self._observed.see(table)
-        stored = table if self._form.stored.equals(table.schema) else to_stored(table, self._form.fields, self._form.stored)
+        """Write an Arrow table of the factory's `arrow_schema` as one row group."""
+        self._observations.update(table)
+        file_schema = self._factory.file_schema
+        rows = table if file_schema.equals(table.schema) else to_file_schema(table, self._factory.fields, file_schema)
         try:
-            self._writer.write_table(stored, row_group_size=max(1, stored.num_rows))
+            self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
         except OSError as error:
             raise storage_error(error, self.location) from error
 
     @property
     def length(self) -> int:
-        """Bytes written so far."""
+        """Return the bytes written so far."""
         return int(self._out.tell())
 
     def close(self, partition: tuple[Any, ...], *, sort_order_id: int | None, spec_id: int) -> DataFile:
-        """Writes the footer and describes the finished file."""
+        """Write the footer, and return the file's manifest fields."""
         try:
-            # Given here, as Arrow leaves a schema's own metadata out where it does not store the schema.
-            self._writer.add_key_value_metadata({SCHEMA_KEY: self._form.schema_text})
-            if isinstance(self._out, EndHeld):
-                self._out.hold()
+            # Arrow drops the metadata of a schema that it does not store, so the table schema is added separately.
+            self._writer.add_key_value_metadata({SCHEMA_KEY: self._factory.schema_text})
+            if isinstance(self._out, DeferredFooterFile):
+                self._out.hold_back()
             self._writer.close()
-            if isinstance(self._out, EndHeld):
-                self._out.release(self._form.annotations)
+            if isinstance(self._out, DeferredFooterFile):
+                self._out.write_annotated(self._factory.annotations)
             length = self.length
             self._out.close()
         except OSError as error:
@@ -188,14 +194,14 @@ class OpenFile:
             file_size_in_bytes=length,
             sort_order_id=sort_order_id,
             spec_id=spec_id,
-            **file_metrics(self._footers[0], self._observed).as_fields(),
+            **file_metrics(self._footers[0], self._observations).as_fields(),
         )
 
     def abandon(self) -> None:
-        """Closes what is open, so that the file can be deleted; storage that fails now has failed before, and that error is the one to raise."""
+        """Close the file, so that it can be deleted. Storage errors are ignored, because the caller raises the error that came first."""
         with suppress(OSError, RuntimeError, pa.ArrowException):
             self._writer.close()
-        # A writer that could not be closed would try again when it is collected, and warn.
+        # A writer that is not closed would close itself when it is garbage-collected, and warn.
         self._writer.is_open = False
         with suppress(OSError):
             self._out.close()
