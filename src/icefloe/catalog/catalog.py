@@ -1,6 +1,6 @@
-"""`Catalog`: namespaces and tables by name, over any pointer store; views are `catalog_views.py`. `load_catalog` finds one by its configuration.
+"""`Catalog`: namespaces and tables by name, over any catalog store; views are `catalog_views.py`. `load_catalog` opens one by its configuration.
 
-Where the names and pointers are kept is `icefloe.catalog_store`; configuration is `catalog_config.py`. Spec: Table Metadata; Metastore Tables.
+Names and metadata locations are kept by `icefloe.catalog_store`; configuration is `catalog_config.py`. Spec: Table Metadata; Metastore Tables.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -80,17 +80,32 @@ class Catalog(CatalogViews):
         warn_of_options(self.properties, name)
 
     def create_namespace(self, namespace: Name, properties: Mapping[str, str] | None = None) -> None:
-        """Raises `NamespaceAlreadyExistsError`, `InvalidIdentifierError`, `InvalidPropertyError`."""
+        """Create a namespace.
+
+        Args:
+            namespace: its name, `"a.b"` or a tuple of levels.
+            properties: its properties; `location` is the parent folder of its tables.
+
+        Raises:
+            NamespaceAlreadyExistsError: the namespace exists.
+            InvalidIdentifierError, InvalidPropertyError: a name or value that the catalog cannot store.
+        """
         self.store.create_namespace(to_identifier(namespace), property_texts(properties or {}, "namespace"))
 
     def create_namespace_if_not_exists(self, namespace: Name, properties: Mapping[str, str] | None = None) -> None:
-        """Creates it unless it is there."""
+        """Create a namespace unless it exists.
+
+        Args:
+            namespace: its name.
+            properties: its properties; those of an existing namespace do not change.
+        """
         try:
             self.create_namespace(namespace, properties)
         except NamespaceAlreadyExistsError:
             return
 
     def namespace_exists(self, namespace: Name) -> bool:
+        """Return whether a namespace exists."""
         try:
             self.store.namespace_properties(to_identifier(namespace))
         except NoSuchNamespaceError:
@@ -98,17 +113,38 @@ class Catalog(CatalogViews):
         return True
 
     def list_namespaces(self, namespace: Name = ()) -> list[Identifier]:
-        """The namespaces one level below (the top level by default), sorted."""
+        """Return the namespaces one level below another, sorted.
+
+        Args:
+            namespace: the parent; the top level by default.
+
+        Raises:
+            NoSuchNamespaceError: the parent does not exist.
+        """
         return self.store.list_namespaces(to_identifier(namespace) if namespace else ())
 
     def load_namespace_properties(self, namespace: Name) -> dict[str, str]:
-        """Raises `NoSuchNamespaceError`."""
+        """Return a namespace's properties. Raises `NoSuchNamespaceError`."""
         return self.store.namespace_properties(to_identifier(namespace))
 
     def update_namespace_properties(
         self, namespace: Name, removals: Iterable[str] = (), updates: Mapping[str, str] | None = None
     ) -> NamespaceChange:
-        """Raises `NoSuchNamespaceError`, `InvalidPropertyError`, and `InvalidInputError` where a key is both removed and updated."""
+        """Remove and set properties of a namespace.
+
+        Args:
+            namespace: its name.
+            removals: properties to remove; one that is not set is reported as missing.
+            updates: values by property.
+
+        Returns:
+            The properties removed, set and missing.
+
+        Raises:
+            NoSuchNamespaceError: the namespace does not exist.
+            InvalidPropertyError: a value that the catalog cannot store.
+            InvalidInputError: a property is both removed and set.
+        """
         levels, new = to_identifier(namespace), property_texts(updates or {}, "namespace")
         gone = frozenset(property_texts(dict.fromkeys(removals or (), ""), "namespace"))
         if gone & new.keys():
@@ -120,14 +156,15 @@ class Catalog(CatalogViews):
         )
 
     def drop_namespace(self, namespace: Name) -> None:
-        """Raises `NoSuchNamespaceError`, `NamespaceNotEmptyError`."""
+        """Remove an empty namespace. Raises `NoSuchNamespaceError`, `NamespaceNotEmptyError`."""
         self.store.drop_namespace(to_identifier(namespace))
 
     def list_tables(self, namespace: Name) -> list[Identifier]:
-        """Sorted. Raises `NoSuchNamespaceError`."""
+        """Return the tables of a namespace, sorted. Raises `NoSuchNamespaceError`."""
         return self.store.list_tables(to_identifier(namespace))
 
     def table_exists(self, identifier: Name) -> bool:
+        """Return whether a table exists."""
         try:
             self.store.load(self.resolve_name(identifier))
         except NoSuchTableError:
@@ -143,23 +180,28 @@ class Catalog(CatalogViews):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Mapping[str, str] | None = None,
     ) -> Table:
-        """Creates an empty table. Field ids are given anew from 1, as every implementation does.
+        """Create an empty table. Field ids are assigned from 1, as in every implementation.
 
         Args:
+            identifier: the table's name.
             schema: an Arrow schema or a `Schema`.
             location: the table's folder; by default `warehouse/namespace/table`.
             partition_spec: a `PartitionSpec` over the schema's ids, or texts such as `["month(time_hour)", "origin"]`.
+            sort_order: a `SortOrder` over the schema's ids.
             properties: table properties; `format-version` chooses 1, 2 (the default) or 3.
 
+        Returns:
+            The table.
+
         Raises:
-            TableAlreadyExistsError: A table has the name already.
-            NoSuchNamespaceError: The namespace does not exist.
-            InvalidIdentifierError: The name is empty, or the catalog cannot keep it.
-            InvalidSchemaError: The schema violates a rule of the format; `problems` lists each field.
-            UnsupportedTypeError: A column has a type that Iceberg does not have, or not in this format version.
-            InvalidPartitionSpecError: A partition field names a column that does not exist, or a transform that its type does not take.
-            InvalidPropertyError: A property has a value that it may not have.
-            UnsupportedFormatVersionError: The format version is none that Icefloe reads and writes.
+            TableAlreadyExistsError: the name is taken.
+            NoSuchNamespaceError: the namespace does not exist.
+            InvalidIdentifierError: the name is empty, or the catalog cannot store it.
+            InvalidSchemaError: the schema violates a rule of the format; `problems` lists each field.
+            UnsupportedTypeError: a column has a type that Iceberg does not have, or not in this format version.
+            InvalidPartitionSpecError: a partition field names a column that does not exist, or a transform that its type does not support.
+            InvalidPropertyError: a property has a value that it cannot have.
+            UnsupportedFormatVersionError: Icefloe does not write this format version.
         """
         handle, metadata = self.new_table(
             self.resolve_name(identifier),
@@ -172,7 +214,7 @@ class Catalog(CatalogViews):
         written = new_metadata_location(handle.ids, metadata, previous_location=None)
         self.store.check(handle.identifier, written, metadata)
         handle.io.write(written, metadata_content(metadata))
-        published = self._point_at(handle, written)
+        published = self._create_name(handle, written)
         if published != written:
             delete_quietly(handle, [written])
         return Table(handle, read_metadata_at(handle.io, published))
@@ -186,7 +228,7 @@ class Catalog(CatalogViews):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Mapping[str, str] | None = None,
     ) -> tuple[TableHandle, TableMetadata]:
-        """The metadata of a table that is not written yet, and where it will be. Takes and raises what `create_table` does."""
+        """Return the metadata of a table that is not written yet, and its handle. Takes and raises what `create_table` does."""
         if self.table_exists(identifier):
             raise TableAlreadyExistsError(
                 f"table {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, or drop it first"
@@ -213,15 +255,26 @@ class Catalog(CatalogViews):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Mapping[str, str] | None = None,
     ) -> Table:
-        """Gives a table another definition and takes its rows away, as one commit. Its identity, its history, its other branches and its tags stay.
+        """Replace a table's definition and remove its rows, as one commit. Its identity, history, other branches and tags stay.
 
-        Columns of the same name keep their ids where their type is the same or wider. Properties given are set, others stay, and so does the location where
-        none is given. The arguments are those of `create_table`; to put rows in within the same commit, use `transaction().replace_table`.
+        Columns of the same name keep their ids if their type is the same or wider. The given properties are set, others stay. The arguments are those of
+        `create_table`; without a location the table's stays. To write rows within the same commit, use `transaction().replace_table`.
+
+        Args:
+            identifier: the table's name.
+            schema: as for `create_table`.
+            location: the table's folder; by default it stays.
+            partition_spec: as for `create_table`.
+            sort_order: as for `create_table`.
+            properties: table properties to set.
+
+        Returns:
+            The table.
 
         Raises:
-            NoSuchTableError: The table does not exist.
-            CommitConflictError: Other writers won the race too often, or changed the same thing.
-            IcefloeError: The new definition is refused for a reason of `create_table`.
+            NoSuchTableError: the table does not exist.
+            CommitConflictError: other writers won every retry, or changed the same thing.
+            IcefloeError: the new definition is refused for a reason of `create_table`.
         """
         with self.transaction() as transaction:
             made = transaction.replace_table(
@@ -235,7 +288,16 @@ class Catalog(CatalogViews):
         return Table(made.handle, load_metadata(made.handle)) if made.table is None else made.table
 
     def create_or_replace_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> Table:
-        """Creates the table, or replaces the one that is there; the arguments are those of `create_table`. Raises what it and `replace_table` do."""
+        """Create a table, or replace the existing one. Raises what `create_table` and `replace_table` do.
+
+        Args:
+            identifier: the table's name.
+            schema: as for `create_table`.
+            **options: the other arguments of `create_table`.
+
+        Returns:
+            The table.
+        """
         with self.transaction() as transaction:
             made = transaction.create_or_replace_table(identifier, schema, **options)
         return Table(made.handle, load_metadata(made.handle)) if made.table is None else made.table
@@ -249,7 +311,7 @@ class Catalog(CatalogViews):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Mapping[str, str] | None = None,
     ) -> ReplaceTable:
-        """The action that `replace_table` commits, for whoever commits it with others. Takes and raises what `replace_table` does."""
+        """Return the action that `replace_table` commits, for a caller that commits it with others. Takes and raises what `replace_table` does."""
         own_schema, spec = _given_definition(schema, partition_spec, sort_order)
         return ReplaceTable(
             base,
@@ -261,7 +323,7 @@ class Catalog(CatalogViews):
             new_uuid=RandomIds().uuid(),
         )
 
-    def _point_at(self, handle: TableHandle, location: str) -> str:
+    def _create_name(self, handle: TableHandle, location: str) -> str:
         try:
             return self.store.create(handle.identifier, location)
         except (NoSuchNamespaceError, AlreadyExistsError, StoragePermissionError, StorageFullError):
@@ -269,39 +331,77 @@ class Catalog(CatalogViews):
             raise
 
     def create_table_if_not_exists(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> Table:
-        """Loads the table where it is there already."""
+        """Create a table, or load the existing one.
+
+        Args:
+            identifier: the table's name.
+            schema: as for `create_table`.
+            **options: the other arguments of `create_table`.
+
+        Returns:
+            The table.
+        """
         try:
             return self.create_table(identifier, schema, **options)
         except TableAlreadyExistsError:
             return self.load_table(identifier)
 
     def load_table(self, identifier: Name) -> Table:
-        """Raises `NoSuchTableError`, `NoSuchFileError`, `MetadataFormatError`."""
+        """Load a table.
+
+        Args:
+            identifier: the table's name.
+
+        Returns:
+            The table with its current metadata.
+
+        Raises:
+            NoSuchTableError: the table does not exist.
+            NoSuchFileError, MetadataFormatError: its metadata file is missing or damaged.
+        """
         name = self.resolve_name(identifier)
         location = self.store.load(name).metadata_location
         handle = self._handle(name, location)
         return Table(handle, read_metadata_at(handle.io, location))
 
     def load_tables(self, *identifiers: Name) -> list[Table]:
-        """Several tables as they were at one moment, in the order asked for: a commit to several is seen whole or not at all. Raises as `load_table`."""
+        """Load several tables as they were at one moment: a commit to several of them is seen whole or not at all.
+
+        Args:
+            *identifiers: the tables' names.
+
+        Returns:
+            The tables, in the order of the names. Raises as `load_table`.
+        """
         names = [self.resolve_name(identifier) for identifier in identifiers]
         tables = []
-        for pointer in self.store.load_all(names):
-            handle = self._handle(pointer.identifier, pointer.metadata_location)
-            tables.append(Table(handle, read_metadata_at(handle.io, pointer.metadata_location)))
+        for located in self.store.load_all(names):
+            handle = self._handle(located.identifier, located.metadata_location)
+            tables.append(Table(handle, read_metadata_at(handle.io, located.metadata_location)))
         return tables
 
     def transaction(self) -> CatalogTransaction:
-        """Changes of several tables as one commit, all or none:
+        """Start changes of several tables as one commit, all or none.
 
         `with catalog.transaction() as tx: tx.load_table("db.a").append(rows); tx.load_table("db.b").delete("day = 3")`
         """
         return CatalogTransaction(self)
 
     def register_table(self, identifier: Name, metadata_location: str) -> Table:
-        """Makes a name for a table that exists as files. Raises `TableAlreadyExistsError`, `NoSuchFileError`, `MetadataFormatError`.
+        """Give a table that exists as files a name.
 
-        A warning is logged where the metadata claims a location, or paths for new files, that the catalog does not vouch for: see `docs/security.md`.
+        A warning is logged if the metadata claims a location, or paths for new files, that the catalog does not vouch for: see `docs/security.md`.
+
+        Args:
+            identifier: the table's name.
+            metadata_location: its metadata file.
+
+        Returns:
+            The table.
+
+        Raises:
+            TableAlreadyExistsError: the name is taken.
+            NoSuchFileError, MetadataFormatError: the file is missing or damaged.
         """
         name = self.resolve_name(identifier)
         metadata_location = qualified(metadata_location)
@@ -313,26 +413,54 @@ class Catalog(CatalogViews):
         return Table(handle, LoadedMetadata(location=published, metadata=loaded.metadata))
 
     def rename_table(self, from_identifier: Name, to_identifier: Name) -> Table:
-        """Changes the name; files stay where they are. Raises `NoSuchTableError`, `NoSuchNamespaceError`, `TableAlreadyExistsError`."""
+        """Change a table's name; its files stay where they are.
+
+        Args:
+            from_identifier: the name.
+            to_identifier: the new name.
+
+        Returns:
+            The table.
+
+        Raises:
+            NoSuchTableError, NoSuchNamespaceError: the table or the new namespace does not exist.
+            TableAlreadyExistsError: the new name is taken.
+        """
         source, target = self.resolve_name(from_identifier), self.resolve_name(to_identifier)
         self.store.rename(source, target)
         return self.load_table(target)
 
     def drop_table(self, identifier: Name, purge: bool = False, *, allow_outside: Iterable[str] = ()) -> PurgeReport | None:
-        """Removes the name; every file stays, so `register_table` can bring the table back. With `purge` as `purge_table`. Raises `NoSuchTableError`."""
+        """Remove a table's name; every file stays, so that `register_table` can restore the table.
+
+        Args:
+            identifier: the table's name.
+            purge: delete its files too, as `purge_table` does.
+            allow_outside: as for `purge_table`.
+
+        Returns:
+            The report of `purge_table`; None without `purge`.
+
+        Raises:
+            NoSuchTableError: the table does not exist.
+        """
         if purge:
             return self.purge_table(identifier, allow_outside=allow_outside)
         self.store.drop(self.resolve_name(identifier))
         return None
 
     def purge_table(self, identifier: Name, *, allow_outside: Iterable[str] = ()) -> PurgeReport:
-        """Removes the name, and then deletes every file that a snapshot of the table reaches. The report says what could not be read or deleted.
+        """Remove a table's name, and then delete every file that one of its snapshots reaches.
 
         Args:
+            identifier: the table's name.
             allow_outside: folders outside the table's location whose files may be deleted too. Without it such files stay, and the report names them.
 
+        Returns:
+            The files deleted, and those that could not be read or deleted.
+
         Raises:
-            NoSuchTableError: The table does not exist.
+            NoSuchTableError: the table does not exist.
             InvalidInputError: the table's property `gc.enabled` is false: other tables may need its files. Nothing was changed.
             NoSuchFileError, MetadataFormatError: its metadata cannot be read. Nothing was changed.
             CommitConflictError: other writers committed to it again and again. Nothing was changed.
@@ -354,7 +482,7 @@ class Catalog(CatalogViews):
         )
 
     def _with_configured(self, given: Mapping[str, str] | None) -> dict[str, str]:
-        """Return the properties of a table that is created or replaced: the catalog's defaults, those given, the catalog's overrides; the last one wins."""
+        """Return the properties of a table that is created or replaced: the catalog's defaults, the given ones, the catalog's overrides; the last wins."""
         own = property_texts(given or {})
         return {**self._prefixed(TABLE_DEFAULT_PREFIX), **own, **self._prefixed(TABLE_OVERRIDE_PREFIX)}
 

@@ -2,9 +2,9 @@
 
     icefloe.yaml              in $ICEFLOE_HOME, the working directory, ~ (there also as .icefloe.yaml)
     .pyiceberg.yaml           in $PYICEBERG_HOME, ~, the working directory
-    both hold                 catalog: {NAME: {uri: ..., warehouse: ...}}, and optionally default-catalog: NAME
-    ICEFLOE_CATALOG__NAME__KEY and PYICEBERG_CATALOG__NAME__KEY; in KEY, `__` stands for a dot and `_` for a hyphen, in NAME `_` for itself or a hyphen
-    ICEFLOE_CATALOG, PYICEBERG_DEFAULT_CATALOG name the catalog meant when none is named
+    both contain              catalog: {NAME: {uri: ..., warehouse: ...}}, and optionally default-catalog: NAME
+    ICEFLOE_CATALOG__NAME__KEY and PYICEBERG_CATALOG__NAME__KEY; in KEY, `__` is a dot and `_` a hyphen, in NAME `_` is itself or a hyphen
+    ICEFLOE_CATALOG, PYICEBERG_DEFAULT_CATALOG name the default catalog
 
 Every value is text as it is written, `0123` and `yes` too; capitals in a catalog's name make no difference: both as in PyIceberg.
 """
@@ -24,7 +24,7 @@ DEFAULT_NAME_VARIABLES = ("ICEFLOE_CATALOG", "PYICEBERG_DEFAULT_CATALOG")
 
 
 def default_catalog_name() -> str:
-    """The catalog meant when none is named: by the environment, else by a file, else `default`."""
+    """Return the name of the default catalog: from the environment, else from a file, else `default`."""
     for variable in DEFAULT_NAME_VARIABLES:
         if os.environ.get(variable):
             return os.environ[variable]
@@ -51,7 +51,7 @@ def is_true(properties: Mapping[str, str], key: str, *, default: bool = False) -
 
 
 def known_catalogs() -> list[str]:
-    """The names that the environment and the files configure."""
+    """Return the names that the environment and the files configure."""
     names = {name for _, content in _files() for name in _catalogs(content)}
     written = {name.lower().replace("-", "_") for name in names}
     for prefix in ENVIRONMENT_PREFIXES:

@@ -1,4 +1,4 @@
-"""`load_catalog`: a catalog by its name, wherever its properties are written down."""
+"""`load_catalog`: opens a catalog by its name, from arguments, the environment and configuration files."""
 
 from icefloe.catalog.catalog import TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, Catalog
 from icefloe.catalog.catalog_config import catalog_properties, default_catalog_name, known_catalogs
@@ -12,14 +12,19 @@ _PREFIXES = (TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, DEFAULT_PREFIX, OVERRI
 
 
 def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
-    """The catalog `name` (the configured default, if None), from these properties, the environment and the configuration files, in that order.
+    """Open a catalog by its name. Arguments override the environment, which overrides the configuration files.
 
-    `type` may be `sql`; `file-system` (or `hadoop`) for folders under `warehouse`; or `in-memory` for one that lives in this process. Without it, the `uri`
-    tells.
+    Args:
+        name: the catalog; the configured default if None.
+        **properties: `type` is `sql`; `file-system` (or `hadoop`) for folders under `warehouse`; or `in-memory` for one in this process. Without it, the `uri`
+            decides.
+
+    Returns:
+        The catalog.
 
     Raises:
-        NoSuchCatalogError: nothing configures a catalog of this name.
-        UnsupportedFeatureError: a type of catalog that is not there yet.
+        NoSuchCatalogError: no catalog of this name is configured.
+        UnsupportedFeatureError: a type of catalog that Icefloe does not have.
     """
     given = {_spelled(key): value for key, value in properties.items() if value is not None}
     chosen = name or default_catalog_name()
@@ -35,7 +40,7 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
         others = ", ".join(known_catalogs()) or "none"
         variable = f"ICEFLOE_CATALOG__{chosen.upper().replace('-', '_')}__URI"
         raise NoSuchCatalogError(
-            f"nothing says where catalog {chosen!r} is",
+            f"catalog {chosen!r} is not configured",
             next_step=f"pass uri= and warehouse=, write it in icefloe.yaml, or set {variable}; configured: {others}",
         )
     if kind not in ("", "sql") or known["uri"].startswith(("http://", "https://", "thrift://")):

@@ -1,7 +1,7 @@
-"""`CatalogTransaction`: what `catalog.transaction()` gives: changes of several tables as one commit, all or none.
+"""`CatalogTransaction`: changes of several tables as one commit, all or none, started by `catalog.transaction()`.
 
-What can be changed of each table is `icefloe.table.transaction`; the commit is the loop that single tables have (`icefloe.table.commits.commit_loop`), over all
-pointers. Spec: Optimistic Concurrency; Metastore Tables.
+Changes of each table are collected by `icefloe.table.transaction`; the commit is the loop of single tables (`icefloe.table.commits.commit_loop`), which
+compares and swaps all metadata locations together. Spec: Optimistic Concurrency; Metastore Tables.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,27 +24,27 @@ Name = str | Iterable[str]
 
 
 class Tables(Protocol):
-    """What a transaction needs of its catalog."""
+    """The methods of a catalog that a transaction uses."""
 
     def load_tables(self, *identifiers: Name) -> list[Table]:
-        """Several tables as they were at one moment."""
+        """Return several tables as they were at one moment."""
 
     def resolve_name(self, name: Name) -> Identifier:
-        """The levels of a table's name."""
+        """Return the levels of a table's name."""
 
     @property
     def new_table(self) -> Callable[..., tuple[TableHandle, TableMetadata]]:
-        """Makes the metadata of a table that is not written yet."""
+        """The function that makes the metadata of a table that is not written yet."""
 
     @property
     def replacement(self) -> Callable[..., Action]:
-        """Makes the action that replaces a table."""
+        """The function that makes the action that replaces a table."""
 
 
 class TableInTransaction(Transaction):
-    """A table within a transaction of its catalog: changed as in `table.transaction()`, and committed with all others.
+    """A table in a transaction of its catalog: changed as in `table.transaction()`, and committed with all others.
 
-    `table` is the table as it was loaded, to read from, and after the commit as that made it; None for one that the transaction makes, until then.
+    `table` is the table as it was loaded, to read from, and after the commit as the commit made it; None for a table that the transaction creates, until then.
     """
 
     def __init__(self, handle: TableHandle, metadata: TableMetadata, table: Table | None) -> None:
@@ -54,15 +54,15 @@ class TableInTransaction(Transaction):
 
     @property
     def handle(self) -> TableHandle:
-        """Where the table's pointer is kept."""
+        """The table's entry in its catalog store, and the storage of its files."""
         return self._handle
 
     def name(self) -> Identifier:
-        """The namespace levels and the table's name."""
+        """Return the namespace levels and the table's name."""
         return self._handle.identifier
 
     def commit_transaction(self) -> None:
-        """Raises `InvalidInputError`: the catalog's transaction commits all its tables together."""
+        """Refuse: the catalog's transaction commits all its tables together. Raises `InvalidInputError`."""
         raise InvalidInputError(
             f"{self._handle.table_name} is part of a transaction of its catalog and is not committed alone",
             table=self._handle.table_name,
@@ -70,7 +70,7 @@ class TableInTransaction(Transaction):
         )
 
     def replace_with(self, action: Action) -> None:
-        """Makes the table another one: see `CatalogTransaction.replace_table`."""
+        """Replace the table's definition: see `CatalogTransaction.replace_table`."""
         self._stage(action)
 
     def _not_alone(self, _: Action) -> None:
@@ -80,8 +80,8 @@ class TableInTransaction(Transaction):
 class CatalogTransaction:
     """Changes of several tables that are committed together at the end of a `with` block, unless the block ends in an error.
 
-    Beside other writers each table is as in a transaction of its own: a lost race on one of them has the changes of all made again on what is there by then,
-    and one that this does not allow makes all of them a conflict. Tables that were only read are not looked at again.
+    Beside other writers each table is as in a transaction of its own: after a lost race on one of them the changes of all are applied to the newer tables, and if
+    one cannot be, all of them are a conflict. Tables that were only read are not checked.
     """
 
     def __init__(self, catalog: Tables) -> None:
@@ -90,11 +90,11 @@ class CatalogTransaction:
         self._is_open = True
 
     def load_table(self, identifier: Name) -> TableInTransaction:
-        """A table to change; the same one when it is asked for again. Raises as `Catalog.load_table`."""
+        """Return a table to change; each name has one object. Takes and raises what `Catalog.load_table` does."""
         return self.load_tables(identifier)[0]
 
     def load_tables(self, *identifiers: Name) -> list[TableInTransaction]:
-        """Several tables as they were at one moment, in the order asked for. Raises as `Catalog.load_tables`."""
+        """Return several tables as they were at one moment, in the order of the names. Raises as `Catalog.load_tables`."""
         self._check_open()
         names = [self._catalog.resolve_name(identifier) for identifier in identifiers]
         new = [name for name in dict.fromkeys(names) if name not in self._members]
@@ -104,7 +104,7 @@ class CatalogTransaction:
         return [self._members[name] for name in names]
 
     def create_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> TableInTransaction:
-        """A new table, which is there for others with the commit alone. Takes and raises what `Catalog.create_table` does."""
+        """Create a table, which others see after the commit. Takes and raises what `Catalog.create_table` does."""
         self._check_open()
         name = self._catalog.resolve_name(identifier)
         if name in self._members:
@@ -115,25 +115,26 @@ class CatalogTransaction:
         return self._members[name]
 
     def replace_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> TableInTransaction:
-        """A table with another definition and without its rows; what is appended to it comes with the same commit. Raises as `Catalog.replace_table`."""
+        """Replace a table's definition and remove its rows; rows appended to it are part of the same commit. Raises as `Catalog.replace_table`."""
         member = self.load_table(identifier)
         member.replace_with(self._catalog.replacement(member.table_metadata, schema, **options))
         return member
 
     def create_or_replace_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> TableInTransaction:
-        """Replaces the table where it is there, makes it where it is not."""
+        """Replace the table if it exists, else create it."""
         try:
             return self.replace_table(identifier, schema, **options)
         except NoSuchTableError:
             return self.create_table(identifier, schema, **options)
 
     def commit_transaction(self) -> None:
-        """Commits every change of every table, all or none; nothing where nothing changes. The transaction is over then.
+        """Commit every change of every table, all or none, and end the transaction. Without changes there is no commit.
 
         Raises:
-            CommitConflictError: another writer changed what one of the changes is based on, or won every race. Nothing is changed.
-            CommitUnknownError: it is not known whether all of it happened or none of it.
-            NoSuchTableError: a table was dropped meanwhile. TableAlreadyExistsError: a new one is there by now.
+            CommitConflictError: another writer changed what one of the changes is based on, or won every retry. Nothing was changed.
+            CommitUnknownError: it is unknown whether all of it happened or none of it.
+            NoSuchTableError: a table was dropped meanwhile.
+            TableAlreadyExistsError: another writer created a new table meanwhile.
         """
         self._check_open()
         self._is_open = False
@@ -164,18 +165,18 @@ class CatalogTransaction:
             self.give_up()
 
     def give_up(self) -> None:
-        """Commits nothing, and deletes the files of rows that were written for it, unless it is over."""
+        """End the transaction without a commit, and delete the data files written for it; do nothing if it is over."""
         if self._is_open:
             self._is_open = False
             for member in self._members.values():
                 member.give_up()
 
     def _check_member(self, name: Identifier) -> None:
-        """Raises where the table cannot be committed with those that the transaction holds; here any can."""
+        """Check that the table can be committed with the others; here any can."""
 
     def _check_open(self) -> None:
         if not self._is_open:
             raise InvalidInputError(
                 "this transaction is over: it was committed, or its block ended in an error",
-                next_step="begin another with catalog.transaction()",
+                next_step="start another with catalog.transaction()",
             )

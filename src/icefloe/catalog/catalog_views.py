@@ -1,6 +1,6 @@
-"""`CatalogViews`: the doors of a catalog that have to do with views: make, load, replace, list, rename, drop.
+"""`CatalogViews`: a catalog's views: create, load, replace, list, rename, drop.
 
-What a view is and how it changes is `icefloe.view`; names of views are kept by the pointer store.
+A view and its changes are `icefloe.view`; names of views are kept by the catalog store.
 Spec: View spec, View Metadata; View spec, Metadata Location.
 """
 
@@ -72,25 +72,31 @@ class CatalogViews(ABC):
         properties: Mapping[str, object] | None = None,
         location: str | None = None,
     ) -> View:
-        """Makes a view.
+        """Create a view.
 
         Args:
+            identifier: the view's name.
             sql: the SELECT statement in `dialect`, or statements by dialect: `{"spark": "SELECT ...", "trino": "SELECT ..."}`.
-            schema: the columns that the statement gives; nothing here runs it, so they must be given.
-            default_namespace: where its names without a namespace are looked for; the view's own namespace by default.
-            default_catalog: where its names without a catalog are looked for; this catalog by default.
+            schema: the columns that the statement returns; they must be given, because Icefloe does not run it.
+            dialect: the dialect of `sql` if it is one text.
+            default_namespace: the namespace of its names that have none; the view's own namespace by default.
+            default_catalog: the catalog of its names that have none; this catalog by default.
+            properties: view properties.
             location: the view's folder; by default `warehouse/namespace/view`.
+
+        Returns:
+            The view.
 
         Raises:
             ViewAlreadyExistsError, TableAlreadyExistsError: the name is taken.
-            UnsupportedFeatureError: this catalog keeps no views.
-            InvalidInputError: a query is empty, no SELECT, or its dialect is there twice.
-            InvalidSchemaError: The columns violate a rule of the format.
-            UnsupportedTypeError: A column has a type that Iceberg does not have.
-            InvalidPropertyError: A property has a value that it may not have.
-            InvalidIdentifierError: The name is empty, or the catalog cannot keep it.
-            NoSuchNamespaceError: The namespace does not exist.
-            CommitUnknownError: The catalog did not answer, and the commit may or may not have happened.
+            UnsupportedFeatureError: this catalog has no views.
+            InvalidInputError: a query is empty, no SELECT, or its dialect occurs twice.
+            InvalidSchemaError: the columns violate a rule of the format.
+            UnsupportedTypeError: a column has a type that Iceberg does not have.
+            InvalidPropertyError: a property has a value that it cannot have.
+            InvalidIdentifierError: the name is empty, or the catalog cannot store it.
+            NoSuchNamespaceError: the namespace does not exist.
+            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
         """
         name = self.resolve_name(identifier)
         views = self._views()
@@ -116,13 +122,26 @@ class CatalogViews(ABC):
         properties: Mapping[str, object] | None = None,
         location: str | None = None,
     ) -> View:
-        """Gives a view a new definition, as a new version; the arguments are those of `create_view`. Properties given are set, others stay.
+        """Replace a view's definition by a new version. The given properties are set, others stay.
+
+        Args:
+            identifier: the view's name.
+            sql: as for `create_view`.
+            schema: as for `create_view`.
+            dialect: as for `create_view`.
+            default_namespace: as for `create_view`.
+            default_catalog: as for `create_view`.
+            properties: view properties to set.
+            location: the view's folder; by default it stays.
+
+        Returns:
+            The view.
 
         Raises:
-            NoSuchViewError: there is none of the name, or the name is a table's.
-            InvalidInputError: as `create_view`; or a dialect of the current version would be lost (see `replace.drop-dialect.allowed`).
-            CommitConflictError: Other writers won the race too often, or changed the same thing.
-            CommitUnknownError: The catalog did not answer, and the commit may or may not have happened.
+            NoSuchViewError: there is no such view, or the name is a table's.
+            InvalidInputError: as for `create_view`; or a dialect of the current version would be lost (see `replace.drop-dialect.allowed`).
+            CommitConflictError: other writers won every retry, or changed the same thing.
+            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
         """
         name = self.resolve_name(identifier)
         definition = _definition(name, sql, schema, dialect, default_namespace, default_catalog)
@@ -132,7 +151,17 @@ class CatalogViews(ABC):
         return view
 
     def create_or_replace_view(self, identifier: Name, sql: Queries, schema: Schema | pa.Schema | None = None, **options: Any) -> View:
-        """Makes the view, or replaces the one that is there; the arguments are those of `create_view`."""
+        """Create a view, or replace the existing one.
+
+        Args:
+            identifier: the view's name.
+            sql: as for `create_view`.
+            schema: as for `create_view`.
+            **options: the other arguments of `create_view`.
+
+        Returns:
+            The view.
+        """
         try:
             return self.replace_view(identifier, sql, schema, **options)
         except NoSuchViewError:
@@ -143,7 +172,19 @@ class CatalogViews(ABC):
                 return self.replace_view(identifier, sql, schema, **options)
 
     def load_view(self, identifier: Name) -> View:
-        """Raises `NoSuchViewError`, which says so where the name is a table's, `UnsupportedFeatureError`, `NoSuchFileError`, `MetadataFormatError`."""
+        """Load a view.
+
+        Args:
+            identifier: the view's name.
+
+        Returns:
+            The view with its current metadata.
+
+        Raises:
+            NoSuchViewError: there is no such view; the message states if the name is a table's.
+            UnsupportedFeatureError: this catalog has no views.
+            NoSuchFileError, MetadataFormatError: its metadata file is missing or damaged.
+        """
         name = self.resolve_name(identifier)
         views = self._views()
         handle = self._view_handle(views, name, views.load(name).metadata_location)
@@ -154,7 +195,7 @@ class CatalogViews(ABC):
         return self._views().names(to_identifier(namespace))
 
     def view_exists(self, identifier: Name) -> bool:
-        """Raises `UnsupportedFeatureError`."""
+        """Return whether a view exists. Raises `UnsupportedFeatureError` if this catalog has no views."""
         try:
             self._views().load(self.resolve_name(identifier))
         except NoSuchViewError:
@@ -162,15 +203,21 @@ class CatalogViews(ABC):
         return True
 
     def register_view(self, identifier: Name, metadata_location: str) -> View:
-        """Makes a name for a view that exists as a metadata file.
+        """Give a view that exists as a metadata file a name.
+
+        Args:
+            identifier: the view's name.
+            metadata_location: its metadata file.
+
+        Returns:
+            The view.
 
         Raises:
-            ViewAlreadyExistsError: A view has the name already.
-            TableAlreadyExistsError: A table has the name already.
-            NoSuchNamespaceError: The namespace does not exist.
-            NoSuchFileError: The metadata file does not exist.
-            MetadataFormatError: The metadata file is damaged, or violates the format.
-            UnsupportedFeatureError: The catalog keeps no views.
+            ViewAlreadyExistsError, TableAlreadyExistsError: the name is taken.
+            NoSuchNamespaceError: the namespace does not exist.
+            NoSuchFileError: the metadata file does not exist.
+            MetadataFormatError: the metadata file is damaged, or violates the format.
+            UnsupportedFeatureError: this catalog has no views.
         """
         name = self.resolve_name(identifier)
         views = self._views()
@@ -181,21 +228,31 @@ class CatalogViews(ABC):
         return View(handle, LoadedView(location=location, metadata=metadata))
 
     def rename_view(self, from_identifier: Name, to_identifier: Name) -> View:
-        """Changes the name; files stay where they are.
+        """Change a view's name; its files stay where they are.
+
+        Args:
+            from_identifier: the name.
+            to_identifier: the new name.
 
         Raises:
-            NoSuchViewError: The view does not exist.
-            NoSuchNamespaceError: The namespace does not exist.
-            ViewAlreadyExistsError: A view has the name already.
-            TableAlreadyExistsError: A table has the name already.
-            UnsupportedFeatureError: The catalog keeps no views.
+            NoSuchViewError, NoSuchNamespaceError: the view or the new namespace does not exist.
+            ViewAlreadyExistsError, TableAlreadyExistsError: the new name is taken.
+            UnsupportedFeatureError: this catalog has no views.
         """
         source, target = self.resolve_name(from_identifier), self.resolve_name(to_identifier)
         self._views().rename(source, target)
         return self.load_view(target)
 
     def drop_view(self, identifier: Name) -> None:
-        """Removes the name; every file stays, so `register_view` can bring the view back. Raises `NoSuchViewError`, `UnsupportedFeatureError`."""
+        """Remove a view's name; every file stays, so that `register_view` can restore the view.
+
+        Args:
+            identifier: the view's name.
+
+        Raises:
+            NoSuchViewError: there is no such view.
+            UnsupportedFeatureError: this catalog has no views.
+        """
         self._views().drop(self.resolve_name(identifier))
 
     def _views(self) -> ViewStore:
@@ -218,7 +275,7 @@ class CatalogViews(ABC):
 
     @abstractmethod
     def _default_location(self, identifier: Identifier) -> str:
-        """The folder of a table or view that is given none. Raises `InvalidPropertyError`, `NoSuchNamespaceError`."""
+        """Return the folder of a table or view created without one. Raises `InvalidPropertyError`, `NoSuchNamespaceError`."""
 
 
 def _definition(

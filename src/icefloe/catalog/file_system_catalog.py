@@ -42,7 +42,7 @@ class FileSystemCatalog(Catalog):
         folder = qualified(warehouse.rstrip("/"))
         if is_true(properties, UNIQUE_TABLE_LOCATION):
             raise InvalidPropertyError(
-                f"catalog {name!r} keeps a table in the folder of its name, and {UNIQUE_TABLE_LOCATION} asks for another",
+                f"catalog {name!r} keeps a table in the folder of its name, which {UNIQUE_TABLE_LOCATION} does not allow",
                 next_step=f"leave {UNIQUE_TABLE_LOCATION} out, or use a SQL catalog",
             )
         store = FileSystemCatalogStore(name, folder, load_file_io(properties, folder), LocalFolders())
@@ -73,7 +73,7 @@ class FileSystemCatalog(Catalog):
         return Table(handle, load_metadata(handle))
 
     def transaction(self) -> CatalogTransaction:
-        """Changes of one table as one commit, such as its creation and its first rows. Raises `UnsupportedFeatureError` at a second table."""
+        """Start changes of one table as one commit, such as its creation and its first rows. A second table raises `UnsupportedFeatureError`."""
         return OneTableTransaction(self)
 
     def _default_location(self, identifier: Identifier) -> str:

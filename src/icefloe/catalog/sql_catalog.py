@@ -36,12 +36,12 @@ class SqlCatalog(Catalog):
         super().__init__(name, store, properties)
 
     def close(self) -> None:
-        """Closes the connections to the database; the next use opens new ones."""
+        """Close the connections to the database; the next use opens new ones."""
         self.store.engine.dispose()
 
 
 def _wants_views(properties: Mapping[str, str]) -> bool:
-    """Whether a database without views is to be made one with them. Raises `InvalidPropertyError`."""
+    """Return whether to add the column for views to a database without it. Raises `InvalidPropertyError`."""
     asked = str(properties.get(SCHEMA_VERSION, "V0")).upper()
     if asked not in ("V0", "V1"):
         raise InvalidPropertyError(

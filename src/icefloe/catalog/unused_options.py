@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from icefloe.table.warnings_once import warn_once
 
-_CLASSES = "classes of Java's are not loaded"
-_NO_CACHE = "tables are loaded anew each time, so that no load is older than the last commit"
+_CLASSES = "Java classes are not loaded"
+_NO_CACHE = "every load reads the catalog, so that no load is older than the last commit"
 _MANIFESTS = "manifests are not kept between scans"
 _POOL = "connections are kept by SQLAlchemy"
 _LOCKS = "a file-system catalog creates its files exclusively and takes no locks"

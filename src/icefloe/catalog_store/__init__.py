@@ -1,1 +1,1 @@
-"""The catalog pointer: names of namespaces and tables, and the one metadata location behind each. Spec: Metastore Tables."""
+"""Catalog stores: names of namespaces, tables and views, and the one metadata location of each table and view. Spec: Metastore Tables."""

@@ -1,7 +1,7 @@
-"""`CatalogStore`: which namespaces and tables exist, and the one metadata location each table's name points to.
+"""`CatalogStore`: the contract of a store of namespaces and tables, and of the one metadata location of each table.
 
-The whole atomicity of Iceberg rests on `swap`: it changes a pointer from one location to another in one step, or not at all. What the location holds is
-not known here. Spec: Optimistic Concurrency; Metastore Tables.
+Iceberg's atomicity rests on `swap`: a compare-and-swap that changes a metadata location in one step, or not at all. Its content is the caller's.
+Spec: Optimistic Concurrency; Metastore Tables.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLocation:
-    """A table's or view's row in its catalog. `lookup` is how it was found, for people who trace a query."""
+    """A table's or view's row in its catalog. `lookup` is the query that returned it, for users who trace a load."""
 
     identifier: Identifier
     metadata_location: str
@@ -25,7 +25,7 @@ class TableLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocationChange:
-    """One table's part of a commit: its name is to point to `new` where it points to `expected` now; None where there must be no such table yet."""
+    """The change of one table's metadata location in a commit: from `expected` to `new`; `expected` is None for a table that must not exist yet."""
 
     identifier: Identifier
     expected: str | None
@@ -33,82 +33,90 @@ class LocationChange:
 
 
 class CatalogStore(Protocol):
-    """Names to locations. Every method may raise a `StorageError` where the store is away, full or read-only."""
+    """A store of namespaces, tables and their metadata locations. Every method may raise a `StorageError` if the store is unavailable, full or read-only."""
 
     name: str
-    drops_files: bool  # whether the folder of a dropped table goes with its name
+    drops_files: bool  # whether dropping a table deletes its folder
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
-        """The namespaces one level below `parent`, sorted."""
+        """Return the namespaces one level below `parent`, sorted."""
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
-        """Raises `NoSuchNamespaceError`."""
+        """Return a namespace's properties. Raises `NoSuchNamespaceError`."""
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
-        """Raises `NamespaceAlreadyExistsError`."""
+        """Create a namespace. Raises `NamespaceAlreadyExistsError`."""
 
     def drop_namespace(self, namespace: Identifier) -> None:
-        """Raises `NoSuchNamespaceError`, `NamespaceNotEmptyError`."""
+        """Remove an empty namespace. Raises `NoSuchNamespaceError`, `NamespaceNotEmptyError`."""
 
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
-        """Raises `NoSuchNamespaceError`."""
+        """Remove and set properties of a namespace. Raises `NoSuchNamespaceError`."""
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
-        """Sorted. Raises `NoSuchNamespaceError`."""
+        """Return the tables of a namespace, sorted. Raises `NoSuchNamespaceError`."""
 
     def load(self, identifier: Identifier) -> TableLocation:
-        """Raises `NoSuchTableError`."""
+        """Return the location of a table. Raises `NoSuchTableError`."""
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
-        """The pointers of several tables as they were at one moment, in the order asked for. Raises `NoSuchTableError`."""
+        """Return the locations of several tables as they were at one moment, in the order of the names. Raises `NoSuchTableError`."""
 
     def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
-        """Looks whether the name can point to this metadata, before it is written to `location`. Raises `InvalidInputError`."""
+        """Check that the name can have this metadata at `location`, before it is written there. Raises `InvalidInputError`."""
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        """Makes a name for a metadata file; where the file lies now, which is another place where the store publishes it under a name of its own.
+        """Give a metadata file a name.
+
+        Returns:
+            The location of the file, which is another one if the store publishes it under a name of its own.
 
         Raises:
-            NoSuchNamespaceError, TableAlreadyExistsError: there is no new name.
-            CommitUnknownError: the store's answer was lost.
+            NoSuchNamespaceError, TableAlreadyExistsError: the name was not created.
+            CommitUnknownError: the store's reply was lost.
         """
 
     def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
-        """Points the name from `expected` to `new` in one step. Never raises for a lost race or a lost reply: see `Outcome`."""
+        """Change the location from `expected` to `new` in one step. Never raises for a lost race or a lost reply: see `Outcome`."""
 
     def swap_together(self, changes: Sequence[LocationChange]) -> Outcome:
-        """`swap` for several tables, all or none. Raises `UnsupportedFeatureError` where the store cannot."""
+        """Change the locations of several tables, all or none. Raises `UnsupportedFeatureError` if the store cannot."""
 
     def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
-        """Looks how a swap ended whose outcome was unknown.
+        """Return how a swap ended whose outcome was unknown.
 
-        `Committed` where a name points to its `new`; `Conflicted` where that swap cannot land any more, or the names were moved on by another writer, who may
-        have built on it; `Unknown` as long as it cannot be told.
+        Returns:
+            `Committed` if a name has its `new` location; `Conflicted` if the swap cannot happen any more, or another writer changed the names since, who may
+            have built on it; `Unknown` as long as it cannot be determined.
         """
 
     def rename(self, source: Identifier, target: Identifier) -> None:
-        """Raises `NoSuchTableError`, `NoSuchNamespaceError`, `TableAlreadyExistsError`."""
+        """Rename a table. Raises `NoSuchTableError`, `NoSuchNamespaceError`, `TableAlreadyExistsError`."""
 
     def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
-        """Removes the name; with `expected` only where it points there, in one step; whether it did. Raises `NoSuchTableError`.
+        """Remove a name; with `expected` only if it has that location, in one step. Files stay, unless `drops_files`.
 
-        Files stay, unless `drops_files`.
+        Returns:
+            Whether the name was removed.
+
+        Raises:
+            NoSuchTableError: there is no such name.
         """
 
 
 class ViewStore(Protocol):
-    """Names of views to locations, beside the tables of a store: a name is one or the other. May raise `StorageError` like the store."""
+    """Names of views and their metadata locations, beside the tables of a store: a name is a table's or a view's. May raise `StorageError` like the store."""
 
     name: str  # of the catalog
 
     def names(self, namespace: Identifier) -> list[Identifier]:
-        """Sorted. Raises `NoSuchNamespaceError`."""
+        """Return the views of a namespace, sorted. Raises `NoSuchNamespaceError`."""
 
     def load(self, identifier: Identifier) -> TableLocation:
-        """Raises `NoSuchViewError`."""
+        """Return the location of a view. Raises `NoSuchViewError`."""
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        """Raises `NoSuchNamespaceError`, `ViewAlreadyExistsError`, `TableAlreadyExistsError`."""
+        """Give a metadata file a name. Raises `NoSuchNamespaceError`, `ViewAlreadyExistsError`, `TableAlreadyExistsError`."""
 
     def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
         """See `CatalogStore.swap`."""
@@ -117,23 +125,23 @@ class ViewStore(Protocol):
         """See `CatalogStore.commit_status`."""
 
     def rename(self, source: Identifier, target: Identifier) -> None:
-        """Raises `NoSuchViewError`, `NoSuchNamespaceError`, `ViewAlreadyExistsError`, `TableAlreadyExistsError`."""
+        """Rename a view. Raises `NoSuchViewError`, `NoSuchNamespaceError`, `ViewAlreadyExistsError`, `TableAlreadyExistsError`."""
 
     def drop(self, identifier: Identifier) -> None:
-        """Raises `NoSuchViewError`. Files stay."""
+        """Remove a name. Files stay. Raises `NoSuchViewError`."""
 
 
 @runtime_checkable
 class ListsOtherTables(Protocol):
-    """A store that lists the pointers of all its tables at once; of one without this, each namespace is listed."""
+    """A store that lists the locations of all its tables at once; a store without this method is listed namespace by namespace."""
 
     def other_tables(self, identifier: Identifier, naming: str = "") -> Iterable[TableLocation]:
-        """Return the pointers of all tables but this one whose metadata location holds the text `naming`."""
+        """Return the locations of all tables but this one whose metadata location contains the text `naming`."""
 
 
 @runtime_checkable
 class KeepsFolders(Protocol):
-    """A store in which the folder of a table is its name, whatever its metadata says."""
+    """A store in which a table's name determines its folder, whatever its metadata contains."""
 
     def table_location(self, identifier: Identifier) -> str:
         """Return the folder of a table."""
@@ -144,17 +152,17 @@ class KeepsViews(Protocol):
     """A store that keeps views too; one without this keeps tables alone."""
 
     def views(self) -> ViewStore:
-        """Raises `UnsupportedFeatureError` where it could, and is not set up to."""
+        """Return the store's views. Raises `UnsupportedFeatureError` if the store could have views and is not set up for them."""
 
 
 def other_tables(store: CatalogStore, identifier: Identifier, naming: str = "") -> list[TableLocation]:
-    """Return the pointers of all tables but this one whose metadata location holds the text `naming`. Raises `StorageError`."""
+    """Return the locations of all tables but this one whose metadata location contains the text `naming`. Raises `StorageError`."""
     if isinstance(store, ListsOtherTables):
         return list(store.other_tables(identifier, naming))
-    return [found for found in _every_pointer(store, ()) if found.identifier != identifier and naming in found.metadata_location]
+    return [location for location in _all_locations(store, ()) if location.identifier != identifier and naming in location.metadata_location]
 
 
-def _every_pointer(store: CatalogStore, namespace: Identifier) -> Iterator[TableLocation]:
+def _all_locations(store: CatalogStore, namespace: Identifier) -> Iterator[TableLocation]:
     for inner in store.list_namespaces(namespace):
         yield from store.load_all(store.list_tables(inner))
-        yield from _every_pointer(store, inner)
+        yield from _all_locations(store, inner)

@@ -1,11 +1,11 @@
 """`DroppedFolders`: the folders of dropped tables of a file-system catalog, until their files are deleted.
 
 A drop renames the table's folder to `.dropped/<table>/<uuid>` in the folder of its namespace, in one step. From then on no name leads to it: no name has a dot,
-and to Java's HadoopCatalog it is no table of the namespace. What a process that ended early left there is deleted by the next drop, purge or creation of the
+and Java's HadoopCatalog sees no table of the namespace in it. What a process that ended early left there is deleted by the next drop, purge or creation of the
 name, or by the drop of the namespace.
 
-The folder of the namespace is held open, and the folders below it are opened without following links: a link that another user puts in the place of one of them
-meanwhile leads nowhere. Spec: File System Tables.
+The folder of the namespace is held open, and the folders below it are opened without following links: if another user replaces one of them by a link, the link
+leads nowhere. Spec: File System Tables.
 """
 
 import uuid
@@ -18,7 +18,7 @@ from icefloe.errors import NoSuchFileError, StorageError
 
 # No table and no namespace can have the name, because of its dot.
 DROPPED = ".dropped"
-# How often a folder is moved anew because another process has just removed the empty folder that it goes to.
+# How often a folder is moved again after another process has removed the empty target folder.
 TRIES = 20
 
 
@@ -41,13 +41,14 @@ class DroppedFolders:
         """Move the folder of a table here in one step.
 
         Args:
-            version: the metadata file that was read; where the folder does not have it, it is not the table's.
+            identifier: the table.
+            version: the metadata file that was read; a folder without it is not the table's.
 
         Returns:
-            False where there is no such folder.
+            False if there is no such folder.
 
         Raises:
-            StorageError
+            StorageError: the folder cannot be moved.
         """
         *_, name = identifier
         with self._folders.opened(self._location_of(identifier[:-1])) as namespace:

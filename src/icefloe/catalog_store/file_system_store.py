@@ -1,9 +1,9 @@
-"""`FileSystemCatalogStore`: tables as folders, whose newest `metadata/v<N>.metadata.json` is the pointer; as Java's HadoopCatalog keeps them.
+"""`FileSystemCatalogStore`: tables as folders, whose newest `metadata/v<N>.metadata.json` is the current one; as in Java's HadoopCatalog.
 
-A swap publishes a metadata file under the next version's name, which only one writer can create. `version-hint.text` is written after, for other readers; it is
-never believed, since it may be old or ahead: the newest version in the folder is the table.
+A swap publishes a metadata file under the next version's name, which only one writer can create. `version-hint.text` is written afterwards, for other readers;
+it is never read, since it may be old or ahead: the newest version in the folder is the table.
 
-A drop takes the name from the folder in one step, and then deletes it: `dropped_folders.py`. Spec: File System Tables.
+A drop removes the name from the folder in one step, and then deletes the folder: `dropped_folders.py`. Spec: File System Tables.
 """
 
 import logging
@@ -59,10 +59,11 @@ class FileSystemCatalogStore:
         self._dropped = DroppedFolders(self.table_location, folders)
 
     def table_location(self, identifier: Identifier) -> str:
-        """The folder of a namespace or table: where it must be."""
+        """Return the folder that a namespace or table must have."""
         return "/".join((self.warehouse, *identifier))
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
+        """See `CatalogStore.list_namespaces`."""
         if parent:
             self._require(parent)
         found = self._folders.names(self.table_location(parent))
@@ -70,10 +71,12 @@ class FileSystemCatalogStore:
         return [name for name in names if not self._versions(name) and not name[-1].startswith(".")]
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        """See `CatalogStore.namespace_properties`."""
         self._require(namespace)
         return {}
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
+        """See `CatalogStore.create_namespace`."""
         self._refuse_properties(properties)
         for table in (namespace[:depth] for depth in range(1, len(namespace))):
             if self._versions(table):  # whose drop would delete the namespace and its tables
@@ -85,6 +88,7 @@ class FileSystemCatalogStore:
             raise NamespaceAlreadyExistsError(f"namespace {dotted(namespace)!r} already exists in catalog {self.name!r}")
 
     def drop_namespace(self, namespace: Identifier) -> None:
+        """See `CatalogStore.drop_namespace`."""
         self._require(namespace)
         folders, files = self._folders.names(self.table_location(namespace)) or ([], [])
         if folders == [DROPPED] and not files:
@@ -96,15 +100,18 @@ class FileSystemCatalogStore:
         self._folders.remove(self.table_location(namespace))
 
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
+        """See `CatalogStore.update_namespace`."""
         self._require(namespace)
         self._refuse_properties({**updates, **dict.fromkeys(removals, "")})
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
+        """See `CatalogStore.list_tables`."""
         self._require(namespace)
         folders, _ = self._folders.names(self.table_location(namespace)) or ([], [])
         return sorted((*namespace, name) for name in folders if self._versions((*namespace, name)))
 
     def load(self, identifier: Identifier) -> TableLocation:
+        """See `CatalogStore.load`."""
         found = self._newest(identifier)
         if found is None:
             if self._dropped.holds(identifier):
@@ -127,11 +134,16 @@ class FileSystemCatalogStore:
         )
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
-        """One after another: a file system cannot tell of several tables at one moment, and commits none of them together."""
+        """Load one table after another: a file system has no view of several tables at one moment, and commits none of them together."""
         return [self.load(identifier) for identifier in identifiers]
 
     def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:  # noqa: ARG002  it is published under another
-        """Raises `NoSuchNamespaceError`; `InvalidInputError` for a table or its metadata elsewhere, or another compression than before."""
+        """Check that the metadata fits the folder.
+
+        Raises:
+            NoSuchNamespaceError: there is no folder for the namespace.
+            InvalidInputError: the table or its metadata is elsewhere, or the compression is another one than before.
+        """
         self._require(identifier[:-1])  # before writing makes its folder
         folder = self.table_location(identifier)
         if metadata.location.rstrip("/") != folder:
@@ -155,6 +167,7 @@ class FileSystemCatalogStore:
             )
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
+        """See `CatalogStore.create`."""
         self._require(identifier[:-1])
         taken = TableAlreadyExistsError(
             f"table {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, drop it, or choose another name"
@@ -188,7 +201,8 @@ class FileSystemCatalogStore:
         return f"{self._metadata(identifier)}/{published}"
 
     def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
-        # The folder is held open: a drop in between moves it away, and the version must not come to lie in a new table's folder.
+        # The folder is held open: a drop in between moves it away, and the version must not be written to a new table's folder.
+        """See `CatalogStore.swap`."""
         with self._folders.opened(self._metadata(identifier)) as folder:
             newest = _newest(folder)
             if folder is None or newest is None or f"{self._metadata(identifier)}/{newest}" != expected:
@@ -212,7 +226,7 @@ class FileSystemCatalogStore:
         return Committed(location=f"{self._metadata(identifier)}/{published}")
 
     def swap_together(self, changes: Sequence[LocationChange]) -> Outcome:
-        """Raises `UnsupportedFeatureError` for more than one table."""
+        """See `CatalogStore.swap_together`. Raises `UnsupportedFeatureError` for more than one table."""
         if len(changes) == 1:
             change = changes[0]
             return (
@@ -232,7 +246,7 @@ class FileSystemCatalogStore:
             return Refused(error=error)
 
     def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
-        """The file of the next version tells, by its content, whose it is; as long as there is none, it may still come."""
+        """Compare the file of the next version with the attempt's; as long as there is none, it may still appear."""
         change = changes[0]
         version = (metadata_version(change.expected) or 0) + 1 if change.expected is not None else 1
         name = self._versions(change.identifier).get(version)
@@ -247,7 +261,7 @@ class FileSystemCatalogStore:
         return Committed(location=location) if is_ours else Conflicted(found=self._newest(change.identifier))
 
     def rename(self, source: Identifier, target: Identifier) -> None:
-        """Raises `UnsupportedFeatureError`."""
+        """Refuse: a folder cannot be renamed without its metadata. Raises `UnsupportedFeatureError`."""
         raise UnsupportedFeatureError(
             f"catalog {self.name!r} cannot rename {dotted(source)!r} to {dotted(target)!r}: a table's folder is its name, and its files name the folder",
             next_step="register the table in a SQL catalog, which can",
@@ -294,7 +308,7 @@ class FileSystemCatalogStore:
         return f"{self.table_location(identifier)}/metadata"
 
     def _versions(self, identifier: Identifier) -> dict[int, str]:
-        """The file of each version."""
+        """Return the file of each version."""
         found = self._folders.names(self._metadata(identifier))
         return version_files(found[1] if found else ())
 
@@ -335,7 +349,7 @@ def _newest(folder: OpenFolder | None) -> str | None:
 
 
 def _write_hint(folder: OpenFolder, version: int) -> None:
-    with suppress(StorageError, NoSuchFileError):  # the version stands whatever the hint says
+    with suppress(StorageError, NoSuchFileError):  # the version is valid whatever the hint contains
         folder.delete(HINT_CHECKSUM)
         folder.write(HINT, str(version).encode(), overwrite=True)
 

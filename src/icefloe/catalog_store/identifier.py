@@ -1,21 +1,21 @@
-"""Table and namespace names: `"ns.table"` or `("ns", "table")`, checked for characters that no catalog can carry."""
+"""Table and namespace names: `"ns.table"` or `("ns", "table")`, checked for characters that no catalog can store."""
 
 from collections.abc import Iterable
 
 from icefloe.errors import InvalidIdentifierError
 
 Identifier = tuple[str, ...]
-# A name becomes a folder of the warehouse and a level of a dotted name, so these cannot stand in it.
+# A name becomes a folder of the warehouse and a level of a dotted name, so it cannot contain these.
 REFUSED_CHARACTERS = frozenset("./\\") | frozenset(map(chr, range(32))) | {chr(127)}
 # The width of the catalog's name columns. Origin: the SQL catalog contract shared by Java and PyIceberg.
 MAX_NAME_LENGTH = 255
 
 
 def to_identifier(name: str | Iterable[str]) -> Identifier:
-    """The parts of a dotted name or a tuple, each checked.
+    """Return the parts of a dotted name or a tuple, each checked.
 
     Raises:
-        InvalidIdentifierError: a part is empty, too long, or has a character that cannot stand in a name.
+        InvalidIdentifierError: a part is empty, too long, or has a character that a name may not contain.
     """
     parts = tuple(name.split(".")) if isinstance(name, str) else tuple(name)
     shown = name if isinstance(name, str) else ".".join(map(str, parts))
@@ -33,7 +33,7 @@ def to_identifier(name: str | Iterable[str]) -> Identifier:
 
 
 def to_table_identifier(name: str | Iterable[str]) -> Identifier:
-    """Like `to_identifier`, with at least one namespace level before the table's name."""
+    """Return the parts of a table's name: as `to_identifier`, with at least one namespace level before the name."""
     parts = to_identifier(name)
     if len(parts) < 2:
         raise InvalidIdentifierError(
@@ -43,7 +43,7 @@ def to_table_identifier(name: str | Iterable[str]) -> Identifier:
 
 
 def dotted(identifier: Identifier) -> str:
-    """The parts joined with dots, as catalogs store a namespace."""
+    """Join the parts with dots, as catalogs store a namespace."""
     return ".".join(identifier)
 
 
@@ -57,4 +57,4 @@ def _problem(part: object) -> str | None:
     if len(part) > MAX_NAME_LENGTH:
         return f"a level is longer than {MAX_NAME_LENGTH} characters"
     odd = sorted(REFUSED_CHARACTERS.intersection(part))
-    return f"{odd[0]!r} may not stand in a level" if odd else None
+    return f"{odd[0]!r} is not allowed in a name" if odd else None

@@ -1,4 +1,4 @@
-"""`MemoryCatalogStore`: the catalog pointer in this process: names and locations under one lock.
+"""`MemoryCatalogStore`: a catalog store in this process: names and metadata locations under one lock.
 
 For tests, notebooks and tables that need not last. Spec: Metastore Tables.
 """
@@ -35,10 +35,11 @@ class MemoryCatalogStore:
         self._views = MemoryViews(name, self._lock, self._require, self._require_free, self._tables.__contains__)
 
     def views(self) -> MemoryViews:
-        """The names of views."""
+        """Return the names of views."""
         return self._views
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
+        """See `CatalogStore.list_namespaces`."""
         with self._lock:
             if parent:
                 self._require(parent)
@@ -46,17 +47,20 @@ class MemoryCatalogStore:
             return sorted({name[:depth] for name in self._namespaces if len(name) >= depth and name[: depth - 1] == parent})
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        """See `CatalogStore.namespace_properties`."""
         with self._lock:
             self._require(namespace)
             return dict(self._namespaces.get(namespace, {}))
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
+        """See `CatalogStore.create_namespace`."""
         with self._lock:
             if self._is_there(namespace):
                 raise NamespaceAlreadyExistsError(f"namespace {dotted(namespace)!r} already exists in catalog {self.name!r}")
             self._namespaces[namespace] = {key: str(value) for key, value in properties.items()}
 
     def drop_namespace(self, namespace: Identifier) -> None:
+        """See `CatalogStore.drop_namespace`."""
         with self._lock:
             self._require(namespace)
             depth = len(namespace)
@@ -69,20 +73,24 @@ class MemoryCatalogStore:
             del self._namespaces[namespace]
 
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
+        """See `CatalogStore.update_namespace`."""
         with self._lock:
             self._require(namespace)
             kept = {key: value for key, value in self._namespaces.get(namespace, {}).items() if key not in removals}
             self._namespaces[namespace] = {**kept, **{key: str(value) for key, value in updates.items()}}
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
+        """See `CatalogStore.list_tables`."""
         with self._lock:
             self._require(namespace)
             return sorted(name for name in self._tables if name[:-1] == namespace)
 
     def load(self, identifier: Identifier) -> TableLocation:
+        """See `CatalogStore.load`."""
         return self.load_all([identifier])[0]
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
+        """See `CatalogStore.load_all`."""
         with self._lock:
             for identifier in identifiers:
                 if identifier in self._views.locations:
@@ -106,15 +114,18 @@ class MemoryCatalogStore:
         """Any name can point to any metadata."""
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
+        """See `CatalogStore.create`."""
         outcome = self.swap_together([LocationChange(identifier=identifier, expected=None, new=metadata_location)])
         if isinstance(outcome, Refused):
             raise outcome.error
         return metadata_location
 
     def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
+        """See `CatalogStore.swap`."""
         return self.swap_together([LocationChange(identifier=identifier, expected=expected, new=new)])
 
     def swap_together(self, changes: Sequence[LocationChange]) -> Outcome:
+        """See `CatalogStore.swap_together`."""
         with self._lock:
             for change in changes:
                 found = self._tables.get(change.identifier)
@@ -130,7 +141,7 @@ class MemoryCatalogStore:
             return Committed()
 
     def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
-        """Nothing is lost within a process, so that this is asked only of a store that pretends: it looks."""
+        """Compare the current locations. Nothing is lost within a process, so only stores that simulate faults need this."""
         with self._lock:
             found = {change.identifier: self._tables.get(change.identifier) for change in changes}
         for change in changes:
@@ -143,6 +154,7 @@ class MemoryCatalogStore:
         return Conflicted(found=location, table=dotted(first.identifier), is_reply_lost=location != first.expected)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
+        """See `CatalogStore.rename`."""
         with self._lock:
             pointer = self.load(source)
             self._require_free(target)
@@ -150,6 +162,7 @@ class MemoryCatalogStore:
             self._tables[target] = _pointer(target, pointer.metadata_location, pointer.previous_metadata_location)
 
     def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
+        """See `CatalogStore.drop`."""
         with self._lock:
             if expected not in (None, self.load(identifier).metadata_location):
                 return False

@@ -14,7 +14,7 @@ from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome
 
 
 class MemoryViews:
-    """See `ViewStore`. `lock` is the store's; `require_free` raises where the store has the name, or no such namespace; `is_table` tells tables."""
+    """See `ViewStore`. `lock` is the store's; `require_free` raises if the name is taken or has no namespace; `is_table` returns whether it is a table's."""
 
     def __init__(
         self,
@@ -32,15 +32,17 @@ class MemoryViews:
         self._is_table = is_table
 
     def names(self, namespace: Identifier) -> list[Identifier]:
+        """See `ViewStore.names`."""
         with self._lock:
             self._require(namespace)
             return sorted(name for name in self.locations if name[:-1] == namespace)
 
     def load(self, identifier: Identifier) -> TableLocation:
+        """See `ViewStore.load`."""
         return self.load_all([identifier])[0]
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
-        """Several pointers as they were at one moment. Raises `NoSuchViewError`."""
+        """Return the locations of several views as they were at one moment. Raises `NoSuchViewError`."""
         with self._lock:
             for identifier in identifiers:
                 if identifier not in self.locations:
@@ -48,12 +50,14 @@ class MemoryViews:
             return [self.locations[identifier] for identifier in identifiers]
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
+        """See `ViewStore.create`."""
         with self._lock:
             self._require_free(identifier)
             self._point(identifier, metadata_location, None)
         return metadata_location
 
     def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
+        """See `ViewStore.swap`."""
         with self._lock:
             found = self.locations.get(identifier)
             if found is None or found.metadata_location != expected:
@@ -62,7 +66,7 @@ class MemoryViews:
             return Committed()
 
     def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
-        """Nothing is lost within a process, so that this is asked only of a store that pretends: it looks."""
+        """Compare the current location. Nothing is lost within a process, so only stores that simulate faults need this."""
         change = changes[0]
         with self._lock:
             found = self.locations.get(change.identifier)
@@ -70,6 +74,7 @@ class MemoryViews:
         return Committed() if location == change.new else Conflicted(found=location, is_reply_lost=location != change.expected)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
+        """See `ViewStore.rename`."""
         with self._lock:
             pointer = self.load(source)
             self._require_free(target)
@@ -77,6 +82,7 @@ class MemoryViews:
             self._point(target, pointer.metadata_location, pointer.previous_metadata_location)
 
     def drop(self, identifier: Identifier) -> None:
+        """See `ViewStore.drop`."""
         with self._lock:
             self.load(identifier)
             del self.locations[identifier]

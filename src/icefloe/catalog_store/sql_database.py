@@ -1,6 +1,6 @@
-"""`SqlDatabase`: transactions on a catalog's database, and the tables it keeps, made where they are missing.
+"""`SqlDatabase`: transactions on a catalog's database, and its tables, which are created if they are missing.
 
-The engine is `sql_engine.py`, the errors `sql_errors.py`; what is kept is `sql_store.py` and `sql_namespaces.py`. Spec: Metastore Tables.
+The engine is `sql_engine.py`, the errors `sql_errors.py`; the content is `sql_store.py` and `sql_namespaces.py`. Spec: Metastore Tables.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class SqlDatabase:
             if add_types and not self.has_types:
                 self._add_type_column()
         except BaseException:
-            self.engine.dispose()  # nobody else could: there is no store
+            self.engine.dispose()  # the caller has no store to close
             raise
 
     @property
@@ -52,7 +52,7 @@ class SqlDatabase:
             raise database_error(error, self.name, self.uri) from shown_cause(error, self.uri)
 
     def check_length(self, table: str, column: str, value: str, what: str) -> None:
-        """Raises `InvalidInputError` for a text that the column cannot hold: SQLite keeps it nevertheless, which others who copy the catalog cannot."""
+        """Refuse a text that the column cannot store. SQLite stores it anyway, and a copy in another database could not. Raises `InvalidInputError`."""
         most = self._lengths.get((table, column))
         if most is not None and len(value) > most:
             raise InvalidInputError(

@@ -1,6 +1,6 @@
-"""The SQLAlchemy engine of a catalog's database: which driver, how long it waits, and what a fork does to its connections.
+"""The SQLAlchemy engine of a catalog's database: its driver, its timeouts, and what a fork does to its connections.
 
-What is asked of it is `sql.py`; what its errors mean, `sql_errors.py`.
+The statements are `sql_store.py` and `sql_namespaces.py`; the meaning of errors is `sql_errors.py`.
 """
 
 import os
@@ -17,8 +17,8 @@ from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError
 
 # Seconds a writer waits for SQLite's lock before it gives up; a commit holds it for milliseconds.
 SQLITE_LOCK_WAIT_S = 30
-# What libpq is told unless the URI says otherwise, so that a server that went away is noticed: seconds to connect; seconds until a silent connection is asked
-# for a sign of life, between two such, and how many; milliseconds that sent bytes (such as a COMMIT) may stay without an answer of the other machine.
+# Options of libpq unless the URI sets them, so that a lost server is noticed: seconds to connect; seconds until a silent connection is probed, seconds between
+# two probes, and their number; milliseconds that sent bytes (such as a COMMIT) may remain without an acknowledgement.
 POSTGRES_OPTIONS = {
     "connect_timeout": "10",
     "keepalives_idle": "30",
@@ -35,11 +35,11 @@ _ENGINES: WeakSet[Engine] = WeakSet()
 
 
 def open_engine(catalog: str, uri: str, *, echo: bool) -> Engine:
-    """The engine for a catalog's URI; nothing is connected yet.
+    """Return the engine for a catalog's URI, without connecting.
 
     Raises:
-        InvalidPropertyError: the URI is none of a database.
-        UnsupportedFeatureError: the driver for it is not installed; names what to install.
+        InvalidPropertyError: the URI does not name a database.
+        UnsupportedFeatureError: the driver for it is not installed; the error names what to install.
     """
     try:
         url = with_driver(make_url(uri))
@@ -57,7 +57,7 @@ def open_engine(catalog: str, uri: str, *, echo: bool) -> Engine:
 
 
 def with_driver(url: URL) -> URL:
-    """A PostgreSQL URL with a driver that is installed: `psycopg`, or `psycopg2` where that one is; any other URL as it is.
+    """Add an installed driver to a PostgreSQL URL: `psycopg`, or `psycopg2` if that one is installed; return any other URL unchanged.
 
     Raises:
         ImportError: neither is installed.
@@ -108,10 +108,10 @@ def _no_driver(catalog: str, uri: str, missing: str) -> UnsupportedFeatureError:
     )
 
 
-def _forget_connections() -> None:
+def _drop_connections() -> None:
     for engine in list(_ENGINES):
         engine.dispose(close=False)
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(after_in_child=_forget_connections)
+    os.register_at_fork(after_in_child=_drop_connections)

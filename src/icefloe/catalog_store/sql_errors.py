@@ -1,6 +1,6 @@
-"""Which error of ours a database's error is, and whether it only means that another transaction was in the way.
+"""Database errors as errors of Icefloe, and whether an error only means that another transaction was in the way.
 
-PostgreSQL says it by SQLSTATE, SQLite by the name of its result code; a server that cannot be reached or that turns a user away says it in words alone.
+PostgreSQL identifies errors by SQLSTATE, SQLite by the name of its result code; an unreachable server, or one that refuses a user, has only a message.
 """
 
 import re
@@ -80,10 +80,10 @@ _BY_WORDS: tuple[tuple[str, _Case], ...] = (
 
 
 def database_error(error: DBAPIError, catalog: str, uri: str) -> IcefloeError:
-    """The error to raise (from `error`) for a database's error; names the catalog, the database without its password, and what to do."""
+    """Return the error to raise (from `error`); it names the catalog, the database without its password, and the next step."""
     text = " ".join(str(error.orig).split()) or type(error.orig).__name__
     case = _case(error)
-    if case is _DISK and _has_no_room(uri):
+    if case is _DISK and _is_disk_full(uri):
         text, case = f"{text}, and its disk is full", _FULL
     return case.kind(f"catalog {catalog!r} at {without_password(uri)}: {shown_text(text, uri)}", next_step=case.next_step)
 
@@ -121,7 +121,7 @@ def shown_text(text: str, uri: str) -> str:
 
 
 def shown_cause(error: BaseException, uri: str) -> BaseException | None:
-    """Return the driver's error as the cause of ours, or None where it quotes what the URI keeps secret."""
+    """Return the driver's error as the cause of the raised one, or None if it quotes what the URI keeps secret."""
     return cause_without_secrets(error, _secrets_of(uri))
 
 
@@ -144,8 +144,8 @@ def _secrets_of(uri: str) -> set[str]:
     return {text for text in found if text}
 
 
-def _has_no_room(uri: str) -> bool:
-    """Whether the disk of an SQLite file is full, which SQLite calls an I/O error where its shared memory or its journal found no room."""
+def _is_disk_full(uri: str) -> bool:
+    """Return True if the disk of an SQLite file is full, which SQLite reports as an I/O error if its shared memory or its journal does not fit."""
     try:
         path = Path((make_url(uri).database or "").removeprefix("file:").partition("?")[0])
         return shutil.disk_usage(path.parent).free < ROOM_OF_A_COMMIT

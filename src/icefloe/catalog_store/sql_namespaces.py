@@ -1,6 +1,6 @@
-"""`SqlNamespaces`: namespaces as rows of properties, and the names of what is in them.
+"""`SqlNamespaces`: namespaces as rows of properties, and the names in them.
 
-A namespace is there where it has a row of its own, a table, or a namespace below it. Tables are `sql.py`. Spec: Metastore Tables.
+A namespace exists if it has a row of its own, a table, or a namespace below it. Tables are `sql_store.py`. Spec: Metastore Tables.
 """
 
 from collections.abc import Mapping
@@ -21,14 +21,14 @@ class SqlNamespaces(SqlDatabase):
         return and_(NAMESPACE_PROPERTIES.c.catalog_name == self.name, NAMESPACE_PROPERTIES.c.namespace == namespace)
 
     def _all_namespaces(self, connection: Connection) -> set[Identifier]:
-        """Every namespace with a row of its own, a table, or a namespace below it."""
+        """Return every namespace with a row of its own, a table, or a namespace below it."""
         tables = select(ICEBERG_TABLES.c.table_namespace).where(ICEBERG_TABLES.c.catalog_name == self.name).distinct()
         owned = select(NAMESPACE_PROPERTIES.c.namespace).where(NAMESPACE_PROPERTIES.c.catalog_name == self.name).distinct()
         leaves = {tuple(row[0].split(".")) for query in (tables, owned) for row in connection.execute(query)}
         return {leaf[:depth] for leaf in leaves for depth in range(1, len(leaf) + 1)}
 
     def require_namespace(self, connection: Connection, namespace: Identifier) -> None:
-        """Raises `NoSuchNamespaceError`."""
+        """Check that a namespace exists. Raises `NoSuchNamespaceError`."""
         if namespace not in self._all_namespaces(connection):
             known = ", ".join(sorted(map(dotted, self._all_namespaces(connection)))) or "none yet"
             raise NoSuchNamespaceError(
@@ -37,6 +37,7 @@ class SqlNamespaces(SqlDatabase):
             )
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
+        """See `CatalogStore.list_namespaces`."""
         with self.connection() as connection:
             if parent:
                 self.require_namespace(connection, parent)
@@ -44,6 +45,7 @@ class SqlNamespaces(SqlDatabase):
             return sorted(name for name in self._all_namespaces(connection) if len(name) == depth and name[: depth - 1] == parent)
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        """See `CatalogStore.namespace_properties`."""
         with self.connection() as connection:
             self.require_namespace(connection, namespace)
             rows = connection.execute(
@@ -54,6 +56,7 @@ class SqlNamespaces(SqlDatabase):
             return {key: value for key, value in rows if key != NAMESPACE_EXISTS}
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
+        """See `CatalogStore.create_namespace`."""
         exists = NamespaceAlreadyExistsError(f"namespace {dotted(namespace)!r} already exists in catalog {self.name!r}")
         try:
             with self.connection() as connection:
@@ -74,6 +77,7 @@ class SqlNamespaces(SqlDatabase):
         ]
 
     def drop_namespace(self, namespace: Identifier) -> None:
+        """See `CatalogStore.drop_namespace`."""
         with self.connection() as connection:
             self.require_namespace(connection, namespace)
             below = [
@@ -92,6 +96,7 @@ class SqlNamespaces(SqlDatabase):
             connection.execute(delete(NAMESPACE_PROPERTIES).where(self._namespace_properties_of(dotted(namespace))))
 
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
+        """See `CatalogStore.update_namespace`."""
         with self.connection() as connection:
             self.require_namespace(connection, namespace)
             gone = removals | set(updates) | {NAMESPACE_EXISTS}

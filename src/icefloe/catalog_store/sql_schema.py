@@ -8,7 +8,7 @@ from sqlalchemy import Column, MetaData, String, Table
 # The values of `iceberg_type`; null means a table.
 TABLE_TYPE = "TABLE"
 VIEW_TYPE = "VIEW"
-# Stands for a namespace without properties. Origin: Java's JDBC catalog.
+# The property of a namespace without properties. Origin: Java's JDBC catalog.
 NAMESPACE_EXISTS = "exists"
 
 TABLES = MetaData()

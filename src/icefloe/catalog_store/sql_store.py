@@ -6,7 +6,7 @@ transaction of conditional UPDATEs. Connections are `sql_database.py`, namespace
 
 What is known of a swap whose reply was lost: if an error comes before COMMIT is sent, the database rolls back, whatever became of the connection. If the reply
 to COMMIT is lost, the rows are read under a lock: the lost transaction holds its locks until it ends, so that a reader with the lock sees how it ended, and
-knows that it can change nothing any more. If no lock can be had, the outcome stays unknown.
+it can change nothing any more. If no lock can be had, the outcome stays unknown.
 Spec: Metastore Tables; View spec, Metadata Location; Optimistic Concurrency.
 """
 

@@ -1,4 +1,4 @@
-"""What a file-system catalog needs of a storage with folders; `icefloe.io.local_folders` has it for this machine.
+"""`Folders` and `OpenFolder`: what a file-system catalog needs of a storage with folders; `icefloe.io.local_folders` implements it for this machine.
 
 Spec: File System Tables.
 """
@@ -39,13 +39,13 @@ class Folders(Protocol):
     """Folders by location."""
 
     def names(self, location: str) -> tuple[list[str], list[str]] | None:
-        """The names of folders and of files in a folder; None where there is no such folder."""
+        """Return the names of folders and of files in a folder; None if there is no such folder."""
 
     def opened(self, location: str) -> AbstractContextManager[OpenFolder | None]:
         """Hold a folder open; None where there is no such folder."""
 
     def make(self, location: str) -> bool:
-        """Makes a folder; whether it was not there."""
+        """Create a folder; return whether it did not exist."""
 
     def remove(self, location: str) -> None:
         """Remove an empty folder, or the symbolic link in its place."""

@@ -171,7 +171,7 @@ def test_views_are_in_nested_namespaces_and_have_columns_with_dots(made: Run, la
     assert made("SELECT * FROM lake.db.`odd name`") == [(1,)]
     made("DROP VIEW lake.db.`odd name`")
     assert lake.list_views("db") == []
-    with pytest.raises(PySparkException, match="may not stand in a level"):  # nor do tables have such names
+    with pytest.raises(PySparkException, match="is not allowed in a name"):  # nor do tables have such names
         made("CREATE VIEW lake.db.`v.w` AS SELECT 1 AS one")
 
 
