@@ -80,8 +80,8 @@ class TableInTransaction(Transaction):
 class CatalogTransaction:
     """Changes of several tables that are committed together at the end of a `with` block, unless the block ends in an error.
 
-    Beside other writers each table is as in a transaction of its own: after a lost race on one of them the changes of all are applied to the newer tables, and if
-    one cannot be, all of them are a conflict. Tables that were only read are not checked.
+    Beside other writers each table is as in a transaction of its own: after a lost race on one of them the changes of all are applied
+    to the newer tables, and if one cannot be, all of them are a conflict. Tables that were only read are not checked.
     """
 
     def __init__(self, catalog: Tables) -> None:

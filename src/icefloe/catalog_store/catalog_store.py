@@ -159,7 +159,9 @@ def other_tables(store: CatalogStore, identifier: Identifier, naming: str = "") 
     """Return the locations of all tables but this one whose metadata location contains the text `naming`. Raises `StorageError`."""
     if isinstance(store, ListsOtherTables):
         return list(store.other_tables(identifier, naming))
-    return [location for location in _all_locations(store, ()) if location.identifier != identifier and naming in location.metadata_location]
+    return [
+        location for location in _all_locations(store, ()) if location.identifier != identifier and naming in location.metadata_location
+    ]
 
 
 def _all_locations(store: CatalogStore, namespace: Identifier) -> Iterator[TableLocation]:
