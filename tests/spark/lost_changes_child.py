@@ -23,7 +23,7 @@ from icefloe import SqlCatalog
 from icefloe.errors import EngineError
 from icefloe.spark.attach_catalog import attach
 from icefloe.spark.connect.python_data_source import IcefloeSource
-from icefloe.spark.connect.register import register, told
+from icefloe.spark.connect.register import register, registered_catalogs
 from icefloe.spark.row_level import changed_rows_job, copy_on_write_job, upsert_job, upsert_rows_source
 from icefloe.spark.runtime.start_session import session
 from icefloe.spark.write import data_file_job
@@ -84,7 +84,9 @@ def by_data_source(spark: SparkSession, rows: DataFrame, how: str, folder: str) 
         found._task = Attributed(found._task, how, folder, found._task.target)
         return found
 
-    spark.dataSource.register(type("LosingSource", (IcefloeSource,), {"__module__": "__main__", "known": told(spark), "writer": writer}))
+    spark.dataSource.register(
+        type("LosingSource", (IcefloeSource,), {"__module__": "__main__", "known": registered_catalogs(spark), "writer": writer})
+    )
     rows.write.format("icefloe").mode("append").save("lake.db.t")
 
 

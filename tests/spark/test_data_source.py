@@ -18,8 +18,8 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.spark.connect.connect_filters import as_row_filter
-from icefloe.spark.connect.connect_options import CatalogRecipe, Known, asked_for
-from icefloe.spark.connect.parquet_reader import is_told_alike, spark_path
+from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatalogs, parse_options
+from icefloe.spark.connect.parquet_reader import keeps_its_name, spark_path
 from icefloe.spark.connect.python_data_source import UNUSED_BY_SOURCE, IcefloeSource
 from icefloe.spark.connect.read_tasks import packed
 from icefloe.spark.connect.table_writer import FilesMessage
@@ -36,8 +36,8 @@ def lake(tmp_path: Path) -> SqlCatalog:
 
 
 def source(lake: SqlCatalog, **options: str) -> IcefloeSource:
-    known = Known(catalogs={"lake": CatalogRecipe.of(lake)})
-    kind = type("ToldSource", (IcefloeSource,), {"__module__": __name__, "known": known, "pushes_filters": True})
+    known = RegisteredCatalogs(catalogs={"lake": CatalogRecipe.of(lake)})
+    kind = type("RegisteredSource", (IcefloeSource,), {"__module__": __name__, "registered": known, "pushes_filters": True})
     return cloudpickle.loads(cloudpickle.dumps(kind))({key.replace("_", "-"): value for key, value in options.items()})
 
 
@@ -60,14 +60,14 @@ def rows_of(found: IcefloeSource, schema: StructType | None = None, pushed: tupl
         ({"snapshot_id": "1"}, "no option 'snapshot_id'"),
         ({"as-of-timestmp": "1"}, "no option 'as-of-timestmp'"),
         ({"snapshot-id": "one"}, "snapshot-id is 'one'"),
-        ({"snapshot-id": "1", "tag": "x"}, "one snapshot, and snapshot-id and tag"),
-        ({"as-of-timestamp": "yesterday"}, "no moment"),
-        ({"as-of-timestamp": "2026-01-01T00:00:00"}, "no moment"),
-        ({"columns": "[1"}, "no list in JSON"),
+        ({"snapshot-id": "1", "tag": "x"}, "one snapshot, and the options snapshot-id and tag"),
+        ({"as-of-timestamp": "yesterday"}, "not a time with its zone"),
+        ({"as-of-timestamp": "2026-01-01T00:00:00"}, "not a time with its zone"),
+        ({"columns": "[1"}, "not a list in JSON"),
         ({"overwrite-mode": "all"}, "overwrite-mode is 'all'"),
         ({"table": ""}, "no table is named"),
-        ({"end-snapshot-id": "1"}, "end-snapshot-id is given alone"),
-        ({"start-timestamp": "1"}, "start-timestamp are no options of appended rows"),
+        ({"end-snapshot-id": "1"}, "end-snapshot-id is given without start-snapshot-id"),
+        ({"start-timestamp": "1"}, "a range of appended rows has no start-timestamp"),
         ({"start-snapshot-id": "x"}, "start-snapshot-id is 'x'"),
         ({"start-snapshot-id": "1", "tag": "x"}, "tag beside start-snapshot-id name what to read twice"),
         ({"start-snapshot-id": "1", "end-snapshot-id": "2", "branch": "x"}, "branch beside start-snapshot-id and end-snapshot-id"),
@@ -75,14 +75,16 @@ def rows_of(found: IcefloeSource, schema: StructType | None = None, pushed: tupl
 )
 def test_wrong_options_are_refused(options: dict[str, str], words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
-        asked_for({"table": "lake.db.t", **options})
+        parse_options({"table": "lake.db.t", **options})
 
 
 def test_options_are_understood() -> None:
-    asked = asked_for({"Table": "db.t", "CATALOG": "lake", "columns": "a, b", "s3.region": "x", "snapshot-property.Who": "me", "uri": "u"})
+    asked = parse_options(
+        {"Table": "db.t", "CATALOG": "lake", "columns": "a, b", "s3.region": "x", "snapshot-property.Who": "me", "uri": "u"}
+    )
     assert (asked.table, asked.catalog, asked.columns, dict(asked.snapshot_properties)) == ("db.t", "lake", ("a", "b"), {"Who": "me"})
     assert asked.properties == {"s3.region": "x", "uri": "u"}
-    assert asked_for({"table": "t", "columns": '["a,b", "c"]'}).columns == ("a,b", "c")
+    assert parse_options({"table": "t", "columns": '["a,b", "c"]'}).columns == ("a,b", "c")
     assert "uri" not in repr(asked)
     assert (
         timestamp_ms("1970-01-01T00:00:01+00:00") == timestamp_ms(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)) == timestamp_ms("1000") == 1000
@@ -249,7 +251,7 @@ def test_every_row_group_is_read_once(files: list[tuple[int, list[int]]], bytes_
     ],
 )
 def test_a_file_has_the_name_that_spark_gives_it(location: str, told: str | None) -> None:
-    assert is_told_alike(location) == (told is not None)
+    assert keeps_its_name(location) == (told is not None)
     assert told is None or spark_path(location) == told
 
 

@@ -121,7 +121,7 @@ def test_other_sessions_and_threads(rows: DataFrame, spark: SparkSession, lake: 
     [
         ("nolake.db.t", {}, r'no catalog \'nolake\'[\s\S]*icefloe.spark.attach\(spark, "nolake", catalog\)'),
         ("lake.db.nothing", {}, "TABLE_OR_VIEW_NOT_FOUND.*nothing"),
-        ("t", {}, "does not say of which catalog"),
+        ("t", {}, "the name .* has no catalog"),
         ("a b", {}, "PARSE_SYNTAX_ERROR"),
         ("lake.db.t", {"snapshot_id": "1"}, "no option 'snapshot_id'"),
         ("lake.db.t", {"snapshot-id": "one"}, "snapshot-id is 'one'"),

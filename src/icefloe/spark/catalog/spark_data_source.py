@@ -32,8 +32,16 @@ from icefloe.spark.catalog.changelog_table import CHANGES, ChangelogTable
 from icefloe.spark.catalog.spark_catalog import SparkCatalog
 from icefloe.spark.catalog.spark_metadata_table import SparkMetadataTable
 from icefloe.spark.catalog.spark_table import SparkTable
-from icefloe.spark.connect.connect_options import SPARK_POINTS, Asked, Known, asked_for, is_location, opened, scan_of
-from icefloe.spark.connect.register import told_to
+from icefloe.spark.connect.connect_options import (
+    SPARK_POINTS,
+    RegisteredCatalogs,
+    SourceOptions,
+    is_location,
+    load_table,
+    parse_options,
+    to_scan,
+)
+from icefloe.spark.connect.register import registered_in
 from icefloe.spark.runtime.named_sessions import OPTION, give_name, session_named
 from icefloe.spark.scan.filter_pushdown import pruning_filter
 from icefloe.spark.scan.function_pushdown import LocalDays
@@ -82,17 +90,16 @@ class SparkDataSource(PythonCallback):
         if not spark._jsparkSession.equals(active):
             # Spark loads catalogs by the settings of the active session, whichever session reads; `createDataFrame` also changes the active session.
             jvm_of(spark).org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
-        asked = asked_for(
-            {name: value for name, value in options.items() if name.lower() not in SPARK_POINTS}
-        )  # Spark passes these when it loads the table
-        if not is_location(asked.path or "") and asked.columns == ("*",) and asked.where is None:
-            resolved = resolve_name(spark, _parts(spark, asked))
+        # Spark passes the options of time travel when it loads the table.
+        parsed = parse_options({name: value for name, value in options.items() if name.lower() not in SPARK_POINTS})
+        if not is_location(parsed.path or "") and parsed.columns == ("*",) and parsed.where is None:
+            resolved = resolve_name(spark, _parts(spark, parsed))
             if resolved is not None:
                 _check_no_view(*resolved)
                 return [resolved[0].name, *resolved[1]]
         self._attach_hidden(spark)
         table_options = {
-            name: value for name, value in options.items() if not is_location(asked.path or "") or name.lower() not in SPARK_POINTS
+            name: value for name, value in options.items() if not is_location(parsed.path or "") or name.lower() not in SPARK_POINTS
         }
         return [HIDDEN, json.dumps(table_options)]
 
@@ -121,54 +128,54 @@ class HiddenCatalog(PythonCallback):
             NoSuchCatalogError: the options name a catalog that is neither attached nor configured.
             InvalidInputError: options contradict each other, or one has a value that is not allowed.
         """
-        asked = asked_for(json.loads(request["table"][-1]))
-        of_location = is_location(asked.path or "")
-        folder, _, part = (asked.path or "").rpartition("#")
+        options = parse_options(json.loads(request["table"][-1]))
+        of_location = is_location(options.path or "")
+        folder, _, part = (options.path or "").rpartition("#")
         if of_location and part.lower() in METADATA_TABLES:
-            request["table"] = [asked.path or ""]
-            return self._metadata_table(replace(asked, path=folder), part.lower(), request)
-        name = [asked.path or ""] if of_location else _parts(self._spark, asked)
+            request["table"] = [options.path or ""]
+            return self._metadata_table(replace(options, path=folder), part.lower(), request)
+        name = [options.path or ""] if of_location else _parts(self._spark, options)
         request["table"] = list(name)  # Spark's own errors name it
         resolved = None if of_location else resolve_name(self._spark, name)
-        known = told_to(self._spark._jsparkSession)
+        registered = registered_in(self._spark._jsparkSession)
         try:
-            table = self._opened(asked, known) if resolved is None else resolved[0].catalog.load_table(resolved[1])
+            table = self._load_by_location(options, registered) if resolved is None else resolved[0].catalog.load_table(resolved[1])
         except NoSuchCatalogError as error:
             raise NoSuchCatalogError(
                 f"this session has no catalog {name[0]!r}, and it is not configured elsewhere",
                 next_step=f'attach it: icefloe.spark.attach(spark, "{name[0]}", catalog)',
             ) from error
-        at = _at(asked, table, request)
+        at = _at(options, table, request)
         if at.is_part:
-            asked = replace(asked, snapshot_id=at.snapshot_id, branch=at.branch, tag=at.tag, as_of_ms=at.as_of_ms)
-        return TableByOptions(self._spark, table, asked)
+            options = replace(options, snapshot_id=at.snapshot_id, branch=at.branch, tag=at.tag, as_of_ms=at.as_of_ms)
+        return TableByOptions(self._spark, table, options)
 
-    def _metadata_table(self, asked: Asked, name: str, request: Mapping[str, Any]) -> SparkMetadataTable:
+    def _metadata_table(self, options: SourceOptions, name: str, request: Mapping[str, Any]) -> SparkMetadataTable:
         """Return a metadata table of a table by its folder, as Java names it: `/folder/of/table#files`."""
-        if asked.columns != ("*",) or asked.where is not None:
+        if options.columns != ("*",) or options.where is not None:
             raise InvalidInputError(
-                f"the options columns and where are for a table's own rows, not for {asked.path}#{name}",
+                f"the options columns and where are for a table's own rows, not for {options.path}#{name}",
                 next_step="select and filter the DataFrame",
             )
-        table = self._opened(asked, told_to(self._spark._jsparkSession))
-        selected = replace(_at(asked, table, request), metadata_table=name)
+        table = self._load_by_location(options, registered_in(self._spark._jsparkSession))
+        selected = replace(_at(options, table, request), metadata_table=name)
         table_class = ChangelogTable if name == CHANGES else SparkMetadataTable
         return table_class(self._spark, "path", selected, name)
 
     @staticmethod
-    def _opened(asked: Asked, known: Known) -> Table | StaticTable:
+    def _load_by_location(options: SourceOptions, registered: RegisteredCatalogs) -> Table | StaticTable:
         """Return the table of a location; a table's folder also takes writes, a metadata file does not."""
-        is_folder = asked.storage is None and is_location(asked.path or "") and not (asked.path or "").endswith(".json")
-        return FileSystemCatalog.table_at(asked.path or "", asked.properties) if is_folder else opened(asked, known)
+        is_folder = options.storage is None and is_location(options.path or "") and not (options.path or "").endswith(".json")
+        return FileSystemCatalog.table_at(options.path or "", options.properties) if is_folder else load_table(options, registered)
 
     @connector_method
     def table_exists(self, request: TableMessage) -> bool:
         """Return True if a folder holds the table. Raises `UnsupportedFeatureError` otherwise: Spark would create it."""
-        asked = asked_for(json.loads(request["table"][-1]))
+        options = parse_options(json.loads(request["table"][-1]))
         with suppress(InvalidInputError, NotFoundError):
-            if is_location(asked.path or ""):
-                request["table"] = [asked.path or ""]  # Spark's own errors name it
-                self._opened(asked, told_to(self._spark._jsparkSession))
+            if is_location(options.path or ""):
+                request["table"] = [options.path or ""]  # Spark's own errors name it
+                self._load_by_location(options, registered_in(self._spark._jsparkSession))
                 return True
         return self.create_table(request)
 
@@ -183,13 +190,13 @@ class HiddenCatalog(PythonCallback):
     stage_table = create_table
 
 
-def _at(asked: Asked, table: Table | StaticTable, request: Mapping[str, Any]) -> TableSelection:
+def _at(options: SourceOptions, table: Table | StaticTable, request: Mapping[str, Any]) -> TableSelection:
     """Return the table at the version or time of `versionAsOf` or `timestampAsOf`. Raises `InvalidInputError` if another option chooses one."""
     selected = TableSelection(table=table)  # type: ignore[arg-type]  # both are read alike
     version, micros = request.get("version"), request.get("timestamp")
     if version is None and micros is None:
         return selected
-    if any(point is not None for point in (asked.snapshot_id, asked.branch, asked.tag, asked.as_of_ms)):
+    if any(point is not None for point in (options.snapshot_id, options.branch, options.tag, options.as_of_ms)):
         raise InvalidInputError(
             f"{table.full_name} is read as of a version or a time and by another option that chooses a snapshot",
             next_step="give one of versionAsOf, timestampAsOf, snapshot-id, branch, tag and as-of-timestamp",
@@ -202,9 +209,9 @@ class TableByOptions(SparkTable):
 
     prunes_nested = False
 
-    def __init__(self, spark: SparkSession, table: Table | StaticTable, asked: Asked) -> None:
+    def __init__(self, spark: SparkSession, table: Table | StaticTable, options: SourceOptions) -> None:
         super().__init__(spark, "", TableSelection(table=table))  # type: ignore[arg-type]  # both are read alike
-        self._asked = asked
+        self._options = options
 
     def name(self) -> str:
         """Return the table's full name."""
@@ -216,7 +223,7 @@ class TableByOptions(SparkTable):
 
     def identity(self) -> str:
         """Return a text of the table's state and the options."""
-        return f"{super().identity()} {self._asked.where} {self._asked.columns}"
+        return f"{super().identity()} {self._options.where} {self._options.columns}"
 
     def constants(self) -> Mapping[str, Any]:
         """Return the constant results of Spark's methods, by name."""
@@ -242,17 +249,17 @@ class TableByOptions(SparkTable):
         return ScanByOptions(self._spark, scan.filter(pushed_filter), query)
 
     def _run(self, write: Write) -> None:
-        if self._asked.where is not None:  # the filter of the replaced rows
+        if self._options.where is not None:  # the filter of the replaced rows
             if write.overwrite_filter is None or write.options.overwrites_partitions:
                 raise InvalidInputError(
                     "the option where chooses the rows that an overwrite replaces",
                     next_step='leave it out, or write with mode("overwrite") and without the overwrite-mode dynamic',
                 )
-            write = replace(write, overwrite_filter=to_expression(self._asked.where))
+            write = replace(write, overwrite_filter=to_expression(self._options.where))
         super()._run(write)
 
     def _scan(self) -> DataScan:
-        return scan_of(self._selected.table, self._asked)
+        return to_scan(self._selected.table, self._options)
 
 
 class ScanByOptions(ConnectorScan):
@@ -293,9 +300,9 @@ def _check_no_view(catalog: SparkCatalog, name: tuple[str, ...]) -> None:
         raise InvalidInputError(f"{full_name} is a view, and a format reads and writes tables", next_step=f'spark.table("{full_name}")')
 
 
-def _parts(spark: SparkSession, asked: Asked) -> list[str]:
+def _parts(spark: SparkSession, options: SourceOptions) -> list[str]:
     """Return the parts of a table's name, with its catalog if the options have one. Raises Spark's own error for a text that is not a name."""
-    text = asked.table or asked.path or ""
+    text = options.table or options.path or ""
     parser = spark._jsparkSession.sessionState().sqlParser()
     parts: list[str] = parser.parseMultipartIdentifier(text).mkString("\0").split("\0")
-    return [asked.catalog, *parts] if asked.catalog else parts
+    return [options.catalog, *parts] if options.catalog else parts

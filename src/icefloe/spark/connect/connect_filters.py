@@ -1,6 +1,6 @@
-"""Spark's filters of a data source as row filters: those that mean the same here for every row; the others stay with Spark.
+"""Push-down of Spark's filters to the Python data source: those with the same meaning for every row become row filters; Spark evaluates the others.
 
-Spec: Scan Planning.
+Push-down in SQL and in classic sessions is `spark/scan/filter_pushdown.py`. Spec: Scan Planning.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,8 +37,8 @@ from icefloe.kernel.types import (
     TimestamptzType,
 )
 
-# The types whose values compare here as in Spark. A uuid is text in Spark, where upper case differs; a fixed is of any length there.
-_ALIKE = (
+# The types whose values compare as in Spark. There a uuid is a text, in which upper case matters, and a fixed has any length.
+_COMPARABLE = (
     BooleanType,
     IntegerType,
     LongType,
@@ -51,7 +51,7 @@ _ALIKE = (
     StringType,
     BinaryType,
 )
-# By the names of Spark's classes (pyspark.sql.datasource), which came in 4.1. `EqualNullSafe` with a value keeps the rows of `EqualTo`; its NOT does not.
+# By the names of Spark's classes (pyspark.sql.datasource, Spark 4.1). `EqualNullSafe` with a value matches the same rows as `EqualTo`; its NOT does not.
 _COMPARISONS: Mapping[str, Callable[[str, Any], BooleanExpression]] = {
     "EqualTo": EqualTo,
     "EqualNullSafe": EqualTo,
@@ -65,32 +65,40 @@ _COMPARISONS: Mapping[str, Callable[[str, Any], BooleanExpression]] = {
 _TESTS: Mapping[str, Callable[[str], BooleanExpression]] = {"IsNull": IsNull, "IsNotNull": NotNull}
 
 
-def as_row_filter(found: Any, schema: Schema) -> BooleanExpression | None:
-    """One of Spark's filters as a row filter on the schema's columns; None where Spark must test it itself."""
-    negated = type(found).__name__ == "Not"
-    test = found.child if negated else found
+def as_row_filter(spark_filter: Any, schema: Schema) -> BooleanExpression | None:
+    """Translate one of Spark's filters into a row filter.
+
+    Args:
+        spark_filter: A filter of `pyspark.sql.datasource`.
+        schema: The schema whose columns it names.
+
+    Returns:
+        The row filter; None where Spark must evaluate the filter.
+    """
+    negated = type(spark_filter).__name__ == "Not"
+    test = spark_filter.child if negated else spark_filter
     kind = type(test).__name__
     if (kind not in _TESTS and kind not in _COMPARISONS) or (negated and kind == "EqualNullSafe"):
         return None
     term = ".".join(test.attribute)
     if kind in _TESTS:
-        made = _TESTS[kind](term)
+        expression_of_test = _TESTS[kind](term)
     else:
         values = tuple(test.value) if kind == "In" else (test.value,)
         if any(value is None for value in values):
             return None
-        made = _COMPARISONS[kind](term, values if kind == "In" else test.value)
-    expression = Not(made) if negated else made
-    return expression if _is_alike(expression, test.attribute, schema, is_null_test=kind in _TESTS) else None
+        expression_of_test = _COMPARISONS[kind](term, values if kind == "In" else test.value)
+    expression = Not(expression_of_test) if negated else expression_of_test
+    return expression if _has_same_meaning(expression, test.attribute, schema, is_null_test=kind in _TESTS) else None
 
 
-def _is_alike(expression: BooleanExpression, path: tuple[str, ...], schema: Schema, *, is_null_test: bool) -> bool:
+def _has_same_meaning(expression: BooleanExpression, path: tuple[str, ...], schema: Schema, *, is_null_test: bool) -> bool:
     try:
         bound = bind(expression, schema)
     except IcefloeError:
         return False
-    if not isinstance(bound, BoundPredicate):  # always true or false, as of a literal that no value of the column reaches
+    if not isinstance(bound, BoundPredicate):  # always true or false, as with a literal beyond all values of the column
         return False
     if tuple(bound.path) != tuple(path) or is_reserved(bound.field.field_id):
         return False
-    return is_null_test or isinstance(bound.field.field_type, _ALIKE)
+    return is_null_test or isinstance(bound.field.field_type, _COMPARABLE)

@@ -1,6 +1,6 @@
-"""What the options of the data source `icefloe` ask for: which table, of which catalog, which of its rows and columns, and how to write.
+"""Options of the data source `icefloe`: which table of which catalog, which of its rows and columns, and how to write.
 
-Options that are none of these are properties of the catalog and its storage. Reading and writing are `python_data_source.py`.
+All other options are properties of the catalog and its storage. Reading and writing are `python_data_source.py` and `table_writer.py`.
 """
 
 import json
@@ -23,14 +23,14 @@ from icefloe.table.table_handle import read_metadata_at
 from icefloe.table.table_reader import TableReader
 
 CATALOG, TABLE, PATH, STORAGE = "catalog", "table", "path", "storage"
-# Id of the read, given by `icefloe.spark.table`, which turns errors of that read alone into exceptions of their kind.
+# Id of a read by `icefloe.spark.table`, which converts the errors of this read into exceptions of their class.
 READ_ID = "icefloe-read-id"
 SNAPSHOT_ID, BRANCH, TAG, AS_OF = "snapshot-id", "branch", "tag", "as-of-timestamp"
 START, END = "start-snapshot-id", "end-snapshot-id"
 COLUMNS, WHERE, OVERWRITE_MODE = "columns", "where", "overwrite-mode"
 SNAPSHOT_PROPERTY = "snapshot-property."
-_OWN = (CATALOG, TABLE, PATH, STORAGE, READ_ID, SNAPSHOT_ID, BRANCH, TAG, AS_OF, START, END, COLUMNS, WHERE, OVERWRITE_MODE)
-# The same for the configuration reference, without those that Icefloe sets itself.
+_OPTION_NAMES = (CATALOG, TABLE, PATH, STORAGE, READ_ID, SNAPSHOT_ID, BRANCH, TAG, AS_OF, START, END, COLUMNS, WHERE, OVERWRITE_MODE)
+# The options with their meanings for the configuration reference, without those that Icefloe sets itself.
 DATA_SOURCE_OPTIONS = (
     Option(TABLE, "The table, as `namespace.table`.", java=False),
     Option(CATALOG, "Its catalog; without it, the first part of the table's name.", java=False),
@@ -47,15 +47,15 @@ DATA_SOURCE_OPTIONS = (
     Option(SNAPSHOT_PROPERTY, "An entry of the snapshot's summary; the rest of the name is its key."),
 )
 _POINTS = (SNAPSHOT_ID, BRANCH, TAG, AS_OF)
-# What Spark has for its own formats: a table of an attached catalog takes them.
+# Spark's options of time travel; only tables of an attached catalog accept them.
 SPARK_POINTS = ("versionasof", "timestampasof")
-# From this likeness on (difflib's measure) an option is taken for a misspelt one of ours: read in silence it would give other rows than were asked for.
-_LIKE = 0.8
+# From this likeness on (difflib's ratio) an option is refused as a misspelt one; ignored in silence, other rows would be read.
+_MIN_LIKENESS = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogRecipe:
-    """What makes a catalog again in another process. Its properties may hold passwords, so they are not shown."""
+    """What opens a catalog again in another process. Its properties may contain passwords and are not shown."""
 
     kind: type[Catalog]
     name: str
@@ -63,24 +63,28 @@ class CatalogRecipe:
 
     @classmethod
     def of(cls, catalog: Catalog) -> "CatalogRecipe":
-        """Of a catalog at hand. Raises `UnsupportedFeatureError` for one that lives in this process alone."""
+        """Return the recipe of a catalog.
+
+        Raises:
+            UnsupportedFeatureError: The catalog exists in this process only.
+        """
         properties = {key: str(value) for key, value in catalog.properties.items()}
         uri = properties.get("uri", "")
         if isinstance(catalog, InMemoryCatalog) or ":memory:" in uri or uri == "sqlite://":
             raise UnsupportedFeatureError(
-                f"catalog {catalog.name!r} lives in this process, and Spark's server is another one",
-                next_step="use a catalog in a database or a folder that the server reaches too",
+                f"catalog {catalog.name!r} exists in this process only, and Spark's server is another process",
+                next_step="use a catalog in a database or a folder that the server can open too",
             )
         return cls(kind=type(catalog), name=catalog.name, properties=properties)
 
     def catalog(self) -> Catalog:
-        """The catalog."""
+        """Open the catalog."""
         return self.kind(self.name, **self.properties)  # type: ignore[arg-type]  # each kind takes its properties so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What a session was told: catalogs by name, and storages by the key that stands for one in an option. None of it is shown anywhere."""
+class RegisteredCatalogs:
+    """What is registered in a session: catalogs by name, and storages by the key that stands for one in an option. None of it is shown anywhere."""
 
     catalogs: Mapping[str, CatalogRecipe] = field(default_factory=dict, repr=False)
     error_key: bytes = field(default_factory=key_of_this_process, repr=False)
@@ -88,7 +92,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class SourceOptions:
     """The options of one read or write."""
 
     table: str = ""
@@ -99,159 +103,193 @@ class Asked:
     branch: str | None = None
     tag: str | None = None
     as_of_ms: int | None = None
-    start_snapshot_id: int | None = None  # of rows that were appended after it, up to `snapshot_id`
+    start_snapshot_id: int | None = None  # with it the rows appended after it, up to `snapshot_id`, are read
     columns: tuple[str, ...] = ("*",)
     where: str | None = None
     overwrite_mode: str = "static"
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def fixed(self, table: TableReader) -> "Asked":
-        """The same of exactly the metadata file at hand, so that a read that Spark plans later is of the table as it was when the frame was made."""
+    def pinned(self, table: TableReader) -> "SourceOptions":
+        """Return the options of the same read of exactly this metadata file, which Spark may plan later than it was made."""
         return replace(self, path=table.metadata_location, table=table.full_name)
 
 
-def asked_for(options: Mapping[str, str]) -> Asked:
-    """The options understood.
+def parse_options(options: Mapping[str, str]) -> SourceOptions:
+    """Parse and check the options.
 
     Raises:
-        InvalidInputError: one is misspelt or of a wrong form, no table is named, or two name what to read.
+        InvalidInputError: An option is misspelt or malformed, no table is named, or two options name what to read.
     """
-    given = {key.lower(): value for key, value in options.items()}
-    _check_names(given)
-    points = [name for name in _POINTS if name in given]
+    values = {key.lower(): value for key, value in options.items()}
+    _check_names(values)
+    points = [name for name in _POINTS if name in values]
     if len(points) > 1 and set(points) != {BRANCH, AS_OF}:
-        raise InvalidInputError(f"a read is of one snapshot, and {' and '.join(points)} are given", next_step="give one of them")
-    _check_range(given, points)
-    if not given.get(TABLE) and not given.get(PATH):
+        raise InvalidInputError(
+            f"a read is of one snapshot, and the options {' and '.join(points)} name several", next_step="give one of them"
+        )
+    _check_range(values, points)
+    if not values.get(TABLE) and not values.get(PATH):
         raise InvalidInputError(
             "no table is named",
             next_step='give option("table", "namespace.table") and option("catalog", NAME), or load("catalog.namespace.table")',
         )
-    mode = given.get(OVERWRITE_MODE, "static")
+    mode = values.get(OVERWRITE_MODE, "static")
     if mode not in ("static", "dynamic"):
         raise InvalidInputError(f"the option {OVERWRITE_MODE} is {mode!r}", next_step="give static or dynamic")
-    return Asked(
-        table=given.get(TABLE, ""),
-        catalog=given.get(CATALOG),
-        path=given.get(PATH),
-        storage=given.get(STORAGE),
-        snapshot_id=_whole(given, END if START in given else SNAPSHOT_ID),
-        branch=given.get(BRANCH),
-        tag=given.get(TAG),
-        as_of_ms=timestamp_ms(given[AS_OF]) if AS_OF in given else None,
-        start_snapshot_id=_whole(given, START),
-        columns=tuple(_columns(given[COLUMNS])) if COLUMNS in given else ("*",),
-        where=given.get(WHERE),
+    return SourceOptions(
+        table=values.get(TABLE, ""),
+        catalog=values.get(CATALOG),
+        path=values.get(PATH),
+        storage=values.get(STORAGE),
+        snapshot_id=_whole_number(values, END if START in values else SNAPSHOT_ID),
+        branch=values.get(BRANCH),
+        tag=values.get(TAG),
+        as_of_ms=timestamp_ms(values[AS_OF]) if AS_OF in values else None,
+        start_snapshot_id=_whole_number(values, START),
+        columns=tuple(_columns(values[COLUMNS])) if COLUMNS in values else ("*",),
+        where=values.get(WHERE),
         overwrite_mode=mode,
         snapshot_properties={
             key[len(SNAPSHOT_PROPERTY) :]: value for key, value in options.items() if key.lower().startswith(SNAPSHOT_PROPERTY)
         },
-        properties={key: value for key, value in given.items() if key not in _OWN and not key.startswith(SNAPSHOT_PROPERTY)},
+        properties={key: value for key, value in values.items() if key not in _OPTION_NAMES and not key.startswith(SNAPSHOT_PROPERTY)},
     )
 
 
-def opened(asked: Asked, known: Known) -> Table | StaticTable:
-    """The table: of a catalog, or of a metadata file or table folder, which is read-only.
+def load_table(options: SourceOptions, registered: RegisteredCatalogs) -> Table | StaticTable:
+    """Load the table from its catalog; or from a metadata file or table folder, and then it is read-only.
+
+    Args:
+        options: The options.
+        registered: Catalogs and storages of the session.
 
     Raises:
-        NoSuchCatalogError, NoSuchTableError, NoSuchFileError, MetadataFormatError
+        NoSuchCatalogError, NoSuchTableError, NoSuchFileError: The catalog, table or file does not exist.
+        MetadataFormatError: The metadata file is not valid.
     """
-    name = asked.table or asked.path or ""
-    if asked.path is not None and is_location(asked.path):
-        if asked.storage is not None:
-            return reopened(asked, _storage(asked, known))
-        return StaticTable.from_metadata(asked.path, asked.properties)
-    catalog_name, table_name = (asked.catalog, name) if asked.catalog else _divided(name)
-    return catalog_of(catalog_name, known, asked.properties).load_table(table_name)
+    name = options.table or options.path or ""
+    if options.path is not None and is_location(options.path):
+        if options.storage is not None:
+            return load_table_at(options, _storage(options, registered))
+        return StaticTable.from_metadata(options.path, options.properties)
+    catalog_name, table_name = (options.catalog, name) if options.catalog else _split_catalog_name(name)
+    return load_catalog_named(catalog_name, registered, options.properties).load_table(table_name)
 
 
-def catalog_of(name: str, known: Known, properties: Mapping[str, str]) -> Catalog:
-    """A catalog that the session was told of, else one that its properties or this machine's configuration tell. Raises `NoSuchCatalogError`."""
-    recipe = known.catalogs.get(name)
+def load_catalog_named(name: str, registered: RegisteredCatalogs, properties: Mapping[str, str]) -> Catalog:
+    """Return a catalog that is registered, else one that the properties or the configuration of this machine define.
+
+    Args:
+        name: The name of the catalog.
+        registered: Catalogs of the session.
+        properties: Properties of the catalog where it is not registered.
+
+    Raises:
+        NoSuchCatalogError: There is none.
+    """
+    recipe = registered.catalogs.get(name)
     return recipe.catalog() if recipe is not None else load_catalog(name, **properties)
 
 
-def reopened(asked: Asked, io: FileIO) -> StaticTable:
-    """The table by the metadata file that `path` names, in a storage at hand. Raises `NoSuchFileError`, `MetadataFormatError`."""
-    return StaticTable(read_metadata_at(io, asked.path or ""), io, asked.table)
+def load_table_at(options: SourceOptions, io: FileIO) -> StaticTable:
+    """Load the table from the metadata file that the option `path` names, in an open storage.
+
+    Args:
+        options: The options.
+        io: The storage.
+
+    Raises:
+        NoSuchFileError: The file does not exist.
+        MetadataFormatError: It is not valid.
+    """
+    return StaticTable(read_metadata_at(io, options.path or ""), io, options.table)
 
 
-def scan_of(table: TableReader, asked: Asked) -> DataScan:
-    """The read that is asked for. Raises `NoSuchSnapshotError`, `InvalidFilterError`."""
-    scan = table.scan(asked.where, selected_fields=asked.columns, snapshot_id=asked.snapshot_id, branch=asked.branch)
-    if asked.tag is not None:
-        scan = scan.use_ref(asked.tag)
-    scan = scan if asked.as_of_ms is None else scan.as_of(asked.as_of_ms)
-    return scan if asked.start_snapshot_id is None else scan.appended_after(asked.start_snapshot_id)
+def to_scan(table: TableReader, options: SourceOptions) -> DataScan:
+    """Return the scan of the options.
+
+    Args:
+        table: The table.
+        options: The options.
+
+    Raises:
+        NoSuchSnapshotError: There is no such snapshot, branch or tag.
+        InvalidFilterError: The filter is not valid for the table.
+    """
+    scan = table.scan(options.where, selected_fields=options.columns, snapshot_id=options.snapshot_id, branch=options.branch)
+    if options.tag is not None:
+        scan = scan.use_ref(options.tag)
+    scan = scan if options.as_of_ms is None else scan.as_of(options.as_of_ms)
+    return scan if options.start_snapshot_id is None else scan.appended_after(options.start_snapshot_id)
 
 
 def is_location(text: str) -> bool:
-    """Whether a text is the location of a metadata file or of a folder, and no name of a table."""
+    """Return whether a text is the location of a metadata file or table folder, not the name of a table."""
     return "/" in text or "\\" in text or text.endswith(".json")
 
 
-def _storage(asked: Asked, known: Known) -> FileIO:
-    io = known.storages.get(asked.storage or "")
+def _storage(options: SourceOptions, registered: RegisteredCatalogs) -> FileIO:
+    io = registered.storages.get(options.storage or "")
     if io is None:
         raise InvalidInputError(
-            "this session was not told the storage of the table",
-            table=asked.table,
+            "the storage of the table is not registered in this session",
+            table=options.table,
             next_step="read it with icefloe.spark.table(spark, ...)",
         )
     return io
 
 
-def _divided(name: str) -> tuple[str, str]:
+def _split_catalog_name(name: str) -> tuple[str, str]:
     catalog, dot, table = name.partition(".")
     if not dot or "." not in table:
         raise InvalidInputError(
-            f"{name!r} does not say of which catalog", next_step=f'write catalog.namespace.table, or add option("{CATALOG}", NAME)'
+            f"the name {name!r} has no catalog", next_step=f'write catalog.namespace.table, or add option("{CATALOG}", NAME)'
         )
     return catalog, table
 
 
-def _check_names(given: Mapping[str, str]) -> None:
-    for name in given:
+def _check_names(values: Mapping[str, str]) -> None:
+    for name in values:
         if name in SPARK_POINTS:
             raise InvalidInputError(f"there is no option {name!r} here", next_step=f"give one of {', '.join(_POINTS)}")
-        if name in _OWN or name.startswith(SNAPSHOT_PROPERTY) or "." in name:
+        if name in _OPTION_NAMES or name.startswith(SNAPSHOT_PROPERTY) or "." in name:
             continue
-        near = get_close_matches(name.replace("_", "-"), _OWN, 1, _LIKE)
+        near = get_close_matches(name.replace("_", "-"), _OPTION_NAMES, 1, _MIN_LIKENESS)
         if near:
             raise InvalidInputError(f"there is no option {name!r}", next_step=f"write {near[0]!r}")
 
 
-def _check_range(given: Mapping[str, str], points: list[str]) -> None:
-    """Raise `InvalidInputError` for a range of appended rows that has no start, ends twice, or is of times."""
-    times = sorted(given.keys() & {"start-timestamp", "end-timestamp"})
+def _check_range(values: Mapping[str, str], points: list[str]) -> None:
+    """Refuse a range of appended rows that has no start, ends twice, or is of times."""
+    times = sorted(values.keys() & {"start-timestamp", "end-timestamp"})
     if times:
-        raise InvalidInputError(f"{' and '.join(times)} are no options of appended rows", next_step=f"give {START} and {END}")
-    if END in given and START not in given:
-        raise InvalidInputError(f"{END} is given alone", next_step=f"give {START} too, or {SNAPSHOT_ID} for one snapshot")
-    others = [name for name in points if START in given and (name != BRANCH or END in given)]
+        raise InvalidInputError(f"a range of appended rows has no {' and '.join(times)}", next_step=f"give {START} and {END}")
+    if END in values and START not in values:
+        raise InvalidInputError(f"{END} is given without {START}", next_step=f"give {START} too, or {SNAPSHOT_ID} for one snapshot")
+    others = [name for name in points if START in values and (name != BRANCH or END in values)]
     if others:
         raise InvalidInputError(
-            f"{' and '.join(others)} beside {START}{' and ' + END if END in given else ''} name what to read twice",
+            f"{' and '.join(others)} beside {START}{' and ' + END if END in values else ''} name what to read twice",
             next_step="give one of them; a branch may be the end of a range",
         )
 
 
-def _whole(given: Mapping[str, str], name: str) -> int | None:
-    if name not in given:
+def _whole_number(values: Mapping[str, str], name: str) -> int | None:
+    if name not in values:
         return None
     try:
-        return int(given[name])
+        return int(values[name])
     except ValueError:
-        raise InvalidInputError(f"the option {name} is {given[name]!r}", next_step="give a whole number") from None
+        raise InvalidInputError(f"the option {name} is {values[name]!r}", next_step="give a whole number") from None
 
 
 def _columns(text: str) -> Iterator[str]:
-    """Names with commas between them, or a list in JSON, where names may hold commas."""
+    """Yield names separated by commas, or those of a list in JSON, where names may contain commas."""
     if text.lstrip().startswith("["):
         try:
             yield from (str(name) for name in json.loads(text))
         except ValueError as error:
-            raise InvalidInputError(f"the option {COLUMNS} is no list in JSON: {error}", next_step='write ["one", "two"]') from None
+            raise InvalidInputError(f"the option {COLUMNS} is not a list in JSON: {error}", next_step='write ["one", "two"]') from None
     else:
         yield from (name.strip() for name in text.split(",") if name.strip())

@@ -1,8 +1,7 @@
-"""`table`: the rows of a table as a DataFrame in any session, planned here first; and which reader took it.
+"""`icefloe.spark.table`: the rows of a table as a DataFrame of any session, planned in this process; and `reading_of`, how they are read.
 
-A classic session reads by `icefloe.spark.scan.planned_rows`; Spark Connect by `parquet_reader.py` where that gives the table's rows, else by the
-data source `python_data_source.py`.
-Spec: Scan Planning.
+A classic session reads with `spark/scan/planned_rows.py`; Spark Connect with `parquet_reader.py` where that returns the table's rows, else with the data source
+`python_data_source.py`. Spec: Scan Planning.
 """
 
 import json
@@ -22,10 +21,10 @@ from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.spark.bridge.gateway import has_jvm
 from icefloe.spark.connect import connect_options as names
-from icefloe.spark.connect.connect_options import Asked, opened, scan_of
-from icefloe.spark.connect.parquet_reader import NotByParquet, planned_rows
+from icefloe.spark.connect.connect_options import SourceOptions, load_table, to_scan
+from icefloe.spark.connect.parquet_reader import NotReadableByParquet, read_by_parquet
 from icefloe.spark.connect.python_data_source import FORMAT
-from icefloe.spark.connect.register import storage_key, told
+from icefloe.spark.connect.register import registered_catalogs, storage_key
 from icefloe.spark.jobs.spark_jobs import engine_error, task_error
 from icefloe.spark.scan.planned_rows import read
 from icefloe.spark.scan.table_selector import timestamp_ms
@@ -37,7 +36,12 @@ NATIVE, PARQUET, DATA_SOURCE = "native", "parquet", "data source"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How a frame of `table` is read: `native` (a classic session), `parquet` (Spark's public reader) or `data source` (through Python, and why)."""
+    """How a frame of `table` is read.
+
+    Attributes:
+        way: `native` (a classic session), `parquet` (Spark's public reader) or `data source` (through Python).
+        reason: Why Spark's public reader is not used.
+    """
 
     way: str
     reason: str = ""
@@ -59,28 +63,43 @@ def table(
     start_snapshot_id: int | None = None,
     end_snapshot_id: int | None = None,
 ) -> DataFrame:
-    """A table's rows as a DataFrame of any session, classic or Spark Connect: `table(spark, "lake.demo.events", where="day = DATE '2026-01-31'")`.
+    """Return the rows of a table as a DataFrame of any session, classic or Spark Connect.
 
-    The table is one at hand, a name `catalog.namespace.table` whose catalog was given to `register` or is configured on this machine, or the location of a
-    metadata file. `where` and `columns` are used for planning, so they are worth more here than as methods of the frame. The frame stays at the snapshot that
-    is current now. `as_of_timestamp` is in milliseconds from 1970-01-01 UTC, a time with its zone, or such a time as text. With `start_snapshot_id` the frame
-    has the rows that were appended after that snapshot, up to `end_snapshot_id` or the current one. `reading_of` tells how it is read.
+    `table(spark, "lake.demo.events", where="day = DATE '2026-01-31'")`. The frame stays at the snapshot that is current now.
+    `reading_of` returns how it is read.
+
+    Args:
+        spark: The session.
+        name: A table; or a name `catalog.namespace.table` whose catalog was given to `register` or is configured on this machine; or the location of a
+            metadata file.
+        where: Filter of the rows. It is used for planning, so it prunes files that `frame.where` does not.
+        columns: Columns to read; all by default.
+        snapshot_id: The snapshot to read.
+        branch: The branch to read.
+        tag: The tag to read.
+        as_of_timestamp: Read the snapshot that was current then: milliseconds from 1970-01-01 UTC, or a time with its zone, as a `datetime` or text.
+        start_snapshot_id: Read only rows appended after this snapshot.
+        end_snapshot_id: Last snapshot of that range; the current one by default.
+
+    Returns:
+        The DataFrame.
 
     Raises:
-        NoSuchCatalogError, NoSuchTableError, NoSuchSnapshotError: what is named is not there.
-        InvalidFilterError, InvalidSchemaError: the filter or a column does not fit the table. InvalidInputError: two names of a snapshot.
-        UnsupportedTypeError: this Spark has no type for a column.
+        NoSuchCatalogError, NoSuchTableError, NoSuchSnapshotError: The catalog, table or snapshot does not exist.
+        InvalidFilterError, InvalidSchemaError: The filter or a column is not valid for the table.
+        InvalidInputError: Two arguments name a snapshot.
+        UnsupportedTypeError: This Spark has no type for a column.
     """
-    point = [given for given in (snapshot_id, branch, tag, as_of_timestamp) if given is not None]
-    if len(point) > 1 and not (len(point) == 2 and branch is not None and as_of_timestamp is not None):
+    points = [point for point in (snapshot_id, branch, tag, as_of_timestamp) if point is not None]
+    if len(points) > 1 and not (len(points) == 2 and branch is not None and as_of_timestamp is not None):
         raise InvalidInputError("a read is of one snapshot, and more than one is named", next_step="name one of them")
     if end_snapshot_id is not None and start_snapshot_id is None:
         raise InvalidInputError(
             "end_snapshot_id is given without start_snapshot_id", next_step="give both, or snapshot_id for one snapshot"
         )
-    if start_snapshot_id is not None and point and (point != [branch] or end_snapshot_id is not None):
+    if start_snapshot_id is not None and points and (points != [branch] or end_snapshot_id is not None):
         raise InvalidInputError("a range of snapshots and a snapshot are named", next_step="name one of them; a branch may end a range")
-    asked = Asked(
+    options = SourceOptions(
         table="" if isinstance(name, TableReader) else name,
         path=name if isinstance(name, str) and names.is_location(name) else None,
         snapshot_id=snapshot_id if start_snapshot_id is None else end_snapshot_id,
@@ -91,50 +110,60 @@ def table(
         columns=("*",) if columns is None else tuple(columns),
         where=None if where is None else str(to_expression(where)),
     )
-    found = opened(asked, told(spark)) if isinstance(name, str) else name
-    scan = scan_of(found, asked)
+    source = load_table(options, registered_catalogs(spark)) if isinstance(name, str) else name
+    scan = to_scan(source, options)
     if has_jvm(spark):
-        return _noted(read(spark, scan.request()), Reading(way=NATIVE), found)
+        return _with_reading(read(spark, scan.request()), Reading(way=NATIVE), source)
     try:
-        return _noted(planned_rows(spark, scan.request()), Reading(way=PARQUET), found)
-    except NotByParquet as answer:
-        reason = str(answer)
-    return _noted(_by_data_source(spark, found, asked), Reading(way=DATA_SOURCE, reason=reason), found)
+        return _with_reading(read_by_parquet(spark, scan.request()), Reading(way=PARQUET), source)
+    except NotReadableByParquet as refusal:
+        reason = str(refusal)
+    return _with_reading(_read_by_data_source(spark, source, options), Reading(way=DATA_SOURCE, reason=reason), source)
 
 
 def reading_of(frame: DataFrame) -> Reading:
-    """How a frame that `table` returned is read. Raises `InvalidInputError` for any other frame, also for one made of it."""
-    found = _READINGS.get(frame)
-    if found is None:
-        raise InvalidInputError("the frame does not come from icefloe.spark.table", next_step="ask about the frame that it returned itself")
-    return found
+    """Return how a frame that `table` returned is read.
+
+    Args:
+        frame: The frame itself, not one derived from it.
+
+    Returns:
+        The reader, and why a faster one is not used.
+
+    Raises:
+        InvalidInputError: `table` did not return this frame.
+    """
+    reading = _READINGS.get(frame)
+    if reading is None:
+        raise InvalidInputError("the frame does not come from icefloe.spark.table", next_step="give the frame that it returned itself")
+    return reading
 
 
-def _by_data_source(spark: SparkSession, found: TableReader, asked: Asked) -> DataFrame:
+def _read_by_data_source(spark: SparkSession, source: TableReader, options: SourceOptions) -> DataFrame:
     read_id = uuid.uuid4().hex
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         names.READ_ID: read_id,
-        names.PATH: found.metadata_location,
-        names.TABLE: found.full_name,
-        names.STORAGE: storage_key(spark, found.io),
-        names.SNAPSHOT_ID if asked.start_snapshot_id is None else names.END: asked.snapshot_id,
-        names.START: asked.start_snapshot_id,
-        names.BRANCH: asked.branch,
-        names.TAG: asked.tag,
-        names.AS_OF: asked.as_of_ms,
-        names.COLUMNS: None if asked.columns == ("*",) else json.dumps(asked.columns),
-        names.WHERE: asked.where,
+        names.PATH: source.metadata_location,
+        names.TABLE: source.full_name,
+        names.STORAGE: storage_key(spark, source.io),
+        names.SNAPSHOT_ID if options.start_snapshot_id is None else names.END: options.snapshot_id,
+        names.START: options.start_snapshot_id,
+        names.BRANCH: options.branch,
+        names.TAG: options.tag,
+        names.AS_OF: options.as_of_ms,
+        names.COLUMNS: None if options.columns == ("*",) else json.dumps(options.columns),
+        names.WHERE: options.where,
     }
-    reader = spark.read.format(FORMAT).options(**{key: str(value) for key, value in given.items() if value is not None})
+    reader = spark.read.format(FORMAT).options(**{key: str(value) for key, value in values.items() if value is not None})
     try:
         frame = reader.load()
-        frame.schema  # noqa: B018 asks the server, so that what is wrong is told here
+        frame.schema  # noqa: B018 sends the plan to the server, so that errors are raised here
     except PySparkException as error:
         raise task_error(error, read_id) or engine_error(error) from error
     return frame
 
 
-def _noted(frame: DataFrame, reading: Reading, found: TableReader) -> DataFrame:
+def _with_reading(frame: DataFrame, reading: Reading, source: TableReader) -> DataFrame:
     _READINGS[frame] = reading
-    LOG.info("%s is read by %s%s", in_one_line(found.full_name), reading.way, f": {reading.reason}" if reading.reason else "")
+    LOG.info("%s is read by %s%s", in_one_line(source.full_name), reading.way, f": {reading.reason}" if reading.reason else "")
     return frame

@@ -1,8 +1,7 @@
-"""A DataFrame of Spark Connect becomes data files: as `spark/write/data_file_job.py`, with public functions alone. The commit is the caller's, in
-his own process.
+"""Writing a DataFrame of Spark Connect as data files, with public functions only: the counterpart of `spark/write/data_file_job.py`.
 
-The files come back with the job's own rows, so that every write of a table works, in transactions too; a commit by the data source could not be part of one.
-Spec: Writing Data Files.
+The caller commits in its own process: the files come back as the job's rows, so that every write of a table works, in transactions too. A commit by the data
+source could not be part of one. Spec: Writing Data Files.
 """
 
 import uuid
@@ -21,18 +20,25 @@ from icefloe.spark.write.failed_attempt_cleanup import deleting_files_on_failure
 
 
 def write_connect_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
-    """Writes the rows and returns the files, in the order of Spark's partitions.
+    """Write rows as data files.
 
-    After a failure or Ctrl-C the files that tasks finished are looked for in the table's data folder, and deleted.
+    After a failure or Ctrl-C the files of finished tasks are looked up in the table's data folder and deleted.
+
+    Args:
+        rows: The rows, of a Connect session.
+        target: The table to write for.
+
+    Returns:
+        The files, in the order of Spark's partitions.
 
     Raises:
-        SchemaMismatchError: the columns do not fit, found before anything runs.
-        EngineError: the job failed; the server may have cut what a task says.
+        SchemaMismatchError: The columns do not match the table; raised before a job runs.
+        EngineError: The job failed; the server may truncate the error of a task.
     """
     spark = rows.sparkSession
     ready, target, names = ready_to_write(rows, target)
     job = uuid.uuid4().hex
-    writer = TaskWriter(target, Nowhere(), names, TaskErrors(job=job))  # type: ignore[arg-type]  # all that is asked of it is `add`
+    writer = TaskWriter(target, NoFinishedFiles(), names, TaskErrors(job=job))  # type: ignore[arg-type]  # only `add` is called
     with small_batches(spark, target.schema), _ended_with(spark), deleting_files_on_failure(target):
         try:
             results = ready.mapInArrow(writer, RESULT).collect()
@@ -41,16 +47,16 @@ def write_connect_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
         return files_of_results(spark, target, results)
 
 
-class Nowhere:
-    """Takes the locations of finished files, where they come back with Spark's own answer."""
+class NoFinishedFiles:
+    """Receives the locations of finished files and does nothing, as they come back with Spark's rows."""
 
     def add(self, locations: list[str]) -> None:
-        """Keeps nothing."""
+        """Do nothing."""
 
 
 @contextmanager
 def _ended_with(spark: SparkSession) -> Iterator[None]:
-    """Jobs of the block end on the server where the block is left by Ctrl-C."""
+    """Interrupt the server's jobs of the block where Ctrl-C ends the block."""
     tag = f"icefloe-{uuid.uuid4()}"
     spark.addTag(tag)
     try:

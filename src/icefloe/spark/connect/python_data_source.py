@@ -1,7 +1,7 @@
-"""The Python data source `icefloe`: a table read and written through Python in Spark's tasks, with no JVM at hand.
+"""The Python data source `icefloe`: a table read and written through Python in Spark's tasks, without a JVM.
 
-What is asked for tells `options.py`; the rows of a task come from `datafile.read` and go to `datafile.write`. Registered by `register.py`.
-Spec: Scan Planning; Column Projection; Writing Data Files.
+Its options are `connect_options.py`; rows of a task are read by `spark/scan/python_scan.py` and written by `table_writer.py`. `register.py` registers it.
+Spec: Data File Fields; Scan Planning; Column Projection; Writing Data Files.
 """
 
 import inspect
@@ -21,7 +21,15 @@ from icefloe.kernel.metadata.table_properties import NAME_MAPPING, SPLIT_SIZE
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.spark.connect.connect_filters import as_row_filter
-from icefloe.spark.connect.connect_options import READ_ID, Asked, Known, asked_for, opened, reopened, scan_of
+from icefloe.spark.connect.connect_options import (
+    READ_ID,
+    RegisteredCatalogs,
+    SourceOptions,
+    load_table,
+    load_table_at,
+    parse_options,
+    to_scan,
+)
 from icefloe.spark.connect.read_tasks import BYTES_PER_TASK, packed
 from icefloe.spark.connect.table_writer import TableWriter
 from icefloe.spark.jobs.task_errors import TaskErrors
@@ -33,91 +41,92 @@ from icefloe.table.warnings_once import warn_once
 
 FORMAT = "icefloe"
 SPLIT_OPTION = "split-size"
-# Options of Java's that this source does not act on, beside those that no read does.
+# Options of Java's that have no effect on this source, with those that have none on any read.
 UNUSED_BY_SOURCE = UNUSED_READ_OPTIONS | dict.fromkeys(
     ("file-open-cost", "vectorization-enabled", "batch-size", "aggregate-push-down-enabled"),
     "the data source reads files through Python, in batches of Arrow's, and leaves aggregates to Spark",
 )
-# Until Spark 4.1 the times of Arrow's schema are in UTC unless told otherwise; from 4.2 on the zone must be told.
+# In Arrow's schema timestamps are in UTC by default until Spark 4.1; from 4.2 on the zone is a required argument.
 _IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
 
 
 class IcefloeSource(DataSource):
-    """`spark.read.format("icefloe").load("catalog.namespace.table")`, and `df.write.format("icefloe")` with the same options.
+    """Spark's data source: `spark.read.format("icefloe").load("catalog.namespace.table")`, and `df.write.format("icefloe")` with the same options.
 
-    `known` is what a session was told; `pushes_filters` whether Spark may hand its filters down: it refuses a reader that takes them where its setting
-    `spark.sql.python.filterPushdown.enabled` is off.
+    Attributes:
+        registered: Catalogs and storages of the session.
+        pushes_filters: Whether the reader accepts filters; Spark refuses such a reader where `spark.sql.python.filterPushdown.enabled` is off.
     """
 
-    known: ClassVar[Known] = Known()
+    registered: ClassVar[RegisteredCatalogs] = RegisteredCatalogs()
     pushes_filters: ClassVar[bool] = False
-    # The read as it was when Spark asked for its columns: what it plans later is of the same metadata file.
-    _fixed: tuple[Asked, FileIO] | None = None
+    # The read of the metadata file that was current when Spark read the columns; it is planned later, from the same file.
+    _pinned: tuple[SourceOptions, FileIO] | None = None
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the name of the format."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """The columns asked for. Raises as `opened` and `scan_of`, and `UnsupportedTypeError`."""
+        """Return the columns to read, as a Spark struct."""
         with self._errors().carried():
             scan = self._scan()
             return schema_to_struct(scan.as_held(scan.projection()), field_ids=False)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads the columns of a schema that Spark was given, or that `schema` gave it."""
+        """Return a reader of the columns of a schema, the caller's or that of `schema`."""
         with self._errors().carried():
             scan = self._scan().select(*schema.names)
             _check_types(schema, schema_to_struct(scan.projection(), field_ids=False), scan.table_name)
-            given = {name.lower(): text for name, text in self.options.items()}
-            for name in given.keys() & UNUSED_BY_SOURCE.keys():
+            options = {name.lower(): text for name, text in self.options.items()}
+            for name in options.keys() & UNUSED_BY_SOURCE.keys():
                 warn_once("", "read option", name, UNUSED_BY_SOURCE[name])
-            properties = scan.metadata.properties if SPLIT_OPTION not in given else {SPLIT_SIZE.name: given[SPLIT_OPTION]}
+            properties = scan.metadata.properties if SPLIT_OPTION not in options else {SPLIT_SIZE.name: options[SPLIT_OPTION]}
             bytes_per_task = SPLIT_SIZE.read(properties) or BYTES_PER_TASK
             return (PushingReader if self.pushes_filters else TableReader)(scan, schema, self._errors(), bytes_per_task)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Appends the rows, or puts them in the place of the table's."""
+        """Return a writer that appends the rows, or replaces the table's rows by them."""
         with self._errors().carried():
-            return TableWriter(asked_for(self.options), self.known, schema, overwrite=overwrite)
+            return TableWriter(parse_options(self.options), self.registered, schema, overwrite=overwrite)
 
     def _errors(self) -> TaskErrors:
-        return TaskErrors(self.known.error_key, self.options.get(READ_ID))
+        return TaskErrors(self.registered.error_key, self.options.get(READ_ID))
 
     def _scan(self) -> DataScan:
-        if self._fixed is not None:
-            asked, io = self._fixed
-            return scan_of(reopened(asked, io), asked)
-        asked = asked_for(self.options)
-        table = opened(asked, self.known)
-        self._fixed = asked.fixed(table), table.io
-        return scan_of(table, asked)
+        if self._pinned is not None:
+            options, io = self._pinned
+            return to_scan(load_table_at(options, io), options)
+        options = parse_options(self.options)
+        table = load_table(options, self.registered)
+        self._pinned = options.pinned(table), table.io
+        return to_scan(table, options)
 
 
 class IcebergSource(IcefloeSource):
-    """The same under the name that Java's format has, for programs that say it, where Java's is not there."""
+    """The same data source under the name of Java's format, for programs that use it, where Java's is not installed."""
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the name of the format."""
         return "iceberg"
 
 
 @dataclass
 class TasksPartition(InputPartition):
-    """What one Spark task reads."""
+    """The scan tasks that one Spark task reads."""
 
     tasks: tuple[FileScanTask, ...]
 
 
 class TableReader(DataSourceReader):
-    """Plans on the driver; reads in tasks, to which the metadata does not travel."""
+    """Spark's data source reader: it plans on the driver and reads in tasks, which do not receive the table's metadata."""
 
     def __init__(self, scan: DataScan, schema: StructType, errors: TaskErrors, bytes_per_task: int = BYTES_PER_TASK) -> None:
         self._errors = errors
         self._bytes_per_task = bytes_per_task
-        self._plan_of: DataScan | None = scan
+        self._scan: DataScan | None = scan
         self._row_filter: BooleanExpression | None = None
         self._schema = schema
         table_schema, mapping = scan.schema(), NAME_MAPPING.read(scan.metadata.properties)
@@ -131,7 +140,7 @@ class TableReader(DataSourceReader):
         )
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The planned files, cut and packed."""
+        """Plan the scan, and split and combine its files into partitions."""
         with self._errors.carried():
             scan = self._planned_scan()
             plan = (scan if self._row_filter is None else scan.filter(self._row_filter)).plan()
@@ -145,49 +154,49 @@ class TableReader(DataSourceReader):
         with self._errors.carried():
             for task in partition.tasks:
                 for batch in self._rows.rows(task):
-                    yield _in_form(batch, form)
+                    yield _cast_batch(batch, form)
 
     def _planned_scan(self) -> DataScan:
-        if self._plan_of is None:
-            raise SchemaMismatchError("a reader plans where it was made")
-        return self._plan_of
+        if self._scan is None:
+            raise SchemaMismatchError("a reader can plan only in the process that created it")
+        return self._scan
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_plan_of": None}
+        return {**self.__dict__, "_scan": None}
 
 
 class PushingReader(TableReader):
-    """A reader that takes Spark's filters."""
+    """A reader that accepts Spark's filters."""
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 Spark's name
-        """Takes the filters that mean the same here; gives the others back."""
-        taken: list[BooleanExpression] = []
-        for found in filters:
-            expression = as_row_filter(found, self._rows.schema)
+        """Accept the filters that have a row filter; yield the others."""
+        accepted: list[BooleanExpression] = []
+        for spark_filter in filters:
+            expression = as_row_filter(spark_filter, self._rows.schema)
             if expression is None:
-                yield found
+                yield spark_filter
             else:
-                taken.append(expression)
-        if taken:
-            self._row_filter = taken[0] if len(taken) == 1 else And(*taken)
+                accepted.append(expression)
+        if accepted:
+            self._row_filter = accepted[0] if len(accepted) == 1 else And(*accepted)
 
 
-def _in_form(batch: pa.RecordBatch, form: pa.Schema) -> pa.RecordBatch:
-    """The batch with exactly the types that Spark expects."""
+def _cast_batch(batch: pa.RecordBatch, form: pa.Schema) -> pa.RecordBatch:
+    """Return the batch with exactly the types that Spark expects."""
     arrays = [array if array.type == field.type else array.cast(field.type) for array, field in zip(batch.columns, form, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=form)
 
 
-def _check_types(given: StructType, found: StructType, table_name: str) -> None:
-    kinds = {field.name: field.dataType.simpleString() for field in found}
-    wrong = [
+def _check_types(schema: StructType, table_columns: StructType, table_name: str) -> None:
+    kinds = {field.name: field.dataType.simpleString() for field in table_columns}
+    mismatches = [
         f"{field.name} is {kinds.get(field.name)}, not {field.dataType.simpleString()}"
-        for field in given
+        for field in schema
         if kinds.get(field.name) != field.dataType.simpleString()
     ]
-    if wrong:
+    if mismatches:
         raise SchemaMismatchError(
-            f"the columns that Spark was given are not those of {table_name}: {', '.join(wrong)}",
+            f"the columns of .schema(...) are not those of {table_name}: {', '.join(mismatches)}",
             table=table_name,
             next_step="read without .schema(...) and cast the columns; choose some with the option columns",
         )

@@ -1,6 +1,6 @@
-"""`register`: makes the data source `icefloe` known to a Spark session, with catalogs that its tasks open by name.
+"""`icefloe.spark.register`: makes the data source `icefloe` known to a session, with catalogs that its tasks open by name.
 
-What is told here travels inside the registered class, as bytes: no plan, no option and no log shows it.
+What is registered travels to tasks inside the registered class, as bytes: no plan, option or log shows it.
 """
 
 import threading
@@ -16,43 +16,51 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.kernel.ports import FileIO
 from icefloe.spark.bridge.gateway import has_jvm
 from icefloe.spark.bridge.java_compiler import knows_class
-from icefloe.spark.connect.connect_options import CatalogRecipe, Known
+from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatalogs
 from icefloe.spark.connect.python_data_source import FORMAT, IcebergSource, IcefloeSource
 from icefloe.spark.runtime.named_sessions import give_name
 
 JAVAS_SOURCE = "org.apache.iceberg.spark.source.IcebergSource"
 FILTERS_CONF = "spark.sql.python.filterPushdown.enabled"  # Spark 4.1 and later
-_TOLD: "WeakKeyDictionary[SparkSession, Known]" = WeakKeyDictionary()
+_REGISTERED: "WeakKeyDictionary[SparkSession, RegisteredCatalogs]" = WeakKeyDictionary()
 _LOCK = threading.RLock()
 
 
 def register(spark: SparkSession, catalogs: Mapping[str, Catalog] | None = None, /, **more: Catalog) -> None:
-    """Makes `spark.read.format("icefloe")` and `df.write.format("icefloe")` work in a session, classic or Connect: `register(spark, lake=catalog)`.
+    """Make `spark.read.format("icefloe")` and `df.write.format("icefloe")` work in a session, classic or Connect: `register(spark, lake=catalog)`.
 
-    In a classic session without Java's Iceberg, `format("iceberg")` is the same. Once a catalog is attached to one, both formats are there without this call,
-    and Spark's own scan reads for them; this call then only tells of more catalogs.
+    In a classic session without Java's Iceberg, `format("iceberg")` is the same. After a catalog is attached to a classic session, both formats exist without
+    this call and read with Spark's own scan; this call then only adds catalogs. Turns on `spark.sql.python.filterPushdown.enabled`, with which Spark 4.1 and
+    later push filters down.
 
-    The catalogs are opened again by their properties, on Spark's driver. Those of earlier calls stay. Turns on `spark.sql.python.filterPushdown.enabled`, with
-    which Spark 4.1 and later hand filters down.
+    Args:
+        spark: The session.
+        catalogs: Catalogs by name. Spark's driver opens them again by their properties. Those of earlier calls stay.
+        more: More catalogs, by name.
 
     Raises:
-        UnsupportedFeatureError: a catalog lives in this process alone.
+        UnsupportedFeatureError: A catalog exists in this process only.
     """
     recipes = {name: CatalogRecipe.of(catalog) for name, catalog in {**(catalogs or {}), **more}.items()}
     with _LOCK:
-        known = told(spark)
-        _tell(spark, replace(known, catalogs={**known.catalogs, **recipes}))
+        registered = registered_catalogs(spark)
+        _register(spark, replace(registered, catalogs={**registered.catalogs, **recipes}))
 
 
-def told(spark: SparkSession) -> Known:
-    """What the session was told so far."""
-    return _TOLD.get(spark, Known())
+def registered_catalogs(spark: SparkSession) -> RegisteredCatalogs:
+    """Return what is registered in a session so far."""
+    return _REGISTERED.get(spark, RegisteredCatalogs())
 
 
-def told_to(java_session: Any) -> Known:
-    """The same of a classic session by its object in Java, which several of Python's may stand for."""
+def registered_in(java_session: Any) -> RegisteredCatalogs:
+    """Return what is registered in a classic session, given its Java object, which several Python sessions may share."""
     return next(
-        (known for spark, known in list(_TOLD.items()) if _java_of(spark) is not None and _java_of(spark).equals(java_session)), Known()
+        (
+            registered
+            for spark, registered in list(_REGISTERED.items())
+            if _java_of(spark) is not None and _java_of(spark).equals(java_session)
+        ),
+        RegisteredCatalogs(),
     )
 
 
@@ -61,30 +69,30 @@ def _java_of(spark: SparkSession) -> Any:
 
 
 def storage_key(spark: SparkSession, io: FileIO) -> str:
-    """What stands for a storage in an option; the session is told of it where it was not."""
+    """Return the key that stands for a storage in an option; register the storage where it is not."""
     with _LOCK:
-        known = told(spark)
-        for key, other in known.storages.items():
+        registered = registered_catalogs(spark)
+        for key, other in registered.storages.items():
             if other == io:
                 return key
         key = uuid.uuid4().hex
-        _tell(spark, replace(known, storages={**known.storages, key: io}))
+        _register(spark, replace(registered, storages={**registered.storages, key: io}))
         return key
 
 
-def _tell(spark: SparkSession, known: Known) -> None:
-    if _TOLD.get(spark) == known:
+def _register(spark: SparkSession, registered: RegisteredCatalogs) -> None:
+    if _REGISTERED.get(spark) == registered:
         return
     is_classic = has_jvm(spark)
     if is_classic:
         give_name(spark)
     if is_classic and knows_class(spark, f"{FORMAT}.DefaultSource"):
-        _TOLD[spark] = known  # Spark takes no second source of a name; the one that is there asks for what it was told
+        _REGISTERED[spark] = registered  # Spark accepts no second source of a name; the existing one reads what is registered
         return
     spark.conf.set(FILTERS_CONF, "true")
-    # A class that no module holds is sent whole, with what it knows; one that can be imported would be sent as its name.
-    held = {"__module__": __name__, "known": known, "pushes_filters": True}
-    spark.dataSource.register(type("ToldSource", (IcefloeSource,), held))
+    # A class that is in no module is pickled whole, with its attributes; one that can be imported would be pickled as its name.
+    attributes = {"__module__": __name__, "registered": registered, "pushes_filters": True}
+    spark.dataSource.register(type("RegisteredSource", (IcefloeSource,), attributes))
     if is_classic and not knows_class(spark, JAVAS_SOURCE):
-        spark.dataSource.register(type("ToldIcebergSource", (IcebergSource,), held))
-    _TOLD[spark] = known
+        spark.dataSource.register(type("RegisteredIcebergSource", (IcebergSource,), attributes))
+    _REGISTERED[spark] = registered

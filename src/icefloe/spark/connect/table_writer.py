@@ -1,4 +1,4 @@
-"""Rows that come through the data source `icefloe` become data files of a table, and one commit on Spark's driver.
+"""Writing by the data source `icefloe`: tasks write data files of a table, and Spark's driver makes one commit.
 
 Spec: Writing Data Files; Snapshots.
 """
@@ -17,8 +17,8 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.ports import FileIO
-from icefloe.spark.connect.connect_options import AS_OF, SNAPSHOT_ID, TAG, Asked, Known, is_location, opened
-from icefloe.spark.connect.connect_writer import Nowhere
+from icefloe.spark.connect.connect_options import AS_OF, SNAPSHOT_ID, TAG, RegisteredCatalogs, SourceOptions, is_location, load_table
+from icefloe.spark.connect.connect_writer import NoFinishedFiles
 from icefloe.spark.write.data_file_job import TaskFiles, TaskWriter
 from icefloe.spark.write.failed_attempt_cleanup import delete_files_of_operation, delete_lost_attempts
 from icefloe.spark.write.schema_check import check_fits
@@ -27,8 +27,8 @@ from icefloe.spark.write.written_files import WrittenFiles
 from icefloe.table.rows.write_context import check_branch, write_target
 from icefloe.table.table import Table
 
-# Options of writes that spread, sort or check rows, or change the table's columns.
-_OF_OTHER_WRITES = frozenset(
+# Options of writes that distribute, sort or check rows, or change the table's columns.
+_UNSUPPORTED_OPTIONS = frozenset(
     {"distribution-mode", "advisory-partition-size", "use-table-distribution-and-ordering", "output-sort-order-id"}
     | {"merge-schema", "mergeschema", "check-ordering", "check-nullability"}
 )
@@ -36,58 +36,66 @@ _OF_OTHER_WRITES = frozenset(
 
 @dataclass
 class FilesMessage(WriterCommitMessage):
-    """What one task wrote; nothing where it had no rows."""
+    """The files that one task wrote; none where it had no rows."""
 
     written: tuple[TaskFiles, ...]
 
 
 class TableWriter(DataSourceArrowWriter):
-    """Writes in tasks, commits on the driver. Made on the driver, before any row is looked at.
+    """Spark's data source writer: it writes in tasks and commits on the driver.
 
     Raises:
-        SchemaMismatchError: the columns do not fit the table.
-        InvalidInputError, NoSuchSnapshotError: the options ask for what cannot be written.
+        SchemaMismatchError: The columns do not match the table; raised before a row is read.
+        InvalidInputError, NoSuchSnapshotError: The options cannot be applied to a write.
     """
 
-    def __init__(self, asked: Asked, known: Known, rows: StructType, *, overwrite: bool) -> None:
-        _check(asked, overwrite=overwrite)
-        self._asked, self._known, self._overwrite = asked, known, overwrite
-        table = _writable(asked, known)
+    def __init__(self, options: SourceOptions, registered: RegisteredCatalogs, rows: StructType, *, overwrite: bool) -> None:
+        _check(options, overwrite=overwrite)
+        self._options, self._registered, self._overwrite = options, registered, overwrite
+        table = _load_writable_table(options, registered)
         check_branch(table.handle, table.metadata, self._branch)
         check_fits(rows, table.schema())
         self._io: FileIO = table.io
-        options = write_options(asked.properties, {}, table.metadata, table.full_name)
-        self._isolation: dict[str, Any] = {"isolation_level": options.isolation_level, "validate_from_snapshot_id": options.validate_from}
-        self._task = TaskWriter(options.form.of(write_target(table.handle, table.metadata)), Nowhere())  # type: ignore[arg-type]  # all that is asked of it is `add`
+        form_options = write_options(options.properties, {}, table.metadata, table.full_name)
+        self._isolation: dict[str, Any] = {
+            "isolation_level": form_options.isolation_level,
+            "validate_from_snapshot_id": form_options.validate_from,
+        }
+        self._task = TaskWriter(form_options.form.of(write_target(table.handle, table.metadata)), NoFinishedFiles())  # type: ignore[arg-type]  # only `add` is called
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Runs in tasks. A task that fails deletes its own files."""
-        found = self._task.files_of(iterator)
-        return FilesMessage(() if found is None else (found,))
+        """Write the rows of a task; a task that fails deletes its own files."""
+        task_files = self._task.files_of(iterator)
+        return FilesMessage(() if task_files is None else (task_files,))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """One snapshot of all files. Raises as `Table.append`, `Table.overwrite`, `Table.dynamic_partition_overwrite`."""
-        written = [one for message in messages if isinstance(message, FilesMessage) for one in message.written]
-        files = WrittenFiles(tuple(file for one in written for file in one.files))
-        delete_lost_attempts(None, self._task.target, {file.file_path for file in files.files}, (one.attempt for one in written))
+        """Commit all files in one snapshot.
+
+        Raises:
+            IcefloeError: As `Table.append`, `Table.overwrite` or `Table.dynamic_partition_overwrite`.
+        """
+        written = [task_files for message in messages if isinstance(message, FilesMessage) for task_files in message.written]
+        files = WrittenFiles(tuple(file for task_files in written for file in task_files.files))
+        attempts = (task_files.attempt for task_files in written)
+        delete_lost_attempts(None, self._task.target, {file.file_path for file in files.files}, attempts)
         table = self._table_to_commit_to(files.files)
-        form: dict[str, Any] = {"snapshot_properties": self._asked.snapshot_properties, "branch": self._branch}
+        form: dict[str, Any] = {"snapshot_properties": self._options.snapshot_properties, "branch": self._branch}
         if not self._overwrite:
             table.append(files, **form)
-        elif self._asked.overwrite_mode == "dynamic":
+        elif self._options.overwrite_mode == "dynamic":
             table.dynamic_partition_overwrite(files, **form, **self._isolation)
         else:
-            table.overwrite(files, self._asked.where or AlwaysTrue(), **form, **self._isolation)
+            table.overwrite(files, self._options.where or AlwaysTrue(), **form, **self._isolation)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Deletes what tasks wrote, unless all of them ended well: then the commit was begun, which deletes what may be deleted itself."""
+        """Delete the files of tasks, unless all tasks ended well: then the commit began, and it deletes what may be deleted."""
         if all(isinstance(message, FilesMessage) for message in messages):
             return
         delete_files_of_operation(self._task.target)
 
     def _table_to_commit_to(self, files: Iterable[DataFile]) -> Table:
         try:
-            table = _writable(self._asked, self._known)
+            table = _load_writable_table(self._options, self._registered)
             check_branch(table.handle, table.metadata, self._branch)
         except IcefloeError:
             self._delete(files)  # no commit was begun, so no metadata names them
@@ -101,40 +109,40 @@ class TableWriter(DataSourceArrowWriter):
 
     @property
     def _branch(self) -> str:
-        return self._asked.branch or MAIN
+        return self._options.branch or MAIN
 
 
-def _check(asked: Asked, *, overwrite: bool) -> None:
-    lost = sorted(set(asked.properties) & _OF_OTHER_WRITES)
-    if lost:
+def _check(options: SourceOptions, *, overwrite: bool) -> None:
+    unsupported = sorted(set(options.properties) & _UNSUPPORTED_OPTIONS)
+    if unsupported:
         raise UnsupportedFeatureError(
-            f"{' and '.join(lost)}: rows that the data source writes come as they are, in columns that the table has",
-            table=asked.table or asked.path,
+            f"{' and '.join(unsupported)}: the data source writes rows as they are, in the columns of the table",
+            table=options.table or options.path,
             next_step="write with df.writeTo(...) to a table of an attached catalog",
         )
-    given = {
-        SNAPSHOT_ID: asked.snapshot_id,
-        TAG: asked.tag,
-        AS_OF: asked.as_of_ms,
-        "columns": None if asked.columns == ("*",) else asked.columns,
+    read_options = {
+        SNAPSHOT_ID: options.snapshot_id,
+        TAG: options.tag,
+        AS_OF: options.as_of_ms,
+        "columns": None if options.columns == ("*",) else options.columns,
     }
-    wrong = [name for name, value in given.items() if value is not None]
-    if asked.where is not None and (not overwrite or asked.overwrite_mode == "dynamic"):
-        wrong.append("where")
-    if wrong:
+    refused = [name for name, value in read_options.items() if value is not None]
+    if options.where is not None and (not overwrite or options.overwrite_mode == "dynamic"):
+        refused.append("where")
+    if refused:
         raise InvalidInputError(
-            f"{' and '.join(wrong)} of a write mean nothing",
-            next_step="leave them out; a write takes branch, and where with mode overwrite says which rows are replaced",
+            f"{' and '.join(refused)} are not options of a write",
+            next_step="leave them out; a write takes branch, and with mode overwrite where, the filter of the rows that are replaced",
         )
 
 
-def _writable(asked: Asked, known: Known) -> Table:
-    if asked.path is not None and is_location(asked.path):
+def _load_writable_table(options: SourceOptions, registered: RegisteredCatalogs) -> Table:
+    if options.path is not None and is_location(options.path):
         raise InvalidInputError(
-            f"{asked.path} is the location of a table, and a write needs its catalog",
+            f"{options.path} is the location of a table, and a write needs its catalog",
             next_step='name the table in its catalog: option("catalog", NAME), option("table", "namespace.table")',
         )
-    found = opened(asked, known)
-    if not isinstance(found, Table):
-        raise InvalidInputError("a table without its catalog takes no writes", table=asked.table, next_step="name its catalog")
-    return found
+    table = load_table(options, registered)
+    if not isinstance(table, Table):
+        raise InvalidInputError("a table without its catalog is read-only", table=options.table, next_step="name its catalog")
+    return table
