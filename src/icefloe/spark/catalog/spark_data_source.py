@@ -211,7 +211,7 @@ class TableByOptions(SparkTable):
 
     def __init__(self, spark: SparkSession, table: Table | StaticTable, options: SourceOptions) -> None:
         super().__init__(spark, "", TableSelection(table=table))  # type: ignore[arg-type]  # both are read alike
-        self._options = options
+        self._source_options = options
 
     def name(self) -> str:
         """Return the table's full name."""
@@ -223,7 +223,7 @@ class TableByOptions(SparkTable):
 
     def identity(self) -> str:
         """Return a text of the table's state and the options."""
-        return f"{super().identity()} {self._options.where} {self._options.columns}"
+        return f"{super().identity()} {self._source_options.where} {self._source_options.columns}"
 
     def constants(self) -> Mapping[str, Any]:
         """Return the constant results of Spark's methods, by name."""
@@ -249,17 +249,17 @@ class TableByOptions(SparkTable):
         return ScanByOptions(self._spark, scan.filter(pushed_filter), query)
 
     def _run(self, write: Write) -> None:
-        if self._options.where is not None:  # the filter of the replaced rows
+        if self._source_options.where is not None:  # the filter of the replaced rows
             if write.overwrite_filter is None or write.options.overwrites_partitions:
                 raise InvalidInputError(
                     "the option where chooses the rows that an overwrite replaces",
                     next_step='leave it out, or write with mode("overwrite") and without the overwrite-mode dynamic',
                 )
-            write = replace(write, overwrite_filter=to_expression(self._options.where))
+            write = replace(write, overwrite_filter=to_expression(self._source_options.where))
         super()._run(write)
 
     def _scan(self) -> DataScan:
-        return to_scan(self._selected.table, self._options)
+        return to_scan(self._selected.table, self._source_options)
 
 
 class ScanByOptions(ConnectorScan):
