@@ -63,11 +63,11 @@ def files(folder: Path) -> set[Path]:
 
 def test_names_and_swaps_are_as_on_sqlite(store: SqlCatalogStore) -> None:
     assert store.swap(NAME, expected="m0", new="m1") == Committed()
-    assert store.swap(NAME, expected="m0", new="m2") == Conflicted(found="m1")
+    assert store.swap(NAME, expected="m0", new="m2") == Conflicted(current_location="m1")
     assert store.load(NAME).previous_metadata_location == "m0"
     with pytest.raises(TableAlreadyExistsError):
         store.create(NAME, "m9")
-    assert store.swap(("db", "none"), expected="m0", new="m1") == Conflicted(found=None)
+    assert store.swap(("db", "none"), expected="m0", new="m1") == Conflicted(current_location=None)
 
 
 def test_a_backend_killed_before_its_commit_is_a_race_to_run_again(store: SqlCatalogStore, postgres: PostgresServer) -> None:
@@ -78,7 +78,7 @@ def test_a_backend_killed_before_its_commit_is_a_race_to_run_again(store: SqlCat
     event.listen(store.engine, "commit", kill, once=True)
     outcome = store.swap(NAME, expected="m0", new="m1")
     assert isinstance(outcome, Conflicted)
-    assert (outcome.found, outcome.reason is not None) == ("m0", True)
+    assert (outcome.current_location, outcome.reason is not None) == ("m0", True)
     assert store.load(NAME).metadata_location == "m0"
 
 
@@ -107,7 +107,7 @@ def test_a_reply_lost_on_the_way_is_told_from_a_commit_lost_on_the_way(
         through.engine.dispose()
     found = store.load(NAME).metadata_location
     assert found == ("m1" if lands else "m0")
-    assert isinstance(outcome, Committed) if lands else isinstance(outcome, Conflicted) and outcome.found == "m0"
+    assert isinstance(outcome, Committed) if lands else isinstance(outcome, Conflicted) and outcome.current_location == "m0"
 
 
 @pytest.mark.parametrize("loss", list(Loss))

@@ -79,12 +79,12 @@ def test_a_swap_moves_the_pointer_and_keeps_the_previous_location(store: SqlCata
 def test_a_swap_from_a_stale_location_is_a_conflict_and_changes_nothing(store: SqlCatalogStore) -> None:
     store.create(NAME, "m0")
     store.swap(NAME, expected="m0", new="m1")
-    assert store.swap(NAME, expected="m0", new="m2") == Conflicted(found="m1")
+    assert store.swap(NAME, expected="m0", new="m2") == Conflicted(current_location="m1")
     assert store.load(NAME).metadata_location == "m1"
 
 
 def test_a_swap_on_a_dropped_table_finds_nothing(store: SqlCatalogStore) -> None:
-    assert store.swap(NAME, expected="m0", new="m1") == Conflicted(found=None)
+    assert store.swap(NAME, expected="m0", new="m1") == Conflicted(current_location=None)
 
 
 def test_a_lost_reply_after_the_commit_is_found_to_be_committed(store: SqlCatalogStore) -> None:

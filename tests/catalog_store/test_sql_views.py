@@ -96,8 +96,8 @@ def test_what_is_asked_of_one_kind_never_touches_the_other(store: SqlCatalogStor
     views.create(VIEW, "m0")
     store.create(TABLE, "m0")
     before = rows(database, "select * from iceberg_tables order by table_name")
-    assert store.swap(VIEW, expected="m0", new="m1") == Conflicted(found=None)
-    assert views.swap(TABLE, expected="m0", new="m1") == Conflicted(found=None)
+    assert store.swap(VIEW, expected="m0", new="m1") == Conflicted(current_location=None)
+    assert views.swap(TABLE, expected="m0", new="m1") == Conflicted(current_location=None)
     for ask, error, words in (
         (lambda: store.load(VIEW), NoSuchTableError, "that name is a view"),
         (lambda: views.load(TABLE), NoSuchViewError, "that name is a table"),

@@ -134,7 +134,7 @@ def test_the_demonstration_writes_all_rows(demonstration: tuple[Path, dict[str, 
 def test_the_demonstration_s_trace_skips_at_both_levels(demonstration: tuple[Path, dict[str, Any]]) -> None:
     trace = demonstration[1]["trace"]
     assert trace["where"] == "type = 'c8y_Event' AND time > '2024-01-01'"
-    assert [decision["evidence"] for decision in trace["manifests"]["skipped"]] == ["partition time_month: upper 2023-11 < 2024-01"]
+    assert [decision["explanation"] for decision in trace["manifests"]["skipped"]] == ["partition time_month: upper 2023-11 < 2024-01"]
     assert len(trace["files"]["skipped"]) > len(trace["files"]["kept"]) > 0
     assert trace["totals"]["data_size_skipped"] > 0.5 * trace["totals"]["data_size"]
 

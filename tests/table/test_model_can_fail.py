@@ -31,7 +31,7 @@ def delete_files_on_an_unknown_outcome(patch: Patch) -> None:
 
     def sure(self: FaultyStore, changes: Any) -> Outcome:
         outcome = swap(self, changes)
-        return Conflicted(found=changes[0].expected) if isinstance(outcome, Unknown) else outcome
+        return Conflicted(current_location=changes[0].expected) if isinstance(outcome, Unknown) else outcome
 
     patch.setattr(FaultyStore, "_swap", sure)
     patch.setattr(TableCommit, "is_committed", lambda self: False)

@@ -331,7 +331,7 @@ def test_a_change_thought_lost_is_recognised_in_the_winners_log(catalog: SqlCata
         original(self, identifier, expected=expected, new=new)
         monkeypatch.undo()
         catalog.load_table("db.t").append(ROWS)
-        return Conflicted(found=self.load(identifier).metadata_location)
+        return Conflicted(current_location=self.load(identifier).metadata_location)
 
     monkeypatch.setattr(SqlCatalogStore, "swap", reply_lost_and_overtaken)
     with table.update_schema() as update:

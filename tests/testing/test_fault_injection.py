@@ -36,7 +36,7 @@ def test_without_orders_everything_passes_and_is_logged(inner: SqlCatalogStore, 
     heard: list[str] = []
     store = FaultyStore(inner, faults, on_swap=lambda name, new: heard.append(new))
     assert store.swap(NAME, expected="memory://v0", new="memory://v1") == Committed()
-    assert store.swap(NAME, expected="memory://v0", new="memory://v2") == Conflicted(found="memory://v1")
+    assert store.swap(NAME, expected="memory://v0", new="memory://v2") == Conflicted(current_location="memory://v1")
     assert heard == ["memory://v1"]
     assert store.list_tables(("db",)) == [NAME]
     assert [event.operation for event in faults.log] == ["swap", "swap", "list_tables"]
@@ -67,14 +67,14 @@ def test_a_conflict_on_order_swaps_nothing(inner: SqlCatalogStore, faults: Fault
     faults.order("swap", Fault.CONFLICT, after=1, times=2)
     assert store.swap(NAME, expected="memory://v0", new="memory://v1") == Committed()
     for _ in range(2):
-        assert store.swap(NAME, expected="memory://v1", new="memory://v2") == Conflicted(found="memory://v1")
+        assert store.swap(NAME, expected="memory://v1", new="memory://v2") == Conflicted(current_location="memory://v1")
     assert store.swap(NAME, expected="memory://v1", new="memory://v2") == Committed()
 
 
 def test_an_overtaken_swap_is_seen_as_what_came_after_it(inner: SqlCatalogStore, faults: Faults) -> None:
     store = FaultyStore(inner, faults)
     faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: inner.swap(NAME, expected="memory://v1", new="memory://v2"))
-    assert store.swap(NAME, expected="memory://v0", new="memory://v1") == Conflicted(found="memory://v2", is_reply_lost=True)
+    assert store.swap(NAME, expected="memory://v0", new="memory://v1") == Conflicted(current_location="memory://v2", is_reply_lost=True)
     faults.order("swap", Fault.OVERTAKEN)  # nobody came after it, and so it is seen to have happened
     assert store.swap(NAME, expected="memory://v2", new="memory://v3") == Committed()
 
@@ -82,7 +82,7 @@ def test_an_overtaken_swap_is_seen_as_what_came_after_it(inner: SqlCatalogStore,
 def test_another_writers_step_runs_just_before_an_operation(inner: SqlCatalogStore, faults: Faults) -> None:
     store = FaultyStore(inner, faults)
     faults.order("swap", meanwhile=lambda: inner.swap(NAME, expected="memory://v0", new="memory://v2"))
-    assert store.swap(NAME, expected="memory://v0", new="memory://v1") == Conflicted(found="memory://v2")
+    assert store.swap(NAME, expected="memory://v0", new="memory://v1") == Conflicted(current_location="memory://v2")
 
 
 @pytest.mark.parametrize(("fault", "done"), [(Fault.CRASH, False), (Fault.CRASH_AFTER, True)])

@@ -206,18 +206,18 @@ class FileSystemCatalogStore:
         with self._folders.opened(self._metadata(identifier)) as folder:
             newest = _newest(folder)
             if folder is None or newest is None or f"{self._metadata(identifier)}/{newest}" != expected:
-                return Conflicted(found=None if newest is None else f"{self._metadata(identifier)}/{newest}")
+                return Conflicted(current_location=None if newest is None else f"{self._metadata(identifier)}/{newest}")
             version = (metadata_version(expected) or 0) + 1
             published = f"v{version}{_ending(expected)}"
             try:
                 content = self._io.read(new)  # not there where a drop has moved it away
                 if _uuid(folder.read(newest), expected) != _uuid(content, new):
-                    return Conflicted(found=expected)  # another table has the name by now
+                    return Conflicted(current_location=expected)  # another table has the name by now
                 folder.write(published, content)
             except FileAlreadyExistsError:
                 return self.commit_status([LocationChange(identifier=identifier, expected=expected, new=new)])
             except NoSuchFileError:
-                return Conflicted(found=None, reason="the table was dropped")
+                return Conflicted(current_location=None, reason="the table was dropped")
             except StorageUnavailableError as error:
                 return Unknown(reason=error.message)
             except StorageError as error:
@@ -252,13 +252,17 @@ class FileSystemCatalogStore:
         name = self._versions(change.identifier).get(version)
         if name is None:
             newest = self._newest(change.identifier)
-            return Conflicted(found=None) if newest is None else Conflicted(found=newest, reason="no file of the next version was made")
+            return (
+                Conflicted(current_location=None)
+                if newest is None
+                else Conflicted(current_location=newest, reason="no file of the next version was made")
+            )
         location = f"{self._metadata(change.identifier)}/{name}"
         try:
             is_ours = self._io.read(location) == self._io.read(change.new)
         except NoSuchFileError:
             is_ours = False
-        return Committed(location=location) if is_ours else Conflicted(found=self._newest(change.identifier))
+        return Committed(location=location) if is_ours else Conflicted(current_location=self._newest(change.identifier))
 
     def rename(self, source: Identifier, target: Identifier) -> None:
         """Refuse: a folder cannot be renamed without its metadata. Raises `UnsupportedFeatureError`."""

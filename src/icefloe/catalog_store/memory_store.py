@@ -135,7 +135,7 @@ class MemoryCatalogStore:
                     except (NoSuchNamespaceError, AlreadyExistsError) as error:
                         return Refused(error=error)
                 elif found is None or found.metadata_location != change.expected:
-                    return Conflicted(found=found.metadata_location if found else None, table=dotted(change.identifier))
+                    return Conflicted(current_location=found.metadata_location if found else None, table=dotted(change.identifier))
             for change in changes:
                 self._tables[change.identifier] = _pointer(change.identifier, change.new, change.expected)
             return Committed()
@@ -151,7 +151,7 @@ class MemoryCatalogStore:
         first = changes[0]
         pointer = found[first.identifier]
         location = pointer.metadata_location if pointer else None
-        return Conflicted(found=location, table=dotted(first.identifier), is_reply_lost=location != first.expected)
+        return Conflicted(current_location=location, table=dotted(first.identifier), is_reply_lost=location != first.expected)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
         """See `CatalogStore.rename`."""

@@ -61,7 +61,7 @@ class MemoryViews:
         with self._lock:
             found = self.locations.get(identifier)
             if found is None or found.metadata_location != expected:
-                return Conflicted(found=found.metadata_location if found else None)
+                return Conflicted(current_location=found.metadata_location if found else None)
             self._point(identifier, new, expected)
             return Committed()
 
@@ -71,7 +71,7 @@ class MemoryViews:
         with self._lock:
             found = self.locations.get(change.identifier)
         location = found.metadata_location if found else None
-        return Committed() if location == change.new else Conflicted(found=location, is_reply_lost=location != change.expected)
+        return Committed() if location == change.new else Conflicted(current_location=location, is_reply_lost=location != change.expected)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
         """See `ViewStore.rename`."""

@@ -155,7 +155,7 @@ class SqlLocations:
                     if not self._compare_and_swap(connection, change):
                         location = connection.execute(self._location_of(change.identifier)).scalars().one_or_none()
                         transaction.rollback()
-                        return Conflicted(found=location, table=dotted(change.identifier))
+                        return Conflicted(current_location=location, table=dotted(change.identifier))
                 commit_begun = True
             return Committed()
         except IcefloeError as error:
@@ -167,7 +167,7 @@ class SqlLocations:
                 return Refused(error=self._taken(change.identifier))
             ours = database_error(error, self._database.name, self._database.uri)
             if may_be_tried_again(error):
-                return Conflicted(found=changes[0].expected, reason=ours.message)
+                return Conflicted(current_location=changes[0].expected, reason=ours.message)
             return Refused(error=ours)
 
     def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
@@ -193,9 +193,9 @@ class SqlLocations:
         if unchanged:
             # All rows change or none, so one unchanged row decides for all of them. A row that does not exist yet cannot be locked.
             is_final = is_final and (not can_lock or any(change.expected is not None for change in unchanged))
-            return Conflicted(found=unchanged[0].expected, reason=reason) if is_final else Unknown(reason=reason)
+            return Conflicted(current_location=unchanged[0].expected, reason=reason) if is_final else Unknown(reason=reason)
         first = changes[0]
-        return Conflicted(found=locations[first.identifier], table=dotted(first.identifier), is_reply_lost=True)
+        return Conflicted(current_location=locations[first.identifier], table=dotted(first.identifier), is_reply_lost=True)
 
     def _current_locations(self, changes: Sequence[LocationChange], *, is_locked: bool) -> dict[Identifier, str | None]:
         engine = self._database.engine

@@ -159,7 +159,7 @@ class ScanTrace(View):
     def _line(self, decision: Decision) -> Outline:
         return Outline(
             f"{short_path(decision.path, self.location)}",
-            f"{count_text(decision.records, 'row')}, {size_text(decision.bytes)}: {decision.evidence or decision.reason.value}",
+            f"{count_text(decision.records, 'row')}, {size_text(decision.bytes)}: {decision.explanation or decision.reason.value}",
             mark=Mark.KEPT if decision.kept else Mark.SKIPPED,
         )
 

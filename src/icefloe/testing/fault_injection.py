@@ -285,12 +285,12 @@ class FaultyStore:
         outcome = swap() if done else None
         self.faults.note("swap", target, order.fault, done=isinstance(outcome, Committed))
         if order.fault is Fault.CONFLICT:
-            return Conflicted(found=self.store.load(identifier).metadata_location)
+            return Conflicted(current_location=self.store.load(identifier).metadata_location)
         if order.fault is Fault.OVERTAKEN:
             if order.meanwhile is not None:
                 order.meanwhile()
             found = self.store.load(identifier).metadata_location
-            return Committed() if found == new else Conflicted(found=found, is_reply_lost=True)
+            return Committed() if found == new else Conflicted(current_location=found, is_reply_lost=True)
         if order.fault is Fault.LATE:
             self._late.append((order.loads, swap))
         return Unknown(reason=f"simulated: {order.fault}")

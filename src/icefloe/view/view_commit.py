@@ -125,7 +125,7 @@ class _ViewCommit:
         return any(tried.stands_in(self.base) for tried in self.tried)
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
-        if outcome.found is not None:
+        if outcome.current_location is not None:
             self.base = load_view_metadata(self.handle)
         return self._stands()
 

@@ -222,7 +222,7 @@ def test_every_delete_manifest_and_delete_file_gets_its_decision():
     table.deletes("d2.avro", UNPARTITIONED, equality("e1", (), 0, 3), equality("e2", (), 20, 29))
     table.deletes("d3.avro", BY_MONTH, equality("e3", (JUNE, "JFK"), 0, 9))
     decisions = [found for found in table.plan("i < 10 AND t < '2013-04-01'", explain=True).decisions if "delete" in found.level]
-    assert [(found.level, found.path, found.kept, found.reason, found.evidence, found.partition) for found in decisions] == [
+    assert [(found.level, found.path, found.kept, found.reason, found.explanation, found.partition) for found in decisions] == [
         ("delete manifest", "d1.avro", True, Reason.MAY_MATCH, "", ""),
         ("delete file", "p1", True, Reason.APPLIES, "applies to 1 data file", "t_month=2013-03/s=JFK"),
         ("delete file", "p2", False, Reason.NO_DATA_FILE, "", "t_month=2013-03/s=EWR"),

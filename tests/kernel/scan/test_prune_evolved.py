@@ -16,7 +16,7 @@ from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
 from icefloe.kernel.scan.decision import Reason
-from icefloe.kernel.scan.prune_files import explain, file_mask, strict_mask
+from icefloe.kernel.scan.prune_files import explain, inclusive_mask, strict_mask
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import GeographyType, GeometryType, NestedField, StringType, UnknownType, VariantType
 
@@ -61,7 +61,7 @@ def test_no_file_with_a_matching_row_is_skipped_and_a_covered_file_matches_whole
     expression = data.draw(filters(columns))
     bound = bind(expression, SCHEMA)
     table = columns_of(made, UNPARTITIONED_SPEC, ALL)
-    may, must = (mask(table, bound, UNPARTITIONED_SPEC, SCHEMA) for mask in (file_mask, strict_mask))
+    may, must = (mask(table, bound, UNPARTITIONED_SPEC, SCHEMA) for mask in (inclusive_mask, strict_mask))
     for index, file in enumerate(made):
         matches = [truth(expression, row) is True for row in file.rows]
         assert may[index] or not any(matches), (str(bound), file)
@@ -110,11 +110,11 @@ def test_columns_that_have_no_bounds_are_pruned_by_what_is_sure(text, kept):
     wide = Schema(*schema.fields, NestedField(row_ids, "_row_id", StringType()))
     table = columns_of([RandomFile([{}, {}], (), statistics)], UNPARTITIONED_SPEC, wide)
     bound = bind(parse_filter(text), schema)
-    assert file_mask(table, bound, UNPARTITIONED_SPEC, schema).tolist() == [kept]
+    assert inclusive_mask(table, bound, UNPARTITIONED_SPEC, schema).tolist() == [kept]
     assert strict_mask(table, bound, UNPARTITIONED_SPEC, schema).tolist() == [
         text in ("g IS NOT NULL", "h IS NULL", "u IS NULL", "_file = 'f0'", "_file LIKE 'f%' AND _spec_id = 0")
     ]
-    reason, evidence = explain(table, bound, UNPARTITIONED_SPEC, schema)[0]
+    reason, explanation = explain(table, bound, UNPARTITIONED_SPEC, schema)[0]
     assert (reason in (Reason.MAY_MATCH, Reason.ALL_MATCH)) == kept
     if "_file IN" in text:
-        assert evidence == "_file is 'f0', wanted IN ('f1', 'f2')"
+        assert explanation == "_file is 'f0', wanted IN ('f1', 'f2')"

@@ -19,7 +19,7 @@ from icefloe.kernel.manifest.manifest_columns import ManifestColumns, every_stat
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.transforms import BucketTransform, DayTransform, IdentityTransform, MonthTransform, TruncateTransform
 from icefloe.kernel.scan.decision import Reason
-from icefloe.kernel.scan.prune_files import FileTest, explain, file_mask, strict_mask, wanted_statistics
+from icefloe.kernel.scan.prune_files import FileMetricsEvaluator, explain, inclusive_mask, required_statistics, strict_mask
 
 UNPARTITIONED = PartitionSpec()
 
@@ -33,7 +33,7 @@ def test_no_file_with_a_matching_row_is_skipped_and_a_covered_file_matches_whole
     expression = data.draw(filters(columns))
     bound = bind(expression, SCHEMA)
     table = columns_of(files, spec)
-    may, must = file_mask(table, bound, spec, SCHEMA), strict_mask(table, bound, spec, SCHEMA)
+    may, must = inclusive_mask(table, bound, spec, SCHEMA), strict_mask(table, bound, spec, SCHEMA)
     for index, file in enumerate(files):
         matches = [truth(expression, row) is True for row in file.rows]
         assert may[index] or not any(matches), (str(bound), file)
@@ -47,7 +47,7 @@ def test_a_residual_keeps_the_same_rows_as_the_filter(data):
     spec = data.draw(specs(columns))
     files = data.draw(tables(spec, columns))
     expression = data.draw(filters(columns))
-    test = FileTest(columns_of(files, spec), bind(expression, SCHEMA), spec, SCHEMA)
+    test = FileMetricsEvaluator(columns_of(files, spec), bind(expression, SCHEMA), spec, SCHEMA)
     chosen = np.array(data.draw(st.lists(st.booleans(), min_size=len(files), max_size=len(files))), dtype=bool)
     residuals, index = test.residuals(chosen)
     assert len(index) == chosen.sum()
@@ -64,12 +64,12 @@ def test_every_skipped_file_has_a_reason_in_words(data):
     files = data.draw(tables(spec, columns))
     bound = bind(data.draw(filters(columns)), SCHEMA)
     table = columns_of(files, spec)
-    for (reason, evidence), keep in zip(explain(table, bound, spec, SCHEMA), file_mask(table, bound, spec, SCHEMA), strict=True):
+    for (reason, explanation), keep in zip(explain(table, bound, spec, SCHEMA), inclusive_mask(table, bound, spec, SCHEMA), strict=True):
         if keep:
             assert reason in (Reason.MAY_MATCH, Reason.ALL_MATCH)
         else:
-            assert evidence or reason is Reason.NEVER_TRUE
-            assert "unknown" not in evidence
+            assert explanation or reason is Reason.NEVER_TRUE
+            assert "unknown" not in explanation
 
 
 def one_file(**slots):
@@ -90,7 +90,7 @@ FLOATS = {"lower_bound_of_4": struct.pack("<d", -0.0), "upper_bound_of_4": struc
 
 
 @pytest.mark.parametrize(
-    ("text", "slots", "evidence"),
+    ("text", "slots", "explanation"),
     [
         ("i = 10", FIVE_TO_NINE, "i: upper bound 9 < 10"),
         ("i = 4", FIVE_TO_NINE, "i: lower bound 5 > 4"),
@@ -119,8 +119,8 @@ FLOATS = {"lower_bound_of_4": struct.pack("<d", -0.0), "upper_bound_of_4": struc
         ("d < '1970-01-02'", {"lower_bound_of_6": struct.pack("<i", 365)}, "d: lower bound 1971-01-01 >= 1970-01-02"),
     ],
 )
-def test_a_file_is_skipped_by_the_bound_that_decides(text, slots, evidence):
-    assert decision(text, **slots) == (Reason.BY_METRICS, evidence)
+def test_a_file_is_skipped_by_the_bound_that_decides(text, slots, explanation):
+    assert decision(text, **slots) == (Reason.BY_METRICS, explanation)
 
 
 @pytest.mark.parametrize(
@@ -234,11 +234,11 @@ def test_statistics_that_are_not_wanted_change_nothing(data):
     every = {statistic_column(*statistic) for statistic in every_statistic(SCHEMA.field_ids)}
 
     def thin(*, strict):
-        wanted = {statistic_column(*statistic) for statistic in wanted_statistics(bound, spec, SCHEMA, strict=strict)}
+        wanted = {statistic_column(*statistic) for statistic in required_statistics(bound, spec, SCHEMA, strict=strict)}
         return ManifestColumns(full.entries.drop_columns(sorted(every & set(full.entries.column_names) - wanted)))
 
     for strict in (False, True):
-        assert file_mask(thin(strict=strict), bound, spec, SCHEMA).tolist() == file_mask(full, bound, spec, SCHEMA).tolist()
+        assert inclusive_mask(thin(strict=strict), bound, spec, SCHEMA).tolist() == inclusive_mask(full, bound, spec, SCHEMA).tolist()
     assert strict_mask(thin(strict=True), bound, spec, SCHEMA).tolist() == strict_mask(full, bound, spec, SCHEMA).tolist()
 
 
@@ -251,7 +251,7 @@ def test_statistics_are_wanted_only_of_columns_that_no_partition_decides_and_onl
     counts, bounds = ("value_count", "null_value_count"), ("lower_bound", "upper_bound")
 
     def wanted(text, *, strict=False):
-        return wanted_statistics(bind(parse_filter(text), SCHEMA), spec, SCHEMA, strict=strict)
+        return required_statistics(bind(parse_filter(text), SCHEMA), spec, SCHEMA, strict=strict)
 
     assert wanted("TRUE") == wanted("s = 'a'") == wanted("i IS NULL") == wanted("t >= '2024-03-01' AND t < '2024-03-02'") == set()
     assert wanted("t < '2024-03-01 12:00:00'") == {(name, 7) for name in counts + bounds}
@@ -277,5 +277,5 @@ def test_pruning_a_hundred_thousand_files_takes_milliseconds_not_objects():
             }
         )
     )
-    mask = file_mask(columns, bind(parse_filter("i BETWEEN 10 AND 19"), SCHEMA), UNPARTITIONED, SCHEMA)
+    mask = inclusive_mask(columns, bind(parse_filter("i BETWEEN 10 AND 19"), SCHEMA), UNPARTITIONED, SCHEMA)
     assert np.flatnonzero(mask).tolist() == list(range(10, 20))

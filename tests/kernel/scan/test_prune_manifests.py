@@ -29,10 +29,10 @@ def test_no_manifest_with_a_matching_row_is_skipped(data):
     manifests = [manifest_of(files, spec, says_nan) for files in groups]
     mask = manifest_mask(manifests, bound, {spec.spec_id: spec}, SCHEMA)
     told = explain_manifests(manifests, bound, {spec.spec_id: spec}, SCHEMA)
-    for files, keep, evidence in zip(groups, mask, told, strict=True):
+    for files, keep, explanation in zip(groups, mask, told, strict=True):
         assert keep or not any(truth(expression, row) is True for file in files for row in file.rows), (str(bound), files)
-        assert not keep or evidence == ""
-        assert "unknown" not in evidence
+        assert not keep or explanation == ""
+        assert "unknown" not in explanation
 
 
 MONTHLY = PartitionSpec(
@@ -56,7 +56,7 @@ FLAGLESS = PartitionFieldSummary(False, False, None, None)
 
 
 @pytest.mark.parametrize(
-    ("text", "summaries", "evidence"),
+    ("text", "summaries", "explanation"),
     [
         ("t >= '2013-06-01'", (months(516, 518), EWR_TO_JFK), "partition time_hour_month: upper 2013-03 < 2013-06"),
         ("t < '2013-01-01'", (months(516, 518), EWR_TO_JFK), "partition time_hour_month: lower 2013-01 > 2012-12"),
@@ -67,8 +67,8 @@ FLAGLESS = PartitionFieldSummary(False, False, None, None)
          "partition time_hour_month: lower 2013-01 > 2012-12 and partition origin: lower 'EWR' > 'A'"),
     ],
 )  # fmt: skip
-def test_a_manifest_is_skipped_by_the_summary_that_decides(text, summaries, evidence):
-    assert explain_manifests([manifest(*summaries)], bind(parse_filter(text), SCHEMA), {0: MONTHLY}, SCHEMA) == [evidence]
+def test_a_manifest_is_skipped_by_the_summary_that_decides(text, summaries, explanation):
+    assert explain_manifests([manifest(*summaries)], bind(parse_filter(text), SCHEMA), {0: MONTHLY}, SCHEMA) == [explanation]
 
 
 @pytest.mark.parametrize(

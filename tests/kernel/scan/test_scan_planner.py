@@ -206,7 +206,7 @@ def test_a_manifest_that_the_filter_rules_out_is_not_read(warehouse):
 
 def test_every_manifest_and_file_gets_its_decision_in_order(warehouse):
     decisions = warehouse.plan("s = 'JFK' AND i >= 5 AND t < '2013-06-01'", explain=True).decisions
-    assert [(found.level, found.path, found.kept, found.reason, found.evidence, found.partition) for found in decisions] == [
+    assert [(found.level, found.path, found.kept, found.reason, found.explanation, found.partition) for found in decisions] == [
         ("manifest", "march.avro", True, Reason.MAY_MATCH, "", ""),
         ("file", "m1", True, Reason.MAY_MATCH, "", "t_month=2013-03/s=JFK"),
         ("file", "m2", False, Reason.BY_PARTITION, "partition s is 'EWR', wanted = 'JFK'", "t_month=2013-03/s=EWR"),

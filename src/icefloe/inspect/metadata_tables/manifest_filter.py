@@ -18,7 +18,7 @@ from icefloe.kernel.metadata.manifests import read_manifests
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import UnknownTransform
-from icefloe.kernel.scan.prune_manifests import SpecTest, summaries_of
+from icefloe.kernel.scan.prune_manifests import ManifestEvaluator, summaries_of
 from icefloe.kernel.types import IntegerType
 from icefloe.kernel.values import physical_array
 from icefloe.table.parallel_requests import in_threads
@@ -62,7 +62,7 @@ def _mask(expression: BooleanExpression, manifests: Sequence[ManifestFile], spec
     """Return the mask of kept manifests for manifests of one spec and content."""
     # Values of an unknown transform are text in this table; their bounds are not.
     known_fields = {field.field_id for field in spec.fields if not isinstance(field.transform, UnknownTransform)}
-    partitions = SpecTest(np.arange(len(manifests)), spec, AlwaysTrue(), [summaries_of(manifest, spec) for manifest in manifests])
+    partitions = ManifestEvaluator(np.arange(len(manifests)), spec, AlwaysTrue(), [summaries_of(manifest, spec) for manifest in manifests])
 
     def leaf(predicate: BoundPredicate) -> Mask:
         field_id = predicate.field.field_id

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
-from icefloe.kernel.commit.commit_manifests import CommitManifests
+from icefloe.kernel.commit.manifest_merge_manager import ManifestMergeManager
 from icefloe.kernel.commit.new_manifest import ManifestNumbers, added_manifests
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, path_of_partition, snapshot_attempt
 from icefloe.kernel.commit.summary import build_summary
@@ -34,7 +34,7 @@ class Append:
                 raise InvalidInputError(f"{file.file_path} holds {file.content.name}; an append adds data files only", path=file.file_path)
         self._context = context
         self._numbers = ManifestNumbers(context)
-        self._manifests = CommitManifests(context, self._numbers, merges=merge)
+        self._manifests = ManifestMergeManager(context, self._numbers, merges=merge)
         self._added: tuple[int, tuple[ManifestFile, ...]] | None = None  # with the format version they were written in
 
     def new_data_files(self) -> Sequence[str]:

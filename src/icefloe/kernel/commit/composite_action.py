@@ -32,7 +32,7 @@ class StagedFiles:
 
         return read_staged
 
-    def not_taken_yet(self, locations: Iterable[str]) -> tuple[NewFile, ...]:
+    def take_new_files(self, locations: Iterable[str]) -> tuple[NewFile, ...]:
         """Those of the files that were not taken before, to be written now."""
         chosen = [self._files[location] for location in locations if location in self._files and location not in self._taken]
         self._taken.update(file.location for file in chosen)
@@ -74,7 +74,7 @@ class CompositeAction:
             snapshot_id=rows[-1].snapshot_id if rows else None,
             summary=rows[-1].summary if rows else {},
             manifests=manifests,
-            manifest_files=self._staged.not_taken_yet(manifest.manifest_path for manifest in manifests),
+            manifest_files=self._staged.take_new_files(manifest.manifest_path for manifest in manifests),
             manifest_lists=tuple(file for one in made for file in one.manifest_lists),
         )
 

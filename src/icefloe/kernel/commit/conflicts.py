@@ -40,7 +40,7 @@ from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.scan.delete_file_index import PATH_BOUNDS
 from icefloe.kernel.scan.live_deletes import equality_tests
-from icefloe.kernel.scan.prune_files import FileTest, wanted_statistics
+from icefloe.kernel.scan.prune_files import FileMetricsEvaluator, required_statistics
 from icefloe.kernel.scan.prune_manifests import manifest_mask
 from icefloe.kernel.scan.scan_context import ScanContext
 
@@ -179,7 +179,7 @@ class _Matching:
     def data_statistics(self, spec_id: int) -> Collection[Statistic]:
         """The slot columns that `data` needs."""
         asked = self.question
-        return () if self._rules.partitions is not None else wanted_statistics(asked.bound, asked.specs[spec_id], asked.schema)
+        return () if self._rules.partitions is not None else required_statistics(asked.bound, asked.specs[spec_id], asked.schema)
 
     def delete_statistics(self, _: int) -> Collection[Statistic]:
         """The slot columns that `deletes` needs."""
@@ -206,9 +206,9 @@ class _Matching:
             mask[rows] &= test.may_match
         return entries.filter(mask_array(mask))
 
-    def _test(self, manifest: ManifestFile, entries: Any) -> FileTest:
+    def _test(self, manifest: ManifestFile, entries: Any) -> FileMetricsEvaluator:
         asked = self.question
-        return FileTest(ManifestColumns(entries), asked.bound, asked.specs[manifest.partition_spec_id], asked.schema)
+        return FileMetricsEvaluator(ManifestColumns(entries), asked.bound, asked.specs[manifest.partition_spec_id], asked.schema)
 
     def _in_partitions(self, manifest: ManifestFile, entries: Any) -> Mask:
         spec_id = manifest.partition_spec_id

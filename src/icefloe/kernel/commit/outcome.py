@@ -1,4 +1,4 @@
-"""What a pointer swap can end in, as values. Each says what the caller may do next.
+"""The outcomes of a compare-and-swap of the metadata location, as values. Each defines what the caller may do next.
 
 Expected results are returned, not raised; they become exceptions only at the public edge. Spec: Optimistic Concurrency.
 """
@@ -10,9 +10,9 @@ from icefloe.errors import IcefloeError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """The pointer names the new metadata: the commit is there for everyone.
+    """The catalog has the new metadata location: the commit is visible to every reader.
 
-    `location` is where the metadata lies now, where the store published it under a name of its own.
+    `location` is the metadata location, where the store published the file under another name than requested.
     """
 
     location: str | None = None
@@ -20,14 +20,14 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflicted:
-    """The pointer did not move, and this swap cannot land any more: refresh, check, try again; the attempt's own files may go.
+    """The metadata location did not change, and this attempt cannot succeed any more: refresh, check, retry. The attempt's own files may be deleted.
 
     `found` is the location the pointer holds now; None where the table is gone. `table` is the dotted name of the table that was in the way, where several
     were swapped. `reason` is set where no other writer won: the store gave up, such as in a deadlock or with its connection lost before the commit.
     `is_reply_lost`: the store's answer was lost and the pointer has moved on since, by a writer who may have built on this very swap: search its history.
     """
 
-    found: str | None
+    current_location: str | None
     table: str | None = field(default=None, compare=False)
     reason: str | None = None
     is_reply_lost: bool = False
@@ -35,14 +35,14 @@ class Conflicted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The pointer did not move, this swap cannot land any more, and trying again cannot help: the attempt's files may go, `error` is to be raised."""
+    """The metadata location did not change and a retry cannot succeed: the attempt's files may be deleted, and `error` must be raised."""
 
     error: IcefloeError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """The swap may or may not have happened: delete nothing, and look again."""
+    """The commit state is unknown: delete nothing, and check the commit status."""
 
     reason: str
 

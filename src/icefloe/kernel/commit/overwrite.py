@@ -10,7 +10,7 @@ from dataclasses import replace
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
 from icefloe.kernel.commit.conflicts import Rules
 from icefloe.kernel.commit.file_changes import file_changes
-from icefloe.kernel.commit.files_commit import FilesCommit, Found
+from icefloe.kernel.commit.merging_snapshot_producer import Found, MergingSnapshotProducer
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
@@ -44,7 +44,7 @@ class Overwrite:
         changes = file_changes(added=added, removed=named, removed_deletes=removed_deletes)
         paths = {file for file in removed if isinstance(file, str)}
         self._added = changes.added
-        self._work = FilesCommit(
+        self._work = MergingSnapshotProducer(
             replace(
                 changes,
                 removed=changes.removed | paths,

@@ -10,7 +10,7 @@ from icefloe.errors import CommitInvalidatedError, InvalidInputError, Problem
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
 from icefloe.kernel.commit.conflicts import ConflictRules
 from icefloe.kernel.commit.file_changes import Partition, file_changes
-from icefloe.kernel.commit.files_commit import FilesCommit, Found
+from icefloe.kernel.commit.merging_snapshot_producer import Found, MergingSnapshotProducer
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.newer_snapshots import PLAN_AGAIN
 from icefloe.kernel.expressions.predicate import AlwaysTrue
@@ -49,7 +49,7 @@ class ReplacePartitions:
         self._numbers = numbers
         self._rules = rules
         self._append_only = append_only
-        self._work: FilesCommit | None = None
+        self._work: MergingSnapshotProducer | None = None
 
     def new_data_files(self) -> Sequence[str]:
         return [file.file_path for file in self._added]
@@ -70,13 +70,13 @@ class ReplacePartitions:
             check=self._check_empty if self._append_only else None,
         )
 
-    def _prepared(self, base: TableMetadata) -> FilesCommit:
+    def _prepared(self, base: TableMetadata) -> MergingSnapshotProducer:
         (spec_id,) = {file.spec_id for file in self._added}
         is_flat = base.spec_by_id(spec_id).is_unpartitioned
         changes = file_changes(added=self._added)
         changes = replace(changes, row_filter=AlwaysTrue()) if is_flat else replace(changes, dropped_partitions=self._partitions)
         rules = self._rules and replace(self._rules, row_filter=AlwaysTrue(), partitions=None if is_flat else self._partitions)
-        return FilesCommit(changes, self._context, self._numbers, rules)
+        return MergingSnapshotProducer(changes, self._context, self._numbers, rules)
 
     def _check_empty(self, _: TableMetadata, found: Found) -> None:
         if found.gone:

@@ -10,7 +10,7 @@ from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
 from icefloe.kernel.commit.conflicts import ConflictRules
 from icefloe.kernel.commit.file_changes import file_changes
-from icefloe.kernel.commit.files_commit import FilesCommit, Found
+from icefloe.kernel.commit.merging_snapshot_producer import Found, MergingSnapshotProducer
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.metadata.table_metadata import TableMetadata
@@ -49,7 +49,7 @@ class RewriteFiles:
         if after > before:
             raise InvalidInputError(f"a rewrite keeps the rows as they are, and this one puts {after} in the place of {before}")
         self._since = rules.since
-        self._work = FilesCommit(self._changes, context, numbers, replace(rules, no_newer_deletes=True))
+        self._work = MergingSnapshotProducer(self._changes, context, numbers, replace(rules, no_newer_deletes=True))
 
     def new_data_files(self) -> Sequence[str]:
         return list(dict.fromkeys(file.file_path for file in (*self._changes.added, *self._changes.added_deletes)))

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, Problem
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
 from icefloe.kernel.commit.clustered_entries import Clustering, clustered
-from icefloe.kernel.commit.commit_manifests import CommitManifests, merge_rules
+from icefloe.kernel.commit.manifest_merge_manager import ManifestMergeManager, merge_rules
 from icefloe.kernel.commit.new_manifest import ManifestNumbers, NewManifest, manifest_target
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, snapshot_attempt
 from icefloe.kernel.commit.summary import build_summary
@@ -77,7 +77,7 @@ class RewriteManifests:
         self._removed = tuple(dict.fromkeys(removed))
         self._added = tuple(map(_addable, added))
         self._skips_good = skips_good
-        self._manifests = CommitManifests(context, numbers, merges=False)
+        self._manifests = ManifestMergeManager(context, numbers, merges=False)
         self._work = _Work()
         self.done = Rewritten()
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
 from icefloe.kernel.commit.conflicts import Rules
 from icefloe.kernel.commit.file_changes import file_changes
-from icefloe.kernel.commit.files_commit import FilesCommit, Found
+from icefloe.kernel.commit.merging_snapshot_producer import Found, MergingSnapshotProducer
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_metadata import TableMetadata
@@ -35,7 +35,7 @@ class RowDelta:
     ) -> None:
         """Raises `InvalidInputError` as `file_changes` does."""
         self._changes = file_changes(added=added, added_deletes=added_deletes, removed=removed, removed_deletes=removed_deletes)
-        self._work = FilesCommit(self._changes, context, numbers, rules)
+        self._work = MergingSnapshotProducer(self._changes, context, numbers, rules)
 
     def new_data_files(self) -> Sequence[str]:
         paths = [file.file_path for file in (*self._changes.added, *self._changes.added_deletes)]

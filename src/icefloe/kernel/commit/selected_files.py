@@ -23,7 +23,7 @@ from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.scan.prune_files import FileTest, wanted_statistics
+from icefloe.kernel.scan.prune_files import FileMetricsEvaluator, required_statistics
 from icefloe.kernel.scan.prune_manifests import manifest_mask
 from icefloe.kernel.scan.scan_context import ScanContext
 
@@ -75,11 +75,13 @@ class SelectedFiles:
             return frozenset()
         asked, is_data = self._question, manifest.content is ManifestContent.DATA
         spec = None if asked is None else asked.specs[manifest.partition_spec_id]
-        statistics = () if asked is None or spec is None or not is_data else wanted_statistics(asked.bound, spec, asked.schema, strict=True)
+        statistics = (
+            () if asked is None or spec is None or not is_data else required_statistics(asked.bound, spec, asked.schema, strict=True)
+        )
         entries = live_entries(self._base, manifest, read, statistics).combine_chunks()
         chosen = self._dropped(manifest, entries)
         if asked is not None and spec is not None:
-            test = FileTest(ManifestColumns(entries), asked.bound, spec, asked.schema)
+            test = FileMetricsEvaluator(ManifestColumns(entries), asked.bound, spec, asked.schema)
             self._refuse_parts(entries, test.may_match & ~test.must_match & ~chosen & is_data)
             chosen |= test.may_match & test.must_match
         if not chosen.any():
@@ -144,9 +146,9 @@ def check_added_match(base: TableMetadata, changes: FileChanges, written: Sequen
         if manifest.content is not ManifestContent.DATA:
             continue
         spec = asked.specs[manifest.partition_spec_id]
-        statistics = wanted_statistics(asked.bound, spec, asked.schema, strict=True)
+        statistics = required_statistics(asked.bound, spec, asked.schema, strict=True)
         columns = read_columns(file.content, manifest, asked.partition_types[manifest.partition_spec_id], statistics=statistics)
-        outside = ~FileTest(columns, asked.bound, spec, asked.schema).must_match
+        outside = ~FileMetricsEvaluator(columns, asked.bound, spec, asked.schema).must_match
         if outside.any():
             path = columns.entries["file_path"][int(np.argmax(outside))].as_py()
             raise InvalidInputError(

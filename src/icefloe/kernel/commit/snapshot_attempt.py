@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from icefloe.errors import CommitConflictError, Problem
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
-from icefloe.kernel.commit.commit_manifests import CommitManifests, manifest_counts
+from icefloe.kernel.commit.manifest_merge_manager import ManifestMergeManager, manifest_counts
 from icefloe.kernel.commit.new_manifest import NewManifest
 from icefloe.kernel.commit.staged_snapshot import WAP_ID, check_wap_id_is_new
 from icefloe.kernel.manifest.manifest_reader import fill_counts
@@ -64,7 +64,7 @@ def snapshot_attempt(
     kept: Sequence[ManifestFile] | None,
     summary: Mapping[str, str],
     read: Read,
-    manifests: CommitManifests,
+    manifests: ManifestMergeManager,
     replaced: int = 0,
 ) -> Attempt:
     """The attempt that adds a snapshot of `written` + `already_written` + `kept` manifests, merged as `manifests` says.
@@ -104,7 +104,7 @@ def snapshot_attempt(
         snapshot_id=context.snapshot_id,
         summary=summary,
         manifests=own,
-        manifest_files=manifests.not_given_out_yet(own),
+        manifest_files=manifests.take_new_files(own),
         manifest_lists=(NewFile(location=location, content=content),),
         updates=updates,
         requirements=requirements,
@@ -150,7 +150,7 @@ def _listed(
     new: Sequence[ManifestFile],
     kept: Sequence[ManifestFile] | None,
     read: Read,
-    manifests: CommitManifests,
+    manifests: ManifestMergeManager,
 ) -> _Listed:
     if kept is None and parent is not None:
         carried = _carried_over(base, parent, new, read, manifests)
@@ -162,7 +162,7 @@ def _listed(
 
 
 def _carried_over(
-    base: TableMetadata, parent: Snapshot, new: Sequence[ManifestFile], read: Read, manifests: CommitManifests
+    base: TableMetadata, parent: Snapshot, new: Sequence[ManifestFile], read: Read, manifests: ManifestMergeManager
 ) -> _Listed | None:
     """The new manifests before the parent's own list; None where each of its manifests must be looked at.
 

@@ -1,6 +1,6 @@
-"""`Decision`: why a scan opens or skips one manifest, data file or delete file, for people who ask.
+"""`Decision`: the reason why a scan reads or skips one manifest, data file or delete file, for users who explain a plan.
 
-Who decides is `prune_manifests.py`, `prune_files.py` and `delete_files.py`; the wording of the evidence is `pruning_explanation.py`.
+The decisions are made in `prune_manifests.py`, `prune_files.py` and `live_deletes.py`; the texts of explanations in `pruning_explanation.py`.
 Spec: Scan Planning.
 """
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """What decided."""
+    """The rule that decided."""
 
     NO_FILTER = "there is no filter"
     MAY_MATCH = "may hold matching rows"
@@ -26,23 +26,30 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One manifest, data file or delete file, kept or skipped.
+    """The pruning decision for one manifest, data file or delete file.
 
-    `evidence` is the bound that decided, such as `type: upper bound 'c8y_Alarm' < 'c8y_Event'`; empty for what is kept, save that a delete file tells how many
-    data files it applies to. `bytes` is the length of the file (of a deletion vector: of the vector), and `records` its rows (for a manifest: the live rows its
-    manifest list counts, 0 where unknown). `partition` is the folder form, such as `origin=JFK`.
+    Attributes:
+        level: "manifest", "file", "delete manifest" or "delete file".
+        path: Location of the file.
+        kept: True if the scan reads it.
+        reason: The rule that decided.
+        explanation: The bound that decided, such as `type: upper bound 'c8y_Alarm' < 'c8y_Event'`; empty where the file is kept, except that a delete file has
+            the number of data files that it applies to.
+        bytes: Length of the file; of a deletion vector only the vector's.
+        records: Rows of the file; for a manifest the live rows that its manifest list counts, 0 where unknown.
+        partition: The partition in folder form, such as `origin=JFK`.
     """
 
-    level: str  # "manifest", "file", "delete manifest" or "delete file"
+    level: str
     path: str
     kept: bool
     reason: Reason
-    evidence: str
+    explanation: str
     bytes: int
     records: int
     partition: str = ""
 
     def __str__(self) -> str:
         return f"{'keep' if self.kept else 'skip'} {self.level} {self.path}: {self.reason}" + (
-            f" ({self.evidence})" if self.evidence else ""
+            f" ({self.explanation})" if self.explanation else ""
         )

@@ -61,7 +61,7 @@ def file_objects(
     return objects(DataFile, values, rows.num_rows)
 
 
-class FilesWhenAsked(Sequence[DataFile]):
+class LazyFiles(Sequence[DataFile]):
     """Files that are counted now, and made objects all at once when the first of them is asked for."""
 
     def __init__(self, count: int, make: Callable[[], Sequence[DataFile]]) -> None:

@@ -25,7 +25,7 @@ from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
 from icefloe.kernel.scan.decision import Decision, Reason
 from icefloe.kernel.scan.delete_file_index import PATH_BOUNDS, DeleteFileIndex, DeleteFilesOfSpec, is_vector
 from icefloe.kernel.scan.file_objects import file_objects, partition_tuples
-from icefloe.kernel.scan.prune_files import FileTest
+from icefloe.kernel.scan.prune_files import FileMetricsEvaluator
 from icefloe.kernel.scan.scan_context import Parallel, Read, ScanContext
 from icefloe.kernel.types import PrimitiveType
 
@@ -133,13 +133,13 @@ def delete_decisions(question: ScanContext, deletes: LiveDeletes, counts: NDArra
         rows = zip(_described(question, part.entries, part.spec.spec_id), counts[start : start + len(part)].tolist(), strict=True)
         for (place, facts), count in rows:
             reason = Reason.APPLIES if count else Reason.NO_DATA_FILE
-            evidence = f"applies to {count} data file{'s' if count > 1 else ''}" if count else ""
-            found.setdefault(place, []).append(Decision(kept=count > 0, reason=reason, evidence=evidence, **facts))
+            explanation = f"applies to {count} data file{'s' if count > 1 else ''}" if count else ""
+            found.setdefault(place, []).append(Decision(kept=count > 0, reason=reason, explanation=explanation, **facts))
         start += len(part)
     return found
 
 
-def equality_tests(question: ScanContext, entries: Any) -> dict[tuple[int, ...], tuple[NDArray[np.int64], FileTest]]:
+def equality_tests(question: ScanContext, entries: Any) -> dict[tuple[int, ...], tuple[NDArray[np.int64], FileMetricsEvaluator]]:
     """Equality deletes by the columns they compare: their rows, and the test of the filter on those columns alone.
 
     A row that the filter keeps is equal to a deleted one in those columns, and only in those.
@@ -152,17 +152,17 @@ def equality_tests(question: ScanContext, entries: Any) -> dict[tuple[int, ...],
     for ids, rows in by_columns.items():
         others = {leaf: True for leaf in predicates(question.bound) if leaf.field.field_id not in ids}
         chosen = entries.take(numbers_array(np.array(rows), pa.int64())).combine_chunks()
-        test = FileTest(ManifestColumns(chosen), simplify(question.bound, others.get), UNPARTITIONED_SPEC, question.schema)
+        test = FileMetricsEvaluator(ManifestColumns(chosen), simplify(question.bound, others.get), UNPARTITIONED_SPEC, question.schema)
         found[ids] = (np.array(rows), test)
     return found
 
 
-def _skipped(question: ScanContext, entries: Any, test: FileTest, spec_id: int) -> Iterator[tuple[int, Decision]]:
+def _skipped(question: ScanContext, entries: Any, test: FileMetricsEvaluator, spec_id: int) -> Iterator[tuple[int, Decision]]:
     described = _described(question, entries, spec_id)
     for row, (place, facts) in enumerate(described):
         if not test.may_match[row]:
-            reason, evidence = test.explain(row)
-            yield place, Decision(kept=False, reason=reason, evidence=evidence, **facts)
+            reason, explanation = test.explain(row)
+            yield place, Decision(kept=False, reason=reason, explanation=explanation, **facts)
 
 
 def _described(question: ScanContext, entries: Any, spec_id: int) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -26,6 +26,24 @@ SLICE_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileCounts:
+    """Some data files of a plan: how many, their bytes, and their rows before deletes."""
+
+    files: int = 0
+    bytes: int = 0
+    records: int = 0
+
+    def __add__(self, other: "FileCounts") -> "FileCounts":
+        return FileCounts(files=self.files + other.files, bytes=self.bytes + other.bytes, records=self.records + other.records)
+
+    def __sub__(self, other: "FileCounts") -> "FileCounts":
+        return FileCounts(files=self.files - other.files, bytes=self.bytes - other.bytes, records=self.records - other.records)
+
+
+NO_FILES = FileCounts()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFiles:
     """Files of one partition spec. `entries` (a `pyarrow.Table`) has the columns of `ManifestColumns` and `spec_id`; the arrays have one element a file.
 

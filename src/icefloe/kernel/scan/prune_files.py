@@ -41,31 +41,31 @@ from icefloe.kernel.values import bounds_to_array, physical_arrow_type, to_human
 _OF_FILES = (FILE.field_id, SPEC_ID.field_id)
 
 
-def file_mask(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> Mask:
+def inclusive_mask(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> Mask:
     """Whether each file may hold a matching row: False only where its partition value, bounds and counts rule that out.
 
-    `spec` is that of the manifest; `columns` has the slot columns of `wanted_statistics`. Missing ones count as unknown.
+    `spec` is that of the manifest; `columns` has the slot columns of `required_statistics`. Missing ones count as unknown.
 
     Raises:
         InvalidFilterError: the filter is not bound.
     Spec: Scan Planning, inclusive evaluation.
     """
-    return FileTest(columns, bound, spec, schema).may_match
+    return FileMetricsEvaluator(columns, bound, spec, schema).may_match
 
 
 def strict_mask(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> Mask:
-    """Whether every row of each file surely matches; arguments as of `file_mask`. Spec: Scan Planning, strict evaluation."""
-    return FileTest(columns, bound, spec, schema).must_match
+    """Whether every row of each file surely matches; arguments as of `inclusive_mask`. Spec: Scan Planning, strict evaluation."""
+    return FileMetricsEvaluator(columns, bound, spec, schema).must_match
 
 
 def explain(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> list[tuple[Reason, str]]:
-    """For each file the reason it is kept or skipped, and the evidence: the bound that decided, empty for files that are kept."""
-    test = FileTest(columns, bound, spec, schema)
+    """For each file the reason it is kept or skipped, and the explanation: the bound that decided, empty for files that are kept."""
+    test = FileMetricsEvaluator(columns, bound, spec, schema)
     return [test.explain(index) for index in range(len(columns))]
 
 
-def wanted_statistics(bound: BooleanExpression, spec: PartitionSpec, schema: Schema, *, strict: bool = False) -> set[Statistic]:
-    """The statistics that change what `file_mask` says, and with `strict` what `strict_mask` says: none for predicates that partition values decide.
+def required_statistics(bound: BooleanExpression, spec: PartitionSpec, schema: Schema, *, strict: bool = False) -> set[Statistic]:
+    """The statistics that change what `inclusive_mask` says, and with `strict` what `strict_mask` says: none for predicates that partition values decide.
 
     Comparisons need counts too: a file with nothing but nulls in a column has no bounds for it.
     """
@@ -83,7 +83,7 @@ def wanted_statistics(bound: BooleanExpression, spec: PartitionSpec, schema: Sch
 
 
 @dataclass(frozen=True)
-class FileTest:
+class FileMetricsEvaluator:
     """A bound filter over the files of one manifest; every mask has one element a file and is computed once."""
 
     columns: ManifestColumns
@@ -137,8 +137,8 @@ class FileTest:
             def mask(term: BooleanExpression) -> Mask:
                 return self._tree(term, lambda leaf: leaf_masks[leaf][0])
 
-            return Reason.BY_PARTITION, explain_predicate(self.bound, mask, lambda leaf: self._evidence(leaf, index), index)
-        return Reason.BY_METRICS, explain_predicate(self.bound, self._may, lambda leaf: self._evidence(leaf, index), index)
+            return Reason.BY_PARTITION, explain_predicate(self.bound, mask, lambda leaf: self._explanation(leaf, index), index)
+        return Reason.BY_METRICS, explain_predicate(self.bound, self._may, lambda leaf: self._explanation(leaf, index), index)
 
     # ---- masks ----
 
@@ -195,24 +195,24 @@ class FileTest:
             self._ranges[key] = metrics_range(self.columns, leaf)
         return self._ranges[key]
 
-    # ---- evidence ----
+    # ---- explanation ----
 
-    def _evidence(self, leaf: BoundPredicate, index: int) -> str:
+    def _explanation(self, leaf: BoundPredicate, index: int) -> str:
         if self._partition_masks[leaf][0][index]:
-            return self._tested(leaf, self._metrics(leaf), leaf.column, None).evidence(index)
+            return self._tested(leaf, self._metrics(leaf), leaf.column, None).explanation(index)
         if leaf.field.field_id in _OF_FILES:
-            return self._tested(leaf, self._of_file(leaf), leaf.column, to_human).evidence(index)
+            return self._tested(leaf, self._of_file(leaf), leaf.column, to_human).explanation(index)
         projected = inclusive_projection(leaf, self.spec, self.schema)
 
         def mask(term: BooleanExpression) -> Mask:
             return self._tree(term, lambda test: may_match(test, self._partition(test)))
 
-        return explain_predicate(projected, mask, lambda test: self._partition_evidence(test, index), index)
+        return explain_predicate(projected, mask, lambda test: self._partition_explanation(test, index), index)
 
-    def _partition_evidence(self, test: BoundPredicate, index: int) -> str:
+    def _partition_explanation(self, test: BoundPredicate, index: int) -> str:
         partition_field = next(item for item in self.spec.fields if item.field_id == test.field.field_id)
         human = partition_field.transform.to_human
-        return self._tested(test, self._partition(test), f"partition {partition_field.name}", human).evidence(index)
+        return self._tested(test, self._partition(test), f"partition {partition_field.name}", human).explanation(index)
 
     def _tested(self, leaf: BoundPredicate, column: ColumnRange, subject: str, human: Any) -> PredicateOutcome:
         return PredicateOutcome(

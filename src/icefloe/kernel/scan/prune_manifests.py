@@ -34,7 +34,7 @@ def manifest_mask(manifests: Sequence[ManifestFile], bound: BooleanExpression, s
     Spec: Scan Planning.
     """
     mask = np.ones(len(manifests), dtype=bool)
-    for test in manifest_tests(manifests, bound, specs, schema):
+    for test in manifest_evaluators(manifests, bound, specs, schema):
         mask[test.positions] = test.mask
     return mask
 
@@ -44,16 +44,16 @@ def explain_manifests(
 ) -> list[str]:
     """For each manifest the partition bound that rules it out, such as `partition time_hour_month: upper 2013-03 < 2013-06`; empty where none does."""
     told = [""] * len(manifests)
-    for test in manifest_tests(manifests, bound, specs, schema):
+    for test in manifest_evaluators(manifests, bound, specs, schema):
         for index, position in enumerate(test.positions):
             if not test.mask[index]:
-                told[int(position)] = test.evidence(index)
+                told[int(position)] = test.explanation(index)
     return told
 
 
-def manifest_tests(
+def manifest_evaluators(
     manifests: Sequence[ManifestFile], bound: BooleanExpression, specs: Mapping[int, PartitionSpec], schema: Schema
-) -> list["SpecTest"]:
+) -> list["ManifestEvaluator"]:
     """The manifests grouped by partition spec, each group with its test."""
     positions: dict[int, list[int]] = {}
     for position, manifest in enumerate(manifests):
@@ -69,12 +69,12 @@ def manifest_tests(
             )
         spec = specs[spec_id]
         summaries = [summaries_of(manifests[position], spec) for position in found]
-        tests.append(SpecTest(np.array(found), spec, inclusive_projection(bound, spec, schema), summaries))
+        tests.append(ManifestEvaluator(np.array(found), spec, inclusive_projection(bound, spec, schema), summaries))
     return tests
 
 
 @dataclass(frozen=True)
-class SpecTest:
+class ManifestEvaluator:
     """The manifests of one partition spec (`positions` in the list), and the projected filter they are tested with."""
 
     positions: np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -94,9 +94,9 @@ class SpecTest:
         """Whether each manifest may hold a file whose partition value matches; the predicate is on one of the spec's own fields."""
         return may_match(predicate, self._range(predicate))
 
-    def evidence(self, index: int) -> str:
+    def explanation(self, index: int) -> str:
         """Why the manifest at `index` of this group is ruled out."""
-        return explain_predicate(self.projected, self._mask, lambda predicate: self._tested(predicate).evidence(index), index)
+        return explain_predicate(self.projected, self._mask, lambda predicate: self._tested(predicate).explanation(index), index)
 
     def _tested(self, predicate: BoundPredicate) -> PredicateOutcome:
         partition_field = next(item for item in self.spec.fields if item.field_id == predicate.field.field_id)

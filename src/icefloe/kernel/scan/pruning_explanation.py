@@ -1,4 +1,4 @@
-"""The evidence that nothing in a stretch of rows can match: which bound or count decided, in words.
+"""The explanation that nothing in a stretch of rows can match: which bound or count decided, in words.
 
 Spec: Scan Planning.
 """
@@ -35,7 +35,7 @@ class PredicateOutcome:
     exact: bool
     human: Callable[[PrimitiveType, Any], str]
 
-    def evidence(self, index: int) -> str:
+    def explanation(self, index: int) -> str:
         """Why the stretch at `index`, which the mask rules out, has no matching row."""
         if self.exact:
             value = self._value(self.column.lower, index)
@@ -117,7 +117,7 @@ def explain_predicate(
 ) -> str:
     """Why a bound filter cannot be true at `index`: of an AND the first term that cannot, of an OR all of them.
 
-    `mask` gives the mask of any part of the filter, `leaf` the evidence against one predicate.
+    `mask` gives the mask of any part of the filter, `leaf` the explanation against one predicate.
     """
     if isinstance(expression, BoundPredicate):
         return leaf(expression)

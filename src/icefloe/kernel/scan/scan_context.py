@@ -94,14 +94,14 @@ class ScanContext:
         _check_content(entries, manifests, places)
         return LiveEntries(entries, places)
 
-    def manifest_decision(self, manifest: ManifestFile, keep: bool, evidence: str, skipped: Reason | None = None) -> Decision:
-        """Why a manifest is opened or not; `evidence` is its partition bound that decided, `skipped` what else did."""
+    def manifest_decision(self, manifest: ManifestFile, keep: bool, explanation: str, skipped: Reason | None = None) -> Decision:
+        """Why a manifest is opened or not; `explanation` is its partition bound that decided, `skipped` what else did."""
         if not manifest.has_live_files:
-            reason, evidence = Reason.NO_LIVE_FILES, ""
+            reason, explanation = Reason.NO_LIVE_FILES, ""
         elif keep:
             reason = Reason.NO_FILTER if self.is_unfiltered else Reason.MAY_MATCH
         elif skipped is not None:
-            reason, evidence = skipped, ""
+            reason, explanation = skipped, ""
         else:
             reason = Reason.BY_PARTITION if any(predicates(self.bound)) else Reason.NEVER_TRUE
         return Decision(
@@ -109,7 +109,7 @@ class ScanContext:
             path=manifest.manifest_path,
             kept=keep,
             reason=reason,
-            evidence=evidence,
+            explanation=explanation,
             bytes=manifest.manifest_length,
             records=live_records(manifest),
         )

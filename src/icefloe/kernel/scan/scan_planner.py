@@ -25,13 +25,12 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestContent, Manifest
 from icefloe.kernel.metadata.manifests import read_manifests
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.scan.data_files import DataFilePlanner, PlannedBatch
 from icefloe.kernel.scan.decision import Decision, Reason
-from icefloe.kernel.scan.file_counts import NO_FILES, FileCounts
-from icefloe.kernel.scan.file_objects import FilesWhenAsked
+from icefloe.kernel.scan.file_objects import LazyFiles
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.live_deletes import LiveDeletes, delete_decisions, read_deletes
-from icefloe.kernel.scan.planned_files import PlannedFiles
+from icefloe.kernel.scan.manifest_group import ManifestGroup, PlannedBatch
+from icefloe.kernel.scan.planned_files import NO_FILES, FileCounts, PlannedFiles
 from icefloe.kernel.scan.prune_manifests import explain_manifests, manifest_mask
 from icefloe.kernel.scan.scan_context import Parallel, Read, ScanContext, live_files, live_records
 from icefloe.kernel.schema.schema import Schema
@@ -192,7 +191,7 @@ def plan_scan(
     manifests = read_manifests(snapshot, read) if appends is None else _added_manifests(appends, read)
     chooser = _Manifests(manifests, question)
     deletes = read_deletes(question, chooser.kept_deletes, read, parallel)
-    planner = DataFilePlanner(question, deletes.index, read, prune_in_parallel=prune_in_parallel)
+    planner = ManifestGroup(question, deletes.index, read, prune_in_parallel=prune_in_parallel)
     batches = list(planner.plan(chooser.kept_data, parallel))
     parts, delete_files, counts = _with_deletes([batch.files for batch in batches if len(batch.files)], deletes)
     return ScanPlan(
@@ -259,11 +258,11 @@ class _Manifests:
     def decisions(self, batches: Sequence[PlannedBatch], deletes: LiveDeletes, counts: NDArray[np.int64]) -> Iterator[Decision]:
         """Every manifest in list order, each that was read followed by its files."""
         question = self._question
-        evidence = explain_manifests(self._all, question.bound, question.specs, question.schema)
+        explanation = explain_manifests(self._all, question.bound, question.specs, question.schema)
         of_data = {place: found for batch in batches for place, found in batch.decisions.items()}
         of_deletes = delete_decisions(question, deletes, counts)
         places = {ManifestContent.DATA: iter(range(len(self._all))), ManifestContent.DELETES: iter(range(len(self._all)))}
-        for manifest, keep, older, told in zip(self._all, self._kept.tolist(), self._older.tolist(), evidence, strict=True):
+        for manifest, keep, older, told in zip(self._all, self._kept.tolist(), self._older.tolist(), explanation, strict=True):
             yield question.manifest_decision(manifest, keep, told, Reason.OLDER if older else None)
             if keep:
                 place = next(places[manifest.content])
@@ -285,7 +284,7 @@ def _with_deletes(
     used = np.flatnonzero(counts)
     if not len(used):
         return tuple(parts), (), counts
-    files = FilesWhenAsked(len(used), partial(deletes.files, used))
+    files = LazyFiles(len(used), partial(deletes.files, used))
     return tuple(_numbered(part, used, files) for part in parts), files, counts
 
 

@@ -311,7 +311,7 @@ class _Commit:
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
         """See `CommitAttempts`."""
-        if outcome.found is not None:
+        if outcome.current_location is not None:
             for table in self.tables:
                 table.load()
         return self._is_committed()

@@ -155,7 +155,7 @@ def _last_outcome(state: RetryCallState) -> Outcome:
 
 
 def _raise_conflict(work: CommitAttempts, outcome: Conflicted) -> None:
-    if outcome.found is None:
+    if outcome.current_location is None:
         which = f"{work.noun} {outcome.table}" if outcome.table and "," in work.name else f"{work.noun} {work.name}"
         raise work.gone(
             f"{which} was dropped or renamed while this commit was under way",

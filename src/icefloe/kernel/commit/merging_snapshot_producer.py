@@ -1,4 +1,4 @@
-"""`FilesCommit`: carries out file changes on a base table: finds the files, rewrites the manifests that held them, checks that all still fits.
+"""`MergingSnapshotProducer`: carries out file changes on a base table: finds the files, rewrites the manifests that held them, checks that all still fits.
 
 The operations on top are `overwrite.py`, `row_delta.py` and `rewrite_files.py`. A commit that only adds data files is `append.py`.
 Spec: Manifests; Deletion Vectors; Commit Conflict Resolution and Retry.
@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, Problem
 from icefloe.kernel.arrow_values import scalar_of
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
-from icefloe.kernel.commit.commit_manifests import CommitManifests
 from icefloe.kernel.commit.conflicts import Rules, check_conflicts, each_rule
 from icefloe.kernel.commit.file_changes import DeleteKey, FileChanges, delete_key
 from icefloe.kernel.commit.live_entries import is_among, live_entries, may_hold, partitions_of, same_values
+from icefloe.kernel.commit.manifest_merge_manager import ManifestMergeManager
 from icefloe.kernel.commit.new_manifest import ManifestNumbers, NewManifest, added_manifests, without_files
 from icefloe.kernel.commit.newer_snapshots import newer_snapshots, no_longer_live
 from icefloe.kernel.commit.selected_files import SelectedFiles, check_added_match
@@ -49,7 +49,7 @@ class Found:
         return [entry.data_file for entry in self.gone]
 
 
-class FilesCommit:
+class MergingSnapshotProducer:
     """One commit of file changes over all its attempts. Manifests it wrote are used again, where the base still asks for the same."""
 
     def __init__(self, changes: FileChanges, context: CommitContext, numbers: ManifestNumbers, rules: Rules = None) -> None:
@@ -58,7 +58,7 @@ class FilesCommit:
         self._numbers = numbers
         self._rules = each_rule(rules)
         self._first: TableMetadata | None = None  # the base of the first attempt
-        self._manifests = CommitManifests(context, numbers)
+        self._manifests = ManifestMergeManager(context, numbers)
         self._added: tuple[int, tuple[ManifestFile, ...]] | None = None  # with the format version they were written in
         self._rewritten: dict[tuple[int, int, ManifestFile], tuple[ManifestFile, list[ManifestEntry]]] = {}
 

@@ -1,4 +1,4 @@
-"""`CommitManifests`: the manifests that one commit makes over all its attempts, and which small manifests it merges into larger ones.
+"""`ManifestMergeManager`: the manifests that one commit makes over all its attempts, and which small manifests it merges into larger ones.
 
 What merging does to entries is `kernel/manifest/manifest_merge.py`. Which manifests are merged is decided as Java does, so that both engines leave a
 table in the same
@@ -77,7 +77,7 @@ class MergedManifests:
     replaced: int
 
 
-class CommitManifests:
+class ManifestMergeManager:
     """Where `merges` is false, every manifest of the parent is kept as it is: a fast append.
 
     A merged manifest is made once, and used by every attempt that finds all its parts in the table. The bytes of what this commit made are kept, so that its
@@ -100,7 +100,7 @@ class CommitManifests:
         """Those of the manifests that this commit made."""
         return tuple(manifest for manifest in manifests if manifest.added_snapshot_id == self._context.snapshot_id)
 
-    def not_given_out_yet(self, manifests: Iterable[ManifestFile]) -> tuple[NewFile, ...]:
+    def take_new_files(self, manifests: Iterable[ManifestFile]) -> tuple[NewFile, ...]:
         """The files of these manifests that no attempt was given before, to be written now."""
         paths = [manifest.manifest_path for manifest in manifests]
         files = tuple(self._made[path] for path in paths if path in self._made and path not in self._given_out)

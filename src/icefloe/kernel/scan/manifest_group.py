@@ -18,10 +18,9 @@ from icefloe.kernel.manifest.manifest_columns import ManifestColumns, Statistic,
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.scan.decision import Decision, Reason
 from icefloe.kernel.scan.delete_file_index import DeleteFileIndex
-from icefloe.kernel.scan.file_counts import NO_FILES, FileCounts
 from icefloe.kernel.scan.file_objects import partition_tuples
-from icefloe.kernel.scan.planned_files import PlannedFiles
-from icefloe.kernel.scan.prune_files import FileTest, wanted_statistics
+from icefloe.kernel.scan.planned_files import NO_FILES, FileCounts, PlannedFiles
+from icefloe.kernel.scan.prune_files import FileMetricsEvaluator, required_statistics
 from icefloe.kernel.scan.scan_context import LiveEntries, Parallel, Read, ScanContext
 
 # A batch is tested when it has this many files; the entries of no more need to be in memory.
@@ -67,7 +66,7 @@ class ManifestReader:
         live = self.question.live_entries(manifests, self.read, self.wanted[spec_id])
         if not self.prunes or self.question.is_unfiltered:
             return _ReadFiles(live)
-        test = FileTest(ManifestColumns(live.entries), self.question.bound, self.question.specs[spec_id], self.question.schema)
+        test = FileMetricsEvaluator(ManifestColumns(live.entries), self.question.bound, self.question.specs[spec_id], self.question.schema)
         may, by_partition = _tested(test)
         kept = LiveEntries(live.entries.filter(mask_array(may)).combine_chunks(), live.places[may])
         return _ReadFiles(kept, _count(live.entries, by_partition), _count(live.entries, ~may & ~by_partition))
@@ -84,7 +83,7 @@ class _Pending:
     skipped_by_metrics: FileCounts = NO_FILES
 
 
-class DataFilePlanner:
+class ManifestGroup:
     """Reads and tests data manifests. Reading many side by side shares nothing that changes."""
 
     def __init__(self, question: ScanContext, deletes: DeleteFileIndex, read: Read, *, prune_in_parallel: bool = False) -> None:
@@ -118,12 +117,12 @@ class DataFilePlanner:
         if question.include_statistics:
             return set(every_statistic(question.primitive_ids) | compared)
         strict = question.find_covered or question.explain
-        return wanted_statistics(question.bound, question.specs[spec_id], question.schema, strict=strict) | compared
+        return required_statistics(question.bound, question.specs[spec_id], question.schema, strict=strict) | compared
 
     def _batch(self, spec_id: int, waiting: _Pending) -> PlannedBatch:
         question = self._question
         live = pa.concat_tables(waiting.tables).combine_chunks()
-        test = FileTest(ManifestColumns(live), question.bound, question.specs[spec_id], question.schema)
+        test = FileMetricsEvaluator(ManifestColumns(live), question.bound, question.specs[spec_id], question.schema)
         may, by_partition = _tested(test) if not question.is_unfiltered else (np.ones(live.num_rows, bool), np.zeros(live.num_rows, bool))
         residuals, residual_index = test.residuals(may)
         entries = live if may.all() else live.filter(mask_array(may)).combine_chunks()
@@ -150,7 +149,9 @@ class DataFilePlanner:
             decisions=self._decisions(live, test, may, spec_id, waiting) if question.explain else {},
         )
 
-    def _decisions(self, live: Any, test: FileTest, may: Mask, spec_id: int, waiting: _Pending) -> Mapping[int, Sequence[Decision]]:
+    def _decisions(
+        self, live: Any, test: FileMetricsEvaluator, may: Mask, spec_id: int, waiting: _Pending
+    ) -> Mapping[int, Sequence[Decision]]:
         found: dict[int, list[Decision]] = defaultdict(list)
         rows = zip(
             np.concatenate(waiting.places).tolist(),
@@ -161,14 +162,14 @@ class DataFilePlanner:
             strict=True,
         )
         for index, (place, path, size, records, partition) in enumerate(rows):
-            reason, evidence = (Reason.NO_FILTER, "") if self._question.is_unfiltered else test.explain(index)
+            reason, explanation = (Reason.NO_FILTER, "") if self._question.is_unfiltered else test.explain(index)
             found[place].append(
                 Decision(
                     level="file",
                     path=path,
                     kept=bool(may[index]),
                     reason=reason,
-                    evidence=evidence,
+                    explanation=explanation,
                     bytes=size,
                     records=records,
                     partition=self._question.partition_text(spec_id, partition),
@@ -200,7 +201,7 @@ def _groups(manifests: Sequence[ManifestFile]) -> list[list[tuple[int, ManifestF
     return sorted(groups, key=lambda group: group[0][0])
 
 
-def _tested(test: FileTest) -> tuple[Mask, Mask]:
+def _tested(test: FileMetricsEvaluator) -> tuple[Mask, Mask]:
     """Where a row may match, and where the partition value alone says that none does."""
     may = test.may_match
     return may, np.zeros(len(may), dtype=bool) if may.all() else ~may & ~test.partition_may_match
