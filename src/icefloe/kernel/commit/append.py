@@ -48,8 +48,7 @@ class Append:
             self._context,
             number=number,
             now_ms=now_ms,
-            written=(),
-            already_written=self._added_manifests(base),
+            new_manifests=self._added_manifests(base),
             kept=None,
             summary=build_summary(
                 "append",

@@ -38,7 +38,7 @@ class Attempt:
     snapshot_id: int | None = None
     summary: Mapping[str, str] = field(default_factory=dict)
     manifests: tuple[ManifestFile, ...] = ()
-    manifest_files: tuple[NewFile, ...] = ()  # empty where an earlier attempt wrote them
+    manifest_files: tuple[NewFile, ...] = ()  # also those that an earlier attempt wrote
     manifest_lists: tuple[NewFile, ...] = ()  # one a snapshot
 
 

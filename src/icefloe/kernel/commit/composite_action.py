@@ -17,7 +17,6 @@ class StagedFiles:
 
     def __init__(self) -> None:
         self._files: dict[str, NewFile] = {}
-        self._taken: set[str] = set()
 
     def add(self, made: Attempt) -> None:
         """Takes the new files of an attempt."""
@@ -32,11 +31,9 @@ class StagedFiles:
 
         return read_staged
 
-    def take_new_files(self, locations: Iterable[str]) -> tuple[NewFile, ...]:
-        """Those of the files that were not taken before, to be written now."""
-        chosen = [self._files[location] for location in locations if location in self._files and location not in self._taken]
-        self._taken.update(file.location for file in chosen)
-        return tuple(chosen)
+    def new_files(self, locations: Iterable[str]) -> tuple[NewFile, ...]:
+        """Return those of the files that the actions made."""
+        return tuple(self._files[location] for location in locations if location in self._files)
 
 
 class CompositeAction:
@@ -74,7 +71,7 @@ class CompositeAction:
             snapshot_id=rows[-1].snapshot_id if rows else None,
             summary=rows[-1].summary if rows else {},
             manifests=manifests,
-            manifest_files=self._staged.take_new_files(manifest.manifest_path for manifest in manifests),
+            manifest_files=self._staged.new_files(manifest.manifest_path for manifest in manifests),
             manifest_lists=tuple(file for one in made for file in one.manifest_lists),
         )
 

@@ -1,7 +1,7 @@
 """`ConflictRules`: what must not have happened to a branch since a change of it was planned, and the check of every snapshot since.
 
-The history is walked by `newer_snapshots.py`; that files are still live is checked where they are found (`files_commit.py`). The rules are those of the Java
-implementation's validations, so that writers of both keep each other's guarantees.
+The history is walked by `newer_snapshots.py`; that files are still live is checked where they are found (`merging_snapshot_producer.py`).
+The rules are those of the Java implementation's validations, so that writers of both keep each other's guarantees.
 Spec: Commit Conflict Resolution and Retry; Optimistic Concurrency.
 """
 

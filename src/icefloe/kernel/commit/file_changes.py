@@ -1,6 +1,6 @@
 """`FileChanges`: the data and delete files that one snapshot adds and removes, as a value, and the rules it keeps by itself.
 
-Finding the files in a table is `files_commit.py`; what a format version allows, `kernel/manifest/file_rules.py`. Spec: Deletion Vectors;
+Finding the files in a table is `merging_snapshot_producer.py`; what a format version allows, `kernel/manifest/file_rules.py`. Spec: Deletion Vectors;
 Position Delete Files.
 """
 

@@ -1,6 +1,6 @@
 """The live entries of a manifest as a commit looks at them: which manifests can hold the files it is about, and where those lie.
 
-What is done with them is `files_commit.py`. Spec: Manifests; Manifest Lists (`field_summary`).
+What is done with them is `merging_snapshot_producer.py`. Spec: Manifests; Manifest Lists (`field_summary`).
 """
 
 from collections.abc import Collection, Iterable, Sequence

@@ -89,7 +89,6 @@ class ManifestMergeManager:
         self._context = context
         self._numbers = numbers
         self._made: dict[str, NewFile] = {}
-        self._given_out: set[str] = set()
         self._merged: dict[tuple[int, tuple[ManifestFile, ...]], ManifestFile] = {}
 
     def add(self, made: Iterable[NewManifest]) -> None:
@@ -100,12 +99,9 @@ class ManifestMergeManager:
         """Those of the manifests that this commit made."""
         return tuple(manifest for manifest in manifests if manifest.added_snapshot_id == self._context.snapshot_id)
 
-    def take_new_files(self, manifests: Iterable[ManifestFile]) -> tuple[NewFile, ...]:
-        """The files of these manifests that no attempt was given before, to be written now."""
-        paths = [manifest.manifest_path for manifest in manifests]
-        files = tuple(self._made[path] for path in paths if path in self._made and path not in self._given_out)
-        self._given_out.update(file.location for file in files)
-        return files
+    def new_files(self, manifests: Iterable[ManifestFile]) -> tuple[NewFile, ...]:
+        """Return the files of those manifests that this commit made."""
+        return tuple(self._made[manifest.manifest_path] for manifest in manifests if manifest.manifest_path in self._made)
 
     def merged(self, base: TableMetadata, manifests: Sequence[ManifestFile], read: Read) -> MergedManifests:
         """The manifests of a snapshot, newest first, after those without live files are dropped and small ones merged by the table's properties.

@@ -18,7 +18,7 @@ from icefloe.kernel.commit.conflicts import Rules, check_conflicts, each_rule
 from icefloe.kernel.commit.file_changes import DeleteKey, FileChanges, delete_key
 from icefloe.kernel.commit.live_entries import is_among, live_entries, may_hold, partitions_of, same_values
 from icefloe.kernel.commit.manifest_merge_manager import ManifestMergeManager
-from icefloe.kernel.commit.new_manifest import ManifestNumbers, NewManifest, added_manifests, without_files
+from icefloe.kernel.commit.new_manifest import ManifestNumbers, added_manifests, without_files
 from icefloe.kernel.commit.newer_snapshots import newer_snapshots, no_longer_live
 from icefloe.kernel.commit.selected_files import SelectedFiles, check_added_match
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, path_of_partition, snapshot_attempt
@@ -34,8 +34,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 class Found:
     """What a base holds of the files a commit is about. `gone` are the live entries that the commit removes, as they were."""
 
-    written: list[NewManifest] = field(default_factory=list)
-    already_written: list[ManifestFile] = field(default_factory=list)
+    new_manifests: list[ManifestFile] = field(default_factory=list)
     kept: list[ManifestFile] = field(default_factory=list)
     gone: list[ManifestEntry] = field(default_factory=list)
     targets: set[str] = field(default_factory=set)
@@ -100,8 +99,7 @@ class MergingSnapshotProducer:
             self._context,
             number=number,
             now_ms=now_ms,
-            written=found.written,
-            already_written=found.already_written,
+            new_manifests=found.new_manifests,
             kept=found.kept if looks_at_old_files else None,
             summary=self._summary(base, operation(found), parent.summary if parent else None, found),
             read=read,
@@ -119,7 +117,7 @@ class MergingSnapshotProducer:
 
     def _write_added(self, base: TableMetadata, found: Found) -> None:
         if self._added is not None and self._added[0] == base.format_version:
-            found.already_written += self._added[1]
+            found.new_manifests += self._added[1]
             return
         files = (*self._changes.added, *self._changes.added_deletes)
         number = self._changes.sequence_number if base.format_version > 1 else None
@@ -139,8 +137,9 @@ class MergingSnapshotProducer:
             ) from error
         if self._changes.added_match_filter:
             check_added_match(base, self._changes, written)
+        self._manifests.add(written)
         self._added = (base.format_version, tuple(manifest for _, manifest in written))
-        found.written += written
+        found.new_manifests += self._added[1]
 
     def _look_through(self, base: TableMetadata, manifests: Sequence[ManifestFile], found: Found, read: Read) -> None:
         """Takes files out of the manifests: data files first, since deletes that are about one of them alone go with it."""
@@ -164,12 +163,12 @@ class MergingSnapshotProducer:
         known = self._rewritten.get(key) if manifest.content is ManifestContent.DATA or not self._changes.selects else None
         if known is not None:
             made, gone = known
-            found.already_written.append(made)
         else:
             new, gone = without_files(base, manifest, lambda file: self._is_removed(file, found), self._context, self._numbers, read)
             made = new[1]
+            self._manifests.add([new])
             self._rewritten[key] = (made, gone)
-            found.written.append(new)
+        found.new_manifests.append(made)
         found.gone += gone
         found.replaced += 1
         return made

@@ -1,6 +1,6 @@
 """`RewriteManifests`: a snapshot of the same files in other manifests (the spec's `replace`): clustered, and of the table's target size.
 
-How the entries are put together is `clustered_entries.py`. Merging small manifests by the way, with every commit, is `commit_manifests.py`.
+How the entries are put together is `clustered_entries.py`. Merging small manifests by the way, with every commit, is `manifest_merge_manager.py`.
 Spec: Manifests; Manifest Lists; Snapshots (operation replace); Commit Conflict Resolution and Retry.
 """
 
@@ -105,14 +105,12 @@ class RewriteManifests:
             return None
         self._check_files(sources, new, read)
         summary = build_summary("replace", previous=parent.summary if parent else None, extra=self._context.snapshot_properties)
-        self._manifests.add(self._work.written)
         made = snapshot_attempt(
             base,
             self._context,
             number=number,
             now_ms=now_ms,
-            written=(),
-            already_written=new,
+            new_manifests=new,
             kept=kept,
             summary={**summary, "entries-processed": str(self._work.entries)},
             read=read,
@@ -142,14 +140,17 @@ class RewriteManifests:
         work = self._work
         if work.sources and work.format_version == base.format_version and set(work.sources) <= set(current):
             return
-        work = self._work = _Work(format_version=base.format_version)
+        # Assigned at the end: an attempt that fails half way, such as on a file that was expired meanwhile, leaves no part for the next one.
+        work = _Work(format_version=base.format_version)
         groups: dict[tuple[ManifestContent, int], list[ManifestFile]] = {}
         for manifest in current:
             if self._is_chosen(base, manifest):
                 groups.setdefault((manifest.content, manifest.partition_spec_id), []).append(manifest)
         for (content, spec_id), manifests in sorted(groups.items()):
-            self._rewrite_group(base, content, spec_id, manifests, read)
+            self._rewrite_group(work, base, content, spec_id, manifests, read)
         work.made = tuple(manifest for _, manifest in work.written)
+        self._manifests.add(work.written)
+        self._work = work
 
     def _is_chosen(self, base: TableMetadata, manifest: ManifestFile) -> bool:
         if manifest in self._removed or manifest.content not in self._contents or manifest.key_metadata is not None:
@@ -159,7 +160,7 @@ class RewriteManifests:
         return self._rewrite_if is None or self._rewrite_if(manifest)
 
     def _rewrite_group(
-        self, base: TableMetadata, content: ManifestContent, spec_id: int, manifests: Sequence[ManifestFile], read: Read
+        self, work: "_Work", base: TableMetadata, content: ManifestContent, spec_id: int, manifests: Sequence[ManifestFile], read: Read
     ) -> None:
         assert self._clustering is not None  # noqa: S101  asked for by the caller
         kind = spec_partition_type(base, spec_id)
@@ -170,9 +171,9 @@ class RewriteManifests:
             return
         targets = [manifest_target(base, content, spec_id, self._context, self._numbers) for _ in found]
         made = self._context.parallel(lambda pair: write_manifest_columns(*pair), zip(found, targets, strict=True))
-        self._work.written += [(NewFile(location=line.manifest_path, content=data), line) for data, line in made]
-        self._work.entries += sum(entries.num_rows for entries in found)
-        self._work.sources += tuple(manifests)
+        work.written += [(NewFile(location=line.manifest_path, content=data), line) for data, line in made]
+        work.entries += sum(entries.num_rows for entries in found)
+        work.sources += tuple(manifests)
 
     def _given(self, base: TableMetadata, manifest: ManifestFile, read: Read) -> ManifestFile:
         """A manifest that the caller wrote, as one of this snapshot. Raises `InvalidInputError` where its entries cannot stand in it."""

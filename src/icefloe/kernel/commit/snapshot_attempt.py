@@ -11,7 +11,6 @@ from typing import Any, TypedDict
 from icefloe.errors import CommitConflictError, Problem
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
 from icefloe.kernel.commit.manifest_merge_manager import ManifestMergeManager, manifest_counts
-from icefloe.kernel.commit.new_manifest import NewManifest
 from icefloe.kernel.commit.staged_snapshot import WAP_ID, check_wap_id_is_new
 from icefloe.kernel.manifest.manifest_reader import fill_counts
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
@@ -59,8 +58,7 @@ def snapshot_attempt(
     *,
     number: int,
     now_ms: int,
-    written: Sequence[NewManifest],
-    already_written: Sequence[ManifestFile],
+    new_manifests: Sequence[ManifestFile],
     kept: Sequence[ManifestFile] | None,
     summary: Mapping[str, str],
     read: Read,
@@ -74,10 +72,8 @@ def snapshot_attempt(
     """
     _check_branch(base, context)
     parent = parent_snapshot(base, context.branch)
-    manifests.add(written)
     in_place = {manifest.manifest_path for manifest in kept or ()}
-    every = (*already_written, *(manifest for _, manifest in written))
-    new = [manifest for manifest in every if manifest.manifest_path not in in_place]
+    new = [manifest for manifest in new_manifests if manifest.manifest_path not in in_place]
     listed = _listed(base, parent, new, kept, read, manifests)
     content, next_row_id = _manifest_list(base, context, parent, listed)
     summary = {**summary, **manifest_counts(listed.manifests, context, kept=listed.carried, replaced=replaced + listed.replaced)}
@@ -104,7 +100,7 @@ def snapshot_attempt(
         snapshot_id=context.snapshot_id,
         summary=summary,
         manifests=own,
-        manifest_files=manifests.take_new_files(own),
+        manifest_files=manifests.new_files(own),
         manifest_lists=(NewFile(location=location, content=content),),
         updates=updates,
         requirements=requirements,

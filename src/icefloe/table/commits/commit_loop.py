@@ -75,7 +75,8 @@ class TableCommit:
         self._next: LoadedMetadata | None = None  # what the current attempt makes
         self._base_of_last_attempt = change.base
         self._metadata_locations: list[str] = []
-        self._manifests_and_lists: list[str] = []
+        self._manifests_and_lists: list[str] = []  # also those whose writing failed: what is there of them must be deleted
+        self._files_in_storage: set[str] = set()
 
     @property
     def metadata_location(self) -> str:
@@ -137,8 +138,10 @@ class TableCommit:
         location = new_metadata_location(self.handle.ids, metadata, previous_location=previous)
         self.handle.store.check(self.handle.identifier, location, metadata)
         for file in (*self.attempt.manifest_files, *self.attempt.manifest_lists) if self.attempt is not None else ():
-            self._manifests_and_lists.append(file.location)
-            self.handle.io.write(file.location, file.content)
+            if file.location not in self._files_in_storage:
+                self._manifests_and_lists.append(file.location)
+                self.handle.io.write(file.location, file.content)
+                self._files_in_storage.add(file.location)
         self._metadata_locations.append(location)
         self.handle.io.write(location, metadata_content(metadata))
         self._base_of_last_attempt = base

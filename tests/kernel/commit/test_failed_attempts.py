@@ -1,0 +1,85 @@
+"""An attempt that fails on any of its reads, and the attempt after it: a base whose files were expired is given up half way, and a newer one is taken.
+
+Manifests that the failed attempt made and did not write must be written by the next: a manifest list that names a missing file is a lost table.
+"""
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+from tests.kernel.commit.made_up_table import MadeUpTable, equality_deletes, position_deletes, rows
+
+from icefloe.errors import NoSuchFileError
+from icefloe.kernel.commit.append import Append
+from icefloe.kernel.commit.attempt import Action
+from icefloe.kernel.commit.clustered_entries import Clustering
+from icefloe.kernel.commit.composite_action import CompositeAction
+from icefloe.kernel.commit.conflicts import planned_on
+from icefloe.kernel.commit.overwrite import Overwrite
+from icefloe.kernel.commit.replace_partitions import ReplacePartitions
+from icefloe.kernel.commit.rewrite_files import RewriteFiles
+from icefloe.kernel.commit.rewrite_manifests import RewriteManifests
+from icefloe.kernel.commit.row_delta import RowDelta
+
+OLD = [rows(f"d{number}", 3 + number, name) for number, name in enumerate("abab")]
+NEW = rows("new", 5, "a")
+
+ACTIONS: dict[str, tuple[Callable[[MadeUpTable], Action], set[str]]] = {
+    "append": (lambda table: Append([NEW], table.context()), {"d0", "d1", "d2", "d3", "e", "new"}),
+    "overwrite": (lambda table: Overwrite(removed=["d0", "d3"], added=[NEW], **table.numbered()), {"d1", "d2", "e", "new"}),
+    "replace partitions": (lambda table: ReplacePartitions(added=[NEW], **table.numbered()), {"d1", "d3", "e", "new"}),
+    "rewrite files": (
+        lambda table: RewriteFiles(removed=[OLD[0], OLD[2]], added=[rows("new", 8, "a")], rules=planned_on(103), **table.numbered()),
+        {"d1", "d3", "e", "new"},
+    ),
+    "row delta": (
+        lambda table: RowDelta(added=[NEW], added_deletes=[position_deletes("p", OLD[1], target="d1")], **table.numbered()),
+        {"d0", "d1", "d2", "d3", "e", "new", "p"},
+    ),
+    "rewrite manifests": (lambda table: RewriteManifests(**table.numbered(), clustering=Clustering()), {"d0", "d1", "d2", "d3", "e"}),
+    "two in one transaction": (
+        lambda table: CompositeAction(
+            [Append([NEW], table.context()), Overwrite(removed=["d1"], added=[rows("late", 2, "b")], **table.numbered())]
+        ),
+        {"d0", "d2", "d3", "e", "new", "late"},
+    ),
+}
+
+
+def table_of(merges: str) -> MadeUpTable:
+    """Four data files of two partitions in two manifests, and an equality delete."""
+    table = MadeUpTable(2, {"commit.manifest-merge.enabled": merges, "commit.manifest.min-count-to-merge": "2"})
+    table.commit(Append(OLD[:2], table.context(), merge=False))
+    table.commit(Append(OLD[2:], table.context(), merge=False))
+    table.commit(RowDelta(added_deletes=[equality_deletes("e")], **table.numbered()))
+    return table
+
+
+@pytest.mark.parametrize("merges", ["true", "false"])
+@pytest.mark.parametrize("kind", ACTIONS)
+def test_an_attempt_after_one_that_failed_on_any_read_writes_every_manifest(kind: str, merges: str) -> None:
+    make, live = ACTIONS[kind]
+    for failing_read in itertools.count():
+        table = table_of(merges)
+        action = make(table)
+        try:
+            action.attempt(table.metadata, number=0, now_ms=1, read=failing(table.read, failing_read))
+        except NoSuchFileError:
+            table.commit(Append([rows("winner", 1, "c")], table.context(), merge=False))
+            table.commit(action)
+            assert set(table.live()) == {*live, "winner"}
+        else:
+            break  # it has no more reads
+    assert failing_read > 0
+
+
+def failing(read: Callable[[str], bytes], failing_read: int) -> Callable[[str], bytes]:
+    """Return `read`, which fails from the read of that number on, counted from 0."""
+    numbers = itertools.count()
+
+    def read_or_fail(path: str) -> bytes:
+        if next(numbers) >= failing_read:
+            raise NoSuchFileError(f"there is no file {path}", path=path)
+        return read(path)
+
+    return read_or_fail
