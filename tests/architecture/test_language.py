@@ -98,8 +98,6 @@ UNFINISHED = frozenset(
         "benchmarks",
         "docs",
         "src/icefloe",
-        "src/icefloe/catalog",
-        "src/icefloe/catalog_store",
         "src/icefloe/io",
         "src/icefloe/kernel/avro",
         "src/icefloe/kernel/commit",
