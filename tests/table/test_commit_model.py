@@ -273,8 +273,8 @@ class ManyWriters(RuleBasedStateMachine):
             writer.start()
         self.order(writer, step)
         do, effects = self.operation(step.operation)
-        with self.model.commit(writer.name, writer.faults, writer.table, effects):
-            do(writer.table)
+        with self.model.commit(writer.name, writer.faults, writer.table, effects) as commit:
+            commit.report = do(writer.table)
         if writer.faults.is_dead:
             writer.start()
         writer.faults.forget()
@@ -290,7 +290,7 @@ class ManyWriters(RuleBasedStateMachine):
         for operation, fault, after, times in step.faults:
             writer.faults.order(operation, fault, after=after, times=times)
 
-    def operation(self, chosen: tuple[Any, ...]) -> tuple[Callable[[Any], None], list[Effect]]:
+    def operation(self, chosen: tuple[Any, ...]) -> Operation:
         """What to call, and what it does to the model."""
         name, *arguments = chosen
         return getattr(self, name)(*arguments)

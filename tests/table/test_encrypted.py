@@ -86,7 +86,10 @@ def test_nothing_is_written_in_plain_where_the_table_asks_for_encryption(catalog
         lambda: table.upsert(ROWS, ["id"]),
         lambda: table.delete_keys(ROWS, key_columns=["id"]),
     ):
-        with pytest.raises(UnsupportedFeatureError, match=r"must be encrypted with the key 'k1' \(property encryption\.key-id\); Icefloe writes no encrypted files"):
+        with pytest.raises(
+            UnsupportedFeatureError,
+            match=r"must be encrypted with the key 'k1' \(property encryption\.key-id\); Icefloe writes no encrypted files",
+        ):
             write()
     assert files(tmp_path) == before
     assert table.scan().count() == 2

@@ -13,6 +13,7 @@ from icefloe.kernel.commit import append, cherry_pick, snapshot_attempt
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
 from icefloe.table.commits import commit_loop
 from icefloe.table.commits.commit_loop import TableCommit
+from icefloe.table.expiry.deletion_scope import DeletionScope
 from icefloe.table.rows import delete_keys
 from icefloe.testing.commit_effects import BrokenInvariantError
 from icefloe.testing.fault_injection import FaultyStore
@@ -89,6 +90,22 @@ def pick_again_and_again(patch: Patch) -> None:
     patch.setattr(cherry_pick.CherryPick, "_check_not_live", lambda self, base, picked, head, read: None)
 
 
+def delete_files_outside_the_table(patch: Patch) -> None:
+    """An expiry deletes whatever the metadata names, wherever it is."""
+    patch.setattr(DeletionScope, "contains", lambda self, location, real=None: True)
+
+
+def omit_kept_files_from_the_report(patch: Patch) -> None:
+    """Files outside the table's folder are kept, and the report does not name them."""
+    divide = DeletionScope.divide
+
+    def without_outside(self: DeletionScope, files: Any) -> tuple[Any, Any]:
+        inside, outside = divide(self, files)
+        return inside, outside.slice(0, 0)
+
+    patch.setattr(DeletionScope, "divide", without_outside)
+
+
 FAULTS: list[Callable[[Patch], None]] = [
     forget_to_look_for_the_commit,
     delete_files_on_an_unknown_outcome,
@@ -100,6 +117,8 @@ FAULTS: list[Callable[[Patch], None]] = [
     build_on_the_wrong_parent,
     lose_the_reply_and_say_so,
     pick_again_and_again,
+    delete_files_outside_the_table,
+    omit_kept_files_from_the_report,
 ]
 
 

@@ -54,6 +54,7 @@ class Commit:
     landed: list[str] = field(default_factory=list)
     freed: set[str] = field(default_factory=set)  # files that the table named before it landed, and not afterwards
     outcome: str = "under way"
+    report: Any = None  # what the operation returned; an `ExpireReport` where it expires snapshots
 
     def files(self, operations: set[str]) -> list[str]:
         """The files on which it did one of these operations."""
@@ -127,6 +128,7 @@ class CommitModel:
     def _finish(self, one: Commit) -> None:
         self.steps[one.outcome] += 1
         one.until = len(one.faults.log)
+        self._check_deleted_in_folder(one)
         if one.outcome == "uncleaned":
             self._under_way.remove(one)
         elif one.outcome in {"acknowledged", "refused"} or (one.outcome == "interrupted" and not one.has_swapped):
@@ -138,15 +140,33 @@ class CommitModel:
         self._check_expired(one)
 
     def _check_expired(self, one: Commit) -> None:
-        """After an expiry in which nothing failed, no file is left that the table lost by it, whatever others did meanwhile.
+        """Check the files that the table lost by an expiry in which nothing failed, whatever others did meanwhile.
 
-        For what another operation took out of the table that one answers: statistics that newer ones replaced stay, and another expiry may not have come to
-        its deletes yet.
+        Those in the table's folder are deleted. Those outside of it are kept, and the report names them in `outside`. Files that another operation removed from
+        the table are not checked: statistics that newer ones replaced stay, and another expiry may not have come to its deletes yet.
         """
-        if one.expires and one.outcome == "acknowledged" and not any(event.fault for event in one.events()):
-            named = self.walk.referenced(self.walk.document(self.location))
-            left = {path for path in one.freed if self._io.exists(path)} - named
-            must(not left, f"files of expired snapshots are left: {sorted(left)}")
+        if not one.expires or one.outcome != "acknowledged" or any(event.fault for event in one.events()):
+            return
+        document = self.walk.document(self.location)
+        named = self.walk.referenced(document)
+        outside = {path for path in one.freed if not _is_in_folder(path, document["location"])}
+        remaining = {path for path in one.freed - outside if self._io.exists(path)} - named
+        must(not remaining, f"files of expired snapshots are left: {sorted(remaining)}")
+        reported = set(one.report.outside["path"].to_pylist())
+        must(
+            outside - named <= reported,
+            f"files outside the table's folder that the report does not name: {sorted(outside - named - reported)}",
+        )
+        wrong = {path for path in reported if _is_in_folder(path, document["location"]) or path in named or not self._io.exists(path)}
+        must(not wrong, f"files that the report counts as kept outside the table's folder, and that are not: {sorted(wrong)}")
+        deleted = set(one.report.files["path"].to_pylist())
+        must(not deleted & reported, f"files that the report counts as deleted and as kept: {sorted(deleted & reported)}")
+
+    def _check_deleted_in_folder(self, one: Commit) -> None:
+        """Check that no file outside the table's folder was deleted."""
+        folder = self.walk.document(self.location)["location"]
+        outside = [path for path in one.files({"delete"}) if not _is_in_folder(path, folder)]
+        must(not outside, f"{one.writer}: {one.outcome}, and these files outside the table's folder {folder} were deleted: {outside}")
 
     def _is_idle(self, one: Commit) -> bool:
         """Whether the operation had nothing to do on the metadata its writer held, or on a later one it saw."""
@@ -265,6 +285,10 @@ class CommitModel:
             rows = table.scan(selected_fields=names, snapshot_id=snapshot_id).to_arrow().select(list(names)).to_pylist()
             found = Counter(tuple(row[name] for name in names) for row in rows)
             must(found == self.state.rows(snapshot_id), f"snapshot {snapshot_id} reads as {found}")
+
+
+def _is_in_folder(path: str, folder: str) -> bool:
+    return path.startswith(f"{folder}/")
 
 
 def _excuse(events: Sequence[Event]) -> str | None:
