@@ -125,7 +125,7 @@ def test_a_property_that_others_built_on_unheard_is_unknown(room: Room) -> None:
             say(room.truth(), f"SELECT {number}")
 
     room.faults.order("swap", Fault.OVERTAKEN, meanwhile=others)
-    with pytest.raises(CommitUnknownError, match="no longer tells"), view.update_properties() as update:
+    with pytest.raises(CommitUnknownError, match="its log no longer shows it"), view.update_properties() as update:
         update.set("comment", "c")
     assert (room.truth().properties["comment"], queries(room.truth())) == ("c", ["SELECT 0", "SELECT 7", "SELECT 8"])
     assert len(room.files()) == 4

@@ -1,4 +1,7 @@
-"""Tables: pointer, files and rules joined. A public door: `Table` and `StaticTable` are named here as PyIceberg's users know them; and staged writes."""
+"""Tables: a name in a catalog, the metadata behind it and the rows in its files.
+
+`Table` and `StaticTable` are public here under the names of PyIceberg; `write_audit_publish` stages writes.
+"""
 
 from icefloe.table.rows.staged_writes import write_audit_publish as write_audit_publish
 from icefloe.table.static_table import StaticTable as StaticTable

@@ -1,6 +1,6 @@
-"""`DataScan`: a read of a table: which snapshot, which rows, which columns; and its rows as Arrow, pandas or Spark.
+"""`DataScan`: a read of a table: the snapshot, the filter, the columns; and its rows as Arrow, pandas or Spark.
 
-Planning is the kernel's (`kernel/scan`); rows come from an engine. Spec: Scan Planning; Column Projection.
+Planning is `icefloe.kernel.scan`; rows are read by an engine. Spec: Scan Planning; Column Projection.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,23 +47,46 @@ class DataScan:
     snapshot_id: int | None = None
     limit: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
-    # Every branch is written by the one schema that the table has, and so is read by it: as Java does.
+    # Branches are read by the table's schema, as they are written by it. JAVA: SnapshotUtil.schemaFor.
     by_table_schema: bool = False
-    branch: str | None = None  # whose history a time is looked up in; None for main
-    appends: tuple[Snapshot, ...] | None = None  # of an incremental read: the snapshots whose rows are read, as they were appended
+    branch: str | None = None  # the branch whose history `as_of` searches; None for main
+    appends: tuple[Snapshot, ...] | None = None  # of an incremental scan: the snapshots whose appended rows are read
 
     def filter(self, row_filter: str | BooleanExpression) -> "DataScan":
-        """Rows must match this as well."""
+        """Return a scan of the rows that also match another filter.
+
+        Args:
+            row_filter: a filter as text or expression.
+
+        Returns:
+            The narrower scan.
+
+        Raises:
+            InvalidFilterError: the text cannot be parsed.
+        """
         return replace(self, row_filter=And(self.row_filter, to_expression(row_filter)))
 
     def select(self, *names: str) -> "DataScan":
-        """Only these columns, in the table's order; metadata columns such as `_pos` come after them."""
+        """Return a scan of these columns.
+
+        Args:
+            *names: dotted names of columns, or of metadata columns such as `_pos`; `*` is every column of the table.
+
+        Returns:
+            The narrower scan. Its columns are in the table's order; metadata columns follow in the given order.
+        """
         return replace(self, selected_fields=names)
 
     def use_ref(self, name: str) -> "DataScan":
         """Return a scan of the snapshot that a branch or tag names; a branch is read by the table's schema, a tag by its snapshot's.
 
         The branch `main` of a table without snapshots has no rows.
+
+        Args:
+            name: the branch or tag.
+
+        Returns:
+            The scan.
 
         Raises:
             NoSuchSnapshotError: the table has no such branch or tag.
@@ -72,14 +95,26 @@ class DataScan:
         if ref is None and name == MAIN and self.metadata.current_snapshot_id is None:
             return replace(self, snapshot_id=None, by_table_schema=True, branch=MAIN)
         if ref is None:
-            known = ", ".join(sorted(self.metadata.refs)) or "none"
+            names = ", ".join(sorted(self.metadata.refs)) or "none"
             raise NoSuchSnapshotError(
-                f"{self.table_name} has no branch or tag {name!r}", table=self.table_name, next_step=f"there are: {known}"
+                f"{self.table_name} has no branch or tag {name!r}", table=self.table_name, next_step=f"there are: {names}"
             )
         return replace(self, snapshot_id=ref.snapshot_id, by_table_schema=ref.is_branch, branch=name if ref.is_branch else None)
 
     def as_of(self, timestamp_ms: int) -> "DataScan":
-        """The snapshot that was current at a time: of `main` by the snapshot log, of another branch by its head's parents. Raises `NoSuchSnapshotError`."""
+        """Return a scan of the snapshot that was current at a time.
+
+        On `main` the snapshot log decides; on another branch, the ancestors of its head.
+
+        Args:
+            timestamp_ms: the time in milliseconds since 1970-01-01 UTC.
+
+        Returns:
+            The scan.
+
+        Raises:
+            NoSuchSnapshotError: the table or branch had no snapshot then, or it has been expired.
+        """
         if self.branch not in (None, MAIN):
             return self._as_of_on_branch(self.branch, timestamp_ms)
         snapshot = snapshot_as_of(self.metadata, timestamp_ms)
@@ -95,23 +130,29 @@ class DataScan:
         return replace(self, snapshot_id=snapshot.snapshot_id, by_table_schema=False)
 
     def _as_of_on_branch(self, branch: str, timestamp_ms: int) -> "DataScan":
-        line = list(ancestors(self.metadata, self.metadata.refs[branch].snapshot_id))
-        found = next((snapshot for snapshot in line if snapshot.timestamp_ms <= timestamp_ms), None)
-        if found is None:
-            is_whole = not line or line[-1].parent_snapshot_id is None
+        lineage = list(ancestors(self.metadata, self.metadata.refs[branch].snapshot_id))
+        snapshot = next((ancestor for ancestor in lineage if ancestor.timestamp_ms <= timestamp_ms), None)
+        if snapshot is None:
+            is_complete = not lineage or lineage[-1].parent_snapshot_id is None
             raise NoSuchSnapshotError(
                 f"the branch {branch!r} of {self.table_name} had no snapshot at {timestamp_ms} ms",
                 table=self.table_name,
-                next_step=f"its history begins at {line[-1].timestamp_ms if line else 'no'} ms"
-                + ("" if is_whole else f"; what was before it, snapshot {line[-1].parent_snapshot_id}, was expired"),
+                next_step=f"its history begins at {lineage[-1].timestamp_ms if lineage else 'no'} ms"
+                + ("" if is_complete else f"; what was before it, snapshot {lineage[-1].parent_snapshot_id}, was expired"),
             )
-        return replace(self, snapshot_id=found.snapshot_id, by_table_schema=False)
+        return replace(self, snapshot_id=snapshot.snapshot_id, by_table_schema=False)
 
     def appended_after(self, snapshot_id: int | None) -> "DataScan":
         """Return a scan of the rows that snapshots of the operation `append` added after a snapshot, up to the one that the scan reads.
 
-        Rows are read as they were appended, whatever later snapshots deleted, replaced or compacted, in the table's current schema. Without a snapshot's id the
-        range begins with the table. The start may have been expired, where its child was not.
+        Rows are read as they were appended, whatever later snapshots deleted, replaced or compacted, in the table's current schema.
+
+        Args:
+            snapshot_id: the last snapshot whose rows are not read; it may have been expired if its child was not. None begins with the table's first
+                snapshot.
+
+        Returns:
+            The scan.
 
         Raises:
             InvalidInputError: the start is no ancestor of the end.
@@ -119,42 +160,49 @@ class DataScan:
         Spec: Snapshots (`operation`).
         """
         end = self.snapshot()
-        found = snapshots_between(self.metadata, snapshot_id, None if end is None else end.snapshot_id)
-        if found is None:
+        snapshots = snapshots_between(self.metadata, snapshot_id, None if end is None else end.snapshot_id)
+        if snapshots is None:
             raise InvalidInputError(
                 f"snapshot {snapshot_id} of {self.table_name} is no ancestor of snapshot {None if end is None else end.snapshot_id}",
                 table=self.table_name,
                 snapshot_id=snapshot_id,
                 next_step="name a start that the end was made from: see table.ancestors()",
             )
-        appends = tuple(snapshot for snapshot in reversed(found) if snapshot.operation == _APPEND)
+        appends = tuple(snapshot for snapshot in reversed(snapshots) if snapshot.operation == _APPEND)
         return replace(self, appends=appends, snapshot_id=None if end is None else end.snapshot_id, by_table_schema=True)
 
     def snapshot(self) -> Snapshot | None:
-        """The snapshot to be read; None for a table without one. Raises `NoSuchSnapshotError`."""
+        """Return the snapshot to read; None for a table without one.
+
+        Raises:
+            NoSuchSnapshotError: the table does not have the snapshot.
+        """
         if self.snapshot_id is None:
             return self.metadata.current_snapshot()
-        found = self.metadata.snapshot_by_id(self.snapshot_id)
-        if found is None:
+        snapshot = self.metadata.snapshot_by_id(self.snapshot_id)
+        if snapshot is None:
             raise NoSuchSnapshotError(
                 f"{self.table_name} has no snapshot {self.snapshot_id}",
                 table=self.table_name,
                 next_step="choose one from table.snapshots(); an expired one is gone",
             )
-        return found
+        return snapshot
 
     def schema(self) -> Schema:
-        """The schema rows are read with: the table's, or the snapshot's own where one was asked for by its id, a tag or a time."""
+        """Return the schema that rows are read with: the table's, or the snapshot's if that was selected by its id, a tag or a time."""
         snapshot = self.snapshot()
         if self.snapshot_id is None or self.by_table_schema or snapshot is None or snapshot.schema_id is None:
             return self.metadata.schema()
         return self.metadata.schema_by_id(snapshot.schema_id)
 
     def projection(self) -> Schema:
-        """The columns asked for: the table's in its order, then metadata columns in the order asked. Raises `InvalidSchemaError` for an unknown one.
+        """Return the projected columns: columns of the table in its order, then metadata columns in the order of the selection.
 
-        A metadata column (`_file`, `_pos`, `_deleted`, `_spec_id`, `_partition`, `_row_id`, `_last_updated_sequence_number`) is found where the table has no
-        column of that name; `*` means none of them.
+        A metadata column (`_file`, `_pos`, `_deleted`, `_spec_id`, `_partition`, `_row_id`, `_last_updated_sequence_number`) can be selected unless the
+        table has a column of that name; `*` does not include them.
+
+        Raises:
+            InvalidSchemaError: a column does not exist.
         """
         schema = self.schema()
         names = dict.fromkeys(self.selected_fields)
@@ -163,17 +211,20 @@ class DataScan:
         ]
         if not metadata:
             return schema.select(*names, case_sensitive=self.case_sensitive)
-        own = [name for name in names if name not in metadata]
-        kept = schema.select(*own, case_sensitive=self.case_sensitive)
-        return Schema(*kept.fields, *(self._metadata_column(name) for name in metadata), schema_id=kept.schema_id)
+        table_columns = schema.select(*(name for name in names if name not in metadata), case_sensitive=self.case_sensitive)
+        return Schema(*table_columns.fields, *(self._metadata_column(name) for name in metadata), schema_id=table_columns.schema_id)
 
     def as_held(self, schema: Schema) -> Schema:
-        """The schema, or a part of it, with columns required only where every file of the snapshot surely has values in them.
+        """Return the columns of a schema, required only if every file of the snapshot certainly has values for them.
 
-        Whoever makes an optional column required says that no row lacks a value; rows are read, and engines told, as files are.
+        Making an optional column required states that no row lacks a value, and older files may contradict it: so rows are read, and engines are given the
+        schema, as the files are.
+
+        Args:
+            schema: the scan's schema, or a part of it.
         """
-        held = relax_required_fields(schema.fields, schemas_of_files(self.metadata, self.snapshot()))
-        return schema if held == schema.fields else Schema(*held, schema_id=schema.schema_id)
+        fields = relax_required_fields(schema.fields, schemas_of_files(self.metadata, self.snapshot()))
+        return schema if fields == schema.fields else Schema(*fields, schema_id=schema.schema_id)
 
     def _metadata_column(self, name: str) -> NestedField:
         return partition_column(table_partition_type(self.metadata)) if name == PARTITION_NAME else METADATA_COLUMNS[name]
@@ -187,9 +238,23 @@ class DataScan:
         parallel: Parallel = in_threads,
         prune_in_parallel: bool = False,
     ) -> ScanPlan:
-        """The live files that may hold matching rows. With `explain`, every kept and skipped manifest and file gets its reason.
+        """Plan the live files that may contain matching rows.
 
-        `find_covered` tells the files that match whole. `parallel` reads manifests side by side, and with `prune_in_parallel` tests their files there too.
+        Args:
+            explain: whether to add to every kept and skipped manifest and file the reason for the decision.
+            include_statistics: whether files keep their column statistics, which are most of a manifest.
+            find_covered: whether to find the files of which every row matches.
+            parallel: applies a function to manifests side by side; in threads by default.
+            prune_in_parallel: whether `parallel` also prunes the files of a manifest.
+
+        Returns:
+            The plan.
+
+        Raises:
+            NoSuchSnapshotError: the snapshot to read does not exist.
+            InvalidFilterError: the filter names an unknown column, or a value that cannot be compared with it.
+            UnsupportedFeatureError: the snapshot is encrypted.
+            NoSuchFileError, ManifestFormatError: a manifest list or manifest is missing or damaged.
         """
         snapshot = self.snapshot()
         refuse_encrypted(snapshot, self.table_name)
@@ -209,32 +274,81 @@ class DataScan:
         )
 
     def plan_files(self, *, include_statistics: bool = False) -> Sequence[FileScanTask]:
-        """The planned files as tasks. Column statistics of the files are left out unless asked for, as they are most of a manifest."""
+        """Return the planned files as tasks.
+
+        Args:
+            include_statistics: whether files keep their column statistics, which are most of a manifest.
+
+        Returns:
+            One task a file, with the deletes that apply to it and the part of the filter that its rows must still be tested with.
+
+        Raises:
+            IcefloeError: as for `plan`.
+        """
         parts = list(self.plan(include_statistics=include_statistics).parts)
         tasks: list[FileScanTask] = []
         while parts:
-            # The columns of a part are let go when its tasks are made.
+            # The columns of a part are released as soon as its tasks exist, so that a large scan is not in memory twice.
             tasks.extend(parts.pop(0).tasks())
         return tasks
 
     def to_arrow(self) -> Any:
-        """The rows as a `pyarrow.Table`, read in this process."""
+        """Read the rows in this process.
+
+        Returns:
+            A `pyarrow.Table`.
+
+        Raises:
+            NoSuchSnapshotError: the snapshot to read does not exist.
+            InvalidFilterError, InvalidSchemaError: the filter or the projection names an unknown column.
+            InvalidInputError: the limit is below 0.
+            NoSuchFileError, DataFileFormatError: a file is missing or damaged.
+        """
         return IN_PROCESS.read(self.request())
 
     def to_arrow_batch_reader(self) -> Any:
-        """The rows as a `pyarrow.RecordBatchReader`, file after file."""
+        """Read the rows in this process as a stream, file after file.
+
+        Returns:
+            A `pyarrow.RecordBatchReader`.
+
+        Raises:
+            IcefloeError: as for `to_arrow`; errors of files are raised when their rows are read.
+        """
         return IN_PROCESS.read_batches(self.request())
 
     def to_pandas(self, **options: Any) -> Any:
-        """The rows as a `pandas.DataFrame`; options go to `pyarrow.Table.to_pandas`."""
+        """Read the rows in this process into pandas.
+
+        Args:
+            **options: options of `pyarrow.Table.to_pandas`.
+
+        Returns:
+            A `pandas.DataFrame`.
+
+        Raises:
+            IcefloeError: as for `to_arrow`.
+        """
         return self.to_arrow().to_pandas(**options)
 
     def to_spark(self) -> Any:
-        """The rows as a Spark DataFrame: Spark's own Parquet scan over the planned files. Starts a session where none is active."""
+        """Return the rows as a Spark DataFrame over the planned files; a Spark session is started if none is active.
+
+        Raises:
+            EngineError: Spark cannot be used.
+            IcefloeError: as for `plan`.
+        """
         return engine_named("spark").read(self.request())
 
     def count(self) -> int:
-        """How many rows match; from metadata alone where all do and there are no deletes but deletion vectors, which say how many rows they delete."""
+        """Count the matching rows.
+
+        Metadata is enough for a scan without filter and limit, if the table has no deletes other than deletion vectors, which record the number of rows
+        they delete.
+
+        Raises:
+            IcefloeError: as for `to_arrow`.
+        """
         if self.limit is None and isinstance(self.row_filter, AlwaysTrue):
             records = self.plan().records_after_deletes
             if records is not None:
@@ -246,7 +360,15 @@ class DataScan:
         return (self.schema().fields[0].name,) if self.schema().fields else ("*",)
 
     def request(self, projection: Schema | None = None, plan: ScanPlan | None = None) -> ScanRequest:
-        """What an engine is asked for: the scan's own columns and files unless others are given. Raises `InvalidInputError` for a limit below 0."""
+        """Return the request to an engine for the rows of this scan.
+
+        Args:
+            projection: the columns; by default those of the scan.
+            plan: the files; by default those of the scan.
+
+        Raises:
+            InvalidInputError: the limit is below 0.
+        """
         if self.limit is not None and self.limit < 0:
             raise InvalidInputError(f"limit is {self.limit}; it counts rows, so it is 0 or more")
         schema = self.schema()

@@ -1,6 +1,6 @@
-"""`Engine`: the small protocol by which a table's rows are read and written, in-process or on Spark, without this floor importing Spark.
+"""`Engine`: the protocol by which rows of a table are read and written, in this process or by Spark, so that this layer does not import Spark.
 
-Engines are found by the type of the rows handed in or by name, through the package's entry points (`icefloe.engines`). The in-process engine is
+Engines are found by the type of the rows or by name, through the package's entry points (`icefloe.engines`). The in-process engine is
 `icefloe.table.in_process_engine`; Spark's is `icefloe.spark.spark_engine`.
 """
 
@@ -32,21 +32,21 @@ VERSION = version("icefloe")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRequest:
-    """What an engine needs to turn planned files into rows."""
+    """The input of an engine that reads the rows of planned files."""
 
     table_name: str
     plan: ScanPlan
     schema: Schema  # the table schema the rows are read with
-    projection: Schema  # the part of it asked for, in order
+    projection: Schema  # the projected columns of it, in order
     row_filter: BooleanExpression  # bound to `schema`; applied to every row
     specs: Mapping[int, PartitionSpec]
     io: FileIO
-    # Every schema the table has had. A reader that tests filters by the column names of old files must know which names meant another column then.
+    # Every schema of the table. A reader that applies filters by the column names of old files needs them: a name may have been another column's then.
     schemas: Sequence[Schema] = ()
-    # Field ids of the columns of files that have none.
+    # Maps column names to field ids in files without field ids.
     name_mapping: NameMapping | None = None
     limit: int | None = None
-    # Ids of required columns that files of the plan may lack, by the schemas that these were written with. Such a file is refused.
+    # Ids of required columns that files of the plan may lack, because they were written with older schemas. A file that lacks one is refused.
     may_be_missing: frozenset[int] = frozenset()
 
 
@@ -59,13 +59,13 @@ class RewriteRequest:
     schema: Schema
     specs: Mapping[int, PartitionSpec]
     target: WriteTarget
-    # Every schema the table has had: equality deletes may be by a column that was dropped since.
+    # Every schema of the table: the key columns of an equality delete may have been dropped since.
     schemas: Sequence[Schema] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteGroupsRequest:
-    """Groups of files whose remaining and new rows are written together; all else as in `RewriteRequest`."""
+    """Groups of files whose remaining and new rows are written together; the other fields are those of `RewriteRequest`."""
 
     groups: Sequence[RewriteGroup]
     schema: Schema
@@ -91,9 +91,9 @@ class PositionsRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyValues:
-    """What values the rows of an upsert have in one key column: all of them where they are few, else the least and the greatest; None where not known.
+    """The values of one key column in the rows of an upsert: all of them if they are few, else the least and the greatest; None if unknown.
 
-    As filters take them: times as counts of their unit, UUIDs as bytes.
+    They are in the form of literals of filters: times as counts of their unit, UUIDs as bytes.
     """
 
     field_id: int
@@ -104,9 +104,9 @@ class KeyValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertSource:
-    """The rows of an upsert, checked, in the engine's own form. `keys` is None where no row has a whole key: then none matches.
+    """The rows of an upsert, checked, in the engine's own form. `keys` is None if no row has a key without nulls: then no row matches.
 
-    `here` is the same rows in the form of the in-process engine, where they are few and another engine has them.
+    `here` has the same rows in the form of the in-process engine, if they are few and another engine has them.
     """
 
     rows: Any
@@ -130,7 +130,7 @@ class UpsertRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertedRows:
-    """What an upsert found and wrote: `positions`, one a task, ascending, are the rows of its file that `added` has in their new form."""
+    """The result of an upsert's join: `positions`, one array a task, ascending, are the rows of its file that `added` has in their new form."""
 
     positions: tuple[NDArray[np.int64], ...]
     added: tuple[DataFile, ...]
@@ -141,7 +141,7 @@ class UpsertedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A statement of SQL about one table: `{target}` in the text stands for it, `{source}` for the rows of `source`."""
+    """A SQL statement about one table: `{target}` in the text represents the table, `{source}` the rows of `source`."""
 
     operation: str  # update, merge
     text: str
@@ -152,7 +152,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreachableRequest:
-    """Manifests that no kept snapshot has, and all that kept ones have: `pyarrow.Table`s of `kernel.manifest_list.columns.MANIFEST_FIELDS`."""
+    """Manifests that no kept snapshot has, and all manifests of kept snapshots: `pyarrow.Table`s of `kernel.manifest_list.columns.MANIFEST_FIELDS`."""
 
     table_name: str
     gone: Any
@@ -161,45 +161,48 @@ class UnreachableRequest:
 
 
 class Engine(Protocol):
-    """Moves rows; decides nothing about the table."""
+    """Reads and writes rows; it decides nothing about the table."""
 
     name: str
 
     def environment(self) -> Mapping[str, str]:
-        """Who writes, as snapshot summaries tell it: `engine-name`, `engine-version`, and `app-id` where there is one. Spec: Appendix F, Other Fields."""
+        """Return the writer as snapshot summaries name it: `engine-name`, `engine-version` and, if there is one, `app-id`. Spec: Appendix F, Other Fields."""
 
     def setting(self, name: str) -> str | None:
-        """A setting of the engine's running session, such as `spark.wap.id`; None where it is not set, or nothing runs."""
+        """Return a setting of the engine's running session, such as `spark.wap.id`; None if it is not set, or no session runs."""
 
     def accepts(self, rows: object) -> bool:
-        """Whether `rows` is of a type this engine writes."""
+        """Return whether this engine can write rows of this type."""
 
     def is_active(self) -> bool:
-        """Whether the engine is already running, so that using it starts nothing."""
+        """Return whether the engine is already running, so that its use starts nothing."""
 
     def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
-        """Writes the rows as data files. Raises `SchemaMismatchError` before anything is written where they do not fit."""
+        """Write the rows as data files. Raises `SchemaMismatchError` before anything is written if they do not fit."""
 
     def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
-        """Copies each task's file without the deleted rows, in the task's own partition."""
+        """Copy each task's file without the deleted rows, in the task's own partition."""
 
     def rewrite_groups(self, request: RewriteGroupsRequest) -> list[RewrittenGroup]:
-        """Writes the rows of each group as files of its own, in the order of the groups. After a failure none of these files is left."""
+        """Write the rows of each group as files of its own, in the order of the groups. After a failure none of these files remains."""
 
     def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
-        """For each task, in their order: where in its file the rows lie that match and are not deleted yet, ascending from 0."""
+        """Return for each task, in order, the positions of the rows of its file that match and are not deleted yet, ascending from 0."""
 
     def read(self, request: ScanRequest) -> Any:
-        """The rows in the engine's own form: an Arrow table, a Spark DataFrame."""
+        """Return the rows in the engine's own form: an Arrow table, a Spark DataFrame."""
 
     def files_to_add(self, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str) -> list[FileToAdd]:
-        """Reads the footers of files that another writer made, in the order of the locations. Raises as `FilesToAdd`, for the first that does not fit."""
+        """Read the footers of another writer's files, and return the files in the order of the locations. Raises as `FilesToAdd`, for the first wrong one."""
 
     def unreachable(self, request: UnreachableRequest) -> Any:
-        """An `unreachable_files.Unreachable`: what the manifests that go name, and no live entry of a kept one does. Every kept one must be readable."""
+        """Return an `unreachable_files.Unreachable`: the files that removed manifests name and no live entry of a kept one does.
+
+        Every kept manifest must be readable.
+        """
 
     def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
-        """Checks the rows and what their keys are. Nothing is written.
+        """Check the rows and determine the values of their keys. Nothing is written.
 
         Raises:
             SchemaMismatchError: the rows do not fit the schema, or lack a column of it that they are to update.
@@ -207,10 +210,11 @@ class Engine(Protocol):
         """
 
     def run_statement(self, table: Any, statement: Statement) -> WriteResult:
-        """Runs a statement about a `Table` and commits what it changes. Raises `UnsupportedFeatureError` where the engine knows no SQL."""
+        """Run a statement about a `Table`, and commit its changes. Raises `UnsupportedFeatureError` if the engine does not support SQL."""
 
     def upsert(self, request: UpsertRequest) -> UpsertedRows:
-        """Finds the rows that match, in one join, and writes the new form of those that differ and the rows to insert.
+        """Find the rows that match, in one join, and write the new form of those that differ and the rows to insert.
 
-        Raises `InvalidInputError` where a key matches several rows of the table, all of which it cannot replace.
+        Raises:
+            InvalidInputError: a key matches several rows of the table that it would update.
         """

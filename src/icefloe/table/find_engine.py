@@ -1,4 +1,4 @@
-"""Finds the engine for rows, by their type or by name, through the package's entry points (group `icefloe.engines`); and the one for work on files."""
+"""The engine for rows, found by their type or by name through the package's entry points (`icefloe.engines`); and the engine for work on files."""
 
 import logging
 import sys
@@ -18,32 +18,32 @@ ENGINE_GROUP = "icefloe.engines"
 
 IN_PROCESS = InProcessEngine()
 
-# From this many bytes of files to look through or copy, an inactive Spark is worth starting; below it this process is quicker.
+# From this many bytes of files to search or copy, an inactive Spark is worth starting; below it this process is quicker.
 WORK_ON_SPARK_BYTES = 1 << 30
 
 
 @cache
 def engine_named(name: str) -> Engine:
-    """The engine of that name. Raises `EngineError` where none is installed, or it cannot be loaded."""
+    """Return the engine of a name. Raises `EngineError` if none is installed, or it cannot be loaded."""
     if name == IN_PROCESS.name:
         return IN_PROCESS
-    found = entry_points(group=ENGINE_GROUP, name=name)
-    if not found:
+    points = entry_points(group=ENGINE_GROUP, name=name)
+    if not points:
         raise EngineError(
             f"there is no engine named {name!r}", next_step=f"install the package that brings it; known: {', '.join(_names())}"
         )
     try:
-        engine: Engine = next(iter(found)).load()()
+        engine: Engine = next(iter(points)).load()()
     except ImportError as error:
         raise EngineError(f"engine {name!r} cannot be loaded: {error}", next_step="install what it needs") from error
     return engine
 
 
 def engine_for_rows(rows: object) -> Engine:
-    """The engine that takes rows of this type. Raises `InvalidInputError` where none does."""
+    """Return the engine that writes rows of this type. Raises `InvalidInputError` if none does."""
     if IN_PROCESS.accepts(rows):
         return IN_PROCESS
-    # The engine of the rows' own package is asked; others are not imported for nothing.
+    # Engines are loaded one after the other, until one accepts the rows.
     for name in _names():
         engine = engine_named(name)
         if engine.accepts(rows):
@@ -55,23 +55,23 @@ def engine_for_rows(rows: object) -> Engine:
 
 
 def running_engine() -> Engine:
-    """Spark where it runs in this process, this process otherwise, also where a Spark runs that Icefloe cannot use. Nothing is started for the answer."""
+    """Return Spark if it runs in this process and Icefloe can use it, else the in-process engine. Nothing is started."""
     spark = _spark() if "pyspark" in sys.modules else None
     return spark if spark is not None and spark.is_active() else IN_PROCESS
 
 
 def engine_for_files(tasks: Sequence[FileScanTask]) -> Engine:
-    """Who looks through files or copies them: Spark where it runs already or they are large; this process otherwise."""
+    """Return the engine that searches or copies files: Spark if it runs already or the files are large, else the in-process engine."""
     size = sum(task.file.file_size_in_bytes for task in tasks)
     return (_spark() or IN_PROCESS) if size >= WORK_ON_SPARK_BYTES else running_engine()
 
 
 def _spark() -> Engine | None:
-    """Spark, unless there is none that Icefloe can use."""
+    """Return Spark's engine; None if Icefloe cannot use it."""
     try:
         return engine_named("spark")
     except EngineError as error:
-        LOG.info("this process does the work: %s", error)
+        LOG.info("Spark is not available; this process does the work: %s", error)
         return None
 
 

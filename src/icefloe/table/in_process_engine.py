@@ -54,35 +54,41 @@ from icefloe.table.write_result import WriteResult
 
 Rewritten = TypeVar("Rewritten", RewrittenFile, RewrittenGroup)
 
-# Threads that read files side by side; reading is Arrow's own native code, which runs outside the interpreter's lock.
+# Threads that read files side by side; reading is native code of Arrow, which runs outside the interpreter's lock.
 READ_THREADS = min(8, os.cpu_count() or 1)
-# Threads that read footers: on object stores each waits for two answers, and does little else.
+# Threads that read footers: on object stores each waits for two replies, and does little else.
 FOOTER_THREADS = 16
 FOOTERS_AT_ONCE = 32
 
 
 class InProcessEngine:
-    """Rows as Arrow tables, in this process."""
+    """Reads and writes rows as Arrow tables, in this process."""
 
     name = "in-process"
 
     def environment(self) -> Mapping[str, str]:
+        """See `Engine.environment`."""
         return {"engine-name": "icefloe", "engine-version": VERSION}
 
     def setting(self, name: str) -> str | None:  # noqa: ARG002
-        """None: there is no session."""
+        """Return None: there is no session."""
         return None
 
     def accepts(self, rows: object) -> bool:
+        """Return whether the rows are Arrow or pandas data."""
         return isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or _is_pandas(rows)
 
     def is_active(self) -> bool:
+        """Return True: this process runs."""
         return True
 
     def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
-        """Writes Arrow or pandas rows, matched to the table's columns by name, in the table's sort order. Raises `SchemaMismatchError`.
+        """Write Arrow or pandas rows, matched to the table's columns by name, in the table's sort order.
 
-        The rows of a `RecordBatchReader` are written as they come, as a stream may not fit in memory; then the files do not say that they are sorted.
+        The rows of a `RecordBatchReader` are written as they come, as a stream may not fit in memory; such files are not marked as sorted.
+
+        Raises:
+            SchemaMismatchError: the rows do not fit the table's columns.
         """
         unsorted = replace(target, sort_order_id=UNSORTED_ORDER_ID)
         if isinstance(rows, pa.RecordBatchReader):
@@ -95,7 +101,7 @@ class InProcessEngine:
         return write_batches(target, in_order.to_batches(), partition_id=0, task_id=0)
 
     def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
-        """See `Engine.rewrite`. After a failure or Ctrl-C no copy is left."""
+        """See `Engine.rewrite`. After a failure or Ctrl-C no copy remains."""
         deletes = _loader_for(request)
         return _all_or_none(
             request.target,
@@ -128,7 +134,7 @@ class InProcessEngine:
         )
 
     def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
-        """See `Engine.positions`. Files are looked through side by side."""
+        """See `Engine.positions`. Files are searched side by side."""
         deletes = DeleteLoader(request.io, schemas=request.schemas or (request.schema,), name_mapping=request.name_mapping)
 
         def find(task: FileScanTask) -> NDArray[np.int64]:
@@ -148,7 +154,7 @@ class InProcessEngine:
             return list(pool.map(find, request.tasks))
 
     def read(self, request: ScanRequest) -> pa.Table:
-        """All rows as one Arrow table."""
+        """Return all rows as one Arrow table."""
         reader = self.read_batches(request)
         return reader.read_all()
 
@@ -164,7 +170,7 @@ class InProcessEngine:
                 for start in range(0, len(locations), FOOTERS_AT_ONCE)
             ]
             try:
-                return [found for batch in waiting for found in batch.result()]
+                return [file for batch in waiting for file in batch.result()]
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
@@ -178,19 +184,19 @@ class InProcessEngine:
         return upsert_arrow(request, READ_THREADS)
 
     def run_statement(self, table: Any, statement: Statement) -> WriteResult:  # noqa: ARG002
-        """Refuses: SQL is Spark's."""
+        """Refuse: SQL is run by Spark."""
         raise UnsupportedFeatureError(
             f"{statement.operation.upper()} is run by Spark, not in this process",
             next_step="start a session with icefloe.spark.session(), or use table.upsert, table.delete and table.overwrite",
         )
 
     def read_batches(self, request: ScanRequest) -> pa.RecordBatchReader:
-        """The rows as a stream: files are read ahead side by side, and rows keep the order of the plan."""
+        """Return the rows as a stream: files are read ahead side by side, and rows keep the order of the plan."""
         schema = schema_to_arrow(request.projection)
         return pa.RecordBatchReader.from_batches(schema, _limited(_read_ahead(request), request.limit))
 
     def unreachable(self, request: UnreachableRequest) -> Unreachable:
-        """The files that nothing needs; manifests are read side by side."""
+        """See `Engine.unreachable`. Manifests are read side by side."""
         return find_in_process(request, request.io.read)
 
 
@@ -221,7 +227,7 @@ def _footers(locations: Sequence[str], files: FilesToAdd) -> list[FileToAdd]:
 
 
 def arrow_table(rows: Any) -> pa.Table:
-    """Arrow or pandas rows as one table. Raises `InvalidInputError` where they are neither."""
+    """Return Arrow or pandas rows as one table. Raises `InvalidInputError` for other rows."""
     if _is_pandas(rows):
         return pa.Table.from_pandas(rows, preserve_index=False)
     if isinstance(rows, pa.RecordBatch):
@@ -231,13 +237,16 @@ def arrow_table(rows: Any) -> pa.Table:
     if isinstance(rows, pa.Table):
         return rows
     raise InvalidInputError(
-        f"rows of type {type(rows).__module__}.{type(rows).__qualname__} are not understood here",
+        f"rows of type {type(rows).__module__}.{type(rows).__qualname__} cannot be used here",
         next_step="pass a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas DataFrame; of a Spark DataFrame its toArrow()",
     )
 
 
 def _is_pandas(rows: object) -> bool:
-    """Whether it is a pandas DataFrame. Then pandas is loaded already; loading it to ask would make every start slower by a third of a second."""
+    """Return whether the rows are a pandas DataFrame.
+
+    pandas is loaded already if they are; importing it for this test would make every start slower by a third of a second.
+    """
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(rows, pandas.DataFrame)
 
@@ -245,24 +254,24 @@ def _is_pandas(rows: object) -> bool:
 def _read_ahead(request: ScanRequest) -> Iterator[pa.RecordBatch]:
     deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)
 
-    def read_whole(task: FileScanTask) -> list[pa.RecordBatch]:
-        return list(_read_one(request, task, deletes))
+    def read_file(task: FileScanTask) -> list[pa.RecordBatch]:
+        return list(_read_task(request, task, deletes))
 
     tasks = iter(request.plan.tasks())
     if request.limit is not None:
-        # A limit is often met by the first file; reading ahead would read files for nothing.
+        # A limit is often reached by the first file; reading ahead would read files that are not needed.
         for task in tasks:
-            yield from _read_one(request, task, deletes)
+            yield from _read_task(request, task, deletes)
         return
     with ThreadPoolExecutor(READ_THREADS, thread_name_prefix="icefloe-read") as pool:
-        waiting = [pool.submit(read_whole, task) for task in islice(tasks, READ_THREADS)]
+        waiting = [pool.submit(read_file, task) for task in islice(tasks, READ_THREADS)]
         while waiting:
             batches = waiting.pop(0).result()
-            waiting.extend(pool.submit(read_whole, task) for task in islice(tasks, 1))
+            waiting.extend(pool.submit(read_file, task) for task in islice(tasks, 1))
             yield from batches
 
 
-def _read_one(request: ScanRequest, task: FileScanTask, deletes: DeleteLoader) -> Iterator[pa.RecordBatch]:
+def _read_task(request: ScanRequest, task: FileScanTask, deletes: DeleteLoader) -> Iterator[pa.RecordBatch]:
     return read_task(
         request.io,
         task,
@@ -278,9 +287,9 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
     if limit is None:
         yield from batches
         return
-    left = limit
+    remaining = limit
     for batch in batches:
-        if left <= 0:
+        if remaining <= 0:
             return
-        yield batch.slice(0, left)
-        left -= batch.num_rows
+        yield batch.slice(0, remaining)
+        remaining -= batch.num_rows

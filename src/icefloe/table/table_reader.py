@@ -1,6 +1,6 @@
-"""`TableReader`: all that can be read of a table: its metadata, its snapshots and refs, its rows.
+"""`TableReader`: everything that can be read of a table: its metadata, its snapshots and refs, its rows.
 
-`table.py` and `static_table.py` add where it comes from and whether it can change; how rows are read is `scan.py`.
+`table.py` and `static_table.py` add where the metadata comes from and whether it can change; how rows are read is `data_scan.py`.
 Spec: Table Metadata; Snapshots; Snapshot References.
 """
 
@@ -29,7 +29,7 @@ from icefloe.table.warnings_once import warn_of_properties
 
 
 class TableReader:
-    """All that can be read of a table whose metadata is at hand."""
+    """Everything that can be read of a table whose metadata is loaded."""
 
     def __init__(self, loaded: LoadedMetadata, io: FileIO, full_name: str) -> None:
         self._loaded = loaded
@@ -44,61 +44,76 @@ class TableReader:
 
     @property
     def metadata_location(self) -> str:
-        """Where that metadata lies."""
+        """The location of the metadata file as last loaded or committed."""
         return self._loaded.location
 
     @property
     def properties(self) -> Mapping[str, str]:
+        """The table properties by name."""
         return self.metadata.properties
 
     @property
     def format_version(self) -> int:
+        """The format version: 1, 2 or 3."""
         return self.metadata.format_version
 
     def location(self) -> str:
-        """The table's folder."""
+        """Return the table's folder."""
         return self.metadata.location
 
     def schema(self) -> Schema:
+        """Return the current schema."""
         return self.metadata.schema()
 
     def schemas(self) -> dict[int, Schema]:
-        """Every schema by its id."""
+        """Return every schema by its id."""
         return {schema.schema_id: schema for schema in self.metadata.schemas}
 
     def spec(self) -> PartitionSpec:
+        """Return the default partition spec, which new data files have."""
         return self.metadata.spec()
 
     def specs(self) -> dict[int, PartitionSpec]:
-        """Every partition spec by its id."""
+        """Return every partition spec by its id."""
         return {spec.spec_id: spec for spec in self.metadata.partition_specs}
 
     def sort_order(self) -> SortOrder:
+        """Return the default sort order, which new data files have."""
         return self.metadata.sort_order()
 
     def refs(self) -> Mapping[str, SnapshotRef]:
-        """Branches and tags by name."""
+        """Return branches and tags by name."""
         return self.metadata.refs
 
     def history(self, branch: str = MAIN) -> list[SnapshotLogEntry]:
-        """When which snapshot became current, oldest first: of `main` the snapshot log, rollbacks and all; of another branch its snapshots by their parents.
+        """Return when which snapshot became current, oldest first.
+
+        Args:
+            branch: the branch. For `main` the result is the snapshot log, including rollbacks; for another branch, the ancestors of its head.
+
+        Returns:
+            Entries with a time in milliseconds since 1970-01-01 UTC and a snapshot id.
 
         Raises:
-            NoSuchSnapshotError: there is no such branch.
+            NoSuchSnapshotError: the branch does not exist.
         """
         if branch == MAIN:
             return list(self.metadata.snapshot_log)
-        line = [SnapshotLogEntry(snapshot.timestamp_ms, snapshot.snapshot_id) for snapshot in self.ancestors(branch)]
-        return line[::-1]
+        entries = [SnapshotLogEntry(snapshot.timestamp_ms, snapshot.snapshot_id) for snapshot in self.ancestors(branch)]
+        return entries[::-1]
 
     def ancestors(self, snapshot_id: int | str | None = None) -> list[TableSnapshot]:
-        """The snapshot (an id, a branch or a tag; the current one by default), its parent, its parent's parent and so on: the newest first.
+        """Return a snapshot, its parent, the parent of that and so on, newest first.
 
-        It ends with a table's first snapshot, whose `parent_snapshot_id` is None, or with the last before one that was expired, whose id is the
-        `parent_snapshot_id` of the last of the list. Empty for a table without a current snapshot.
+        Args:
+            snapshot_id: a snapshot id, a branch or a tag; the current snapshot by default.
+
+        Returns:
+            The snapshots. The last is the table's first one, whose `parent_snapshot_id` is None, or the last before an expired one, whose id is the
+            `parent_snapshot_id` of the last. Empty for a table without a current snapshot.
 
         Raises:
-            NoSuchSnapshotError: there is no such snapshot, branch or tag.
+            NoSuchSnapshotError: the snapshot, branch or tag does not exist.
         """
         if snapshot_id is None:
             start = self.metadata.current_snapshot_id
@@ -107,29 +122,38 @@ class TableReader:
         return [table_snapshot(snapshot, self.metadata) for snapshot in ancestors(self.metadata, start)]
 
     def snapshots(self) -> list[TableSnapshot]:
-        """Every snapshot, in the order of the metadata."""
+        """Return every snapshot, in the order of the metadata."""
         return [table_snapshot(snapshot, self.metadata) for snapshot in self.metadata.snapshots]
 
     def current_snapshot(self) -> TableSnapshot | None:
-        """The snapshot of `main`; None for a table that was never written."""
+        """Return the head of `main`; None for a table that was never written."""
         snapshot = self.metadata.current_snapshot()
         return table_snapshot(snapshot, self.metadata) if snapshot else None
 
     def snapshot_by_id(self, snapshot_id: int) -> TableSnapshot | None:
+        """Return the snapshot with an id; None if the table does not have it.
+
+        Args:
+            snapshot_id: the id.
+        """
         snapshot = self.metadata.snapshot_by_id(snapshot_id)
         return table_snapshot(snapshot, self.metadata) if snapshot else None
 
     def snapshot_by_name(self, name: str) -> TableSnapshot | None:
-        """The snapshot a branch or tag names."""
+        """Return the snapshot that a branch or tag names; None if there is no such branch or tag.
+
+        Args:
+            name: the branch or tag.
+        """
         ref = self.metadata.refs.get(name)
         return self.snapshot_by_id(ref.snapshot_id) if ref else None
 
     def statistics_files(self) -> list[StatisticsFile]:
-        """The statistics files of snapshots, at most one each. Spec: Table Statistics."""
+        """Return the statistics files of snapshots, at most one each. Spec: Table Statistics."""
         return list(self.metadata.statistics)
 
     def partition_statistics_files(self) -> list[PartitionStatisticsFile]:
-        """The partition statistics files of snapshots, at most one each. Spec: Partition Statistics."""
+        """Return the partition statistics files of snapshots, at most one each. Spec: Partition Statistics."""
         return list(self.metadata.partition_statistics)
 
     def scan(
@@ -142,12 +166,24 @@ class TableReader:
         limit: int | None = None,
         branch: str | None = None,
     ) -> DataScan:
-        """A read of the table, of a snapshot or the head of a branch where one is named; see `DataScan` for what can be done with it.
+        """Return a read of the table; `DataScan` has what can be done with it.
+
+        Args:
+            row_filter: a filter as text or expression; all rows by default.
+            selected_fields: dotted names of columns; `*` is every column.
+            case_sensitive: whether column names match exactly.
+            snapshot_id: the snapshot to read; the current one by default.
+            options: options of the scan.
+            limit: the greatest number of rows.
+            branch: the branch whose head is read, instead of `snapshot_id`.
+
+        Returns:
+            The scan; nothing is read yet.
 
         Raises:
-            InvalidFilterError: the filter's text cannot be understood.
-            InvalidInputError: both a snapshot and a branch are named.
-            NoSuchSnapshotError: there is no such branch.
+            InvalidFilterError: the filter's text cannot be parsed.
+            InvalidInputError: both a snapshot and a branch are given.
+            NoSuchSnapshotError: the branch does not exist.
         """
         if branch is not None and snapshot_id is not None:
             raise InvalidInputError(
@@ -178,14 +214,22 @@ class TableReader:
         options: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> DataScan:
-        """Return a read of the rows that were appended after one snapshot up to another: see `DataScan.appended_after`.
+        """Return a read of the rows that were appended after one snapshot up to another, see `DataScan.appended_after`.
 
         Args:
-            from_snapshot_id_exclusive: the last snapshot whose rows are not read; without it, the range begins with the table.
+            row_filter: a filter as text or expression; all rows by default.
+            selected_fields: dotted names of columns; `*` is every column.
+            case_sensitive: whether column names match exactly.
+            from_snapshot_id_exclusive: the last snapshot whose rows are not read; by default the range begins with the table's first snapshot.
             to_snapshot_id_inclusive: the last snapshot whose rows are read; the current one by default.
+            options: options of the scan.
+            limit: the greatest number of rows.
+
+        Returns:
+            The scan; nothing is read yet.
 
         Raises:
-            InvalidFilterError: the filter's text cannot be understood.
+            InvalidFilterError: the filter's text cannot be parsed.
             InvalidInputError: the start is no ancestor of the end.
             NoSuchSnapshotError: the end is not in the table.
         """
@@ -193,7 +237,13 @@ class TableReader:
         return scan.appended_after(from_snapshot_id_exclusive)
 
     def statistics(self, snapshot_id: int | None = None) -> TableStatistics | None:
-        """How many distinct values columns have, and whatever else statistics files tell: of a snapshot, or of the newest that has them; None for none.
+        """Return the numbers of distinct values of columns, and the other blobs of a statistics file.
+
+        Args:
+            snapshot_id: the snapshot; by default the newest ancestor of the current one that has statistics.
+
+        Returns:
+            The statistics; None if there are none.
 
         Raises:
             NoSuchSnapshotError: the snapshot is not in the table.
@@ -201,12 +251,18 @@ class TableReader:
         return read_statistics(self.metadata, self.io, self.full_name, snapshot_id)
 
     def partition_statistics(self, snapshot_id: int | None = None) -> Any:
-        """A `pyarrow.Table` of one row for each partition: of a snapshot, or of the newest that has such statistics; None where there are none.
+        """Return the partition statistics of a snapshot.
+
+        Args:
+            snapshot_id: the snapshot; by default the newest ancestor of the current one that has partition statistics.
+
+        Returns:
+            A `pyarrow.Table` with one row a partition; None if there are none.
 
         Raises:
-            NoSuchSnapshotError: The snapshot does not exist.
-            NoSuchFileError: A file that the metadata names does not exist.
-            DataFileFormatError: A file is damaged, or is not of the format that it should be.
+            NoSuchSnapshotError: the snapshot does not exist.
+            NoSuchFileError: the file that the metadata names does not exist.
+            DataFileFormatError: the file is damaged, or not of the format that it should be.
         Spec: Partition Statistics File, for the columns.
         """
         return read_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id)
@@ -220,5 +276,5 @@ class TableReader:
     def __repr__(self) -> str:
         columns = "".join(f"\n  {field}" for field in self.schema().fields)
         snapshot = self.metadata.current_snapshot()
-        shown = f"snapshot {snapshot.snapshot_id}, {snapshot.summary.get('operation', '?')}" if snapshot else "no snapshot yet"
-        return visible(f"{self.full_name}({columns}\n)\npartition by: {self.spec()}\nsort order: {self.sort_order()}\n{shown}")
+        current = f"snapshot {snapshot.snapshot_id}, {snapshot.summary.get('operation', '?')}" if snapshot else "no snapshot yet"
+        return visible(f"{self.full_name}({columns}\n)\npartition by: {self.spec()}\nsort order: {self.sort_order()}\n{current}")

@@ -1,6 +1,6 @@
 """Changes of a view that are collected and committed together at the end of a `with` block: a new version, other properties.
 
-What they make of the metadata is `kernel/view/view_definition.py`. Spec: View spec, Versions; View spec, View Metadata (`properties`).
+Their effect on the metadata is decided by `kernel/view/view_definition.py`. Spec: View spec, Versions; View spec, View Metadata (`properties`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from icefloe.view.view_handle import ENGINE
 
 
 class ReplaceViewVersion(PendingChange):
-    """A new version of a view: what is not named here stays as the current version has it, the other dialects too.
+    """A new version of a view. What is not set stays as in the current version, including the queries in other dialects.
 
     `with view.replace_version() as update: update.with_query("trino", "SELECT ...").with_schema(schema)`
     """
@@ -27,78 +27,169 @@ class ReplaceViewVersion(PendingChange):
     def __init__(self, commit: CommitView) -> None:
         self._commit = commit
         self._edit = ViewEdit(summary=ENGINE)
-        self._given: dict[str, str] = {}
+        self._properties_to_set: dict[str, str] = {}
 
     def with_query(self, dialect: str, sql: str) -> Self:
-        """The SELECT statement of a dialect, in place of the one it may have. Raises `InvalidInputError`."""
+        """Set the SELECT statement of a dialect.
+
+        Args:
+            dialect: the dialect, such as `spark` or `trino`; upper and lower case are the same.
+            sql: the statement; it replaces the one that the view may have in this dialect.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidInputError: the statement or the dialect is empty, or the statement is no SELECT.
+        """
         check_queries({dialect: sql})
-        others = {known: text for known, text in self._edit.queries.items() if known.lower() != dialect.lower()}
+        others = {name: text for name, text in self._edit.queries.items() if name.lower() != dialect.lower()}
         self._edit = replace(self._edit, queries={**others, dialect: sql}, dropped=self._edit.dropped - {dialect.lower()})
         return self
 
     def without_dialect(self, dialect: str) -> Self:
-        """Drops the statement of a dialect, which the view property `replace.drop-dialect.allowed` must allow."""
-        others = {known: text for known, text in self._edit.queries.items() if known.lower() != dialect.lower()}
+        """Drop the statement of a dialect.
+
+        The view property `replace.drop-dialect.allowed` must allow it; `commit` checks that.
+
+        Args:
+            dialect: the dialect; upper and lower case are the same.
+
+        Returns:
+            This update.
+        """
+        others = {name: text for name, text in self._edit.queries.items() if name.lower() != dialect.lower()}
         self._edit = replace(self._edit, queries=others, dropped=self._edit.dropped | {dialect.lower()})
         return self
 
     def with_schema(self, schema: object) -> Self:
-        """The columns that the statements give, as a `Schema` or an Arrow schema. Raises `InvalidSchemaError`, `UnsupportedTypeError`."""
+        """Set the columns that the statements return.
+
+        Args:
+            schema: a `Schema` or an Arrow schema.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError: the columns violate a rule of the format.
+            UnsupportedTypeError: a column has a type that Iceberg does not have.
+        """
         self._edit = replace(self._edit, schema=to_schema(schema))
         return self
 
     def with_default_namespace(self, namespace: str | Iterable[str]) -> Self:
-        """Where names without a namespace are looked for. Raises `InvalidIdentifierError`."""
+        """Set the namespace in which names without a namespace are resolved.
+
+        Args:
+            namespace: `"a.b"` or a tuple of levels.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidIdentifierError: the namespace is empty, or has an empty level.
+        """
         self._edit = replace(self._edit, default_namespace=to_identifier(namespace))
         return self
 
     def with_default_catalog(self, catalog: str | None) -> Self:
-        """Where names without a catalog are looked for; None is the catalog that the view is in."""
+        """Set the catalog in which names without a catalog are resolved.
+
+        Args:
+            catalog: the catalog's name; None for the catalog that contains the view.
+
+        Returns:
+            This update.
+        """
         self._edit = replace(self._edit, default_catalog=catalog, keeps_catalog=False)
         return self
 
     def with_properties(self, properties: Mapping[str, object]) -> Self:
-        """View properties to set in the same commit; others stay. Raises `InvalidPropertyError`."""
+        """Set view properties in the same commit; others stay.
+
+        Args:
+            properties: values by name.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidPropertyError: a property has a value that it cannot have.
+        """
         texts = property_texts(properties, "view")
         check_view_properties(texts)
-        self._given |= texts
+        self._properties_to_set |= texts
         return self
 
     def commit(self) -> None:
-        """Commits the new version; none is made where it would say what a known one says.
+        """Commit the new version. If it equals an existing version, that one becomes the current one and none is added.
 
         Raises:
-            InvalidInputError: a dialect would be lost that the view may not lose, or one to drop is not there.
-            CommitConflictError, CommitUnknownError, NoSuchViewError
+            InvalidInputError: a dialect of the current version would be lost that must be kept, or a dialect to drop does not exist.
+            NoSuchViewError: the view was dropped, or another view has its name now.
+            CommitConflictError: other writers won every retry, or changed the same thing.
+            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
         """
-        edit, given = self._edit, self._given
-        self._commit(lambda base, now_ms: (*property_updates(base, given, ()), *edit_updates(base, edit, now_ms)))
+        edit, properties = self._edit, self._properties_to_set
+        self._commit(lambda base, now_ms: (*property_updates(base, properties, ()), *edit_updates(base, edit, now_ms)))
 
 
 class UpdateViewProperties(PendingChange):
-    """`with view.update_properties() as update: update.set("comment", "daily counts").remove("old")`"""
+    """View properties to set and remove.
+
+    `with view.update_properties() as update: update.set("comment", "daily counts").remove("old")`
+    """
 
     def __init__(self, commit: CommitView) -> None:
         self._commit = commit
-        self._given: dict[str, str] = {}
+        self._properties_to_set: dict[str, str] = {}
         self._removed: dict[str, None] = {}
 
     def set(self, name: str, value: object) -> Self:
-        """Raises `InvalidPropertyError` for a value that is no text or not what its property may be, `InvalidInputError` for one that is removed too."""
+        """Set a property.
+
+        Args:
+            name: the property.
+            value: its value.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidPropertyError: the property cannot have this value.
+            InvalidInputError: the property is also removed.
+        """
         if name in self._removed:
             raise InvalidInputError(f"the view property {name} is both set and removed", next_step="choose one")
         texts = property_texts({name: value}, "view")
         check_view_properties(texts)
-        self._given |= texts
+        self._properties_to_set |= texts
         return self
 
     def remove(self, name: str) -> Self:
-        """One that is not there is no error. Raises `InvalidInputError` for one that is set too."""
-        if name in self._given:
+        """Remove a property; one that the view does not have is no error.
+
+        Args:
+            name: the property.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidInputError: the property is also set.
+        """
+        if name in self._properties_to_set:
             raise InvalidInputError(f"the view property {name} is both set and removed", next_step="choose one")
         self._removed[name] = None
         return self
 
     def commit(self) -> None:
-        """Commits all of it, nothing where all is so already. Raises `CommitConflictError`, `CommitUnknownError`, `NoSuchViewError`."""
-        self._commit(lambda base, _: property_updates(base, self._given, tuple(self._removed)))
+        """Commit all changes; do nothing if none of them changes the view.
+
+        Raises:
+            NoSuchViewError: the view was dropped, or another view has its name now.
+            CommitConflictError: other writers won every retry, or changed the same thing.
+            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
+        """
+        self._commit(lambda base, _: property_updates(base, self._properties_to_set, tuple(self._removed)))

@@ -1,4 +1,4 @@
-"""`View`: one view in a catalog as its users hold it: its queries by dialect, its versions, and the changes of it.
+"""`View`: one view in a catalog: its queries by dialect, its versions, and the changes of it.
 
 How a change is committed is `view_commit.py`. Spec: View spec, View Metadata; View spec, Versions; View spec, Version log.
 """
@@ -19,7 +19,7 @@ from icefloe.view.view_handle import LoadedView, ViewHandle, reload_view_metadat
 
 
 class View:
-    """A view in a catalog. After a change the object holds the metadata it committed; `refresh()` sees other writers' changes."""
+    """A view in a catalog. After a change the object holds the metadata that it committed; `refresh()` loads other writers' changes."""
 
     def __init__(self, handle: ViewHandle, loaded: LoadedView) -> None:
         self._handle = handle
@@ -32,110 +32,153 @@ class View:
 
     @property
     def metadata_location(self) -> str:
-        """Where that metadata lies."""
+        """The location of the metadata file as last loaded or committed."""
         return self._loaded.location
 
     @property
     def properties(self) -> Mapping[str, str]:
+        """The view's properties by name."""
         return self.metadata.properties
 
     @property
     def full_name(self) -> str:
-        """`catalog.namespace.view`."""
+        """The view's name as `catalog.namespace.view`."""
         return self._handle.view_name
 
     def name(self) -> Identifier:
-        """The namespace levels and the view's name."""
+        """Return the namespace levels and the view's name."""
         return self._handle.identifier
 
     def uuid(self) -> UUID:
+        """Return the view's UUID."""
         return UUID(self.metadata.view_uuid)
 
     def location(self) -> str:
-        """The view's folder."""
+        """Return the view's folder."""
         return self.metadata.location
 
     def schema(self) -> Schema:
-        """The columns of the current version."""
+        """Return the columns of the current version."""
         return self.metadata.schema()
 
     def schemas(self) -> dict[int, Schema]:
-        """Every schema by its id."""
+        """Return every schema by its id."""
         return {schema.schema_id: schema for schema in self.metadata.schemas}
 
     @property
     def versions(self) -> tuple[ViewVersion, ...]:
-        """The versions that are kept: `version.history.num-entries` of them."""
+        """The versions that the metadata still has; `version.history.num-entries` limits their number."""
         return tuple(self.metadata.versions)
 
     def version(self, version_id: int) -> ViewVersion | None:
-        """The version with this id, or None where there is none any more."""
+        """Return the version with an id, or None if the metadata no longer has it.
+
+        Args:
+            version_id: the id.
+        """
         return self.metadata.versions.get(version_id)
 
     def current_version(self) -> ViewVersion:
+        """Return the current version."""
         return self.metadata.version()
 
     def history(self) -> tuple[VersionLogEntry, ...]:
-        """When which version became the current one, oldest first."""
+        """Return when which version became the current one, oldest first."""
         return tuple(self.metadata.version_log)
 
     def sql_for(self, dialect: str) -> SQLViewRepresentation | None:
-        """The current version's query in a dialect, whatever the case of its name; the first one in any dialect where there is none in this; None
-        where there is no SQL at all. The result says which dialect it is of.
+        """Return the current version's query in a dialect, or in another one if there is none in this dialect.
+
+        Args:
+            dialect: the dialect; upper and lower case are the same.
+
+        Returns:
+            The query in the dialect; else the view's first query, whose `dialect` names the one it is in; None if the version has no SQL.
 
         Raises:
-            InvalidInputError: the dialect has no name.
+            InvalidInputError: the dialect is empty.
         """
         if not dialect or not dialect.strip():
             raise InvalidInputError("the dialect is empty", next_step="name one, such as spark or trino")
-        found = [shown for shown in self.current_version().representations if isinstance(shown, SQLViewRepresentation)]
-        return next((shown for shown in found if shown.dialect.lower() == dialect.lower()), found[0] if found else None)
+        queries = [query for query in self.current_version().representations if isinstance(query, SQLViewRepresentation)]
+        return next((query for query in queries if query.dialect.lower() == dialect.lower()), queries[0] if queries else None)
 
     def refresh(self) -> "View":
-        """Loads the metadata the catalog names now. Raises `NoSuchViewError` where the view was dropped, or another has its name now."""
+        """Load the metadata that the catalog names now.
+
+        Returns:
+            This view.
+
+        Raises:
+            NoSuchViewError: the view was dropped, or another view has its name now.
+        """
         self._loaded = reload_view_metadata(self._handle, self._loaded)
         return self
 
     def replace_version(self) -> ReplaceViewVersion:
-        """A new version, committed at the end of the block: `with view.replace_version() as update: update.with_query("trino", "SELECT ...")`."""
+        """Start a new version: `with view.replace_version() as update: update.with_query("trino", "SELECT ...")`.
+
+        Returns:
+            The update, which is committed at the end of the block.
+        """
         return ReplaceViewVersion(self._commit)
 
     def replace(self, definition: ViewDefinition, *, properties: Mapping[str, object] | None = None, location: str | None = None) -> None:
-        """Makes this the view's whole definition, sets the properties given (others stay) and the location if given, in one commit.
+        """Replace the view's whole definition by a new version, in one commit.
+
+        Args:
+            definition: the queries, the columns and the defaults of names.
+            properties: view properties to set; others stay.
+            location: the view's folder; by default it stays.
 
         Raises:
-            InvalidInputError: the queries are wrong, or a dialect would be lost that the view may not lose.
-            InvalidPropertyError: A property has a value that it may not have.
-            CommitConflictError: Other writers won the race too often, or changed the same thing.
-            CommitUnknownError: The catalog did not answer, and the commit may or may not have happened.
-            NoSuchViewError: The view does not exist.
+            InvalidInputError: a query is invalid, or a dialect of the current version would be lost that must be kept.
+            InvalidPropertyError: a property has a value that it cannot have.
+            CommitConflictError: other writers won every retry, or changed the same thing.
+            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
+            NoSuchViewError: the view does not exist.
         """
-        given = property_texts(properties or {}, "view")
+        new_properties = property_texts(properties or {}, "view")
         self._commit(
             lambda base, now_ms: (
-                *property_updates(base, given, ()),
+                *property_updates(base, new_properties, ()),
                 *definition_updates(base, definition, now_ms),
                 *(location_updates(base, location) if location is not None else ()),
             )
         )
 
     def rollback_to_version(self, version_id: int) -> None:
-        """Makes a version that is kept the current one again.
+        """Make an earlier version the current one again.
+
+        Args:
+            version_id: a version that the metadata still has.
 
         Raises:
-            InvalidInputError: it is not kept, or lacks a dialect that the view may not lose.
-            CommitConflictError: Other writers won the race too often, or changed the same thing.
-            CommitUnknownError: The catalog did not answer, and the commit may or may not have happened.
-            NoSuchViewError: The view does not exist.
+            InvalidInputError: the metadata does not have the version, or the version lacks a dialect that must be kept.
+            CommitConflictError: other writers won every retry, or changed the same thing.
+            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
+            NoSuchViewError: the view does not exist.
         """
         self._commit(lambda base, _: rollback_updates(base, version_id))
 
     def update_properties(self) -> UpdateViewProperties:
-        """Properties to set and remove, committed at the end of the block: `with view.update_properties() as update: update.set("comment", "...")`."""
+        """Start changes of properties: `with view.update_properties() as update: update.set("comment", "...")`.
+
+        Returns:
+            The update, which is committed at the end of the block.
+        """
         return UpdateViewProperties(self._commit)
 
     def set_location(self, location: str) -> None:
-        """Later metadata files go there; those that are there stay. Raises `InvalidInputError` for an empty one, and as `rollback_to_version`."""
+        """Set the folder of the view's new metadata files; existing files stay where they are.
+
+        Args:
+            location: the folder.
+
+        Raises:
+            InvalidInputError: the location is empty.
+            CommitConflictError, CommitUnknownError, NoSuchViewError: as for `rollback_to_version`.
+        """
         self._commit(lambda base, _: location_updates(base, location))
 
     def _commit(self, change: ViewChange) -> None:

@@ -1,11 +1,11 @@
-"""Commits a change of a view: makes it on the newest metadata, writes the next metadata file, swaps the pointer; after a lost race, once more.
+"""The commit of a view: applies a change to the newest metadata, writes the next metadata file and swaps the metadata location.
 
-When to try again, and what an outcome means, is the loop that tables have (`icefloe.table.commits.commit_retries`).
+When to retry, and how the status of an unknown commit is checked, is shared with tables (`icefloe.table.commits.commit_retries`).
 Spec: View spec, Metadata Location; View spec, Overview; Optimistic Concurrency.
 
-A reply can be lost while the commit stands, and others can build on it. View metadata has no log of files, so an attempt is known again by the pointer,
-which also says what it named before, and by its entry of the version log with the version it names. A change of properties or of the location alone that
-several others have built on cannot be known again: its outcome is unknown.
+A reply can be lost although the commit happened, and other writers can build on it. View metadata has no log of metadata files, so an attempt is found again
+by its metadata location, which the catalog reports together with the previous one, and by its entry in the version log with the version of that entry. A change
+of properties or of the location alone that several other commits followed cannot be found again: its outcome is unknown.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,38 +28,38 @@ from icefloe.view.view_handle import (
     write_view_file,
 )
 
-# Gives the updates that make the change on a base, at a time in milliseconds since 1970-01-01 UTC.
+# Returns the updates of a change for a base, at a time in milliseconds since 1970-01-01 UTC.
 ViewChange = Callable[[ViewMetadata, int], Sequence[ViewUpdate]]
 CommitView = Callable[[ViewChange], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Tried:
-    """One attempt: what it was based on, where its metadata file lies, and what it made."""
+class _Attempt:
+    """One attempt: the view that it is based on, the location of its metadata file, and the new metadata."""
 
     base: LoadedView
     location: str
-    made: ViewMetadata
+    metadata: ViewMetadata
 
-    def stands_in(self, found: LoadedView) -> bool | None:
-        """Whether the attempt is part of what the pointer names by now; None where that does not tell."""
-        if self.location in (found.location, found.previous_location):
+    def is_in(self, current: LoadedView) -> bool | None:
+        """Return whether the attempt is part of the view that the catalog names now; None if that can no longer be determined."""
+        if self.location in (current.location, current.previous_location):
             return True
-        if self.base.location in (found.location, found.previous_location):
+        if self.base.location in (current.location, current.previous_location):
             return False
-        before, log = self.base.metadata, found.metadata.version_log
-        if self.made.current_version_id != before.current_version_id:
-            version = self.made.version()
-            if self.made.version_log[-1] in log and found.metadata.versions.get(version.version_id) == version:
+        before, log = self.base.metadata, current.metadata.version_log
+        if self.metadata.current_version_id != before.current_version_id:
+            version = self.metadata.version()
+            if self.metadata.version_log[-1] in log and current.metadata.versions.get(version.version_id) == version:
                 return True
-            # The log is cut at its beginning alone, so that where the entry before is there, ours would be.
+            # Only the oldest entries are removed from the log: if it has the entry before this attempt's, it would have this attempt's too.
             if before.version_log and before.version_log[-1] in log:
                 return False
         return None
 
 
 class _ViewCommit:
-    """One commit in progress: the files it wrote so far, and what they would leave behind. See `CommitAttempts`."""
+    """One commit in progress, see `CommitAttempts`: the metadata files that it wrote, and the view that it builds on."""
 
     noun = "view"
     gone: type[NotFoundError] = NoSuchViewError
@@ -68,43 +68,47 @@ class _ViewCommit:
         self.handle = handle
         self.name = handle.view_name
         self.change = change
-        self.base = base  # what the attempt at hand builds on; after success what it made
+        self.base = base  # what the current attempt builds on; after the commit, what it made
         self.number = 0
-        self.swaps = 0  # begun so far
-        self.swap_begun = False
-        self.tried: list[_Tried] = []
+        self.swaps_begun = 0
+        self.may_be_committed = False  # whether a swap was begun that is not known to have failed
+        self.attempts: list[_Attempt] = []
 
     @property
     def metadata_locations(self) -> list[str]:
-        return [tried.location for tried in self.tried]
+        """See `CommitAttempts`."""
+        return [attempt.location for attempt in self.attempts]
 
     def try_once(self) -> Outcome:
-        # The first attempt looks too: what changes nothing on a view that was loaded long ago may change the view as it is now.
+        """See `CommitAttempts`."""
+        # The first attempt reloads too: a change without effect on a view that was loaded long ago may have one on the view as it is now.
         self.base = reload_view_metadata(self.handle, self.base)
-        if self._stands():
+        if self._is_committed():
             return Committed()
         handle, base = self.handle, self.base
         log = base.metadata.version_log
-        now_ms = max(handle.clock.now_ms(), log[-1].timestamp_ms if log else 0)  # a log in order, whatever the clocks of its writers say
-        made = apply_view_updates(base.metadata, self.change(base.metadata, now_ms), now_ms)
+        now_ms = max(
+            handle.clock.now_ms(), log[-1].timestamp_ms if log else 0
+        )  # the log stays in order although the clocks of writers differ
+        metadata = apply_view_updates(base.metadata, self.change(base.metadata, now_ms), now_ms)
         self.number += 1
-        if made == base.metadata:
+        if metadata == base.metadata:
             return Committed()
-        if made.location == base.metadata.location:  # another one is the caller's own choice
-            check_view_location(handle.view_name, handle.policy, made.location, base.location)
-        location = new_view_location(handle.ids, made, previous_location=base.location)
-        self.tried.append(_Tried(base=base, location=location, made=made))
-        write_view_file(handle, location, made)
-        self.swap_begun, self.swaps = True, self.swaps + 1
+        if metadata.location == base.metadata.location:  # a location that this change sets is chosen by the caller
+            check_view_location(handle.view_name, handle.policy, metadata.location, base.location)
+        location = new_view_location(handle.ids, metadata, previous_location=base.location)
+        self.attempts.append(_Attempt(base=base, location=location, metadata=metadata))
+        write_view_file(handle, location, metadata)
+        self.may_be_committed, self.swaps_begun = True, self.swaps_begun + 1
         outcome = self._swap(LocationChange(identifier=handle.identifier, expected=base.location, new=location))
         if isinstance(outcome, Committed):
-            self.base = LoadedView(location=location, metadata=made, previous_location=base.location)
+            self.base = LoadedView(location=location, metadata=metadata, previous_location=base.location)
         elif isinstance(outcome, Conflicted | Refused):
-            self.swap_begun = False
+            self.may_be_committed = False
         return outcome
 
     def _swap(self, change: LocationChange) -> Outcome:
-        """The swap, and where its answer is lost what can be found out about it."""
+        """Swap the metadata location; after a lost reply, find out whether the swap happened."""
         store = self.handle.store
         outcome = outcome_of_swap(lambda: store.swap(change.identifier, expected=str(change.expected), new=change.new))
         if isinstance(outcome, Unknown):
@@ -112,52 +116,65 @@ class _ViewCommit:
         if not isinstance(outcome, Conflicted) or not outcome.is_reply_lost:
             return outcome
         try:
-            found = reload_view_metadata(self.handle, self.base)
+            current = reload_view_metadata(self.handle, self.base)
         except IcefloeError as error:
             return Unknown(reason=f"the reply was lost, and then: {error.message}")
-        stands = self.tried[-1].stands_in(found)
-        if stands is None:
-            return Unknown(reason="the reply was lost, and what others have made of the view since no longer tells")
-        return Committed() if stands else outcome
+        is_committed = self.attempts[-1].is_in(current)
+        if is_committed is None:
+            return Unknown(
+                reason="the reply was lost, and other writers have changed the view so often since that its log no longer shows it"
+            )
+        return Committed() if is_committed else outcome
 
-    def _stands(self) -> bool:
-        """Whether an earlier attempt, thought lost, stands in the view that another writer built on."""
-        return any(tried.stands_in(self.base) for tried in self.tried)
+    def _is_committed(self) -> bool:
+        """Return whether an earlier attempt, thought lost, is part of the view as last loaded."""
+        return any(attempt.is_in(self.base) for attempt in self.attempts)
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
+        """See `CommitAttempts`."""
         if outcome.current_location is not None:
             self.base = load_view_metadata(self.handle)
-        return self._stands()
+        return self._is_committed()
 
     def abandon(self) -> None:
-        if self.swap_begun:
+        """See `CommitAttempts`."""
+        if self.may_be_committed:
             return
-        if self.swaps:
-            # An earlier swap was answered with a conflict, which a lost reply can hide: only the view itself can tell.
+        if self.swaps_begun:
+            # A conflict reported for an earlier swap can hide a lost reply: only the view itself shows whether it happened.
             try:
                 self.base = load_view_metadata(self.handle)
             except IcefloeError:
                 return
-            if self._stands():
+            if self._is_committed():
                 return
-        self.delete_leftovers()
+        self.delete_files_of_lost_attempts()
 
-    def delete_leftovers(self) -> None:
-        """The files of attempts that lost their race; not one that the pointer names or named."""
-        named = {self.base.location, self.base.previous_location}
-        delete_view_files(self.handle, [location for location in self.metadata_locations if location not in named])
+    def delete_files_of_lost_attempts(self) -> None:
+        """Delete the metadata files of lost attempts, except the current and the previous one of the view."""
+        referenced = {self.base.location, self.base.previous_location}
+        delete_view_files(self.handle, [location for location in self.metadata_locations if location not in referenced])
 
 
 def commit_view(handle: ViewHandle, change: ViewChange, base: LoadedView) -> LoadedView:
-    """Commits the change, retrying lost races by the view's `commit.retry.*` properties, and returns what is current for the writer then.
+    """Commit a change, and retry lost races by the view's `commit.retry.*` properties.
+
+    Args:
+        handle: the view's entry in its catalog.
+        change: the change; it is applied again to newer metadata after a lost race.
+        base: the view as it was loaded.
+
+    Returns:
+        The view that is current for the writer after the commit.
 
     Raises:
-        CommitConflictError: every attempt lost its race; nothing of it is left. NoSuchViewError: the view was dropped, or is another one by now.
-        CommitUnknownError: it is not known whether the commit happened; all its files are kept.
-        InvalidInputError: the change breaks a rule on the view as it is by now.
-        LocationNotAllowedError: the view claims a location that nothing vouches for.
+        CommitConflictError: every attempt lost its race; no file of it remains.
+        NoSuchViewError: the view was dropped, or another view has its name now.
+        CommitUnknownError: it is unknown whether the commit happened; all its files are kept.
+        InvalidInputError: the change violates a rule on the view as it is now.
+        LocationNotAllowedError: the view claims a location that the catalog does not allow.
     """
     work = _ViewCommit(handle, change, base)
     commit_with_retries(work, base.metadata.properties)
-    work.delete_leftovers()
+    work.delete_files_of_lost_attempts()
     return work.base

@@ -1,5 +1,4 @@
-"""`ViewHandle`: where a view's pointer is kept and how its files are reached; and the reading and writing of its metadata files.
-
+"""`ViewHandle`: a view's entry in a catalog and the storage of its files; and the reading and writing of its metadata files.
 
 Spec: View spec, Metadata Location; View spec, View Metadata (`view-uuid`); Metastore Tables.
 """
@@ -23,13 +22,13 @@ from icefloe.kernel.view.view_updates import new_view_metadata
 from icefloe.table.engine import VERSION
 from icefloe.table.table_handle import RandomIds, SystemClock
 
-# What made a version, in its summary. Spec: View spec, Summary.
+# The entries of a version's summary that name its writer. Spec: View spec, Summary.
 ENGINE: Mapping[str, str] = {"engine-name": "icefloe", "engine-version": VERSION}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewHandle:
-    """A view's name in a pointer store, and the ports its operations use."""
+    """A view's name in a view store of a catalog, and the ports that its operations use."""
 
     identifier: Identifier
     store: ViewStore
@@ -40,13 +39,13 @@ class ViewHandle:
 
     @property
     def view_name(self) -> str:
-        """`catalog.namespace.view`, for messages."""
+        """The view's name as `catalog.namespace.view`, for messages."""
         return f"{self.store.name}.{dotted(self.identifier)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedView:
-    """View metadata and the location it was read from or written to. `previous_location` is what the catalog says the pointer named before."""
+    """View metadata and the location it was read from or written to; `previous_location` is the one before it, if the catalog reports it."""
 
     location: str
     metadata: ViewMetadata
@@ -54,52 +53,52 @@ class LoadedView:
 
 
 def load_view_metadata(handle: ViewHandle) -> LoadedView:
-    """The metadata the pointer names now. Raises `NoSuchViewError`, `NoSuchFileError`, `MetadataFormatError`."""
+    """Load the metadata that the catalog names now. Raises `NoSuchViewError`, `NoSuchFileError`, `MetadataFormatError`."""
     return _read(handle, handle.store.load(handle.identifier))
 
 
-def reload_view_metadata(handle: ViewHandle, known: LoadedView) -> LoadedView:
-    """The metadata the pointer names now, which must be of the view that `known` is of; read only where the pointer has moved.
+def reload_view_metadata(handle: ViewHandle, previous: LoadedView) -> LoadedView:
+    """Load the metadata that the catalog names now, which must be of the same view as `previous`; read it only if its location changed.
 
     Raises:
-        NoSuchViewError: the view was dropped, or another has its name now.
+        NoSuchViewError: the view was dropped, or another view has its name now.
         NoSuchFileError, MetadataFormatError, UnsupportedFormatVersionError: as `read_view_metadata`.
     Spec: View spec, View Metadata (`view-uuid`).
     """
-    pointer = handle.store.load(handle.identifier)
-    if pointer.metadata_location == known.location:
-        return replace(known, previous_location=pointer.previous_metadata_location)
-    loaded = _read(handle, pointer)
-    found = loaded.metadata.view_uuid
-    if found.lower() != known.metadata.view_uuid.lower():
+    entry = handle.store.load(handle.identifier)
+    if entry.metadata_location == previous.location:
+        return replace(previous, previous_location=entry.previous_metadata_location)
+    loaded = _read(handle, entry)
+    view_uuid = loaded.metadata.view_uuid
+    if view_uuid.lower() != previous.metadata.view_uuid.lower():
         raise NoSuchViewError(
-            f"{handle.view_name} is another view now: its uuid is {found}, and that of the view at hand is {known.metadata.view_uuid}",
+            f"{handle.view_name} is another view now: its uuid is {view_uuid}, and that of the view at hand is {previous.metadata.view_uuid}",
             next_step="load the view by its name again; nothing was written to it",
         )
     return loaded
 
 
 def write_view_file(handle: ViewHandle, location: str, metadata: ViewMetadata) -> None:
-    """Writes the metadata file, never over another one, compressed as the view's properties say."""
+    """Write a metadata file, compressed according to the view's properties; it never replaces an existing file."""
     handle.io.write(location, write_view_metadata(metadata, gzip=_is_gzip(metadata)))
 
 
 def new_view_location(ids: IdSource, metadata: ViewMetadata, *, previous_location: str | None) -> str:
-    """The name of the next metadata file, which no file has yet: `<location>/metadata/00001-<uuid>.gz.metadata.json`."""
+    """Return the location of the next metadata file, which no file has yet: `<location>/metadata/00001-<uuid>.gz.metadata.json`."""
     path = METADATA_PATH.read(metadata.properties) or "metadata"
     folder = join(metadata.location, path) if is_relative(path) else path
-    previous = metadata_version(previous_location) if previous_location else None
-    number = 0 if previous is None else previous + 1
-    return f"{folder}/{metadata_file_name(number, ids.uuid(), gzip=_is_gzip(metadata))}"
+    previous_version = metadata_version(previous_location) if previous_location else None
+    version = 0 if previous_version is None else previous_version + 1
+    return f"{folder}/{metadata_file_name(version, ids.uuid(), gzip=_is_gzip(metadata))}"
 
 
 def create_view_metadata(handle: ViewHandle, definition: ViewDefinition, properties: Mapping[str, object], location: str) -> LoadedView:
-    """Writes a view's first metadata file under its folder `location` and makes its name.
+    """Write a view's first metadata file under its folder `location`, and create its name.
 
     Raises:
-        ViewAlreadyExistsError, TableAlreadyExistsError, NoSuchNamespaceError: there is no new name, and the file is gone again.
+        ViewAlreadyExistsError, TableAlreadyExistsError, NoSuchNamespaceError: the name was not created, and the file was deleted.
         InvalidInputError, InvalidPropertyError: nothing was written.
-        StorageError, CommitUnknownError: where it is not known whether the name was made, the file stays.
+        StorageError, CommitUnknownError: it is unknown whether the name was created; the file stays.
     """
     metadata = new_view_metadata(
         view_uuid=handle.ids.uuid(),
@@ -113,18 +112,18 @@ def create_view_metadata(handle: ViewHandle, definition: ViewDefinition, propert
     try:
         handle.store.create(handle.identifier, written)
     except (NoSuchNamespaceError, AlreadyExistsError):
-        if not _is_ours(handle, written):
+        if not _names(handle, written):
             delete_view_files(handle, [written])
             raise
     except StorageError:
-        # The answer may be lost while the name is there.
-        if not _is_ours(handle, written):
+        # The reply can be lost although the name was created.
+        if not _names(handle, written):
             raise
     return LoadedView(location=written, metadata=metadata)
 
 
 def delete_view_files(handle: ViewHandle, locations: Iterable[str]) -> None:
-    """Deletes files that nothing names; one that cannot be deleted stays as an orphan."""
+    """Delete files that nothing names; one that cannot be deleted stays as an orphan."""
     for location in locations:
         try:
             handle.io.delete(location)
@@ -132,13 +131,14 @@ def delete_view_files(handle: ViewHandle, locations: Iterable[str]) -> None:
             continue
 
 
-def _read(handle: ViewHandle, pointer: TableLocation) -> LoadedView:
-    location = pointer.metadata_location
+def _read(handle: ViewHandle, entry: TableLocation) -> LoadedView:
+    location = entry.metadata_location
     metadata = read_view_metadata(handle.io.read(location), location)
-    return LoadedView(location=location, metadata=metadata, previous_location=pointer.previous_metadata_location)
+    return LoadedView(location=location, metadata=metadata, previous_location=entry.previous_metadata_location)
 
 
-def _is_ours(handle: ViewHandle, location: str) -> bool:
+def _names(handle: ViewHandle, location: str) -> bool:
+    """Return whether the view's name leads to this metadata file."""
     try:
         return handle.store.load(handle.identifier).metadata_location == location
     except NoSuchViewError:
