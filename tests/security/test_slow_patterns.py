@@ -31,4 +31,4 @@ def test_a_malformed_row_of_many_blanks_is_reported_quickly() -> None:
 
 def test_a_malformed_row_is_quoted_without_the_words_of_spark() -> None:
     text = "[MALFORMED_RECORD_IN_PARSING.X] Malformed records are detected in record parsing: [1,null]. Parse Mode: FAILFAST. To process"
-    assert str(_clearer(EngineError("failed"), text)).splitlines()[0].endswith("what could be read of it is [1,null]")
+    assert str(_clearer(EngineError("failed"), text)).splitlines()[0].endswith("a row does not match its columns; Spark read [1,null]")

@@ -1,7 +1,8 @@
-"""`AllowedStores`: which storages a table's locations may reach, and which of the catalog's credentials go there.
+"""`AllowedStores`: which storages a table's locations may reach, and which of the catalog's credentials are sent there.
 
 A location in metadata is hostile: its scheme chooses a library and its host a machine to connect to. So is the metadata location in a row of a catalog, which
-others can write. Only the catalog's configuration, and a location that the caller names, say what is allowed. `choose.py` asks here for every location.
+others can write. What is allowed is defined by the catalog's configuration, and by a location that the caller names. `file_io_by_scheme.py` checks every
+location here.
 Spec: File Locations in Metadata.
 """
 
@@ -28,20 +29,27 @@ _AZURE_HOST = re.compile(
     r"[a-z0-9-]+(?:\.z[0-9]+)?\.(?:dfs|blob)\."
     r"(?:core\.windows\.net|core\.chinacloudapi\.cn|core\.usgovcloudapi\.net|storage\.azure\.net|fabric\.microsoft\.com)"
 )
-# Credentials of one account, which no other account may see. A service principal's secret goes to Microsoft's sign-in alone, whatever the account.
+# Credentials of one account, which are never sent to another one. A service principal's secret is sent to Microsoft's sign-in alone, whatever the account.
 OF_ONE_ACCOUNT = ("adls.account-key", "adls.sas-token", "adls.connection-string")
 ACCOUNT_NAME, ACCOUNT_HOST, CONNECTION_STRING = "adls.account-name", "adls.account-host", "adls.connection-string"
 _PREFIX = r"^(?P<prefix>[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?)"
-# Hadoop takes `http:/x` for a location of the scheme http, where Icefloe sees a relative path.
+# Hadoop reads `http:/x` as a location of the scheme http, and Icefloe reads it as a relative path.
 _ONE_SLASH = re.compile(r"(?!(?i:file):)[A-Za-z][A-Za-z0-9+.-]*:(?!//)")
-# A bucket or host:port, and container@host; a second @, or a sign such as # or a backslash, names one host to some readers and another to others.
+# A bucket or host:port, and container@host; a second @, or a sign such as # or a backslash, is read as one host by some clients and as another by others.
 _AUTHORITY = re.compile(r"[A-Za-z0-9._:-]*")
 _AZURE_AUTHORITY = re.compile(r"[A-Za-z0-9$-]*(?:@[A-Za-z0-9._-]+(?::[0-9]+)?)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedStores:
-    """The schemes and hosts that are allowed. `scope` are the folders a strict policy keeps reading and writing to; None where there is none."""
+    """The schemes and hosts that are allowed.
+
+    Attributes:
+        schemes: Allowed schemes, in lower case.
+        hosts: Hosts that a location may name, in lower case and without ports.
+        reads_local: Whether local files may be read and written.
+        scope: The folders that a strict policy restricts reading and writing to; None where the policy is not strict.
+    """
 
     schemes: frozenset[str] = SCHEMES
     hosts: frozenset[str] = frozenset()
@@ -53,69 +61,82 @@ class AllowedStores:
         """Return what a catalog's properties allow to the table whose metadata file is at `location`.
 
         Args:
-            is_trusted: the caller named the location, and no catalog did, so its host may be connected to.
+            properties: The catalog's properties.
+            location: The location of the table's metadata file, or of the warehouse; None where there is none yet.
+            is_trusted: Whether the caller named the location, and no catalog did, so that its host may be connected to.
 
         Raises:
-            InvalidPropertyError
+            InvalidPropertyError: A property about locations has a value that is not allowed.
         """
         policy = LocationPolicy.of(properties)
-        given = frozenset(text.lower().rstrip(":/") for text in listed(properties.get(ALLOWED_SCHEMES)))
+        more_schemes = frozenset(text.lower().rstrip(":/") for text in listed(properties.get(ALLOWED_SCHEMES)))
         trusted = [policy.warehouse] if policy.warehouse else []
-        known = [*trusted, *listed(properties.get(ALLOWED_LOCATIONS)), *([location] if location and is_trusted else [])]
+        trusted_locations = [*trusted, *listed(properties.get(ALLOWED_LOCATIONS)), *([location] if location and is_trusted else [])]
         is_remote = location is not None and scheme_of(location) not in (LOCAL, MEMORY)
         return cls(
-            schemes=SCHEMES | given | {scheme_of(place) for place in trusted},
-            hosts=frozenset(host for host in (*map(host_of, known), *_configured_hosts(properties)) if host),
-            reads_local=not is_remote or LOCAL in given,
+            schemes=SCHEMES | more_schemes | {scheme_of(warehouse) for warehouse in trusted},
+            hosts=frozenset(host for host in (*map(host_of, trusted_locations), *_configured_hosts(properties)) if host),
+            reads_local=not is_remote or LOCAL in more_schemes,
             scope=_strict_scope(policy, location) if policy.is_strict else None,
         )
 
     def check(self, location: str) -> None:
-        """Refuse a location that the catalog's configuration does not allow. Raises `LocationNotAllowedError`, `InvalidInputError`."""
+        """Refuse a location that the catalog's configuration does not allow.
+
+        Raises:
+            LocationNotAllowedError: The scheme, the host or the folder is not allowed.
+            InvalidInputError: The text cannot be a location.
+        """
         scheme = scheme_of(location)
         if scheme not in self.schemes:
             raise _refusal(location, f"the scheme {scheme!r} is not allowed", f"add it to the catalog property {ALLOWED_SCHEMES}")
         if scheme == LOCAL:
             if _ONE_SLASH.match(location):
-                raise _refusal(location, "it is a path to some readers and a host or another scheme to others", "write a full location")
+                raise _refusal(location, "some clients read it as a path, and others as a host or another scheme", "write a full location")
             if not self.reads_local:
                 raise _refusal(
                     location,
                     "it is a file of this machine, and the table is in an object store",
-                    f"add file to {ALLOWED_SCHEMES} if it may read such",
+                    f"add file to {ALLOWED_SCHEMES} if the table may read local files",
                 )
         elif scheme in SCHEMES - {MEMORY} and not _is_plain(scheme, location.partition("://")[2].partition("/")[0]):
-            raise _refusal(
-                location, "what stands between // and / is read differently by different clients", "write a plain bucket or host"
-            )
-        elif (host := host_of(location)) and not self.knows(scheme, host):
-            raise _refusal(location, f"its host {host!r} is not known to the catalog", f"add the location to {ALLOWED_LOCATIONS}")
+            raise _refusal(location, "clients read the part between // and / in different ways", "write a plain bucket or host")
+        elif (host := host_of(location)) and not self.allows_host(scheme, host):
+            raise _refusal(location, f"its host {host!r} is not in the catalog's configuration", f"add the location to {ALLOWED_LOCATIONS}")
         if self.scope is not None and not (self.scope.contains(location) and self._leads_inside(scheme, location)):
             raise _refusal(location, "it is outside the table and the policy is strict", f"add its folder to {ALLOWED_LOCATIONS}")
 
     def _leads_inside(self, scheme: str, location: str) -> bool:
-        """Whether a local file that is a symbolic link leads to one in the scope."""
+        """Return True unless the location is a local symbolic link that leads out of the scope."""
         return self.scope is None or scheme != LOCAL or self.scope.contains(os.path.realpath(local_path(location)))
 
-    def knows(self, scheme: str, host: str) -> bool:
-        """Return True where the catalog knows a host, or it is an account of Azure's."""
+    def allows_host(self, scheme: str, host: str) -> bool:
+        """Return True if the catalog is configured with the host, or the host is a storage account of Azure."""
         return host in self.hosts or (scheme in AZURE and _AZURE_HOST.fullmatch(host) is not None)
 
     def check_all(self, locations: Any) -> None:
-        """`check` for an Arrow array of locations, each scheme and host once; each location where the policy is strict."""
+        """Check an Arrow array of locations: each scheme and host once, and each location where the policy is strict.
+
+        Raises:
+            LocationNotAllowedError: As `check`.
+            InvalidInputError: As `check`.
+        """
         if self.scope is not None:
             paths = locations.to_pylist()
             for location, is_inside in zip(paths, self.scope.each(paths), strict=True):
                 if not is_inside or scheme_of(location) == LOCAL:
                     self.check(location)
-        found = pc.struct_field(pc.extract_regex(locations, _PREFIX), "prefix")
-        first = pa.table({"prefix": found, "path": locations}).group_by("prefix", use_threads=False).aggregate([("path", "first")])
+        prefixes = pc.struct_field(pc.extract_regex(locations, _PREFIX), "prefix")
+        first = pa.table({"prefix": prefixes, "path": locations}).group_by("prefix", use_threads=False).aggregate([("path", "first")])
         for location in first["path_first"].to_pylist():
             self.check(location)
 
 
 def host_of(location: str) -> str:
-    """Return the host, in lower case and without its port, that a location makes a client connect to; empty where the configuration alone says it."""
+    """Return the host that a client of a location connects to; empty where the configuration alone determines it.
+
+    The host is in lower case and without its port.
+    """
     scheme = scheme_of(location)
     authority = location.partition("://")[2].partition("/")[0] if scheme != LOCAL else ""
     if scheme in AZURE:
@@ -126,21 +147,20 @@ def host_of(location: str) -> str:
 
 
 def account_properties(location: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties for the storage account that a location of Azure's names: another account than the configured one sees none of its keys."""
+    """Return the properties for the storage account that an Azure location names: only the configured account receives its keys."""
     host = host_of(location)
-    own = configured_account(properties)
-    if not host or host.partition(".")[0] == own:
+    if not host or host.partition(".")[0] == configured_account(properties):
         return dict(properties)
-    others = {name: text for name, text in properties.items() if name not in (*OF_ONE_ACCOUNT, ACCOUNT_NAME, ACCOUNT_HOST)}
-    return {**others, ACCOUNT_NAME: host.partition(".")[0], ACCOUNT_HOST: host.replace(".dfs.", ".blob.")}
+    without_keys = {name: text for name, text in properties.items() if name not in (*OF_ONE_ACCOUNT, ACCOUNT_NAME, ACCOUNT_HOST)}
+    return {**without_keys, ACCOUNT_NAME: host.partition(".")[0], ACCOUNT_HOST: host.replace(".dfs.", ".blob.")}
 
 
 def configured_account(properties: Mapping[str, str]) -> str:
-    """Return the storage account that the catalog's keys are for: the one named, that of the connection string, or that of the warehouse."""
+    """Return the storage account that the catalog's keys are for: that of the property, that of the connection string, or that of the warehouse."""
     if name := properties.get(ACCOUNT_NAME):
         return name.lower()
-    found = re.search(r"(?:^|;)\s*AccountName=([^;]+)", properties.get(CONNECTION_STRING, ""), re.IGNORECASE)
-    return found[1].strip().lower() if found else host_of(properties.get("warehouse") or "/").partition(".")[0]
+    in_text = re.search(r"(?:^|;)\s*AccountName=([^;]+)", properties.get(CONNECTION_STRING, ""), re.IGNORECASE)
+    return in_text[1].strip().lower() if in_text else host_of(properties.get("warehouse") or "/").partition(".")[0]
 
 
 def _is_plain(scheme: str, authority: str) -> bool:
@@ -154,9 +174,9 @@ def _configured_hosts(properties: Mapping[str, str]) -> Iterable[str]:
 
 def _strict_scope(policy: LocationPolicy, location: str | None) -> LocationScope:
     folder, _, name = (location or "").rpartition("/")[0].rpartition("/")
-    own = folders_of([folder]) if name == "metadata" else ()
-    return LocationScope((*policy.trusted().folders, *(place for place in own if not place.is_root)))
+    table_folders = folders_of([folder]) if name == "metadata" else ()
+    return LocationScope((*policy.trusted().folders, *(place for place in table_folders if not place.is_root)))
 
 
-def _refusal(location: str, why: str, next_step: str) -> LocationNotAllowedError:
-    return LocationNotAllowedError(f"{location} is not read or written: {why}", path=location, next_step=next_step)
+def _refusal(location: str, reason: str, next_step: str) -> LocationNotAllowedError:
+    return LocationNotAllowedError(f"{location} is not read or written: {reason}", path=location, next_step=next_step)

@@ -1,4 +1,4 @@
-"""Deleting many files: in one request for many where the store has that, side by side elsewhere; what fails is told, and stops nothing.
+"""Deletion of many files: in one request for many where the store has such a request, else in several threads. Failures are returned, and stop nothing.
 
 Spec: File System Operations (deletes).
 """
@@ -15,7 +15,7 @@ from icefloe.io.local_file_io import LocalFileIO
 from icefloe.io.object_store_file_io import ObjectStoreFileIO
 from icefloe.kernel.ports import FileIO
 
-# Keys in one request of S3's DeleteObjects; other stores are asked for as many at a time.
+# Keys in one request of S3's DeleteObjects; other stores receive as many at a time.
 BATCH = 1_000
 # Deletes under way at once.
 THREADS = 16
@@ -24,21 +24,26 @@ Failure = tuple[str, IcefloeError]
 
 
 def delete_files(io: FileIO, locations: Sequence[str], may_delete: Callable[[str], bool] | None = None) -> list[Failure]:
-    """Delete the files, and return those that could not be deleted, each with its error. One that is not there is no error. Ctrl-C leaves the rest.
+    """Delete the files, and return those that could not be deleted, each with its error.
+
+    A file that does not exist is not an error. Ctrl-C leaves the remaining files.
 
     Args:
-        may_delete: asked for each file right before it is deleted, because a folder above it can become a symbolic link at any time.
+        io: The storage of the files.
+        locations: The files.
+        may_delete: Returns whether a file may be deleted. It is called right before each deletion, because a folder above the file can become a symbolic
+            link at any time. Without it every file may be deleted.
     """
-    work = list(_batches(io, locations, may_delete or (lambda _: True)))
-    pool = ThreadPoolExecutor(max(1, min(THREADS, len(work))), thread_name_prefix="icefloe-delete")
+    batches = list(_batches(io, locations, may_delete or (lambda _: True)))
+    pool = ThreadPoolExecutor(max(1, min(THREADS, len(batches))), thread_name_prefix="icefloe-delete")
     try:
-        return [failure for failures in pool.map(lambda one: one(), work) for failure in failures]
+        return [failure for failures in pool.map(lambda delete_batch: delete_batch(), batches) for failure in failures]
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def _batches(io: FileIO, locations: Sequence[str], may_delete: Callable[[str], bool]) -> Iterator[Callable[[], list[Failure]]]:
-    stores: dict[Any, tuple[ObjectStoreFileIO, list[str]]] = {}  # by account too, whose keys are for its own files
+    stores: dict[Any, tuple[ObjectStoreFileIO, list[str]]] = {}  # by account too, as each account has keys for its own files
     for location in locations:
         store = _object_store(io, location)
         if store is None:
@@ -46,21 +51,21 @@ def _batches(io: FileIO, locations: Sequence[str], may_delete: Callable[[str], b
         else:
             stores.setdefault((store.protocol, *sorted(store.properties.items())), (store, []))[1].append(location)
     for store, stored in stores.values():
-        left = iter(stored)
-        while batch := list(islice(left, BATCH)):
+        remaining = iter(stored)
+        while batch := list(islice(remaining, BATCH)):
             yield partial(_together, store, batch, may_delete)
 
 
 def _object_store(io: FileIO, location: str) -> ObjectStoreFileIO | None:
     try:
-        found = io.at(location) if isinstance(io, SchemeFileIO) else io
+        storage = io.at(location) if isinstance(io, SchemeFileIO) else io
     except IcefloeError:
-        return None  # deleting it alone says what is wrong
-    return found if isinstance(found, ObjectStoreFileIO) else None
+        return None  # the error is raised again when the file is deleted alone
+    return storage if isinstance(storage, ObjectStoreFileIO) else None
 
 
 def _together(store: ObjectStoreFileIO, locations: Sequence[str], may_delete: Callable[[str], bool]) -> list[Failure]:
-    """One request where the store has it. Where it fails, which of them are to blame is found out one by one."""
+    """Delete the files in one request where the store has it, and one by one after a failure, which shows the files that cannot be deleted."""
     try:
         if all(map(may_delete, locations)):
             store.delete_many(locations)

@@ -1,4 +1,4 @@
-"""`load_file_io`: the storage that answers a catalog's or a table's locations, told apart by their scheme."""
+"""`load_file_io`: the storage for the locations of a catalog or a table, chosen by the scheme of each location."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,14 +17,19 @@ _MEMORY = MemoryFileIO()
 
 @dataclass(frozen=True, slots=True)
 class SchemeFileIO:
-    """Asks the storage of each location's own scheme, since one table's files may stand in several. `properties` are the catalog's and the table's."""
+    """A file IO that passes each call on to the storage of the location's scheme, because the files of one table may be in several storages.
+
+    Attributes:
+        properties: Properties of the catalog and of the table.
+        allowed: The storages that locations may reach.
+    """
 
     # Not shown: properties may hold keys to a store.
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     allowed: AllowedStores = field(default_factory=AllowedStores, repr=False)
 
     def at(self, location: str) -> FileIO:
-        """The storage that answers a location. Raises `LocationNotAllowedError` where the catalog's configuration does not allow it."""
+        """Return the storage of a location. Raises `LocationNotAllowedError` where the catalog's configuration does not allow it."""
         self.allowed.check(location)
         scheme = scheme_of(location)
         if scheme == "file":
@@ -34,50 +39,51 @@ class SchemeFileIO:
         return file_io_for(location, self.properties)
 
     def read(self, location: str) -> bytes:
-        """The whole file."""
+        """Return the content of a file."""
         return self.at(location).read(location)
 
     def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
-        """Writes the whole file or nothing. Raises `FileAlreadyExistsError` unless `overwrite`."""
+        """Write the whole file or nothing. Raises `FileAlreadyExistsError` unless `overwrite`."""
         self.at(location).write(location, content, overwrite=overwrite)
 
     def exists(self, location: str) -> bool:
-        """Whether a file is there."""
+        """Return True if a file is there."""
         return self.at(location).exists(location)
 
     def size(self, location: str) -> int:
-        """Length in bytes."""
+        """Return the length in bytes."""
         return self.at(location).size(location)
 
     def delete(self, location: str) -> None:
-        """Deletes the file; a file that is not there is not an error."""
+        """Delete the file; a file that does not exist is not an error."""
         self.at(location).delete(location)
 
     def open_input(self, location: str) -> Any:
-        """A seekable `pyarrow.NativeFile`."""
+        """Return a seekable `pyarrow.NativeFile`."""
         return self.at(location).open_input(location)
 
     def open_output(self, location: str) -> Any:
-        """A `pyarrow.NativeFile` to a file that did not exist before."""
+        """Create a file, and return a `pyarrow.NativeFile` to write it."""
         return self.at(location).open_output(location)
 
 
 def load_file_io(properties: Mapping[str, str], location: str | None = None, *, is_trusted: bool = False) -> FileIO:
-    """The storage for a catalog or table with these properties.
-
-    With a `location`, the place of a table's metadata file or of the warehouse, the library that answers it is loaded at once, so that a missing one is
-    reported before any work; and where it is in an object store, local files are not read.
+    """Return the storage for a catalog or table with these properties.
 
     Args:
-        is_trusted: the caller named the location, and no catalog did, so its host may be connected to.
+        properties: Properties of the catalog and of the table.
+        location: The location of a table's metadata file, or the warehouse. The library of its scheme is loaded at once, so that a missing one is reported
+            before any work; and where the location is in an object store, local files are not read.
+        is_trusted: Whether the caller named the location, and no catalog did, so that its host may be connected to.
 
     Raises:
-        UnsupportedFeatureError: nothing answers the location's scheme. LocationNotAllowedError: the catalog's configuration does not allow it.
+        UnsupportedFeatureError: No library for the location's scheme is installed.
+        LocationNotAllowedError: The catalog's configuration does not allow the location.
     """
-    chosen = SchemeFileIO(dict(properties), AllowedStores.of(properties, location, is_trusted=is_trusted))
-    if location is not None and isinstance(storage := chosen.at(location), ObjectStoreFileIO):
+    file_io = SchemeFileIO(dict(properties), AllowedStores.of(properties, location, is_trusted=is_trusted))
+    if location is not None and isinstance(storage := file_io.at(location), ObjectStoreFileIO):
         storage.connect()
-    return chosen
+    return file_io
 
 
 def check_locations(io: FileIO, locations: Any) -> None:

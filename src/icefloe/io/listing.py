@@ -1,4 +1,4 @@
-"""`files_of`: the files that a folder, a pattern or a single location means.
+"""`files_of`: the files of a folder, of a pattern, or of a single location.
 
 Spec: File Locations in Metadata.
 """
@@ -16,40 +16,40 @@ from icefloe.io.object_store_file_io import ObjectStoreFileIO
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.storage_errors import storage_error
 
-_SIGNS = frozenset("*?[")
+_PATTERN_CHARACTERS = frozenset("*?[")
 
 
 def files_of(io: FileIO, location: str) -> list[str]:
-    """The files that a location means, sorted: those of a pattern with `*`, `?` or `[`, all in and below a folder, or the file itself.
+    """Return the files of a location, sorted: the matches of a pattern with `*`, `?` or `[`, all files in and below a folder, or the file itself.
 
-    Files and folders whose names begin with `_` or `.` are left out of folders, save those of the form name=value, as Spark and Hive do. A local folder may be
-    empty; in an object store a folder without files does not exist.
+    Files and folders whose names begin with `_` or `.` are left out of folders, except those of the form name=value, as in Spark and Hive. A local folder may
+    be empty; in an object store a folder without files does not exist.
 
     Raises:
-        NoSuchFileError: nothing is there.
-        UnsupportedFeatureError: the storage cannot be listed.
+        NoSuchFileError: Nothing is there.
+        UnsupportedFeatureError: The storage cannot be listed.
     """
-    own = io.at(location) if isinstance(io, SchemeFileIO) else io
-    if isinstance(own, LocalFileIO):
-        found = _local(location)
-    elif isinstance(own, ObjectStoreFileIO):
-        found = _stored(own, location)
+    storage = io.at(location) if isinstance(io, SchemeFileIO) else io
+    if isinstance(storage, LocalFileIO):
+        files = _local(location)
+    elif isinstance(storage, ObjectStoreFileIO):
+        files = _stored(storage, location)
     elif io.exists(location):
-        found = [location]
+        files = [location]
     else:
         raise UnsupportedFeatureError(
             f"the storage of {location} cannot be listed", path=location, next_step="pass the locations of the files one by one"
         )
-    if not found and not (isinstance(own, LocalFileIO) and os.path.isdir(local_path(location))):
+    if not files and not (isinstance(storage, LocalFileIO) and os.path.isdir(local_path(location))):
         raise NoSuchFileError(f"no file is at {location}", path=location, next_step="check the folder or the pattern")
-    return found
+    return files
 
 
 def _local(location: str) -> list[str]:
     path = local_path(location)
     if os.path.isfile(path):
         return [location]
-    # What comes back is told in the form that was asked in: `file:` locations stay such.
+    # Results have the form of the location that the caller passed: `file:` locations keep their prefix.
     prefix = location[: len(location) - len(path)] if location.endswith(path) else ""
     try:
         if os.path.isdir(path):
@@ -72,19 +72,19 @@ def _stored(io: ObjectStoreFileIO, location: str) -> list[str]:
     store = io.connect()
     scheme = scheme_of(location)
 
-    def ask(request: Callable[[Any], Any]) -> Any:
+    def call(request: Callable[[Any], Any]) -> Any:
         try:
             return request(store)
         except OSError as error:
             raise storage_error(error, location) from error
 
-    if _SIGNS.intersection(location):
-        names = ask(lambda found: found.glob(location))
+    if _PATTERN_CHARACTERS.intersection(location):
+        names = call(lambda fs: fs.glob(location))
     else:
         top = location.rstrip("/")
         names = [
             name
-            for name in ask(lambda found: found.find(top))
+            for name in call(lambda fs: fs.find(top))
             if all(map(_is_data, name.split("://")[-1][len(top.split("://")[-1]) :].strip("/").split("/")))
         ]
     return sorted(name if "://" in name else f"{scheme}://{name}" for name in names)

@@ -1,4 +1,4 @@
-"""`LocalFileIO`: files of this machine, written whole or not at all.
+"""`LocalFileIO`: files of this machine, each written completely or not at all.
 
 Spec: File System Operations (in-place write, seekable reads, deletes).
 """
@@ -16,16 +16,16 @@ from icefloe.errors import StorageError
 from icefloe.io.locations import local_path
 from icefloe.kernel.storage_errors import storage_error
 
-# How often folders are made anew because another process removes them at the same time.
+# How often a folder is created again because another process removes it at the same time.
 TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class LocalFileIO:
-    """Answers `/x`, `file:/x`, `file:///x` and relative paths. A value without state, so it pickles to Spark's tasks."""
+    """Files at `/x`, `file:/x`, `file:///x` and relative paths. A value without state, so that Spark's tasks receive it by pickle."""
 
     def read(self, location: str) -> bytes:
-        """The whole file."""
+        """Return the content of a file."""
         path = local_path(location)
         try:
             with open(path, "rb", opener=open_regular) as file:
@@ -34,10 +34,13 @@ class LocalFileIO:
             raise storage_error(error, location) from error
 
     def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
-        """Writes the whole file or nothing.
+        """Write the whole file or nothing.
 
-        The bytes go to a hidden file in the same folder and are flushed to the disk; only then does the name appear, by a hard link, which fails where the
-        name is taken (a rename would replace the other file). Raises `FileAlreadyExistsError` unless `overwrite`.
+        The bytes are written to a hidden file in the same folder and flushed to the disk. Then the name is created by a hard link, which fails where the name
+        is taken; a rename would replace the other file.
+
+        Raises:
+            FileAlreadyExistsError: The name is taken, and `overwrite` is False.
         """
         path = local_path(location)
         # The name is not derived from the file's, which may already be as long as the file system allows.
@@ -59,7 +62,7 @@ class LocalFileIO:
             raise storage_error(error, location) from error
 
     def exists(self, location: str) -> bool:
-        """Whether a file (not a folder) is there."""
+        """Return True if a file (not a folder) is there."""
         try:
             return not _is_folder(os.stat(local_path(location)).st_mode)
         except (FileNotFoundError, NotADirectoryError):
@@ -68,7 +71,7 @@ class LocalFileIO:
             raise storage_error(error, location) from error
 
     def size(self, location: str) -> int:
-        """Length in bytes."""
+        """Return the length in bytes."""
         try:
             found = os.stat(local_path(location))
         except OSError as error:
@@ -78,7 +81,7 @@ class LocalFileIO:
         return found.st_size
 
     def delete(self, location: str) -> None:
-        """Deletes the file; a file that is not there is not an error. Folders are left."""
+        """Delete the file; a file that does not exist is not an error. Folders are left."""
         try:
             os.unlink(local_path(location))
         except (FileNotFoundError, NotADirectoryError):
@@ -87,9 +90,10 @@ class LocalFileIO:
             raise storage_error(error, location) from error
 
     def delete_if(self, location: str, may_delete: Callable[[str], bool]) -> bool:
-        """Delete the file where `may_delete` holds for its real path, and return whether it did hold; a file that is not there is not an error.
+        """Delete the file if `may_delete` returns True for its real path, and return that result; a file that does not exist is not an error.
 
-        The folder is opened first, and the file deleted in what was opened: a folder on the way that becomes a symbolic link meanwhile leads nowhere else.
+        The folder is opened first, and the file is deleted in the open folder, so that a folder of the path that becomes a symbolic link meanwhile has no
+        effect.
         """
         folder, name = os.path.split(local_path(location))
         try:
@@ -98,7 +102,7 @@ class LocalFileIO:
                 if allowed:
                     os.unlink(local_path(location))
                 return allowed
-            # Deleting needs no right to list the folder, and on Linux neither does opening it so.
+            # Deleting needs no right to list the folder, and on Linux O_PATH opens a folder without that right.
             opened = os.open(folder, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
             try:
                 real = _path_of(opened, folder)
@@ -114,7 +118,7 @@ class LocalFileIO:
             raise storage_error(error, location) from error
 
     def open_input(self, location: str) -> Any:
-        """A seekable `pyarrow.OSFile`."""
+        """Return a seekable `pyarrow.OSFile`."""
         path = local_path(location)
         try:
             mode = os.stat(path).st_mode
@@ -126,9 +130,10 @@ class LocalFileIO:
             raise storage_error(error, location) from error
 
     def open_output(self, location: str) -> Any:
-        """A `pyarrow.PythonFile` to a file that did not exist before.
+        """Create a file, and return a `pyarrow.PythonFile` to write it.
 
-        The file is written as it was opened: by its name, another user's link in its place would be followed, and what it leads to truncated.
+        The file is written through the descriptor that created it: opening it again by its name would follow a link that another user has put there, and
+        truncate the target.
         """
         path = local_path(location)
         try:
@@ -139,10 +144,11 @@ class LocalFileIO:
 
 
 def open_regular(path: str, flags: int, *, dir_fd: int | None = None) -> int:
-    """Open a file, and refuse a device or a pipe, which may have no end or never answer.
+    """Open a file, and refuse a device or a pipe, which may have no end or block forever.
 
     Raises:
-        OSError, StorageError
+        OSError: The file cannot be opened.
+        StorageError: It is a device, a pipe or a socket.
     """
     # Opening a pipe waits for its other end without the flag; files ignore it.
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), dir_fd=dir_fd)
@@ -169,21 +175,23 @@ def _make_parent(path: str, location: str) -> None:
             if os.path.isdir(taken):
                 continue  # another process has just removed a folder on the way, such as that of a dropped table
             raise StorageError(
-                f"{location} cannot be made: {taken} is a file, not a folder", path=location, next_step="choose another location"
+                f"{location} cannot be created: {taken} is a file, not a folder", path=location, next_step="choose another location"
             ) from error
         return
-    raise StorageError(f"{location} cannot be made: its folder is removed again and again", path=location, next_step="try again")
+    raise StorageError(
+        f"{location} cannot be created: another process removes its folder again and again", path=location, next_step="try again"
+    )
 
 
 def _first_file(folder: str) -> str:
-    """The part of a path that is a file where a folder is needed."""
+    """Return the part of a path that is a file where a folder is needed."""
     while folder != os.path.dirname(folder) and not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     return folder
 
 
 def _path_of(opened: int, folder: str) -> str | None:
-    """The real path of an open folder; None where it was moved since it was opened."""
+    """Return the real path of an open folder; None where it was moved since it was opened."""
     try:
         return os.readlink(f"/proc/self/fd/{opened}")
     except OSError:
@@ -192,13 +200,13 @@ def _path_of(opened: int, folder: str) -> str | None:
 
 
 def _publish(temporary: str, path: str) -> None:
-    """Gives the finished file its name unless the name is taken."""
+    """Give the finished file its name unless the name is taken."""
     try:
         os.link(temporary, path)
     except FileExistsError:
         raise
     except OSError:
-        # Some mounts have no hard links. Taking the name exclusively and renaming over it is as exclusive, but a crash between the two leaves an empty file.
+        # Some mounts have no hard links. Taking the name exclusively and renaming over it is as exclusive, but a crash between both leaves an empty file.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         os.replace(temporary, path)
 

@@ -1,7 +1,7 @@
-"""`LocalFolders`: folders of this machine: what is in them, made, moved and removed. Files are `local_file_io.py`.
+"""`LocalFolders`: listing, creating, moving and removing folders of this machine. Files are in `local_file_io.py`.
 
-A symbolic link is never followed by what deletes: the link itself is deleted. Folders are deleted and moved in a folder that is held open, because another user
-may put a link in the place of a folder on the way at any time.
+A deletion never follows a symbolic link: the link itself is deleted. Folders are deleted and moved within a folder that is held open, because another user may
+replace a folder of the path by a link at any time.
 """
 
 import os
@@ -18,13 +18,18 @@ from icefloe.io.local_file_io import open_regular
 from icefloe.io.locations import local_path
 from icefloe.kernel.storage_errors import storage_error
 
-# How often a folder is removed anew because another process works in it at the same time.
+# How often a folder is removed again because another process works in it at the same time.
 TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class OpenFolder:
-    """A folder that is held open: its names lead to the same folder after it was moved, and never into a new one of the same path."""
+    """A folder that is held open: its names are resolved in the same folder after a move, and never in a new folder of the same path.
+
+    Attributes:
+        location: The location that the folder was opened by, for errors.
+        descriptor: The open file descriptor.
+    """
 
     location: str
     descriptor: int
@@ -45,11 +50,11 @@ class OpenFolder:
             raise storage_error(error, f"{self.location}/{name}") from error
 
     def write(self, name: str, content: bytes, *, overwrite: bool = False) -> None:
-        """Write the whole file or nothing, as `LocalFileIO.write`, and make no folder.
+        """Write the whole file or nothing, as `LocalFileIO.write`, and create no folder.
 
         Raises:
-            FileAlreadyExistsError: the name is taken, and `overwrite` is false.
-            NoSuchFileError: the folder was removed.
+            FileAlreadyExistsError: The name is taken, and `overwrite` is False.
+            NoSuchFileError: The folder was removed.
         """
         temporary = f".{uuid.uuid4().hex}.tmp"
         try:
@@ -68,7 +73,7 @@ class OpenFolder:
             raise storage_error(error, f"{self.location}/{name}") from error
 
     def delete(self, name: str) -> None:
-        """Delete a file; a file that is not there is no error."""
+        """Delete a file; a file that does not exist is not an error."""
         try:
             self._unlink(name)
         except OSError as error:
@@ -76,10 +81,10 @@ class OpenFolder:
 
     @contextmanager
     def inner(self, name: str, *, make: bool = False) -> Iterator[Self | None]:
-        """Hold a folder of this one open, made with `make` where it is missing; None where there is none.
+        """Hold a folder within this one open, created with `make` where it is missing; None where it does not exist.
 
         Raises:
-            StorageError: a symbolic link or a file is in its place.
+            StorageError: A symbolic link or a file has its name.
         """
         location = f"{self.location}/{name}"
         try:
@@ -93,7 +98,7 @@ class OpenFolder:
         except OSError as error:
             if not stat.S_ISDIR(self._mode(name)):
                 raise StorageError(
-                    f"{location} is a symbolic link or a file, and no folder: nothing behind a link is deleted",
+                    f"{location} is a symbolic link or a file, and not a folder: nothing behind a link is deleted",
                     path=location,
                     next_step="remove the link",
                 ) from error
@@ -104,7 +109,7 @@ class OpenFolder:
             os.close(descriptor)
 
     def holds(self, path: str) -> bool:
-        """Return whether there is a file or folder of that name, or of that path below this folder."""
+        """Return True if there is a file or folder of that name, or of that path below this folder."""
         try:
             os.stat(path, dir_fd=self.descriptor)
         except (FileNotFoundError, NotADirectoryError):
@@ -114,7 +119,7 @@ class OpenFolder:
         return True
 
     def move(self, name: str, target: Self, new_name: str) -> bool:
-        """Rename a folder, or the symbolic link in its place, into `target` in one step. Returns False where either is not there."""
+        """Rename a folder, or the symbolic link in its place, into `target` in one step; return False where either does not exist."""
         try:
             os.rename(name, new_name, src_dir_fd=self.descriptor, dst_dir_fd=target.descriptor)
         except FileNotFoundError:
@@ -124,9 +129,9 @@ class OpenFolder:
         return True
 
     def remove(self, name: str, *, with_content: bool = False) -> None:
-        """Remove an empty folder; with `with_content` whatever is there, and of a symbolic link the link alone. What is not there is no error.
+        """Remove an empty folder, or with `with_content` any entry with its content; a missing entry is not an error.
 
-        What cannot be deleted stops nothing: the first error is raised after all else is deleted.
+        Of a symbolic link the link alone is deleted. An entry that cannot be deleted does not stop the deletion: the first error is raised at the end.
         """
         location = f"{self.location}/{name}"
         try:
@@ -176,7 +181,7 @@ class OpenFolder:
         raise failures[0]
 
     def _mode(self, name: str) -> int:
-        """The kind and rights of an entry; of a symbolic link its own."""
+        """Return the kind and rights of an entry; of a symbolic link those of the link."""
         return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False).st_mode
 
     def _publish(self, temporary: str, name: str) -> None:
@@ -186,7 +191,7 @@ class OpenFolder:
         except (FileExistsError, FileNotFoundError):
             raise
         except OSError:
-            # Some mounts have no hard links. Taking the name exclusively and renaming over it is as exclusive; a crash between the two leaves an empty file.
+            # Some mounts have no hard links. Taking the name exclusively and renaming over it is as exclusive; a crash between both leaves an empty file.
             os.close(self._open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
             os.replace(temporary, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
 
@@ -199,10 +204,10 @@ class OpenFolder:
 
 
 class LocalFolders:
-    """Folders by location."""
+    """Folders of this machine by location."""
 
     def names(self, location: str) -> tuple[list[str], list[str]] | None:
-        """The names of folders and of files in a folder, sorted; None where there is no such folder."""
+        """Return the names of folders and of files in a folder, sorted; None where there is no such folder."""
         try:
             with os.scandir(local_path(location)) as entries:
                 found = sorted((entry.name, entry.is_dir()) for entry in entries)
@@ -228,7 +233,7 @@ class LocalFolders:
             os.close(descriptor)
 
     def make(self, location: str) -> bool:
-        """Makes a folder and those above it; whether it was not there."""
+        """Create a folder and those above it; return True if it did not exist."""
         path = local_path(location)
         try:
             os.makedirs(path)
@@ -239,7 +244,7 @@ class LocalFolders:
         return True
 
     def remove(self, location: str) -> None:
-        """Remove an empty folder, or the symbolic link in its place. A folder that is not there is no error."""
+        """Remove an empty folder, or the symbolic link in its place. A folder that does not exist is not an error."""
         path = local_path(location)
         try:
             if os.path.islink(path):

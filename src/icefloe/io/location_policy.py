@@ -1,4 +1,4 @@
-"""`LocationPolicy`: what a catalog's configuration says of the places that its tables may name. A table's own metadata has no say in it."""
+"""`LocationPolicy`: the catalog properties that restrict the locations of its tables. A table's own metadata cannot change them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,14 @@ WARN, STRICT = "warn", "strict"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocationPolicy:
-    """The catalog properties `warehouse`, `io.allowed-locations`, `io.delete-outside` and `io.location-policy`."""
+    """The catalog properties `warehouse`, `io.allowed-locations`, `io.delete-outside` and `io.location-policy`.
+
+    Attributes:
+        warehouse: The location of the warehouse, absolute; None where the catalog has none.
+        allowed_locations: Folders that tables may name besides the warehouse.
+        delete_outside: Folders outside of a table in which its expiry and purge may delete files.
+        is_strict: Whether reading and writing outside of the table, the warehouse and the allowed locations is refused.
+    """
 
     warehouse: str | None = None
     allowed_locations: tuple[str, ...] = ()
@@ -44,4 +51,4 @@ class LocationPolicy:
 
 def listed(text: str | None) -> tuple[str, ...]:
     """Return the values of a property that holds several, with commas between them."""
-    return tuple(one.strip() for one in (text or "").split(",") if one.strip())
+    return tuple(value.strip() for value in (text or "").split(",") if value.strip())

@@ -1,8 +1,8 @@
-"""`LocationScope`: folders, and whether a location lies in one of them. One rule for deleting, writing and reading what a table names.
+"""`LocationScope`: folders, and the test whether a location is in one of them. Deleting, writing and reading the files of a table use the same rule.
 
 A table's paths are hostile: they hold `..`, symbolic links, doubled slashes, other schemes and prefixes that are no folders (`/lake/t2` is not in `/lake/t`).
-Local paths are resolved by the file system itself, names in an object store by their text. Whatever cannot be resolved for certain is in no folder.
-Which folders are a table's is `icefloe.table.deletion_scope`. Spec: File Locations in Metadata.
+Local paths are resolved by the file system itself, names in an object store by their text. A location that cannot be resolved for certain is in no folder.
+The folders of a table are determined by `icefloe.table.expiry.deletion_scope`. Spec: File Locations in Metadata.
 """
 
 import os
@@ -14,15 +14,20 @@ from functools import cache
 from icefloe.errors import InvalidInputError
 from icefloe.io.locations import local_path, scheme_of
 
-# Schemes that are names of one store.
+# Schemes that are other names of a store.
 STORE_OF_SCHEME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs"}
-# Segments that some clients of object stores resolve and others take as they are, and characters that some drop.
+# Segments that some clients of object stores resolve and others keep, and characters that some drop.
 _UNCERTAIN = re.compile(r"(^|/)\.{1,2}(/|$)|[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a location names: the store (`file`, `s3://bucket`) and the path in it, which is empty for the store's root and begins with a slash otherwise."""
+    """A resolved location.
+
+    Attributes:
+        store: `file`, or the scheme and the authority, such as `s3://bucket`.
+        path: The path in the store: empty for its root, else with a slash at its start.
+    """
 
     store: str
     path: str
@@ -33,25 +38,25 @@ class Place:
         return not self.path
 
     def is_below(self, folder: "Place") -> bool:
-        """Return True where this lies in the folder or in one below it; a folder is not below itself."""
+        """Return True if this place is in the folder or in one below it; a folder is not below itself."""
         return self.store == folder.store and self.path.startswith(f"{folder.path}/")
 
     @property
     def in_any_spelling(self) -> "Place":
-        """The place as it is compared where a difference must be certain: hosts may be left out or written in other letters."""
+        """Return the place in the form that is compared where a difference must be certain: hosts may be left out or written in other letters."""
         scheme, _, authority = self.store.lower().partition("://")
         if scheme == "hdfs":
             return Place(scheme, self.path)
         return Place(f"{scheme}://{authority.partition('@')[0]}" if scheme == "abfs" else f"{scheme}://{authority}", self.path)
 
     def overlaps(self, folder: "Place") -> bool:
-        """Return True where one of the two is in the other, or they are the same, in any spelling of the store."""
+        """Return True if one of both places is in the other, or they are the same, in any spelling of the store."""
         own, other = self.in_any_spelling, folder.in_any_spelling
         return own == other or own.is_below(other) or other.is_below(own)
 
 
 def place_of_folder(location: str) -> Place | None:
-    """Return the place of a folder, all symbolic links resolved; None where that cannot be told for certain."""
+    """Return the place of a folder, all symbolic links resolved; None where it cannot be determined for certain."""
     try:
         if scheme_of(location) == "file":
             return Place("file", os.path.realpath(local_path(location)).rstrip("/"))
@@ -61,9 +66,13 @@ def place_of_folder(location: str) -> Place | None:
 
 
 def place_of_file(location: str, real: Callable[[str], str] = os.path.realpath) -> Place | None:
-    """Return the place of a file; None where that cannot be told for certain.
+    """Return the place of a file; None where it cannot be determined for certain.
 
-    The folders above a local file are resolved and the file itself is not, because deleting a symbolic link deletes the link. `real` resolves a folder.
+    The folders above a local file are resolved and the file itself is not, because deleting a symbolic link deletes the link.
+
+    Args:
+        location: The location of the file.
+        real: Resolves the symbolic links of a local folder.
     """
     try:
         if scheme_of(location) == "file":
@@ -85,28 +94,33 @@ def _stored(location: str) -> Place | None:
 
 @dataclass(frozen=True, slots=True)
 class LocationScope:
-    """Folders, less some that lie in them."""
+    """Folders without some of the folders in them.
+
+    Attributes:
+        folders: The folders.
+        without: Folders below them, or other places, that are not part of the scope.
+    """
 
     folders: tuple[Place, ...] = ()
     without: tuple[Place, ...] = ()
 
     def contains(self, location: str) -> bool:
-        """Return True where the file lies in one of the folders now. Local paths are looked up at each call, since links can be changed at any time."""
+        """Return True if the file is in one of the folders now. Local paths are resolved at each call, because links can change at any time."""
         place = place_of_file(location)
         return place is not None and self.holds(place)
 
     def each(self, locations: Iterable[str]) -> Iterator[bool]:
-        """As `contains` for many files, each folder looked up once."""
+        """Yield the result of `contains` for each of many files; each folder is resolved once."""
         real = cache(os.path.realpath)
         for location in locations:
             place = place_of_file(location, real)
             yield place is not None and self.holds(place)
 
     def holds(self, place: Place) -> bool:
-        """As `contains`, for a place that is resolved."""
+        """Return True if a resolved place is in one of the folders."""
         return any(place.is_below(folder) for folder in self.folders) and not any(place.overlaps(other) for other in self.without)
 
 
 def folders_of(locations: Iterable[str]) -> tuple[Place, ...]:
-    """Return the places of folders; those that cannot be told for certain are left out."""
+    """Return the places of folders, without those that cannot be determined for certain."""
     return tuple(place for place in map(place_of_folder, locations) if place is not None)

@@ -1,7 +1,7 @@
-"""Location strings: which scheme they name, which local path they mean, and how they are joined.
+"""Location strings: their schemes, their local paths, and how they are joined.
 
-A location is literal text. Nothing is percent-decoded, because partition folders hold `%3A` and the like as they stand, also in `file:` locations that Java
-writes. Which storage answers a scheme is `choose.py`. Spec: File Locations in Metadata; Paths in Metadata.
+A location is literal text. Nothing is percent-decoded, because the names of partition folders contain `%3A` and the like, also in `file:` locations that Java
+writes. The storage of each scheme is chosen by `file_io_by_scheme.py`. Spec: File Locations in Metadata; Paths in Metadata.
 """
 
 import os
@@ -9,14 +9,14 @@ import re
 
 from icefloe.errors import InvalidInputError
 
-# A scheme is only what stands before `://`, so that a relative path may hold a colon; `file:/x` (Hadoop's form) is the one exception.
+# A scheme is only the text before `://`, so that a relative path may hold a colon; `file:/x` (Hadoop's form) is the one exception.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _FILE_PREFIX = "file:"
 _LOCAL_HOSTS = ("", "localhost")
 
 
 def scheme_of(location: str) -> str:
-    """The scheme in lower case; `file` for a plain path. Raises `InvalidInputError` for text that cannot be a location."""
+    """Return the scheme in lower case; `file` for a plain path. Raises `InvalidInputError` for text that cannot be a location."""
     if not location or "\0" in location:
         raise InvalidInputError(f"{location!r} is not a location", next_step="give a path such as /data/x or a URI such as s3://bucket/x")
     found = _SCHEME.match(location)
@@ -24,10 +24,10 @@ def scheme_of(location: str) -> str:
 
 
 def local_path(location: str) -> str:
-    """The absolute local path of `/x`, `file:/x`, `file:///x` or a path relative to the working directory.
+    """Return the absolute local path of `/x`, `file:/x`, `file:///x` or a path relative to the working directory.
 
     Raises:
-        InvalidInputError: the location is of another scheme, or names another host.
+        InvalidInputError: The location has another scheme, or names another host.
     """
     if scheme_of(location) != "file":
         raise InvalidInputError(f"{location} is not a local file", next_step="give a path or a file: location")
@@ -47,12 +47,12 @@ def local_path(location: str) -> str:
 
 
 def is_relative(location: str) -> bool:
-    """Whether the location is a path that starts where something else ends: no scheme, and no slash before it."""
+    """Return True if the location is a relative path: it has no scheme, and no slash at its start."""
     return scheme_of(location) == "file" and not location.startswith("/") and location[: len(_FILE_PREFIX)].lower() != _FILE_PREFIX
 
 
 def qualified(location: str) -> str:
-    """The location as it may stand in a table's metadata: a relative path is that of the working directory, others stay as they are.
+    """Return the location in the form of a table's metadata: a relative path becomes absolute, from the working directory, and others stay as they are.
 
     Spec: File Locations in Metadata.
     """
@@ -60,5 +60,5 @@ def qualified(location: str) -> str:
 
 
 def join(location: str, *parts: str) -> str:
-    """`location` followed by the parts that are not empty, with exactly one slash between each."""
+    """Return the location followed by the parts that are not empty, with exactly one slash between them."""
     return "/".join([location.rstrip("/"), *(part.strip("/") for part in parts if part.strip("/"))])

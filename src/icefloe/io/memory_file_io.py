@@ -1,4 +1,4 @@
-"""`MemoryFileIO`: files of this process, for tests and tables that need not last."""
+"""`MemoryFileIO`: files in the memory of this process, for tests and tables that need not last."""
 
 import errno
 import threading
@@ -10,54 +10,54 @@ import pyarrow as pa
 from icefloe.io.locations import scheme_of
 from icefloe.kernel.storage_errors import storage_error
 
-# One set of files per process, as every file system is one: two `MemoryFileIO` values see the same files, also after pickling within the process.
+# One set of files per process, as a machine has one file system: two `MemoryFileIO` values see the same files, also after pickling within the process.
 _FILES: dict[str, bytes] = {}
 _LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryFileIO:
-    """Answers `memory://x`. Other processes (Spark's tasks) do not see the files."""
+    """Files at `memory://x`. Other processes, such as Spark's tasks, do not see them."""
 
     def read(self, location: str) -> bytes:
-        """The whole file."""
+        """Return the content of a file."""
         content = _FILES.get(_key(location))
         if content is None:
             raise storage_error(OSError(errno.ENOENT, "not found"), location)
         return content
 
     def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
-        """Writes the whole file. Raises `FileAlreadyExistsError` unless `overwrite`."""
+        """Write the whole file. Raises `FileAlreadyExistsError` unless `overwrite`."""
         with _LOCK:
             if not overwrite and _key(location) in _FILES:
                 raise storage_error(OSError(errno.EEXIST, "exists"), location)
             _FILES[_key(location)] = bytes(content)
 
     def exists(self, location: str) -> bool:
-        """Whether a file is there."""
+        """Return True if a file is there."""
         return _key(location) in _FILES
 
     def size(self, location: str) -> int:
-        """Length in bytes."""
+        """Return the length in bytes."""
         return len(self.read(location))
 
     def delete(self, location: str) -> None:
-        """Deletes the file; a file that is not there is not an error."""
+        """Delete the file; a file that does not exist is not an error."""
         with _LOCK:
             _FILES.pop(_key(location), None)
 
     def open_input(self, location: str) -> Any:
-        """A `pyarrow.BufferReader`."""
+        """Return a `pyarrow.BufferReader`."""
         return pa.BufferReader(self.read(location))
 
     def open_output(self, location: str) -> Any:
-        """A `pyarrow.PythonFile` whose bytes become the file when it is closed."""
+        """Return a `pyarrow.PythonFile` whose bytes become the file when it is closed."""
         self.write(location, b"")
         return pa.PythonFile(_Output(_key(location)), mode="w")
 
 
 class _Output:
-    """The Python side of an open file: gathers the bytes and keeps them on close."""
+    """The Python side of an open file, which gathers the bytes and stores them when it is closed."""
 
     def __init__(self, key: str) -> None:
         self._key = key
@@ -75,13 +75,13 @@ class _Output:
         return self._length
 
     def flush(self) -> None:
-        """Nothing waits to be flushed."""
+        """Do nothing: no bytes wait to be flushed."""
 
     def close(self) -> None:
         if not self.closed:
             self.closed = True
             with _LOCK:
-                if self._key in _FILES:  # deleted meanwhile stays deleted
+                if self._key in _FILES:  # a file that was deleted meanwhile stays deleted
                     _FILES[self._key] = b"".join(self._parts)
 
 

@@ -1,6 +1,6 @@
-"""`ObjectStoreFileIO`: S3, Google Cloud Storage, Azure and whatever else fsspec answers.
+"""`ObjectStoreFileIO`: S3, Google Cloud Storage, Azure and the other storages that fsspec supports.
 
-The libraries that speak to a store (s3fs, gcsfs, adlfs) are extras of this package and are asked for by name when a location needs them.
+The libraries that connect to a store (s3fs, gcsfs, adlfs) are extras of this package. An error names the missing one when a location needs it.
 """
 
 import errno
@@ -61,7 +61,7 @@ _OPTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "hdfs": {"hdfs.host": ("host",), "hdfs.port": ("port",), "hdfs.user": ("user",)},
 }
-# Properties whose values are shown nowhere.
+# Properties whose values never appear in messages.
 SECRETS = (
     "s3.access-key-id",
     "s3.secret-access-key",
@@ -79,7 +79,13 @@ _NUMBERS = frozenset({"connect_timeout", "read_timeout", "port"})
 
 @dataclass(frozen=True, slots=True)
 class ObjectStoreFileIO:
-    """Files of one fsspec protocol. Holds only names and options, so it pickles; each process connects for itself."""
+    """Files of one fsspec protocol. It holds only names and options, so that it can be pickled; each process connects for itself.
+
+    Attributes:
+        protocol: The name of the protocol in fsspec.
+        properties: Properties of the catalog and the table that concern the protocol.
+        extra: The extra of this package that installs the library; None where there is none.
+    """
 
     protocol: str
     # Not shown: properties may hold keys to the store.
@@ -87,31 +93,31 @@ class ObjectStoreFileIO:
     extra: str | None = None
 
     def read(self, location: str) -> bytes:
-        """The whole file."""
-        content = self._ask(location, lambda store: store.cat_file(location))
+        """Return the content of an object."""
+        content = self._call(location, lambda store: store.cat_file(location))
         return bytes(content)
 
     def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
-        """Writes the whole object, which stores show whole or not at all. Raises `FileAlreadyExistsError` unless `overwrite`."""
+        """Write the whole object, which readers see complete or not at all. Raises `FileAlreadyExistsError` unless `overwrite`."""
 
         def put(store: Any) -> None:
-            # Not every file system, nor every release of fsspec, knows the mode `create`; those that do also refuse a name taken since this look.
+            # Not every file system, nor every release of fsspec, has the mode `create`; those that have it also refuse a name taken since this check.
             if not overwrite and store.exists(location):
                 raise FileExistsError(errno.EEXIST, "exists", location)
             store.pipe_file(location, content, mode="overwrite" if overwrite else "create")
 
-        self._ask(location, put)
+        self._call(location, put)
 
     def exists(self, location: str) -> bool:
-        """Whether a file is there."""
-        return bool(self._ask(location, lambda store: store.isfile(location)))
+        """Return True if an object is there."""
+        return bool(self._call(location, lambda store: store.isfile(location)))
 
     def size(self, location: str) -> int:
-        """Length in bytes."""
-        return int(self._ask(location, lambda store: store.info(location))["size"])
+        """Return the length in bytes."""
+        return int(self._call(location, lambda store: store.info(location))["size"])
 
     def delete(self, location: str) -> None:
-        """Deletes the object; one that is not there is not an error."""
+        """Delete the object; an object that does not exist is not an error."""
 
         def remove(store: Any) -> None:
             try:
@@ -119,38 +125,39 @@ class ObjectStoreFileIO:
             except FileNotFoundError:
                 return
 
-        self._ask(location, remove)
+        self._call(location, remove)
 
     def delete_many(self, locations: Sequence[str]) -> None:
-        """Deletes the objects by as few requests as the store's library can make. After an error some are deleted, also where one was not there.
+        """Delete the objects by as few requests as the store's library can make.
 
-        fsspec takes a name with any of `*?[` for a pattern here, which would delete other objects: such names are deleted one by one.
+        After an error some of them are deleted; an object that does not exist may be an error too. fsspec reads a name with any of `*?[` as a pattern here,
+        which would delete other objects, so such names are deleted one by one.
         """
         plain = [location for location in locations if not _PATTERN_SIGNS.intersection(location)]
         for location in set(locations).difference(plain):
             self.delete(location)
         if plain:
-            self._ask(plain[0], lambda store: store.rm(plain))
+            self._call(plain[0], lambda store: store.rm(plain))
 
     def open_input(self, location: str) -> Any:
-        """A seekable `pyarrow.PythonFile`."""
-        return pa.PythonFile(self._ask(location, lambda store: store.open(location, "rb")), mode="r")
+        """Return a seekable `pyarrow.PythonFile`."""
+        return pa.PythonFile(self._call(location, lambda store: store.open(location, "rb")), mode="r")
 
     def open_output(self, location: str) -> Any:
-        """A `pyarrow.PythonFile` to an object that did not exist before; it appears when the file is closed."""
+        """Return a `pyarrow.PythonFile` to a new object, which appears when the file is closed."""
 
         def create(store: Any) -> Any:
             if store.exists(location):
                 raise FileExistsError(errno.EEXIST, "exists", location)
             return store.open(location, "wb")
 
-        return pa.PythonFile(self._ask(location, create), mode="w")
+        return pa.PythonFile(self._call(location, create), mode="w")
 
     def connect(self) -> Any:
-        """The fsspec file system, one per process and set of properties. Raises `UnsupportedFeatureError` where its library is not installed."""
+        """Return the fsspec file system, one per process and set of properties. Raises `UnsupportedFeatureError` where its library is not installed."""
         return _connect(self.protocol, tuple(sorted(self.properties.items())), self.extra)
 
-    def _ask(self, location: str, request: Callable[[Any], Any]) -> Any:
+    def _call(self, location: str, request: Callable[[Any], Any]) -> Any:
         store = self.connect()
         try:
             return request(store)
@@ -160,7 +167,7 @@ class ObjectStoreFileIO:
             secrets = secret_values(self.properties)
             raise storage_error(error, location, secrets) from cause_without_secrets(error, secrets)
         except Exception as error:  # noqa: BLE001  see below
-            # Libraries of stores have errors of their own, whose text quotes signed requests.
+            # The libraries of stores raise errors of other classes, whose text quotes signed requests.
             secrets = secret_values(self.properties)
             text = f"storage failed at {location}: {type(error).__name__}: {without_secrets(str(error), secrets)}"
             raise StorageError(text, path=location) from cause_without_secrets(error, secrets)
@@ -180,7 +187,7 @@ def _connect(protocol: str, properties: tuple[tuple[str, str], ...], extra: str 
     try:
         return fsspec.filesystem(protocol, **fsspec_options(protocol, dict(properties)))
     except ImportError as error:
-        install = f'pip install "icefloe[{extra}]"' if extra else "install what fsspec asks for"
+        install = f'pip install "icefloe[{extra}]"' if extra else "install the library that the message names"
         raise UnsupportedFeatureError(
             f"reading {protocol} locations needs a library that is not installed: {error}", next_step=install
         ) from error
@@ -193,7 +200,7 @@ def _connect(protocol: str, properties: tuple[tuple[str, str], ...], extra: str 
 
 
 def fsspec_options(protocol: str, properties: Mapping[str, str]) -> dict[str, Any]:
-    """fsspec's keyword arguments for the properties of this protocol; other properties are left out."""
+    """Return the keyword arguments of fsspec for the properties of this protocol; other properties are left out."""
     options: dict[str, Any] = {}
     for name, path in _OPTIONS.get(protocol, {}).items():
         if name not in properties:
@@ -214,9 +221,9 @@ def _typed(option: str, text: str) -> Any:
 
 
 def file_io_for(location: str, properties: Mapping[str, str]) -> ObjectStoreFileIO:
-    """The file IO of a location's scheme; a scheme not listed here is handed to fsspec under its own name."""
+    """Return the file IO of a location's scheme; a scheme that is not listed here is passed to fsspec under its own name."""
     scheme = scheme_of(location)
     protocol, extra = PROTOCOLS.get(scheme, (scheme, None))
     properties = account_properties(location, properties) if scheme in AZURE else properties
-    known = _OPTIONS.get(protocol, {})
-    return ObjectStoreFileIO(protocol, {name: text for name, text in properties.items() if name in known}, extra)
+    options = _OPTIONS.get(protocol, {})
+    return ObjectStoreFileIO(protocol, {name: text for name, text in properties.items() if name in options}, extra)

@@ -1,4 +1,4 @@
-"""Properties of a catalog about storage, with their meanings: which locations are allowed, and how object stores are reached. Layer: io.
+"""Catalog properties about storage, with their meanings: which locations are allowed, and how object stores are reached.
 
 `location_policy.py`, `allowed_stores.py` and `object_store_file_io.py` read them.
 """
@@ -22,7 +22,7 @@ STORAGE_OPTIONS = (
     Option("s3.anonymous", "`true`: no credentials are sent.", "false", java=False),
     Option("s3.region", "Region of the bucket.", java=False),
     Option("s3.connect-timeout", "Seconds to wait for a connection.", java=False),
-    Option("s3.request-timeout", "Seconds to wait for an answer.", java=False),
+    Option("s3.request-timeout", "Seconds to wait for a response.", java=False),
     Option("gcs.project-id", "Project of the bucket."),
     Option("gcs.oauth2.token", "OAuth token; without it, the machine's own credentials."),
     Option("gcs.service.host", "Address of the service."),

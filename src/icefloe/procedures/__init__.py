@@ -1,7 +1,7 @@
-"""Procedures: what is done to a table by one call, under Java's names, with Java's arguments and columns: `CALL lake.system.expire_snapshots('db.t')` in SQL,
-`call(catalog, "expire_snapshots", table="db.t")` in Python.
+"""Procedures: operations on a table in one call, with the names, arguments and result columns of Java's Iceberg.
 
-A procedure is a function; `procedure.py` makes it one that SQL can find.
+In SQL: `CALL lake.system.expire_snapshots('db.t')`. In Python: `call(catalog, "expire_snapshots", table="db.t")`. A procedure is a function; the decorator in
+`procedure.py` describes its parameters and columns to SQL.
 """
 
 from icefloe.procedures.procedure_registry import call as call

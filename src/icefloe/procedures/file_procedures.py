@@ -1,4 +1,4 @@
-"""Procedures that make existing files a table, or a table's. Spec: Table Metadata; Column Projection."""
+"""Procedures that register the files of a table as a table, or add existing data files to one. Spec: Table Metadata; Column Projection."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _PATH = re.compile(r"`?(parquet|orc|avro)`?\s*\.\s*`(.+)`", re.IGNORECASE)
     optional=["current_snapshot_id", "total_records_count", "total_data_files_count"],
 )
 def register_table(catalog: Catalog, table: Text, metadata_file: Text) -> Rows:
-    """Makes a name for a table that exists as files."""
+    """Register a table in the catalog by its metadata file."""
     snapshot = catalog.register_table(table, metadata_file).current_snapshot()
     if snapshot is None:
         return [(None, None, None)]
@@ -36,27 +36,27 @@ def add_files(
     check_duplicate_files: Flag = True,
     parallelism: Int | None = None,
 ) -> Rows:
-    """Makes files of a folder the table's: a path, `parquet.`s3://bucket/folder``, or in SQL the name of a table of Spark's own."""
+    """Add the files of a path, of `parquet.`s3://bucket/folder``, or in SQL of a table in Spark's session catalog, to a table."""
     if parallelism is not None and parallelism < 1:
         raise InvalidInputError(f"parallelism is {parallelism}; it counts threads, so it is 1 or more")
-    found = catalog.load_table(table)
+    target = catalog.load_table(table)
     if isinstance(source_table, str):
         path = _PATH.fullmatch(source_table.strip())
-        locations = locations_to_add(found.handle, path[2] if path else source_table)
+        locations = locations_to_add(target.handle, path[2] if path else source_table)
     else:
-        # Folders of a table's partitions, which an object store does not have as long as they are empty.
-        locations = locations_to_add(found.handle, source_table, missing_is_empty=True)
-    chosen = _of_partition(locations, partition_filter or {})
-    if partition_filter and not chosen:
-        wanted = "/".join(f"{name}={value}" for name, value in partition_filter.items())
-        raise InvalidInputError(f"no file of {source_table} lies in a folder {wanted}", next_step="look at the names of its folders")
-    result = found.add_files(chosen, check_duplicate_files=check_duplicate_files)
-    snapshot = found.snapshot_by_id(result.snapshot_id) if result.snapshot_id is not None else None
+        # Folders of a table's partitions, which do not exist in an object store as long as they are empty.
+        locations = locations_to_add(target.handle, source_table, missing_is_empty=True)
+    selected = _of_partition(locations, partition_filter or {})
+    if partition_filter and not selected:
+        folder = "/".join(f"{name}={value}" for name, value in partition_filter.items())
+        raise InvalidInputError(f"no file of {source_table} is in a folder {folder}", next_step="check the names of its folders")
+    result = target.add_files(selected, check_duplicate_files=check_duplicate_files)
+    snapshot = target.snapshot_by_id(result.snapshot_id) if result.snapshot_id is not None else None
     changed = 0 if snapshot is None else snapshot.summary.get("changed-partition-count")
     return [(result.added_files, None if changed is None else int(changed))]
 
 
 def _of_partition(locations: Sequence[str], partition_filter: Mapping[str, str]) -> list[str]:
-    """Those below folders `name=value` of all that the filter names."""
-    wanted = [f"/{name}={value}/" for name, value in partition_filter.items()]
-    return [location for location in locations if all(folder in location for folder in wanted)]
+    """Return the locations below the folders `name=value` of all entries of the filter."""
+    folders = [f"/{name}={value}/" for name, value in partition_filter.items()]
+    return [location for location in locations if all(folder in location for folder in folders)]

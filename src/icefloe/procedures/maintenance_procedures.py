@@ -1,4 +1,4 @@
-"""Procedures that take out what is old, and put manifests in order. Spec: Snapshot Retention Policy; Manifests."""
+"""Procedures that expire snapshots and rewrite manifests. Spec: Snapshot Retention Policy; Manifests."""
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
@@ -30,12 +30,12 @@ def expire_snapshots(
     older_than: Time | None = None,
     retain_last: Int | None = None,
     max_concurrent_deletes: Int | None = None,
-    stream_results: Flag = False,  # noqa: ARG001 Java's; results never come to the driver as rows here
+    stream_results: Flag = False,  # noqa: ARG001 an argument of Java's; here results never come to the driver as rows
     snapshot_ids: Longs = (),
     clean_expired_metadata: Flag = False,
     allow_outside: Names = (),
 ) -> Rows:
-    """Removes old snapshots and the files that nothing else needs."""
+    """Remove old snapshots and the files that nothing else needs."""
     if max_concurrent_deletes is not None and max_concurrent_deletes < 1:
         raise InvalidInputError(f"max_concurrent_deletes is {max_concurrent_deletes}; it counts threads, so it is 1 or more")
     report = catalog.load_table(table).expire_snapshots(
@@ -49,7 +49,7 @@ def expire_snapshots(
     counts = tuple(sum(totals[kind].files for kind in kinds if kind in totals) for _, kinds in _COUNTS)
     if not report.outside_files:
         return [counts]
-    # Java's columns, and two more where files outside the table's location were kept.
+    # The columns of Java's procedure, and two more where files outside the table's location were kept.
     return WiderRows([(*counts, report.outside_files, report.outside["path"].slice(0, SHOWN_OUTSIDE).to_pylist())], *_OUTSIDE)
 
 
@@ -57,10 +57,10 @@ def expire_snapshots(
 def rewrite_manifests(
     catalog: Catalog,
     table: Text,
-    use_caching: Flag = False,  # noqa: ARG001 Java's; entries are copied as bytes here and need no cache
+    use_caching: Flag = False,  # noqa: ARG001 an argument of Java's; here entries are copied as bytes and need no cache
     spec_id: Int | None = None,
     sort_by: Names | None = None,
 ) -> Rows:
-    """Puts the entries of the manifests of one partition spec, the table's by default, together by partition."""
+    """Rewrite the manifests of one partition spec, the table's default one if none is given, so that entries of a partition are together."""
     result = catalog.load_table(table).rewrite_manifests(spec_id, sort_by)
     return [(result.rewritten_manifests, result.added_manifests)]

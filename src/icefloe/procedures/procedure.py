@@ -1,4 +1,4 @@
-"""`Procedure`: a function with what SQL must know of it: its parameters and the columns of its rows."""
+"""`Procedure`: a function with its description for SQL: its parameters and the columns of its rows."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -24,16 +24,20 @@ Rows = Sequence[tuple[Any, ...]]
 
 
 class WiderRows(list[tuple[Any, ...]]):
-    """Rows that have columns after those of the procedure's `output`, because there was something to say that is seldom said."""
+    """Rows with more columns after those of the procedure's `output`, for results that are rarely needed.
+
+    Attributes:
+        more: Names and types of the further columns.
+    """
 
     def __init__(self, rows: Rows, *more: tuple[str, IcebergType]) -> None:
         super().__init__(rows)
         self.more = more
 
 
-# Types of parameters: what a value is in Python, and in SQL.
+# Types of parameters: the type of a value in Python, and in SQL.
 Text = Annotated[str, StringType()]
-# Where files are: a location, or several folders with a slash at their ends; in SQL also the name of a table of the session's own catalog.
+# Source of files: a location, or several folders with a slash at their ends; in SQL also the name of a table in Spark's session catalog.
 Source = Annotated[str | Sequence[str], StringType()]
 Long = Annotated[int, LongType()]
 Int = Annotated[int, IntegerType()]
@@ -47,18 +51,26 @@ Texts = Annotated[Mapping[str, str], MapType(key_id=2, key_type=StringType(), va
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One argument of a procedure. An optional one may be left out, or be null."""
+    """A parameter of a procedure. The argument of an optional one may be left out, or be null."""
 
     name: str
     kind: IcebergType
     required: bool
-    is_table: bool  # names a table, perhaps with the catalog's name before it
-    is_source: bool  # says where files are
+    is_table: bool  # the name of a table, which may begin with the catalog's name
+    is_source: bool  # the source of files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Procedure:
-    """A function of a catalog and arguments, which returns rows of the columns of `output`."""
+    """A function of a catalog and arguments, which returns rows.
+
+    Attributes:
+        name: The name of the procedure in SQL.
+        description: One line for users.
+        parameters: The parameters after the catalog, in order.
+        output: The columns of the rows.
+        function: The function.
+    """
 
     name: str
     description: str
@@ -67,25 +79,37 @@ class Procedure:
     function: Callable[..., Rows]
 
     def __call__(self, catalog: Catalog, **arguments: Any) -> Rows:
-        """The rows. A null argument counts as left out.
+        """Run the procedure; a null argument counts as left out.
+
+        Args:
+            catalog: The catalog of the table.
+            **arguments: Arguments by the names of the parameters.
+
+        Returns:
+            Rows with the columns of `output`.
 
         Raises:
-            InvalidInputError: an argument is missing or not known; and whatever the function raises.
+            InvalidInputError: A required argument is missing, or an argument has an unknown name.
+            IcefloeError: The function failed.
         """
-        known = [parameter.name for parameter in self.parameters]
-        unknown = sorted(set(arguments) - set(known))
-        given = {name: value for name, value in arguments.items() if value is not None}
-        missing = [parameter.name for parameter in self.parameters if parameter.required and parameter.name not in given]
+        names = [parameter.name for parameter in self.parameters]
+        unknown = sorted(set(arguments) - set(names))
+        present = {name: value for name, value in arguments.items() if value is not None}
+        missing = [parameter.name for parameter in self.parameters if parameter.required and parameter.name not in present]
         if unknown or missing:
-            what = f"has no argument {', '.join(unknown)}" if unknown else f"needs {', '.join(missing)}"
-            raise InvalidInputError(f"the procedure {self.name} {what}", next_step=f"its arguments are {', '.join(known)}")
-        return self.function(catalog, **given)
+            problem = f"has no argument {', '.join(unknown)}" if unknown else f"needs {', '.join(missing)}"
+            raise InvalidInputError(f"the procedure {self.name} {problem}", next_step=f"its arguments are {', '.join(names)}")
+        return self.function(catalog, **present)
 
 
 def procedure(*output: tuple[str, IcebergType], optional: Sequence[str] = ()) -> Callable[[Callable[..., Rows]], Procedure]:
-    """Makes a procedure of a function whose first parameter is the catalog, and whose others have types of this file.
+    """Return a decorator that makes a procedure of a function.
 
-    `output` are the columns of its rows, of which those that are `optional` may be null.
+    The first parameter of the function is the catalog; the others have types of this module. The first line of its docstring is the description in SQL.
+
+    Args:
+        *output: Names and types of the columns of its rows.
+        optional: The names of the columns that may be null.
     """
 
     def make(function: Callable[..., Rows]) -> Procedure:
@@ -94,11 +118,11 @@ def procedure(*output: tuple[str, IcebergType], optional: Sequence[str] = ()) ->
             Parameter(
                 name=name,
                 kind=_kind(hints[name]),
-                required=one.default is inspect.Parameter.empty,
+                required=parameter.default is inspect.Parameter.empty,
                 is_table=name == "table",
                 is_source=hints[name] is Source,
             )
-            for name, one in list(inspect.signature(function).parameters.items())[1:]
+            for name, parameter in list(inspect.signature(function).parameters.items())[1:]
         ]
         return Procedure(
             name=function.__name__,
@@ -112,9 +136,9 @@ def procedure(*output: tuple[str, IcebergType], optional: Sequence[str] = ()) ->
 
 
 def _kind(hint: Any) -> IcebergType:
-    """The type of a parameter, which may be `X` or `X | None`."""
-    found = getattr(hint, "__metadata__", None)
-    if found is None:
-        found = next(one.__metadata__ for one in get_args(hint) if hasattr(one, "__metadata__"))
-    kind: IcebergType = found[0]
+    """Return the type of a parameter whose annotation is `X` or `X | None`."""
+    metadata = getattr(hint, "__metadata__", None)
+    if metadata is None:
+        metadata = next(member.__metadata__ for member in get_args(hint) if hasattr(member, "__metadata__"))
+    kind: IcebergType = metadata[0]
     return kind

@@ -1,4 +1,4 @@
-"""Every procedure by its name. A new room of procedures is added to `_ROOMS`."""
+"""All procedures by name. A new module of procedures is added to `_MODULES`."""
 
 from collections.abc import Mapping
 from types import ModuleType
@@ -9,8 +9,8 @@ from icefloe.errors import InvalidInputError
 from icefloe.procedures import file_procedures, maintenance_procedures, snapshot_procedures
 from icefloe.procedures.procedure import Procedure
 
-_ROOMS: tuple[ModuleType, ...] = (snapshot_procedures, maintenance_procedures, file_procedures)
-_BY_NAME = {found.name: found for room in _ROOMS for found in vars(room).values() if isinstance(found, Procedure)}
+_MODULES: tuple[ModuleType, ...] = (snapshot_procedures, maintenance_procedures, file_procedures)
+_BY_NAME = {member.name: member for module in _MODULES for member in vars(module).values() if isinstance(member, Procedure)}
 
 
 def procedures_by_name() -> Mapping[str, Procedure]:
@@ -19,23 +19,43 @@ def procedures_by_name() -> Mapping[str, Procedure]:
 
 
 def procedure_names() -> list[str]:
-    """The names, sorted."""
+    """Return the names of all procedures, sorted."""
     return sorted(_BY_NAME)
 
 
 def procedure_named(name: str) -> Procedure:
-    """The procedure of that name, in whatever case. Raises `InvalidInputError`."""
-    found = _BY_NAME.get(name.lower())
-    if found is None:
+    """Return a procedure.
+
+    Args:
+        name: The name of the procedure, in any case.
+
+    Returns:
+        The procedure, which can be called with a catalog and arguments.
+
+    Raises:
+        InvalidInputError: There is no procedure of that name.
+    """
+    named = _BY_NAME.get(name.lower())
+    if named is None:
         raise InvalidInputError(f"there is no procedure {name!r}", next_step=f"there are: {', '.join(procedure_names())}")
-    return found
+    return named
 
 
 def call(catalog: Catalog, name: str, **arguments: Any) -> list[dict[str, Any]]:
-    """Runs a procedure; its rows by the names of its columns: `call(catalog, "rollback_to_snapshot", table="db.t", snapshot_id=1)`.
+    """Run a procedure: `call(catalog, "rollback_to_snapshot", table="db.t", snapshot_id=1)`.
 
-    Raises `InvalidInputError` where there is no such procedure or argument, and what the procedure raises.
+    Args:
+        catalog: The catalog of the table.
+        name: The name of the procedure, in any case.
+        **arguments: Arguments by the names of the procedure's parameters; None counts as left out.
+
+    Returns:
+        The result rows, each as a dictionary by the names of its columns.
+
+    Raises:
+        InvalidInputError: There is no procedure of that name, a required argument is missing, or an argument has an unknown name.
+        IcefloeError: The procedure failed.
     """
-    found = procedure_named(name)
-    columns = [field.name for field in found.output]
-    return [dict(zip(columns, row, strict=True)) for row in found(catalog, **arguments)]
+    procedure = procedure_named(name)
+    columns = [field.name for field in procedure.output]
+    return [dict(zip(columns, row, strict=True)) for row in procedure(catalog, **arguments)]

@@ -13,65 +13,65 @@ _PICKED = (("source_snapshot_id", LongType()), ("current_snapshot_id", LongType(
 
 @procedure(*_BEFORE_AND_AFTER)
 def rollback_to_snapshot(catalog: Catalog, table: Text, snapshot_id: Long) -> Rows:
-    """Puts main back at an ancestor of its head."""
-    found = catalog.load_table(table)
-    before = found.metadata.current_snapshot_id
-    found.manage_snapshots().rollback_to_snapshot(snapshot_id).commit()
-    return [(before, found.metadata.current_snapshot_id)]
+    """Set the main branch back to an ancestor of its head."""
+    loaded_table = catalog.load_table(table)
+    before = loaded_table.metadata.current_snapshot_id
+    loaded_table.manage_snapshots().rollback_to_snapshot(snapshot_id).commit()
+    return [(before, loaded_table.metadata.current_snapshot_id)]
 
 
 @procedure(*_BEFORE_AND_AFTER)
 def rollback_to_timestamp(catalog: Catalog, table: Text, timestamp: Time) -> Rows:
-    """Puts main back at its newest ancestor that is older than a time."""
-    found = catalog.load_table(table)
-    before = found.metadata.current_snapshot_id
-    found.manage_snapshots().rollback_to_timestamp(milliseconds(timestamp)).commit()
-    return [(before, found.metadata.current_snapshot_id)]
+    """Set the main branch back to its newest ancestor that is older than a time."""
+    loaded_table = catalog.load_table(table)
+    before = loaded_table.metadata.current_snapshot_id
+    loaded_table.manage_snapshots().rollback_to_timestamp(milliseconds(timestamp)).commit()
+    return [(before, loaded_table.metadata.current_snapshot_id)]
 
 
 @procedure(*_BEFORE_AND_AFTER, optional=["previous_snapshot_id"])
 def set_current_snapshot(catalog: Catalog, table: Text, snapshot_id: Long | None = None, ref: Text | None = None) -> Rows:
-    """Puts main at any snapshot, by its id or by a branch or tag."""
-    found = catalog.load_table(table)
-    before = found.metadata.current_snapshot_id
-    found.manage_snapshots().set_current_snapshot(snapshot_id, ref).commit()
-    return [(before, found.metadata.current_snapshot_id)]
+    """Set the main branch to any snapshot, by its id or by a branch or tag."""
+    loaded_table = catalog.load_table(table)
+    before = loaded_table.metadata.current_snapshot_id
+    loaded_table.manage_snapshots().set_current_snapshot(snapshot_id, ref).commit()
+    return [(before, loaded_table.metadata.current_snapshot_id)]
 
 
 @procedure(*_PICKED)
 def cherrypick_snapshot(catalog: Catalog, table: Text, snapshot_id: Long) -> Rows:
-    """Makes the change of a snapshot again on main."""
-    found = catalog.load_table(table)
-    found.manage_snapshots().cherry_pick(snapshot_id).commit()
-    return [(snapshot_id, found.metadata.current_snapshot_id)]
+    """Apply the change of a snapshot to the main branch."""
+    loaded_table = catalog.load_table(table)
+    loaded_table.manage_snapshots().cherry_pick(snapshot_id).commit()
+    return [(snapshot_id, loaded_table.metadata.current_snapshot_id)]
 
 
 @procedure(*_PICKED)
 def publish_changes(catalog: Catalog, table: Text, wap_id: Text) -> Rows:
-    """Picks the snapshot that was staged under a wap id."""
-    found = catalog.load_table(table)
-    staged = [one.snapshot_id for one in found.snapshots() if one.summary.get("wap.id") == wap_id]
-    found.manage_snapshots().publish_changes(wap_id).commit()
-    return [(staged[-1], found.metadata.current_snapshot_id)]
+    """Apply the change of the snapshot that was staged under a WAP id to the main branch."""
+    loaded_table = catalog.load_table(table)
+    staged = [snapshot.snapshot_id for snapshot in loaded_table.snapshots() if snapshot.summary.get("wap.id") == wap_id]
+    loaded_table.manage_snapshots().publish_changes(wap_id).commit()
+    return [(staged[-1], loaded_table.metadata.current_snapshot_id)]
 
 
 @procedure(("branch_updated", StringType()), ("previous_ref", LongType()), ("updated_ref", LongType()), optional=["previous_ref"])
 def fast_forward(catalog: Catalog, table: Text, branch: Text, to: Text) -> Rows:
-    """Moves a branch on to the head of another one that has grown out of it."""
-    found = catalog.load_table(table)
-    before = found.refs().get(branch)
-    found.manage_snapshots().fast_forward(branch, to).commit()
-    return [(branch, None if before is None else before.snapshot_id, found.refs()[branch].snapshot_id)]
+    """Move a branch forward to the head of another one that descends from it."""
+    loaded_table = catalog.load_table(table)
+    before = loaded_table.refs().get(branch)
+    loaded_table.manage_snapshots().fast_forward(branch, to).commit()
+    return [(branch, None if before is None else before.snapshot_id, loaded_table.refs()[branch].snapshot_id)]
 
 
 @procedure(("snapshot_id", LongType()), ("timestamp", LongType()), optional=["snapshot_id", "timestamp"])
 def ancestors_of(catalog: Catalog, table: Text, snapshot_id: Long | None = None) -> Rows:
-    """The snapshot, its parent, its parent's parent and so on, with their times in milliseconds; from the current one where none is named."""
-    return [(one.snapshot_id, one.timestamp_ms) for one in catalog.load_table(table).ancestors(snapshot_id)]
+    """Return the ancestors of a snapshot, itself first, with their times in milliseconds; those of the current snapshot if none is named."""
+    return [(snapshot.snapshot_id, snapshot.timestamp_ms) for snapshot in catalog.load_table(table).ancestors(snapshot_id)]
 
 
 def milliseconds(time: datetime | int) -> int:
-    """A time in milliseconds since 1970-01-01 UTC. Raises `InvalidInputError` for one without a time zone."""
+    """Return a time in milliseconds since 1970-01-01 UTC. Raises `InvalidInputError` for one without a time zone."""
     if isinstance(time, int):
         return time
     if time.tzinfo is None:
