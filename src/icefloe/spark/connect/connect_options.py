@@ -34,7 +34,7 @@ _OPTION_NAMES = (CATALOG, TABLE, PATH, STORAGE, READ_ID, SNAPSHOT_ID, BRANCH, TA
 DATA_SOURCE_OPTIONS = (
     Option(TABLE, "The table, as `namespace.table`.", java=False),
     Option(CATALOG, "Its catalog; without it, the first part of the table's name.", java=False),
-    Option(PATH, "What `load` and `save` are given: `catalog.namespace.table`, a metadata file or the folder of a table."),
+    Option(PATH, "The argument of `load` and `save`: `catalog.namespace.table`, a metadata file or the folder of a table."),
     Option(SNAPSHOT_ID, "The snapshot that is read, by its id."),
     Option(BRANCH, "The branch that is read or written."),
     Option(TAG, "The tag that is read."),
@@ -49,13 +49,13 @@ DATA_SOURCE_OPTIONS = (
 _POINTS = (SNAPSHOT_ID, BRANCH, TAG, AS_OF)
 # Spark's options of time travel; only tables of an attached catalog accept them.
 SPARK_POINTS = ("versionasof", "timestampasof")
-# From this likeness on (difflib's ratio) an option is refused as a misspelt one; ignored in silence, other rows would be read.
+# An option at least this similar (difflib's ratio) to a known one is refused as a misspelling. Ignoring it in silence would read other rows.
 _MIN_LIKENESS = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogRecipe:
-    """What opens a catalog again in another process. Its properties may contain passwords and are not shown."""
+    """The arguments that open a catalog again in another process. Its properties may contain passwords and are not shown."""
 
     kind: type[Catalog]
     name: str
@@ -84,7 +84,7 @@ class CatalogRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredCatalogs:
-    """What is registered in a session: catalogs by name, and storages by the key that stands for one in an option. None of it is shown anywhere."""
+    """The catalogs (by name) and storages (by the key that names one in an option) of a session. They are not part of any plan, option or log."""
 
     catalogs: Mapping[str, CatalogRecipe] = field(default_factory=dict, repr=False)
     error_key: bytes = field(default_factory=key_of_this_process, repr=False)

@@ -41,10 +41,10 @@ from icefloe.table.warnings_once import warn_once
 
 FORMAT = "icefloe"
 SPLIT_OPTION = "split-size"
-# Options of Java's that have no effect on this source, with those that have none on any read.
+# Options of Java Iceberg without an effect on this source, besides those without an effect on any read.
 UNUSED_BY_SOURCE = UNUSED_READ_OPTIONS | dict.fromkeys(
     ("file-open-cost", "vectorization-enabled", "batch-size", "aggregate-push-down-enabled"),
-    "the data source reads files through Python, in batches of Arrow's, and leaves aggregates to Spark",
+    "the data source reads files through Python, in Arrow batches, and leaves aggregates to Spark",
 )
 # In Arrow's schema timestamps are in UTC by default until Spark 4.1; from 4.2 on the zone is a required argument.
 _IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
@@ -60,7 +60,7 @@ class IcefloeSource(DataSource):
 
     registered: ClassVar[RegisteredCatalogs] = RegisteredCatalogs()
     pushes_filters: ClassVar[bool] = False
-    # The read of the metadata file that was current when Spark read the columns; it is planned later, from the same file.
+    # Options that name the metadata file that was current when Spark read the columns, so that Spark plans from the same file later.
     _pinned: tuple[SourceOptions, FileIO] | None = None
 
     @classmethod
@@ -147,8 +147,8 @@ class TableReader(DataSourceReader):
             return [TasksPartition(tasks) for tasks in packed(plan.tasks(), bytes_per_task=self._bytes_per_task)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition, in the Arrow form that Spark gives the columns."""
-        if not isinstance(partition, TasksPartition):  # what Spark makes up where a plan has no files
+        """Yield the rows of a partition, in the Arrow types that Spark expects of the columns."""
+        if not isinstance(partition, TasksPartition):  # Spark passes a partition of its own where a plan has no files
             return
         form = to_arrow_schema(self._schema, **_IN_UTC)
         with self._errors.carried():

@@ -1,4 +1,4 @@
-"""The planned files of a scan as what Spark's tasks read: large Parquet files cut where row groups begin, small files together.
+"""The division of a planned scan among Spark tasks: large Parquet files are split where row groups begin, small files are combined.
 
 Spec: Data File Fields.
 """
@@ -10,14 +10,14 @@ from itertools import pairwise
 from icefloe.kernel.manifest.data_file import FileFormat
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 
-# Bytes of data files for one Spark task, and what opening a file is reckoned as: as Spark has it (spark.sql.files.maxPartitionBytes, openCostInBytes).
+# Bytes of data files for one Spark task, and the cost of opening a file in bytes: Spark's defaults (spark.sql.files.maxPartitionBytes, openCostInBytes).
 BYTES_PER_TASK = 128 * 1024 * 1024
 OPEN_COST_BYTES = 4 * 1024 * 1024
 _OPEN_END = 2**62
 
 
 def packed(tasks: Iterable[FileScanTask], *, bytes_per_task: int = BYTES_PER_TASK) -> Iterator[tuple[FileScanTask, ...]]:
-    """The tasks in their order, in groups of about as many bytes; a file that is larger lies in several groups."""
+    """Yield groups of tasks in their order, each of about `bytes_per_task` bytes; a larger file is split over several groups."""
     group: list[FileScanTask] = []
     size = 0
     for task in tasks:
@@ -33,7 +33,7 @@ def packed(tasks: Iterable[FileScanTask], *, bytes_per_task: int = BYTES_PER_TAS
 
 
 def _cut(task: FileScanTask, bytes_per_task: int) -> Iterator[tuple[FileScanTask, int]]:
-    """Stretches of whole row groups with their lengths, each of at most so many bytes where its row groups are not larger."""
+    """Yield parts of a file with their lengths. A part has whole row groups, and more than `bytes_per_task` bytes only where one row group has."""
     start, end = task.start, task.start + task.length
     offsets = sorted(offset for offset in task.file.split_offsets or () if start < offset < end)
     if task.file.file_format is not FileFormat.PARQUET or not offsets or task.length <= bytes_per_task:
@@ -43,5 +43,5 @@ def _cut(task: FileScanTask, bytes_per_task: int) -> Iterator[tuple[FileScanTask
         if after - start > bytes_per_task and offset > start:
             yield replace(task, start=start, length=offset - start), offset - start
             start = offset
-    # The last one is open: a manifest may give a file fewer bytes than it has.
+    # The last part has no end, because the file may be longer than its manifest states.
     yield replace(task, start=start, length=_OPEN_END - start), end - start

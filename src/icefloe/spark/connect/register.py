@@ -1,4 +1,4 @@
-"""`icefloe.spark.register`: makes the data source `icefloe` known to a session, with catalogs that its tasks open by name.
+"""`icefloe.spark.register`, which registers the data source `icefloe` in a session, with catalogs that its tasks open by name.
 
 What is registered travels to tasks inside the registered class, as bytes: no plan, option or log shows it.
 """
@@ -69,7 +69,7 @@ def _java_of(spark: SparkSession) -> Any:
 
 
 def storage_key(spark: SparkSession, io: FileIO) -> str:
-    """Return the key that stands for a storage in an option; register the storage where it is not."""
+    """Return the key that names a storage in an option; register the storage first if it is new."""
     with _LOCK:
         registered = registered_catalogs(spark)
         for key, other in registered.storages.items():
@@ -87,7 +87,7 @@ def _register(spark: SparkSession, registered: RegisteredCatalogs) -> None:
     if is_classic:
         give_name(spark)
     if is_classic and knows_class(spark, f"{FORMAT}.DefaultSource"):
-        _REGISTERED[spark] = registered  # Spark accepts no second source of a name; the existing one reads what is registered
+        _REGISTERED[spark] = registered  # Spark accepts no second source of a name; the existing one reads the same registered catalogs
         return
     spark.conf.set(FILTERS_CONF, "true")
     # A class that is in no module is pickled whole, with its attributes; one that can be imported would be pickled as its name.

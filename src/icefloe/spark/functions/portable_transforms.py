@@ -61,7 +61,7 @@ class PortableTransforms:
     def bucket_of(self, column: Column, kind: PrimitiveType, transform: BucketTransform) -> Column:
         """Return the bucket (int) of a column.
 
-        Only this column goes to Python. pandas would make floats of longs with nulls, so nulls are replaced first.
+        Python receives only this column. Nulls are replaced first, because pandas would convert longs with nulls to floats.
         """
         plain, hashed_as, stand_in = self._hashable(column, kind)
 

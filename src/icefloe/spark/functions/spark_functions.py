@@ -129,7 +129,7 @@ class SparkFunction(ConnectorObject):
 
 
 class BoundSparkFunction(ConnectorObject):
-    """Spark's bound function. It is an expression of Spark's, which `bridge/java/SparkRule.java` puts in its place."""
+    """Spark's bound function. `bridge/java/SparkRule.java` replaces it by `body`, an expression of Spark, before the query runs."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.functions.ScalarFunction",)
 
@@ -157,12 +157,12 @@ class BoundSparkFunction(ConnectorObject):
         session = self._spark._jsparkSession
         names = [f"a{place}" for place in range(len(self._bound.inputs))]
         form = StructType([StructField(name, kind) for name, kind in zip(names, self._bound.inputs, strict=True)])
-        given = DataFrame(session.createDataFrame(jvm.java.util.ArrayList(), session.parseDataType(form.json())), self._spark)
-        made = given.select(self._bound.of(TransformColumns(self._spark), [column_named(name) for name in names]).alias("made"))
-        plan = jvm.org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions.apply(made._jdf.queryExecution().analyzed())
+        frame = DataFrame(session.createDataFrame(jvm.java.util.ArrayList(), session.parseDataType(form.json())), self._spark)
+        result = frame.select(self._bound.of(TransformColumns(self._spark), [column_named(name) for name in names]).alias("result"))
+        plan = jvm.org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions.apply(result._jdf.queryExecution().analyzed())
         expressions = jvm.org.apache.spark.sql.catalyst.expressions
-        arguments = getattr(expressions, "package$AttributeSeq")(plan.child().output())
-        return expressions.BindReferences.bindReference(plan.projectList().head().child(), arguments, False)
+        attributes = getattr(expressions, "package$AttributeSeq")(plan.child().output())
+        return expressions.BindReferences.bindReference(plan.projectList().head().child(), attributes, False)
 
 
 # Prefix of these functions in Spark's pushed predicates.

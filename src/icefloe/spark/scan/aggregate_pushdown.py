@@ -36,7 +36,7 @@ _EXACT = (BooleanType, IntegerType, LongType, FloatType, DoubleType, DecimalType
 COUNT_STAR, COUNT, LEAST, GREATEST = "CountStar", "Count", "Min", "Max"
 
 
-class AggregateNotPushed(Exception):  # noqa: N818 an answer, not a failure
+class AggregateNotPushed(Exception):  # noqa: N818 a result, not a failure
     """Signal that metadata does not have the exact value of an aggregate."""
 
 

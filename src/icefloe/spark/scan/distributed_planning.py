@@ -58,7 +58,7 @@ class SparkTasks:
 
 
 def parallel_of(spark: SparkSession, scan: DataScan, mode: PlanningMode) -> Parallel | None:
-    """Return what reads the manifests of a scan: None for this process, which is faster except for very many manifests.
+    """Return the Spark job that reads the manifests of a scan; None if this process reads them, which is faster except for very many manifests.
 
     In mode `auto` a job runs only where Spark has more processors than this machine, and these would have over `LOCAL_BYTES_PER_PROCESSOR` to read each.
     """
@@ -91,7 +91,7 @@ _CACHED_PLANS = 4
 class ScanPlans:
     """The last few plans of one loaded table.
 
-    While it optimizes a query, Spark asks one after the other for filters, aggregates, statistics and rows, all of which need the same plan.
+    While Spark optimizes a query, it requests filters, aggregates, statistics and rows one after the other, and all of them need the same plan.
     """
 
     def __init__(self, spark: SparkSession) -> None:

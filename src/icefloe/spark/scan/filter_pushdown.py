@@ -69,7 +69,7 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The columns that predicates name, and the days of the session's time zone where it is known."""
+    """The columns that predicates name, and the days of the session's time zone if the query has it."""
 
     schema: Schema
     days: LocalDays | None
@@ -164,17 +164,17 @@ def _translate_function(
     if name in ("IS_NULL", "IS_NOT_NULL"):
         return IsNull(column) if (name == "IS_NULL") == outcome else NotNull(column)
     values = [_value(child) for child in others]
-    known = [value for value in values if value is not None]
+    non_null = [value for value in values if value is not None]
     if name == "IN":
-        if not values or (not outcome and len(known) < len(values)):
+        if not values or (not outcome and len(non_null) < len(values)):
             return _translate_in(column, values, outcome=outcome)
-        tests = [test("=" if outcome else "<>", value) for value in known]
+        tests = [test("=" if outcome else "<>", value) for value in non_null]
         return any_of(tests) if outcome else all_of(tests)
     if len(values) != 1 or name not in _OPPOSITE:
         raise NotTranslatable
-    if not known:
+    if not non_null:
         return (IsNull(column) if outcome else NotNull(column)) if name == "<=>" else AlwaysFalse()
-    return test({"<=>": "="}.get(name, name) if outcome else _OPPOSITE[name], known[0])
+    return test({"<=>": "="}.get(name, name) if outcome else _OPPOSITE[name], non_null[0])
 
 
 def _function(
@@ -202,12 +202,12 @@ def _no_range(_: str, __: Any) -> BooleanExpression:
 
 def _translate_in(column: str, values: Sequence[Any], *, outcome: bool) -> BooleanExpression:
     """Translate IN; with a null among the values it is never false."""
-    known = tuple(value for value in values if value is not None)
+    non_null = tuple(value for value in values if value is not None)
     if outcome:
-        return In(column, known) if known else AlwaysFalse()
-    if not known and len(values) == 0:
+        return In(column, non_null) if non_null else AlwaysFalse()
+    if not non_null and len(values) == 0:
         raise NotTranslatable  # the meaning of an empty list depends on Spark's settings
-    return NotIn(column, known) if len(known) == len(values) else AlwaysFalse()
+    return NotIn(column, non_null) if len(non_null) == len(values) else AlwaysFalse()
 
 
 def _constant(is_true: bool) -> BooleanExpression:

@@ -79,7 +79,7 @@ _WHOLE = ("byte", "short", "integer", "long")
 _FIRST_YEAR, _LAST_YEAR = -9999, 9999
 
 
-class NotTranslatable(Exception):  # noqa: N818 says what the caller does next
+class NotTranslatable(Exception):  # noqa: N818 a result, not a failure
     """Signal that a Spark predicate has no Iceberg expression with the same meaning; Spark evaluates it alone."""
 
 
@@ -149,7 +149,7 @@ def _truncated_number_filter(width: int, value: Any, column: str, kind: IcebergT
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A function that maps dates or timestamps to the hour, day, week, month, quarter or year they lie in.
+    """A function that maps dates or timestamps to the hour, day, week, month, quarter or year that contains them.
 
     `first_step(value)` returns the first day (with 24 steps a day: the first hour) that the function maps to this value or a later one. `literal_types` are the
     Spark types of the literals that its results are compared with.

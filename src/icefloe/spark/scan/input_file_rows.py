@@ -92,15 +92,15 @@ def read_files(
     reader = spark.read.format(file_format).options(**{**OPTIONS[file_format], **(options or {})})
     locations = [_spark_path(path) for path in paths]
     with reading():
-        wanted = _declared(declared) if declared else None
+        selected = _declared(declared) if declared else None
         if file_format == PARQUET:
             frame = reader.schema(_parquet_columns(spark, locations, options or {})).load(locations)
-            return _select_columns(frame, wanted or frame.schema)
-        if wanted is None:
-            wanted = read_as = _with_table_types(_inferred_columns(reader, locations, file_format), table_schema)
+            return _select_columns(frame, selected or frame.schema)
+        if selected is None:
+            selected = read_as = _with_table_types(_inferred_columns(reader, locations, file_format), table_schema)
         else:
-            read_as = wanted if file_format == JSON else _in_file_order(reader.load(locations).schema, wanted)
-        return _select_columns(reader.options(**STRICT).schema(read_as).load(locations), wanted)
+            read_as = selected if file_format == JSON else _in_file_order(reader.load(locations).schema, selected)
+        return _select_columns(reader.options(**STRICT).schema(read_as).load(locations), selected)
 
 
 def has_rows(frame: DataFrame) -> bool:
@@ -125,8 +125,8 @@ def reading() -> Iterator[None]:
 
 
 def _clearer(error: IcefloeError, text: str) -> IcefloeError:
-    record, found = _MALFORMED.search(text), _IN_FILE.search(text)
-    path = _plain(found["path"]) if found else None
+    record, file = _MALFORMED.search(text), _IN_FILE.search(text)
+    path = _plain(file["path"]) if file else None
     if record is not None:
         return InvalidInputError(
             f"a row does not match its columns; Spark read {record['record'].partition('Parse Mode')[0].rstrip().removesuffix('.')}",
@@ -148,37 +148,37 @@ def _not_whole(path: str | None) -> DataFileFormatError:
 
 
 def _plain(location: str) -> str:
-    """Return a location of Spark's as the caller's path."""
+    """Convert a location in an error of Spark to a path as the caller wrote it."""
     return local_path(location) if scheme_of(location) == "file" else location
 
 
 def _inferred_columns(reader: DataFrameReader, locations: list[str], file_format: str) -> StructType:
     """Return the columns that Spark infers from all rows."""
-    found = reader.options(inferSchema="true", columnNameOfCorruptRecord=CORRUPT).load(locations).schema
-    if CORRUPT in found.names and file_format == JSON:
+    columns = reader.options(inferSchema="true", columnNameOfCorruptRecord=CORRUPT).load(locations).schema
+    if CORRUPT in columns.names and file_format == JSON:
         raise InvalidInputError(
             "a line is not a JSON object", next_step="put one whole object on each line, or correct the line; nothing was loaded"
         )
-    if not found.fields:
+    if not columns.fields:
         raise InvalidInputError("the files have no columns", next_step="give files with rows in them, or state the columns with --schema")
-    return found
+    return columns
 
 
 def _parquet_columns(spark: SparkSession, locations: list[str], options: Mapping[str, str]) -> StructType:
-    """Return the columns of Parquet files: of the first by name, or of all where Spark's option `mergeSchema` says so.
+    """Return the columns of Parquet files: of the first by name, or of all where Spark's option `mergeSchema` is true.
 
     They are passed to Spark's reader, which otherwise trusts what a footer states: it imports and calls the classes of user-defined types by name,
     takes expressions in the metadata of fields as defaults, and matches columns by the ids there.
     """
-    # This format lists files as Parquet does and opens none.
+    # The format `binaryFile` lists the same files as Parquet and opens none.
     files = sorted(spark.read.format("binaryFile").options(**options).load(locations).inputFiles())
     if not files:
         raise InvalidInputError("there are no Parquet files at the given paths", next_step="name files, or a folder that contains some")
     merges = options.get(_MERGE_OPTION, options.get(_MERGE_OPTION.lower(), spark.conf.get(_MERGE_CONF)))
-    found, *more = [_columns_in_footer(spark, file) for file in (files if str(merges).lower() == "true" else files[:1])]
+    first, *others = [_columns_in_footer(spark, file) for file in (files if str(merges).lower() == "true" else files[:1])]
     session = spark._jsparkSession
-    merged = session.parseDataType(found.json())
-    for struct in more:
+    merged = session.parseDataType(first.json())
+    for struct in others:
         merged = merged.merge(session.parseDataType(struct.json()), str(spark.conf.get("spark.sql.caseSensitive")).lower() == "true")
     return StructType.fromJson(json.loads(merged.json()))
 
@@ -224,47 +224,47 @@ def _without_metadata(value: Any) -> Any:
 
 def _declared(text: str) -> StructType:
     try:
-        found = StructType.fromDDL(text)
+        columns = StructType.fromDDL(text)
     except (PySparkException, Py4JError) as error:
         first = next((line for line in str(error).splitlines() if line.strip()), "")
         raise InvalidSchemaError(
             f"the schema {text!r} is not valid: {first}",
             next_step="write it as SQL columns: id bigint, name string, time timestamp",
         ) from error
-    if not isinstance(found, StructType):
+    if not isinstance(columns, StructType):
         raise InvalidSchemaError(f"the schema {text!r} names no columns", next_step="write it as SQL columns: id bigint, name string")
-    return found
+    return columns
 
 
-def _with_table_types(found: StructType, table_schema: Schema | None) -> StructType:
+def _with_table_types(inferred: StructType, table_schema: Schema | None) -> StructType:
     if table_schema is None:
-        return found
-    known: dict[str, DataType] = {field.name: field.dataType for field in schema_to_struct(table_schema, field_ids=False)}
-    return StructType([StructField(field.name, known.get(field.name, field.dataType)) for field in found])
+        return inferred
+    table_types: dict[str, DataType] = {field.name: field.dataType for field in schema_to_struct(table_schema, field_ids=False)}
+    return StructType([StructField(field.name, table_types.get(field.name, field.dataType)) for field in inferred])
 
 
-def _in_file_order(found: StructType, wanted: StructType) -> StructType:
+def _in_file_order(header: StructType, selected: StructType) -> StructType:
     """Return the columns of a CSV file in the order of its header, as Spark matches them by position; selected ones with their declared type."""
-    missing = [name for name in wanted.names if name not in found.names]
+    missing = [name for name in selected.names if name not in header.names]
     if missing:
         raise InvalidSchemaError(
-            f"the files have no column {', '.join(map(repr, missing))}", next_step=f"their header names {', '.join(found.names)}"
+            f"the files have no column {', '.join(map(repr, missing))}", next_step=f"their header names {', '.join(header.names)}"
         )
-    kinds = {field.name: field.dataType for field in wanted}
-    return StructType([StructField(name, kinds.get(name, StringType())) for name in found.names])
+    kinds = {field.name: field.dataType for field in selected}
+    return StructType([StructField(name, kinds.get(name, StringType())) for name in header.names])
 
 
-def _select_columns(frame: DataFrame, wanted: StructType) -> FileRows:
+def _select_columns(frame: DataFrame, selected: StructType) -> FileRows:
     """Select the declared columns of the frame, with their types and in their order."""
-    missing = [name for name in wanted.names if name not in frame.columns]
+    missing = [name for name in selected.names if name not in frame.columns]
     if missing:
         raise InvalidSchemaError(
             f"the files have no column {', '.join(map(repr, missing))}", next_step=f"they have {', '.join(frame.columns)}"
         )
     kinds = {field.name: field.dataType for field in frame.schema}
-    columns = [_column(field, kinds[field.name]) for field in wanted]
-    is_same = frame.columns == wanted.names and all(kinds[field.name] == field.dataType for field in wanted)
-    return FileRows(frame=frame if is_same else frame.select(columns), schema=struct_to_schema(wanted))
+    columns = [_column(field, kinds[field.name]) for field in selected]
+    is_same = frame.columns == selected.names and all(kinds[field.name] == field.dataType for field in selected)
+    return FileRows(frame=frame if is_same else frame.select(columns), schema=struct_to_schema(selected))
 
 
 def _column(field: StructField, kind: DataType) -> Column:

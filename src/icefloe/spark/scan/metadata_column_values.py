@@ -86,9 +86,9 @@ class MetadataColumns:
         Returns:
             The Spark fields, and an Arrow array for each.
         """
-        wanted = {name: (kind, source) for field_id in sorted(self.field_ids) for name, kind, source in _CONSTANTS.get(field_id, ())}
-        fields = [StructField(name, kind, True) for name, (kind, _) in wanted.items()]
-        arrays = {name: _column(files, source, _ARROW[type(kind)]) for name, (kind, source) in wanted.items()}
+        needed = {name: (kind, source) for field_id in sorted(self.field_ids) for name, kind, source in _CONSTANTS.get(field_id, ())}
+        fields = [StructField(name, kind, True) for name, (kind, _) in needed.items()]
+        arrays = {name: _column(files, source, _ARROW[type(kind)]) for name, (kind, source) in needed.items()}
         if names.PARTITION_FIELD_ID in self.field_ids:
             kinds = schema_to_struct(Schema(*self.partition.fields), field_ids=False)
             for part, kind in zip(self.partition.fields, kinds.fields, strict=True):

@@ -1,6 +1,6 @@
 """Spark's own vectorised Parquet scan over planned files: columns found by field id, constants per file, deleted rows filtered out, metadata columns.
 
-Which files are read this way is decided in `read_strategy.py`. The planned files go to the JVM as one Arrow stream, where `bridge/java/PlannedFiles.java` is
+Which files are read this way is decided in `read_strategy.py`. The JVM receives the planned files as one Arrow stream, where `bridge/java/PlannedFiles.java` is
 Spark's index of files. Spec: Column Projection; Row-level Deletes; Row Lineage.
 """
 
@@ -49,7 +49,7 @@ from icefloe.spark.scan.read_strategy import FileGroup
 from icefloe.spark.types.spark_types import COMMENT_KEY, column_named, quoted, schema_to_struct
 from icefloe.table.engine import ScanRequest
 
-# The first columns of the table of files that goes to the JVM; one per constant follows.
+# The first columns of the table of files that the JVM receives; one per constant follows.
 PATH_COLUMN, SIZE_COLUMN = "path", "size"
 # Options of the reader, which override settings of the session. Iceberg's columns are found by id, and its calendar is always Gregorian.
 READER_OPTIONS: Mapping[str, str] = {
@@ -178,18 +178,18 @@ def _output(
         read_as = fields_read[field.field_id]
         name = reader_names[read_as.name]
         column = _cut(column_named(name), read_as.field_type, field.field_type) if _is_cut(read_as.field_type, field.field_type) else name
-    # Spark 4.0 takes empty metadata for none given and keeps the field id, which is then only visible, not used.
+    # Spark 4.0 treats empty metadata as missing and keeps the field id, which is then only visible, not used.
     return column, field.name, {COMMENT_KEY: field.doc} if field.doc is not None else {}
 
 
-def _is_cut(read_as: IcebergType, wanted: IcebergType) -> bool:
-    return read_as != wanted and isinstance(wanted, StructType)
+def _is_cut(read_as: IcebergType, projected: IcebergType) -> bool:
+    return read_as != projected and isinstance(projected, StructType)
 
 
-def _cut(column: Column, read_as: IcebergType, wanted: IcebergType) -> Column:
-    if not (_is_cut(read_as, wanted) and isinstance(wanted, StructType) and isinstance(read_as, StructType)):
+def _cut(column: Column, read_as: IcebergType, projected: IcebergType) -> Column:
+    if not (_is_cut(read_as, projected) and isinstance(projected, StructType) and isinstance(read_as, StructType)):
         return column
-    parts = [_cut(column.getField(f.name), read_as.by_id[f.field_id].field_type, f.field_type).alias(f.name) for f in wanted.fields]
+    parts = [_cut(column.getField(f.name), read_as.by_id[f.field_id].field_type, f.field_type).alias(f.name) for f in projected.fields]
     return F.when(column.isNotNull(), F.struct(*parts))
 
 

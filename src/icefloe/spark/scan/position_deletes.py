@@ -1,6 +1,6 @@
-"""Position deletes in Spark's own scan: the deleted positions of each file go to executors as bitmaps, in which each row's position is looked up.
+"""Position deletes in Spark's own scan: executors receive the deleted positions of each file as bitmaps and look up each row's position.
 
-Deletion vectors and position delete files are read on the driver by `icefloe.datafile.deletes`. Up to `MOST_PLAIN_BITS` the positions lie in one plain array of
+Deletion vectors and position delete files are read on the driver by `icefloe.datafile.deletes`. Up to `MOST_PLAIN_BITS` the positions are in one plain array of
 bits, the fastest to look up; above that they stay compressed. Which files are read this way is decided in `read_strategy.py`.
 Spec: Row-level Deletes; Deletion Vectors; Position Delete Files.
 """
@@ -65,7 +65,7 @@ class DeletedRows:
 
     @cached_property
     def has_bit_for_every_row(self) -> bool:
-        """Return whether the plain array has room for the bits of all rows, not only up to each file's last deleted one; then no bounds check is needed."""
+        """Return whether the plain array has a bit for every row, not only up to each file's last deleted one; then no bounds check is needed."""
         beyond = any(end > count for end, count in zip(self.ends, self.records, strict=True))
         return not beyond and sum(-(-count // _WORD) * _WORD for count in self.records) <= MOST_PLAIN_BITS
 
@@ -80,7 +80,7 @@ class DeletedRows:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether the bits lie in one plain array."""
+        """Return whether the bits are in one plain array."""
         return self.starts[-1] <= MOST_PLAIN_BITS
 
     def constants(self) -> tuple[StructType, dict[str, Any]]:

@@ -1,6 +1,6 @@
-"""`SparkScan`, the scan of a table's rows, and `PushedScan`, the query that Spark pushed to it: planned files, rows as a plan of Spark's, statistics.
+"""`SparkScan`, the scan of a table's rows, and `PushedScan`, the query that Spark pushed to it: planned files, rows as a Spark plan, statistics.
 
-Planning itself is `icefloe/kernel/scan`; the rows come from `planned_rows.py`; aggregates that metadata can answer are `aggregate_pushdown.py`. Spark
+Planning itself is `icefloe/kernel/scan`; the rows come from `planned_rows.py`; aggregates that metadata has exactly are in `aggregate_pushdown.py`. Spark
 evaluates every filter on the rows too, except those that are true of every row of the planned files. Spec: Scan Planning; Column Projection.
 """
 
@@ -248,7 +248,7 @@ def projection_of(scan: DataScan, read_struct: SparkStruct) -> Schema:
 
     Args:
         scan: The scan.
-        wanted: The columns in Spark's order, without the nested fields that it does not need; metadata columns by their names.
+        read_struct: The columns in Spark's order, without the nested fields that it does not need; metadata columns by their names.
     """
     schema, partition = scan.schema(), table_partition_type(scan.metadata)
     metadata = {**METADATA_COLUMNS, PARTITION_NAME: partition_column(partition)}

@@ -47,7 +47,7 @@ class TaskReader:
     def rows(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
         """Read the rows of a scan task that are not deleted and match its residual filter, in the form that Spark expects."""
         fields = self.projection.fields
-        found = read_task(
+        batches = read_task(
             self.io,
             task,
             schema=self.schema,
@@ -56,7 +56,7 @@ class TaskReader:
             name_mapping=self.name_mapping,
             deletes=self.deletes,
         )
-        for batch in found:
+        for batch in batches:
             if any(needs_conversion(field.field_type) for field in fields):
                 arrays = [to_spark_form(batch.column(place), field.field_type) for place, field in enumerate(fields)]
                 yield pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])

@@ -1,4 +1,4 @@
-"""Options of reads and settings of sessions: how files are split, where planning runs, what is pushed down; and which of Java's have no effect here.
+"""Options of reads and settings of sessions: how files are split, where planning runs, what is pushed down; and Java's options without effect here.
 
 An option wins over a setting of the session, which wins over a table property. Which snapshot is read is chosen in `table_selector.py`; options of writes are
 in `spark/write/write_options.py`. Spec: Table Metadata Fields (`properties`).
@@ -25,7 +25,7 @@ from icefloe.spark.scan.table_selector import RANGE_OPTIONS, SELECTING_OPTIONS
 from icefloe.table.warnings_once import warn_once
 
 SESSION_PREFIX = "spark.sql.iceberg."
-# Reasons why an option or setting of Java's has no effect; the configuration reference and the warnings show them.
+# Reasons why an option or setting of Java Iceberg has no effect; the configuration reference and the warnings show them.
 _CACHE = "deleted rows are found once on the driver and sent with the query, so that executors read no delete files to keep"
 _STREAMS = "tables are not read as streams"
 _LOCALITY = "Spark places the tasks of its own file scan"

@@ -98,7 +98,7 @@ class FileGroup:
     def files(self) -> Any:
         """Return the files as one `pyarrow.Table`, in the columns of `ScanPlan.files`."""
         tables = [part.entries for part in self.parts]
-        if not tables:  # a plan without files still has the columns
+        if not tables:  # a plan without files has the columns too
             return ENTRY_FIELDS.append(pa.field("spec_id", pa.int32())).empty_table()
         return pa.concat_tables(tables, promote_options="permissive")
 
@@ -163,13 +163,15 @@ class _EqualityKeys:
     def of(cls, request: ScanRequest, deletes: DeleteLoader) -> "_EqualityKeys":
         files = {key_ids_of(file): file for file in request.plan.delete_files if file.content is FileContent.EQUALITY_DELETES}
         fields = {ids: deletes.key_fields(request.schema, tuple(sorted(ids)), file) for ids, file in files.items()}
-        marks_deleted = DELETED.field_id in request.projection
-        return cls(fields, {ids: _why_no_join(found, request.schema, marks_deleted=marks_deleted) for ids, found in fields.items()})
+        reads_deleted = DELETED.field_id in request.projection
+        return cls(
+            fields, {ids: _why_no_join(key_fields, request.schema, reads_deleted=reads_deleted) for ids, key_fields in fields.items()}
+        )
 
 
-def _why_no_join(fields: tuple[NestedField, ...], schema: Schema, *, marks_deleted: bool) -> str:
+def _why_no_join(fields: tuple[NestedField, ...], schema: Schema, *, reads_deleted: bool) -> str:
     """Return why Spark's own scan cannot delete rows by these key columns; empty where it can."""
-    if marks_deleted:
+    if reads_deleted:
         return "the query reads _deleted, and rows are deleted by equality"
     for field in fields:
         for end in key_columns_in(field):
@@ -225,7 +227,7 @@ def _with_equality_deletes(group: FileGroup, strategy: _Strategy, keys: _Equalit
 
 
 class _Columns:
-    """What it means for a read that a file lacks columns.
+    """The consequences of columns that a file lacks, for the strategy of its read.
 
     Args of the constructor: `fields` are the columns that are read, with the keys of equality deletes; `needed` are those of the table.
     """
@@ -373,8 +375,8 @@ def field_ids(spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask], ta
     if len(tasks) <= MOST_ON_DRIVER:
         with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="icefloe-footers") as pool:
             return list(pool.map(reader.ids_in, tasks))
-    found = spark.sparkContext.parallelize(list(tasks), min(len(tasks) // FOOTER_THREADS, MOST_SPARK_TASKS)).map(reader)
-    return run_job(spark, f"read footers of {table_name}", found.collect)
+    ids_of_files = spark.sparkContext.parallelize(list(tasks), min(len(tasks) // FOOTER_THREADS, MOST_SPARK_TASKS)).map(reader)
+    return run_job(spark, f"read footers of {table_name}", ids_of_files.collect)
 
 
 @dataclass(frozen=True)
@@ -397,7 +399,7 @@ class FooterReader:
 
 def _ids(columns: Iterable[Any]) -> Iterator[int]:
     for column in columns:
-        found = id_of(column)
-        if found is not None:
-            yield found
+        field_id = id_of(column)
+        if field_id is not None:
+            yield field_id
         yield from _ids(inner_fields(column.type))

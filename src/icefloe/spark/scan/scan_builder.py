@@ -1,6 +1,6 @@
 """Base classes of what Spark SQL reads: `ReadableTable`, `SparkScanBuilder` and `ConnectorScan`, Spark's interfaces of a table, a scan builder and a scan.
 
-`bridge/java/SparkRule.java` takes the `rows` of a scan and puts them in its place before Spark runs the query. The scan of a table's rows is `pushed_scan.py`,
+`bridge/java/SparkRule.java` replaces a scan by its `rows` before Spark runs the query. The scan of a table's rows is `pushed_scan.py`,
 those of metadata tables are in `spark/catalog`. Spec: Scan Planning.
 """
 
@@ -60,7 +60,7 @@ class ReadableTable(ConnectorObject, ABC):
         """Return a scan builder.
 
         Args:
-            asked: `options` of the read, and the `zone` and `settings` of the session.
+            query: `options` of the read, and the `zone` and `settings` of the session.
         """
         warn_of_settings(self._spark, query["settings"])
         warn_of_read_options(self._spark, query["options"])

@@ -20,7 +20,7 @@ from icefloe.spark.types.spark_types import quoted
 
 
 def recache(spark: SparkSession, name: Sequence[str]) -> None:
-    """Have Spark read the cached rows of a table anew, at their next use, after the table has changed.
+    """Make Spark read the cached rows of a changed table again at their next use.
 
     Spark does this itself after statements that it runs. Spark 4.1 and later use the cached rows until then; for earlier versions a changed table is another
     table.

@@ -66,21 +66,21 @@ def with_geo_types(spark: SparkSession, struct: SparkStruct, schema: Schema) -> 
 
 def _struct_with_geo_types(struct: SparkStruct, kind: StructType) -> SparkStruct:
     fields = [
-        StructField(field.name, _type_with_geo_types(field.dataType, known.field_type), field.nullable, field.metadata)
-        for field, known in zip(struct.fields, kind.fields, strict=True)
+        StructField(field.name, _type_with_geo_types(field.dataType, column.field_type), field.nullable, field.metadata)
+        for field, column in zip(struct.fields, kind.fields, strict=True)
     ]
     return SparkStruct(fields)
 
 
-def _type_with_geo_types(found: DataType, kind: IcebergType) -> DataType:
-    if isinstance(kind, StructType) and isinstance(found, SparkStruct):
-        return _struct_with_geo_types(found, kind)
-    if isinstance(kind, ListType) and isinstance(found, ArrayType):
-        return ArrayType(_type_with_geo_types(found.elementType, kind.element), found.containsNull)
-    if isinstance(kind, MapType) and isinstance(found, SparkMap):
-        key = _type_with_geo_types(found.keyType, kind.key_type)
-        return SparkMap(key, _type_with_geo_types(found.valueType, kind.value_type), found.valueContainsNull)
-    return geo_type(kind) or found
+def _type_with_geo_types(spark_type: DataType, kind: IcebergType) -> DataType:
+    if isinstance(kind, StructType) and isinstance(spark_type, SparkStruct):
+        return _struct_with_geo_types(spark_type, kind)
+    if isinstance(kind, ListType) and isinstance(spark_type, ArrayType):
+        return ArrayType(_type_with_geo_types(spark_type.elementType, kind.element), spark_type.containsNull)
+    if isinstance(kind, MapType) and isinstance(spark_type, SparkMap):
+        key = _type_with_geo_types(spark_type.keyType, kind.key_type)
+        return SparkMap(key, _type_with_geo_types(spark_type.valueType, kind.value_type), spark_type.valueContainsNull)
+    return geo_type(kind) or spark_type
 
 
 def wkb_to_geo(rows: DataFrame, struct: SparkStruct) -> DataFrame:

@@ -173,11 +173,11 @@ def _to_spark(kind: IcebergType, ids: bool, path: tuple[str, ...], problems: lis
         return spark_types.MapType(key, _to_spark(kind.value_type, ids, (*path, "value"), problems), not kind.value_required)
     if isinstance(kind, VariantType):
         return spark_types.VariantType()
-    found = spark_type(kind) if isinstance(kind, PrimitiveType) else None
-    if found is None:
+    converted = spark_type(kind) if isinstance(kind, PrimitiveType) else None
+    if converted is None:
         problems.append(Problem(where=".".join(path), what=f"type {kind}"))
         return spark_types.NullType()
-    return found
+    return converted
 
 
 def is_geo_type(kind: DataType) -> bool:
@@ -269,11 +269,11 @@ def to_iceberg_type(kind: DataType, fresh: Callable[[], int], path: tuple[str, .
         return TimeType()
     if is_geo_type(kind):
         return _geo_type_from(kind, path, problems)
-    found = _FROM_SPARK.get(type(kind))
-    if found is None:
+    converted = _FROM_SPARK.get(type(kind))
+    if converted is None:
         problems.append(Problem(where=".".join(path), what=f"type {kind.simpleString()}"))
         return StringType()
-    return found
+    return converted
 
 
 def column_named(name: str) -> Column:
