@@ -130,8 +130,6 @@ UNFINISHED = frozenset(
         "tests/kernel/scan",
         "tests/oracle",
         "tests/security",
-        "tests/spark",
-        "tests/spark/sql",
         "tests/table",
         "tests/testing",
         "tests/view",

@@ -51,7 +51,7 @@ def connect() -> Iterator[SparkSession]:
         port = free.getsockname()[1]
     DefaultChannelBuilder.default_port = staticmethod(lambda: port)  # type: ignore[method-assign]  # a builder takes no port for a server of its own
     with warnings.catch_warnings():
-        # Spark 4.1 asks the server that it started with the port to take it once more, and is told that it is fixed.
+        # Spark 4.1 starts the server with the port, sets the port again and warns that it cannot be changed.
         warnings.filterwarnings("ignore", "Failed to set spark.connect.grpc.binding.port", UserWarning)
         started = SparkSession.builder.remote("local[2]").config("spark.connect.grpc.binding.port", str(port)).getOrCreate()
     started.conf.set("spark.sql.shuffle.partitions", "2")
@@ -213,7 +213,7 @@ def test_defaults_of_columns_that_files_lack_are_there(connect: SparkSession, la
     same(connect, table, "parquet", "more = 5 AND word = 'it''s'", ("id", "word"))
 
 
-def test_a_partition_column_that_files_lack_goes_through_python(connect: SparkSession, lake: SqlCatalog, tmp_path: Path) -> None:
+def test_files_that_lack_a_partition_column_are_read_through_python(connect: SparkSession, lake: SqlCatalog, tmp_path: Path) -> None:
     table = made(lake, 2, ["kind"])
     folder = tmp_path / "given" / "kind=x"
     folder.mkdir(parents=True)
@@ -231,7 +231,7 @@ def test_a_partition_column_that_files_lack_goes_through_python(connect: SparkSe
 
 
 @pytest.mark.parametrize("form", ["orc", "avro"])
-def test_files_of_other_formats_go_through_python(connect: SparkSession, lake: SqlCatalog, form: str) -> None:
+def test_files_of_other_formats_are_read_through_python(connect: SparkSession, lake: SqlCatalog, form: str) -> None:
     table = made(lake, 2, [], files=1)
     table.set_properties({"write.format.default": form})
     table.append(rows(100, 20))
@@ -284,7 +284,7 @@ def test_times_of_day_are_read(connect: SparkSession, lake: SqlCatalog) -> None:
     table.append(pa.table({"t": pa.array([time(1, 2, 3, 4), None], pa.time64("us"))}))
     frame = icefloe.spark.table(connect, table)
     assert icefloe.spark.reading_of(frame).way == "data source"
-    # Servers do not send times of day to their clients unless told to.
+    # By default servers do not send times of day to their clients.
     assert rows_of(frame.select(F.col("t").cast("string"))) == in_order([{"t": "01:02:03.000004"}, {"t": None}])
 
 
@@ -342,14 +342,14 @@ def test_filters_of_spark_prune_files_of_the_data_source(connect: SparkSession, 
         Path(task.file.file_path).unlink()
     source = connect.read.format("icefloe").load("lake.db.t")
     if VERSION < (4, 1):
-        pytest.skip("Spark 4.0 hands no filters down")
+        pytest.skip("Spark 4.0 pushes no filters down")
     for test, count in (("id >= 120", 60), ("id > 130 AND kind = 'kind 0'", 16), ("id IN (125, 130, 500)", 2), ("id >= 120 AND amount IS NOT NULL", 60),
                         ("id >= 120 AND kind LIKE 'kind 1%'", 20), ("id >= 120 AND NOT kind = 'kind 1'", 40), ("id >= 120 AND length(kind) = 6", 60),
                         ("id >= 120 AND (kind = 'kind 1' OR amount < 31)", 23)):  # fmt: skip
         assert source.where(test).count() == count, test
 
 
-def test_what_was_told_in_confidence_stands_in_no_plan(connect: SparkSession, lake: SqlCatalog, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_secret_of_the_catalog_is_in_no_plan(connect: SparkSession, lake: SqlCatalog, capsys: pytest.CaptureFixture[str]) -> None:
     table = made(lake, 2, [])
     delete_keys(table, pa.table({"id": [3]}), ["id"])
     for frame in (icefloe.spark.table(connect, table), connect.read.format("icefloe").load("lake.db.t")):
@@ -377,7 +377,7 @@ def test_a_frame_is_appended_by_its_table(connect: SparkSession, lake: SqlCatalo
     same(connect, table, "parquet")
 
 
-def test_a_write_is_staged_where_the_session_says_so(connect: SparkSession, lake: SqlCatalog) -> None:
+def test_a_write_is_staged_by_the_setting_of_the_session(connect: SparkSession, lake: SqlCatalog) -> None:
     table = lake.create_table("db.staged", pa.schema([("id", pa.int64())]), properties={"write.wap.enabled": "true"})
     connect.conf.set("spark.wap.id", "w1")
     try:

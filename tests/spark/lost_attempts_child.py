@@ -65,25 +65,25 @@ def failing(rows: DataFrame, attempts: int) -> DataFrame:
 
 
 def outcome(table: Table, name: str) -> dict[str, Any]:
-    """What there is: rows, files that the table names and data files in its folder."""
+    """Return the numbers of rows, of files that the table names and of data files in its folder."""
     table.refresh()
     folder = Path(table.location().removeprefix("file://")) / "data"
     named = len(list(table.scan().plan_files()))
-    return {"name": name, "rows": table.scan().count(), "named": named, "there": settled(folder, named)}
+    return {"name": name, "rows": table.scan().count(), "named": named, "there": data_files_at_the_end(folder, named)}
 
 
-def settled(folder: Path, wanted: int) -> int:
-    """The data files that are there once lost tasks are over, which may take a while: they delete their own when they see that nobody listens."""
+def data_files_at_the_end(folder: Path, expected: int) -> int:
+    """Wait until lost tasks have noticed the lost connection and deleted their files, and return the number of data files in the folder."""
     for _ in range(200):
         found = len(list(folder.rglob("*.parquet")))
-        if found == wanted:
+        if found == expected:
             break
         time.sleep(0.2)
     return found
 
 
-def tell(found: dict[str, Any]) -> None:
-    """One line for the test."""
+def report(found: dict[str, Any]) -> None:
+    """Print one line for the test."""
     print("OUTCOME" + json.dumps(found), flush=True)
 
 
@@ -92,20 +92,20 @@ def run(spark: SparkSession, table: Table) -> None:
     rows = spark.range(0, ROWS, 1, PARTITIONS)
     try:
         table.append(failing(rows, attempts=99))
-        tell({"name": "not refused"})
+        report({"name": "not refused"})
     except EngineError as error:
-        tell(outcome(table, "failed") | {"words": "no such luck" in str(error)})
+        report(outcome(table, "failed") | {"names_reason": "no such luck" in str(error)})
     table.append(failing(rows, attempts=1))
-    tell(outcome(table, "failed once"))
+    report(outcome(table, "failed once"))
     whole = spark_write.TaskWriter
     spark_write.TaskWriter = LateWriter  # type: ignore[misc]
     table.append(failing(rows, attempts=1))
     time.sleep(LATE_S)  # the files are there by now, if nothing deleted them
-    tell(outcome(table, "failed once, wrote late"))
+    report(outcome(table, "failed once, wrote late"))
     spark_write.TaskWriter = KilledWriter  # type: ignore[misc]
     table.append(rows)
     spark_write.TaskWriter = whole  # type: ignore[misc]
-    tell(outcome(table, "killed once"))
+    report(outcome(table, "killed once"))
     table_module.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
     table.append(rows)
 

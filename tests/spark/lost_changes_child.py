@@ -92,7 +92,7 @@ def by_data_source(spark: SparkSession, rows: DataFrame, how: str, folder: str) 
 
 @dataclass(frozen=True)
 class Attributed(Losing):
-    """One that tells its target, as a `TaskWriter` does."""
+    """A losing writer with the attribute `target`, which a `TaskWriter` has."""
 
     target: Any
 
@@ -142,13 +142,13 @@ def run(spark: SparkSession, table: Table, job: str, how: str, folder: Path) -> 
         ended = False
     if place is not None:
         setattr(*place, whole)
-    left, missing = settled(table)
+    left, missing = files_at_the_end(table)
     found = {"job": job, "lost": how, "was_lost": any(marks.iterdir()), "ended": ended, "left": left, "missing": missing}
     print("OUTCOME" + json.dumps(found), flush=True)
 
 
-def settled(table: Table) -> tuple[list[str], list[str]]:
-    """Files that no snapshot names, and those named that are not there, once lost tasks are over: they delete their own when they see that nobody listens."""
+def files_at_the_end(table: Table) -> tuple[list[str], list[str]]:
+    """Wait until lost tasks have deleted their files, and return the files that no snapshot names and the named files that are missing."""
     metadata = table.refresh().metadata
     named = {path.removeprefix("file://") for path in everything(metadata)}
     for _ in range(100):

@@ -72,7 +72,7 @@ class Losing:
 
 
 def executor() -> int:
-    """The process of the JVM above this worker of Python's."""
+    """Return the process id of the JVM that started this Python worker."""
     found = os.getppid()
     while b"java" not in Path(f"/proc/{found}/cmdline").read_bytes().split(b"\0")[0]:
         found = int(Path(f"/proc/{found}/stat").read_text().rpartition(")")[2].split()[1])

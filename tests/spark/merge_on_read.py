@@ -20,8 +20,8 @@ from icefloe.table.table_handle import metadata_folder
 
 
 def delete_positions(table: Table, positions: Mapping[str, Sequence[int] | NDArray[np.int64]]) -> None:
-    """Deletes rows by the location of their data file: with deletion vectors in version 3, with position delete files before."""
-    marked = [
+    """Delete rows by the location of their data file: with deletion vectors in version 3, with position delete files before."""
+    rows_to_delete = [
         RowsToDelete(file=task.file, positions=np.asarray(positions[task.file.file_path], np.int64), delete_files=task.delete_files)
         for task in table.scan().plan_files()
         if len(positions.get(task.file.file_path, ()))
@@ -29,14 +29,14 @@ def delete_positions(table: Table, positions: Mapping[str, Sequence[int] | NDArr
     target = write_target(table.handle, table.metadata)
     if table.format_version >= 3:
         deletes = DeleteLoader(table.io, schemas=table.metadata.schemas)
-        written = write_vectors(target, marked, deletes=deletes, partition_id=0, task_id=0)
+        written = write_vectors(target, rows_to_delete, deletes=deletes, partition_id=0, task_id=0)
     else:
-        written = write_position_deletes(target, marked, specs=table.specs(), partition_id=0, task_id=0, file_scoped=False)
+        written = write_position_deletes(target, rows_to_delete, specs=table.specs(), partition_id=0, task_id=0, file_scoped=False)
     _commit(table, added_deletes=written.added, removed_deletes=written.superseded)
 
 
 def delete_keys(table: Table, rows: Any, columns: Sequence[str], partition: tuple[Any, ...] = ()) -> None:
-    """Deletes all rows so far that equal one of these in the columns, of one partition of the newest spec, by an equality delete file."""
+    """Delete by an equality delete file all rows so far that equal one of `rows` in the columns, in one partition of the newest spec."""
     ids = [field_id for name in columns if (field_id := table.schema().find_id(name)) is not None]
     batches = pa.Table.to_batches(rows)
     target = write_target(table.handle, table.metadata)
@@ -45,13 +45,13 @@ def delete_keys(table: Table, rows: Any, columns: Sequence[str], partition: tupl
 
 
 def delete_keys_everywhere(table: Table, rows: Any, columns: Sequence[str]) -> None:
-    """The same in every partition that has data files under the newest spec."""
+    """Delete by keys in every partition that has data files under the newest spec."""
     for partition in {task.file.partition for task in table.scan().plan_files() if task.spec_id == table.spec().spec_id}:
         delete_keys(table, rows, columns, partition)
 
 
 def add_file(table: Table, path: str, rows: int, size: int) -> None:
-    """Adds a Parquet file that somebody else wrote to an unpartitioned table."""
+    """Add a Parquet file of another writer to an unpartitioned table."""
     _commit(table, added=[DataFile(file_path=path, file_format=FileFormat.PARQUET, record_count=rows, file_size_in_bytes=size)])
 
 

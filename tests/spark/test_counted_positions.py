@@ -83,7 +83,7 @@ def test_filters_and_counts_of_a_query_keep_positions(table: Table) -> None:
     assert frame.alias("l").join(frame.alias("r"), "_pos").count() == sum(count * count for count in counts.values())
 
 
-def test_spark_tells_the_positions_where_executors_know_nothing_else(
+def test_positions_are_sparks_own_where_executors_lack_the_class(
     table: Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert executors_know(spark)

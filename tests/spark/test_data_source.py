@@ -97,7 +97,7 @@ def test_a_table_is_found_by_its_name(lake: SqlCatalog, options: dict[str, str])
     assert rows_of(source(lake, **options)) == [0, 1, 2, 3, 4]
 
 
-def test_a_source_stays_at_the_table_it_told_the_columns_of(lake: SqlCatalog) -> None:
+def test_a_source_reads_the_metadata_file_whose_columns_it_returned(lake: SqlCatalog) -> None:
     table = table_of(lake)
     found = source(lake, path="lake.db.t")
     schema = found.schema()

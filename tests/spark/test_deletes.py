@@ -81,7 +81,7 @@ def test_positions_are_found_in_plain_bits_and_in_compressed_bitmaps(
     assert len(text) < 5000  # no bitmap is spelled out
 
 
-def test_too_many_bytes_of_deletes_are_read_by_tasks_and_said(
+def test_too_many_bytes_of_deletes_are_read_by_tasks_with_a_warning(
     spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = made(lake, 3)

@@ -1,4 +1,4 @@
-"""Lists and maps without any entry inside others: Spark 4.0 sends them without the one offset that Arrow asks for."""
+"""Lists and maps without any entry inside others: Spark 4.0 sends them without the one offset that Arrow requires."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Files of every format and kind in one table: Spark's rows are those of the in-process reader, and the reason is told where Spark's own scan is not used."""
+"""Files of every format and kind in one table: Spark returns the rows of the in-process reader, and a warning states why Spark's own scan is not used."""
 
 import datetime as dt
 import logging
@@ -118,7 +118,7 @@ def test_nanoseconds_are_written_whole_and_refused_where_spark_would_cut_them(sp
     assert same_rows(table, "at > '2024-01-02'", "id").count() == 1
 
 
-def test_defaults_stand_in_for_columns_that_a_file_lacks_and_not_for_nulls_that_it_has(
+def test_defaults_replace_columns_that_a_file_lacks_and_not_nulls_that_it_has(
     spark: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture
 ) -> None:
     inner = StructType(NestedField(3, "a", LongType()))

@@ -46,7 +46,7 @@ def test_a_java_too_new_for_this_spark_is_passed_over(nothing_set: pytest.Monkey
     assert (find_java("4.0.5").version, find_java("4.1.4").version, find_java("4.3.0").version) == (21, 21, 25)
 
 
-def test_a_java_without_a_release_file_is_asked_for_its_version(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_version_of_a_java_without_a_release_file_is_found_by_running_it(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (installed(tmp_path / "home", NEW) / "release").unlink()
     nothing_set.setenv("JAVA_HOME", str(tmp_path / "home"))
     assert find_java().version == 21
@@ -59,7 +59,7 @@ def test_with_no_java_at_all_the_wheel_is_used(nothing_set: pytest.MonkeyPatch) 
     assert not found.has_vector_module
 
 
-def test_the_release_file_tells_whether_the_vector_module_is_there(tmp_path: Path) -> None:
+def test_the_release_file_shows_whether_the_vector_module_is_there(tmp_path: Path) -> None:
     home = installed(tmp_path / "home", NEW, "java.base jdk.incubator.vector")
     assert JavaRuntime(home, 21, "JAVA_HOME").has_vector_module
 

@@ -1,4 +1,4 @@
-"""Tasks that fail, are killed or lose a race, and a driver that is killed before its commit: the table is as it was, or whole, and no file is left over."""
+"""Tasks that fail, are killed or lose a race, and a driver that is killed before its commit: the table is unchanged or complete, without remaining files."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def test_lost_tasks_and_a_lost_driver(lake: SqlCatalog, tmp_path: Path) -> None:
     lines = [json.loads(line.removeprefix("OUTCOME")) for line in ended.stdout.splitlines() if line.startswith("OUTCOME")]
     assert [line["name"] for line in lines] == ["failed", "failed once", "failed once, wrote late", "killed once"], ended.stderr[-3000:]
     failed, retried, late, killed = lines
-    assert failed == {"name": "failed", "rows": 3, "named": 1, "there": 1, "words": True}
+    assert failed == {"name": "failed", "rows": 3, "named": 1, "there": 1, "names_reason": True}
     assert retried["rows"] == 3 + ROWS
     assert retried["there"] == retried["named"] > 8
     assert late["rows"] == 3 + 2 * ROWS
@@ -103,7 +103,7 @@ def test_on_a_cluster_a_lost_executor_and_tasks_that_run_twice_leave_nothing(lak
 
 
 def two_attempts(folder: Path) -> tuple[WriteTarget, list[str], list[str]]:
-    """One task that ran twice, as where Spark speculates, and the files of either."""
+    """Return the target of a task that ran twice, as with speculation, and the files of each attempt."""
     target = WriteTarget(table_name="db.t", schema=SCHEMA, data_location=str(folder / "data"), io=LocalFileIO(), operation_uuid="0f0f")
     batch = pa.RecordBatch.from_pydict({"id": [1, 2]}, schema=pa.schema([("id", pa.int64())]))
     first, second = (write_batches(target, [batch], partition_id=0, task_id=number) for number in (1, 2))

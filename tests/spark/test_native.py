@@ -1,4 +1,4 @@
-"""Spark's own scan over planned files: constants of every type, filters on them, and paths as they stand."""
+"""Spark's own scan over planned files: constants of every type, filters on them, and paths that are not decoded."""
 
 import datetime as dt
 from decimal import Decimal
@@ -112,7 +112,7 @@ def test_a_join_prunes_files_by_their_constants_at_run_time(spark: SparkSession,
 
 
 @pytest.mark.parametrize("folder", ["plain", "with space", "a%20b", "100%", "k=v", "a#b", "a?b", "é\U0001f9ca", "a+b&c"])
-def test_paths_are_taken_as_they_stand(spark: SparkSession, tmp_path: Path, folder: str) -> None:
+def test_paths_are_read_without_decoding(spark: SparkSession, tmp_path: Path, folder: str) -> None:
     (tmp_path / folder).mkdir()
     paths = files_of(tmp_path / folder, 2)
     for spelled in (paths, [f"file:{path}" for path in paths], [f"file://{path}" for path in paths]):
@@ -126,7 +126,7 @@ def test_a_hundred_thousand_files_cross_at_once(spark: SparkSession) -> None:
     paths = pa.array([f"/warehouse/db/t/data/day=2024-01-01/{number:05d}-1-6dbd0ab0-0001.parquet" for number in range(count)])
     files = pa.table({"path": hadoop_paths(paths), "size": pa.array([7] * count, pa.int64()), "n": pa.array(range(count), pa.int64())})
     frame = native_rows(spark, files, constants=StructType([StructField("n", LongType())]), data=DATA, name="db.t", rows=5)
-    # By rows as Spark reckons their width: a long for the constant, and 8 bytes beside the columns.
+    # Spark estimates the width of a row: a long for the constant, and 8 bytes besides the columns.
     width = spark._jsparkSession.parseDataType(DATA.json()).defaultSize() + 8 + 8
     assert frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes() == 5 * width
     assert len(frame.inputFiles()) == count
@@ -164,7 +164,7 @@ def test_sources_that_this_spark_cannot_compile_are_an_engine_error(spark: Spark
         java_compile._compile(spark, {"Broken": "package icefloe; public class Broken { Missing m; }"}, tmp_path / "classes")
 
 
-def test_a_constant_may_have_the_only_column_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_constant_may_be_the_only_column_of_a_query(spark: SparkSession, tmp_path: Path) -> None:
     frame = scan(spark, files_of(tmp_path, 2), {"t": ("string", pa.string(), ["a", None])})
     assert frame.schema["t"].dataType == StringType()
     assert sorted((row["t"] or "", row["count"]) for row in frame.groupBy("t").count().collect()) == [("", 10), ("a", 10)]

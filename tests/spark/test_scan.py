@@ -131,7 +131,7 @@ def test_a_name_that_always_meant_one_column_is_filtered_inside_files(spark: Spa
     assert rows(frame) == [(2, 4)]
 
 
-def test_members_of_structs_that_swapped_names_are_told_apart(spark: SparkSession, tmp_path: Path) -> None:
+def test_members_of_structs_that_swapped_names_are_found_by_id(spark: SparkSession, tmp_path: Path) -> None:
     def schema(schema_id: int, first: str, second: str) -> Schema:
         members = StructType(NestedField(2, first, LongType()), NestedField(3, second, LongType()))
         return Schema(NestedField(1, "s", members), schema_id=schema_id)
@@ -253,7 +253,7 @@ def test_a_time_keeps_its_microseconds(spark: SparkSession, tmp_path: Path) -> N
     assert [row[0] for row in frame.selectExpr("cast(t as string)").collect()] == ["00:00:00", "23:59:59.999999", None]
 
 
-def test_a_file_without_field_ids_is_an_error_whatever_the_session_says(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_without_field_ids_is_an_error_with_any_setting_of_the_session(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "1.parquet"
     pq.write_table(pa.table({"a": [1], "b": [2]}), path)
     settings = ("spark.sql.parquet.fieldId.read.ignoreMissing", "spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
@@ -271,5 +271,5 @@ def test_a_file_without_field_ids_is_an_error_whatever_the_session_says(spark: S
             spark.conf.unset(name)
 
 
-def test_schemes_that_spark_has_no_file_system_for_are_told(spark: SparkSession) -> None:
+def test_schemes_that_spark_has_no_file_system_for_are_returned(spark: SparkSession) -> None:
     assert schemes_without_file_system(spark, ["file", "nowhere"]) == ["nowhere"]

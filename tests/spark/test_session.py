@@ -1,4 +1,4 @@
-"""Sessions started in processes of their own, so that what the environment has is the test's to say."""
+"""Sessions started in processes of their own, so that the test sets their environment."""
 
 import os
 import subprocess
@@ -75,7 +75,7 @@ def test_ctrl_c_ends_the_job_and_leaves_the_session_usable() -> None:
     assert done.stdout.splitlines() == ["interrupted True", "[] 7"], done.stderr
 
 
-def test_a_running_session_is_used_again_and_told_the_new_settings(spark: SparkSession) -> None:
+def test_a_running_session_is_used_again_with_the_new_settings(spark: SparkSession) -> None:
     assert active_session() is spark
     try:
         assert session({"spark.sql.shuffle.partitions": 9}) is spark

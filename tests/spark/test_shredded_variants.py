@@ -63,7 +63,7 @@ def shredded(spark, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dic
             spark.conf.unset(name)
     (file,) = (folder / "file").glob("*.parquet")
     if "Decimal(precision=9, scale=2)" not in str(pq.ParquetFile(file).schema):
-        pytest.skip("this Spark does not shred what it is asked to")
+        pytest.skip("this Spark ignores the setting to shred")
     read = spark.read.parquet(str(file)).selectExpr("id", "to_json(v) AS text").collect()
     return file, {row["id"]: "no row" if row["text"] is None else json.loads(row["text"]) for row in read}
 

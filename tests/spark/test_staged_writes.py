@@ -1,4 +1,4 @@
-"""Spark as the one who writes: who a snapshot says has made it, and staging as the session's settings ask for it."""
+"""Writes by Spark: the engine that a snapshot's summary names, and writes staged by settings of the session."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,7 +60,7 @@ def test_the_session_s_wap_id_stages_and_its_wap_branch_takes_writes(settings: S
     assert (ids(table), sorted(table.refs())) == ([0, 1], ["audit", "copy", "main"])
 
 
-def test_a_table_that_takes_no_staged_writes_does_not_ask_the_session(settings: SparkSession, table: Table) -> None:
+def test_a_table_without_staged_writes_ignores_the_settings_of_the_session(settings: SparkSession, table: Table) -> None:
     table.set_properties({"write.wap.enabled": "false"})
     settings.conf.set("spark.wap.branch", "audit")
     table.append(settings.range(1, 2))

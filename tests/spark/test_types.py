@@ -98,7 +98,7 @@ def test_variants_and_nulls_have_a_type_in_tables() -> None:
     assert [field.field_type for field in struct_to_schema(struct).fields] == [VariantType(), UnknownType()]
 
 
-def test_a_schema_goes_to_spark_and_back() -> None:
+def test_a_schema_is_converted_to_spark_and_back() -> None:
     assert struct_to_schema(schema_to_struct(SCHEMA)) == assign_fresh_ids(SCHEMA)
 
 

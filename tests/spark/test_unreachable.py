@@ -1,4 +1,4 @@
-"""Finding the files that nothing needs as a Spark job: the same answer as in this process, the same refusals, the same telling of what cannot be read."""
+"""Finding unreachable files by a Spark job: the same files, refusals and reports of unreadable manifests as in this process."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def test_the_same_files_as_in_this_process(table: Table) -> None:
     assert sorted(table.scan().to_arrow()["a"].to_pylist()) == rows
 
 
-def test_what_cannot_be_read_is_told_or_refused(table: Table) -> None:
+def test_a_manifest_that_cannot_be_read_is_reported_or_refused(table: Table) -> None:
     gone = table.snapshots()[0].manifests(table.io)[0].manifest_path
     kept = table.current_snapshot().manifests(table.io)[0].manifest_path  # type: ignore[union-attr]
     content = Path(kept).read_bytes()
@@ -61,11 +61,11 @@ def test_what_cannot_be_read_is_told_or_refused(table: Table) -> None:
 
 def test_spark_that_runs_takes_many_manifests_by_itself(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_cleanup, "MANIFESTS_FOR_SPARK", 1)
-    asked = []
+    requests = []
     from_spark = file_cleanup.engine_named("spark").unreachable
     monkeypatch.setattr(
-        type(file_cleanup.engine_named("spark")), "unreachable", lambda _, request: asked.append(request) or from_spark(request)
+        type(file_cleanup.engine_named("spark")), "unreachable", lambda _, request: requests.append(request) or from_spark(request)
     )
     table.expire_snapshots(FAR)
-    assert len(asked) == 1
+    assert len(requests) == 1
     assert on_disk(table.location()) == everything(table.metadata)

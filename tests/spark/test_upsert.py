@@ -48,10 +48,10 @@ KEYS_HERE = "by Spark, keys in this process"
 
 @pytest.fixture(params=["in this process", "by Spark"])
 def joined(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Where rows are joined: whoever runs the test, the join is seen to be there."""
+    """Join rows in this process or by Spark, and check after the test that the join ran there."""
     joins: list[object] = []
     original = spark_engine.upsert_rows
-    monkeypatch.setattr(spark_engine, "upsert_rows", lambda asked: (joins.append(None), original(asked))[1])
+    monkeypatch.setattr(spark_engine, "upsert_rows", lambda request: (joins.append(None), original(request))[1])
     if request.param != "in this process":
         monkeypatch.setattr(upsert_action, "MOST_BYTES_HERE", -1)
     if request.param == "by Spark":

@@ -36,15 +36,15 @@ lake.create_namespace("db")
 table = lake.create_table("db.t", pa.schema([("id", pa.int64())]))
 table.append(pa.table({{"id": [1, 2, 3]}}))
 table.delete("id = 2")
-said = [table.scan().to_arrow()["id"].to_pylist()]
+outputs = [table.scan().to_arrow()["id"].to_pylist()]
 def importing():
     import icefloe.spark
 for action in (importing, lambda: table.scan().to_spark()):
     try:
         action()
     except EngineError as error:
-        said.append(str(error))
-print(json.dumps(said))
+        outputs.append(str(error))
+print(json.dumps(outputs))
 """
 
 
@@ -82,7 +82,7 @@ def test_patch_releases_of_proven_versions_are_proven_and_all_others_are_not(ver
 
 
 # A process of its own: in the session of the tests the Java classes are loaded already.
-WITHOUT_GLUE = """
+WITHOUT_JAVA_CLASSES = """
 from pathlib import Path
 import icefloe.spark
 from icefloe import SqlCatalog
@@ -94,11 +94,11 @@ java_compiler.files = lambda _: Path({sources!r})
 spark = icefloe.spark.session(master="local[1]")
 lake = SqlCatalog("lake", uri="sqlite:///{folder}/catalog.db", warehouse="{folder}/warehouse")
 try:
-    icefloe.spark.attach(spark, "glue", lake)
+    icefloe.spark.attach(spark, "other", lake)
 except EngineError:
     print("refused")
-icefloe.spark.register(spark, glue=lake)
-print(spark.read.format("icefloe").load("glue.db.t").count())
+icefloe.spark.register(spark, other=lake)
+print(spark.read.format("icefloe").load("other.db.t").count())
 """
 
 
@@ -115,9 +115,9 @@ def newer(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 def test_a_newer_spark_is_probed_once_and_then_used(newer: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         icefloe.spark.attach(newer, "newer", lake)
-    said = [record.getMessage() for record in caplog.records if "4.4.0" in record.getMessage()]
-    assert [text.rpartition("; ")[2] for text in said] == ["the probe of scans passed", "the probe of statements passed"]
-    assert all(version in said[0] for version in PROVEN_VERSIONS)
+    outputs = [record.getMessage() for record in caplog.records if "4.4.0" in record.getMessage()]
+    assert [text.rpartition("; ")[2] for text in outputs] == ["the probe of scans passed", "the probe of statements passed"]
+    assert all(version in outputs[0] for version in PROVEN_VERSIONS)
     newer.sql("CREATE TABLE newer.db.t AS SELECT 7 AS x")
     assert [tuple(row) for row in newer.table("newer.db.t").collect()] == [(7,)]
     # Another process finds that the probe passed, and does not repeat it.
@@ -180,19 +180,19 @@ def test_java_classes_that_do_not_compile_on_a_newer_spark_are_refused_with_a_ne
     monkeypatch.setattr(java_compiler, "files", lambda _: sources)
     monkeypatch.delitem(gateway_of(newer).__dict__, java_compiler._LOADER_ATTRIBUTE, raising=False)
     with pytest.raises(EngineError, match=r"do not compile on Spark 4\.4\.0, which is not a version that Icefloe is proven on") as caught:
-        icefloe.spark.attach(newer, "glue", lake)
-    said = str(caught.value)
-    assert all(version in said for version in PROVEN_VERSIONS)
-    assert "DataSourceV3ScanRelation" in said
-    assert re.search(r"\.java', Line \d+", said)
-    assert "DataSourceV3ScanRelation" in said
-    assert "spark.read.format('icefloe')" in said
+        icefloe.spark.attach(newer, "other", lake)
+    outputs = str(caught.value)
+    assert all(version in outputs for version in PROVEN_VERSIONS)
+    assert "DataSourceV3ScanRelation" in outputs
+    assert re.search(r"\.java', Line \d+", outputs)
+    assert "DataSourceV3ScanRelation" in outputs
+    assert "spark.read.format('icefloe')" in outputs
     assert newer.conf.get("spark.sql.catalog.glue", None) is None
     # The next step of the message works.
     table = lake.create_table("db.t", ROWS.schema)
     table.append(ROWS)
     with pytest.raises(EngineError, match="do not compile"):
         table.scan().to_spark()
-    program = WITHOUT_GLUE.format(sources=str(sources), folder=str(tmp_path))
+    program = WITHOUT_JAVA_CLASSES.format(sources=str(sources), folder=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.splitlines() == ["refused", "5"]

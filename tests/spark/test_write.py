@@ -135,7 +135,7 @@ def test_each_partition_s_rows_are_in_its_own_files(spark: SparkSession, tmp_pat
         ids = pq.read_table(file.file_path, partitioning=None)["id"].to_pylist()
         assert {BucketTransform(4).apply(LongType(), number) for number in ids} == {file.partition[1]}
     if mode != "none":
-        assert len(files) < 1.5 * len(partitions)  # one file each but where a partition lies in two tasks
+        assert len(files) < 1.5 * len(partitions)  # one file each, except for a partition whose rows are in two tasks
 
 
 TRANSFORMS = (
@@ -144,7 +144,7 @@ TRANSFORMS = (
 )
 
 
-def test_spark_tells_partitions_apart_as_the_format_does_in_any_time_zone(spark: SparkSession) -> None:
+def test_spark_has_one_key_for_each_partition_in_any_time_zone(spark: SparkSession) -> None:
     specs = {text: partition_spec_from_text(EVENTS, [text]) for text in TRANSFORMS}
     spark.conf.set("spark.sql.session.timeZone", "America/St_Johns")
     try:
@@ -183,7 +183,7 @@ def test_rows_are_sorted_in_the_table_s_order(spark: SparkSession, tmp_path: Pat
     assert kinds == sorted(kinds, key=lambda key: (key[0], key[1] or "", key[2]))  # by range: files do not overlap
 
 
-def test_no_file_says_that_it_is_sorted_where_nothing_sorted_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_unsorted_files_have_no_sort_order_id(spark: SparkSession, tmp_path: Path) -> None:
     files = ENGINE.write(events(spark, 10), target(tmp_path, sort_order_id=3))
     assert {file.sort_order_id for file in files} == {0}
 
@@ -206,7 +206,7 @@ def test_columns_that_do_not_fit_are_all_named_before_anything_runs(spark: Spark
     assert not (tmp_path / "data").exists()
 
 
-def test_a_zone_mistaken_says_what_to_cast_to(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_error_for_a_missing_zone_names_the_type_to_cast_to(spark: SparkSession, tmp_path: Path) -> None:
     frame = events(spark, 1).select("id", F.col("wall").alias("at"))
     with pytest.raises(SchemaMismatchError, match="cast it to timestamp"):
         ENGINE.write(frame, target(tmp_path))

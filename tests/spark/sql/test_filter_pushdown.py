@@ -16,12 +16,12 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from icefloe import DateType, LongType, NestedField, Schema, SqlCatalog, TimestampType, UUIDType
-from icefloe.kernel.expressions.predicate import all_of
+from icefloe.kernel.expressions.predicate import BooleanExpression, all_of
 from icefloe.spark.attach_catalog import attach
-from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.scan.filter_pushdown import to_expressions
 from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.types.spark_types import SPARK_TIME
+from icefloe.spark.write import write_builder
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
@@ -221,7 +221,7 @@ def test_a_query_keeps_the_rows_that_spark_keeps_of_the_same_rows(table: Table, 
         counted = spark.sql(f"SELECT count(*) FROM lake.db.t WHERE {predicate}").collect()
         wanted = _ids(spark.sql(f"SELECT id FROM plain WHERE {predicate}").collect())
     except Py4JError as error:
-        # Before 4.3 Spark breaks off where it says `(x AND NULL) <=> true` as a predicate, of any source: its own JDBC catalog's too.
+        # Before 4.3 Spark fails to convert `(x AND NULL) <=> true` to a predicate of any source, its own JDBC catalog included.
         if spark.version >= "4.3" or "util.V2ExpressionBuilder.generateExpression" not in str(error):
             raise
         reject()
@@ -231,21 +231,35 @@ def test_a_query_keeps_the_rows_that_spark_keeps_of_the_same_rows(table: Table, 
     assert counted[0][0] == len(wanted)
 
 
-@given(predicate=PREDICATES)
-@settings(max_examples=40, deadline=None, suppress_health_check=QUIET, derandomize=True)
-def test_what_is_said_as_an_expression_is_exact(table: Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, predicate: str) -> None:
-    """DELETE relies on it. Its whole condition is asked for while it is optimized, which EXPLAIN does too."""
-    asked: list[list[Any]] = []
-    monkeypatch.setattr(SparkTable, "can_delete_where", lambda _, predicates: bool(asked.append(predicates)))
-    SparkTable.can_delete_where._icefloe_answers = True  # type: ignore[attr-defined]
-    spark.sql(f"EXPLAIN DELETE FROM lake.db.t WHERE {predicate}").collect()
-    for predicates in asked:
-        said = to_expressions(predicates, table.schema())
-        if None not in said:
-            found = table.scan(all_of([one for one in said if one is not None]), selected_fields=("id",)).to_arrow()
-            assert sorted(found["id"].to_pylist()) == _ids(spark.sql(f"SELECT id FROM plain WHERE {predicate}").collect()), json.dumps(
-                predicates
-            )
+def test_a_translated_condition_of_a_delete_matches_exactly_its_rows(
+    table: Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A DELETE of whole files relies on it. While Spark optimizes a DELETE, it passes the whole condition to the table, for EXPLAIN too."""
+    translated: list[tuple[Any, list[BooleanExpression]]] = []
+
+    def record(predicates: Any, schema: Schema) -> list[BooleanExpression | None]:
+        expressions = to_expressions(predicates, schema)
+        if None not in expressions:
+            translated.append((predicates, [expression for expression in expressions if expression is not None]))
+        return [None]  # so that Spark plans the statement by rows
+
+    monkeypatch.setattr(write_builder, "to_expressions", record)
+    checked = 0
+
+    @given(predicate=PREDICATES)
+    @settings(max_examples=40, deadline=None, suppress_health_check=QUIET, derandomize=True)
+    def check(predicate: str) -> None:
+        nonlocal checked
+        translated.clear()
+        spark.sql(f"EXPLAIN DELETE FROM lake.db.t WHERE {predicate}").collect()
+        for predicates, expressions in translated:
+            rows = table.scan(all_of(expressions), selected_fields=("id",)).to_arrow()
+            expected = _ids(spark.sql(f"SELECT id FROM plain WHERE {predicate}").collect())
+            assert sorted(rows["id"].to_pylist()) == expected, json.dumps(predicates)
+            checked += 1
+
+    check()
+    assert checked >= 10
 
 
 REFERENCE = {"kind": "reference", "parts": ["d"]}
@@ -255,7 +269,7 @@ NOT_A_NUMBER = {"kind": "literal", "type": '"double"', "value": "NaN"}
 @pytest.mark.parametrize(
     ("predicate", "expected"),
     [
-        # Of each the rows for which it is true; a row with null in d is in none but where null is asked for.
+        # Each predicate with the rows for which it is true; rows with null in d match only the predicates on null.
         (
             {"kind": "Not", "name": "NOT", "children": [{"kind": "Predicate", "name": ">=", "children": [REFERENCE, NOT_A_NUMBER]}]},
             "d < DOUBLE('NaN')",

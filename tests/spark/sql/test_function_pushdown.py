@@ -36,26 +36,26 @@ VALUES = {
 @pytest.mark.parametrize("kind", VALUES, ids=str)
 @given(data=st.data())
 @settings(max_examples=200, deadline=None)
-def test_what_is_said_is_true_for_exactly_those_rows(kind: PrimitiveType, data: st.DataObject) -> None:
+def test_the_filter_of_a_truncation_is_true_for_exactly_its_rows(kind: PrimitiveType, data: st.DataObject) -> None:
     width = data.draw(st.integers(1, 4) if isinstance(kind, StringType) else st.sampled_from([1, 3, 10, 1000]))
     transform = TruncateTransform(width)
     values = data.draw(st.lists(VALUES[kind] | st.none(), min_size=1, max_size=20))
     results = [transform.apply(kind, value) for value in values]
-    known = [result for result in results if result is not None]
-    asked = data.draw(VALUES[kind] | st.sampled_from(known) if known else VALUES[kind])
+    non_null = [result for result in results if result is not None]
+    value = data.draw(VALUES[kind] | st.sampled_from(non_null) if non_null else VALUES[kind])
     schema = Schema(NestedField(1, "c", kind))
     rows = pa.table({"c": values}, schema=schema_to_arrow(schema))
     outcomes = {
-        "=": lambda found: found == asked,
-        "<>": lambda found: found is not None and found != asked,
-        "not <=>": lambda found: found != asked,
+        "=": lambda result: result == value,
+        "<>": lambda result: result is not None and result != value,
+        "not <=>": lambda result: result != value,
     }
     for operator, holds in outcomes.items():
-        said = truncation_filter(Truncation({}, width), operator, asked, "c", kind)
-        assert arrow_mask(bind(said, schema), rows).to_pylist() == [holds(result) for result in results], (operator, asked, width)
+        row_filter = truncation_filter(Truncation({}, width), operator, value, "c", kind)
+        assert arrow_mask(bind(row_filter, schema), rows).to_pylist() == [holds(result) for result in results], (operator, value, width)
 
 
-def test_what_cannot_be_said_is_left_to_spark() -> None:
+def test_a_comparison_without_a_filter_is_evaluated_by_spark() -> None:
     for operator, value, kind in (("<", 3, LongType()), ("=", "a", LongType()), ("=", 3, StringType()), ("=", 1, SMALL)):
         with pytest.raises(NotTranslatable):
             truncation_filter(Truncation({}, 2), operator, value, "c", kind)

@@ -183,7 +183,7 @@ def test_what_is_not_a_call(spark: SparkSession, lake: SqlCatalog, call: str, me
 
 
 @pytest.mark.slow
-def test_functions_stand_wherever_expressions_do(spark: SparkSession, lake: SqlCatalog) -> None:
+def test_functions_are_used_in_every_place_of_an_expression(spark: SparkSession, lake: SqlCatalog) -> None:
     """Grouping, joins, views, inline tables, MERGE, and numbers of buckets that are columns."""
     run = lambda text: [tuple(row) for row in spark.sql(text).collect()]  # noqa: E731
     call = "lake.system.bucket(4, l)"
@@ -315,7 +315,7 @@ def test_delete_files_of_other_buckets_are_left_out_too(spark: SparkSession, lak
         )
 
 
-def test_the_bucket_of_a_uuids_text_says_nothing_of_the_uuids(spark: SparkSession, lake: SqlCatalog) -> None:
+def test_the_bucket_of_a_uuids_text_prunes_no_file_of_uuids(spark: SparkSession, lake: SqlCatalog) -> None:
     uuids = pa.array([number.to_bytes(16, "big") for number in range(50)], pa.binary(16)).cast(pa.uuid())
     lake.create_table("db.uuids", pa.schema([("u", pa.uuid())]), partition_spec=["bucket(4, u)"]).append(pa.table({"u": uuids}))
     counts = [

@@ -1,4 +1,4 @@
-"""Reads by a range of snapshots, of appended rows and of changes; and the columns by which a row tells where it is and whether it is deleted."""
+"""Reads by a range of snapshots, of appended rows and of changes; and the metadata columns with the place of a row and whether it is deleted."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -72,14 +72,14 @@ def test_appended_rows_are_read_after_the_start_up_to_the_end(spark: SparkSessio
 def test_a_range_that_cannot_be_is_refused(spark: SparkSession, table: Table, options: dict[str, str], name: str, words: str) -> None:
     ids = [one.snapshot_id for one in table.snapshots()]
 
-    def told(text: str) -> str:
+    def with_ids(text: str) -> str:
         return text.replace("{1}", str(ids[1])).replace("{2}", str(ids[2]))
 
-    with pytest.raises((IllegalArgumentException, PySparkException), match=told(words)):
-        spark.read.options(**{key: told(value) for key, value in options.items()}).table(told(name)).collect()
+    with pytest.raises((IllegalArgumentException, PySparkException), match=with_ids(words)):
+        spark.read.options(**{key: with_ids(value) for key, value in options.items()}).table(with_ids(name)).collect()
 
 
-def test_changes_tell_where_each_row_is_or_was(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_changes_have_the_place_of_each_row(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     sql(
         "CREATE TABLE lake.db.p (id BIGINT, part STRING) USING iceberg PARTITIONED BY (part) TBLPROPERTIES ('write.delete.mode'='merge-on-read')"
     )
@@ -106,7 +106,7 @@ def test_changes_tell_where_each_row_is_or_was(spark: SparkSession, sql: Run, la
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_deleted_rows_are_told_where_they_are_asked_for(spark: SparkSession, sql: Run, lake: SqlCatalog, version: int) -> None:
+def test_deleted_rows_are_returned_with_the_column_deleted(spark: SparkSession, sql: Run, lake: SqlCatalog, version: int) -> None:
     properties = {"format-version": str(version), "write.delete.mode": "merge-on-read", "write.update.mode": "merge-on-read"}
     made = lake.create_table("db.d", pa.schema([("id", pa.int64()), ("v", pa.string())]), properties=properties)
     made.append(pa.table({"id": range(6), "v": ["a"] * 6}))

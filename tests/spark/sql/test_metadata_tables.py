@@ -25,7 +25,7 @@ def written(sql: Run) -> Run:
 
 
 @pytest.mark.parametrize("name", METADATA_TABLES)
-def test_every_metadata_table_has_the_rows_that_are_told_elsewhere(written: Run, lake: SqlCatalog, name: str) -> None:
+def test_every_metadata_table_has_the_rows_of_the_python_api(written: Run, lake: SqlCatalog, name: str) -> None:
     expected = metadata_table(lake.load_table("db.t"), name)
     columns = [field[0] for field in written(f"DESCRIBE lake.db.t.{name}")]
     assert columns == expected.schema.names
@@ -66,7 +66,7 @@ def test_a_job_over_no_manifest_has_no_rows(written: Run, spark: SparkSession) -
         assert rows.schema == spark.table(f"lake.db.t.{name}").schema
 
 
-def test_many_manifests_are_read_by_a_job_unless_the_table_says_otherwise(
+def test_many_manifests_are_read_by_a_job_unless_a_table_property_prevents_it(
     written: Run, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def plan() -> str:
@@ -134,7 +134,7 @@ def test_changes_are_read_between_snapshots_and_times(spark: SparkSession, sql: 
         ({"start-snapshot-id": first, "start-timestamp": t1}, "start-snapshot-id and start-timestamp"),
         ({"end-snapshot-id": first, "snapshot-id": first}, "end-snapshot-id and a snapshot"),
         ({"end-timestamp": "now"}, "end-timestamp is 'now'"),
-        ({"start-snapshot-id": third, "end-snapshot-id": first}, "no ancestor"),
+        ({"start-snapshot-id": third, "end-snapshot-id": first}, "is not an ancestor of snapshot"),
     ):
         with pytest.raises(PySparkException, match=words):
             spark.read.options(**options).table("lake.db.t.changes").collect()

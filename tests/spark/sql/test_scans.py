@@ -1,4 +1,4 @@
-"""What a scan tells Spark's optimizer, and what it spares the query: filters that hold, aggregates of metadata, limits, sizes, files left out at run time."""
+"""Scans and Spark's optimizer: filters that need no evaluation, aggregates from metadata, limits, sizes, and files pruned at run time."""
 
 import re
 import uuid
@@ -29,14 +29,14 @@ def _physical(sql: Run, text: str) -> str:
 
 
 def _files_read(spark: SparkSession, text: str) -> int:
-    """How many files the scans of a query read in the end."""
+    """Return the number of files that the scans of a query read."""
     frame = spark.sql(text)
     frame.collect()
     return sum(_numbers_of_files(frame._jdf.queryExecution().executedPlan()))
 
 
 def _numbers_of_files(node: Any) -> list[int]:
-    """Of all scans below a node, as the scan counts them while it runs."""
+    """Return the number of files of each scan below a node, from the metrics of its run."""
     name = node.getClass().getSimpleName()
     if name == "AdaptiveSparkPlanExec":
         return _numbers_of_files(node.executedPlan())
@@ -90,14 +90,14 @@ def test_a_filter_that_holds_on_all_planned_files_is_not_tested_again(sql: Run, 
         ("min(id) WHERE day > DATE'2030-01-01'", None),
     ],
 )
-def test_aggregates_of_whole_files_come_of_metadata(spark: SparkSession, sql: Run, events: Table, query: str, expected: Any) -> None:
+def test_aggregates_of_whole_files_are_read_from_metadata(spark: SparkSession, sql: Run, events: Table, query: str, expected: Any) -> None:
     what, _, where = query.partition(" WHERE ")
     text = f"SELECT {what} FROM lake.db.events" + (f" WHERE {where}" if where else "")
     assert sql(text) == [(expected,)]
     assert "FileScan" not in _physical(sql, text)
 
 
-def test_values_of_every_type_that_metadata_answers(sql: Run, lake: SqlCatalog) -> None:
+def test_aggregates_of_every_type_with_exact_bounds_are_read_from_metadata(sql: Run, lake: SqlCatalog) -> None:
     kinds = {
         "i": pa.array([3, None, -7], pa.int32()),
         "f": pa.array([0.5, None, 2.25], pa.float32()),
@@ -111,13 +111,13 @@ def test_values_of_every_type_that_metadata_answers(sql: Run, lake: SqlCatalog) 
     }
     rows = pa.table(kinds)
     lake.create_table("db.t", rows.schema).append(rows)
-    asked = ", ".join(f"min({name}), max({name}), count({name})" for name in kinds)
-    ours = sql(f"SELECT {asked} FROM lake.db.t")
-    assert "FileScan" not in _physical(sql, f"SELECT {asked} FROM lake.db.t")
-    assert ours == sql(f"SELECT {asked} FROM (SELECT * FROM lake.db.t DISTRIBUTE BY i)")
+    aggregates = ", ".join(f"min({name}), max({name}), count({name})" for name in kinds)
+    ours = sql(f"SELECT {aggregates} FROM lake.db.t")
+    assert "FileScan" not in _physical(sql, f"SELECT {aggregates} FROM lake.db.t")
+    assert ours == sql(f"SELECT {aggregates} FROM (SELECT * FROM lake.db.t DISTRIBUTE BY i)")
 
 
-def test_aggregates_of_fields_of_structs_come_of_metadata(sql: Run, lake: SqlCatalog) -> None:
+def test_aggregates_of_fields_of_structs_are_read_from_metadata(sql: Run, lake: SqlCatalog) -> None:
     inner = pa.struct([("x", pa.int64()), ("text", pa.string()), ("many", pa.list_(pa.int64())), ("deep", pa.struct([("Y", pa.date32())]))])
     rows = pa.table(
         {
@@ -139,11 +139,11 @@ def test_aggregates_of_fields_of_structs_come_of_metadata(sql: Run, lake: SqlCat
     sql(
         "INSERT INTO lake.db.t VALUES (named_struct('x', 8, 'text', 'd', 'many', array(9L), 'deep', named_struct('Y', DATE'2021-01-01')), 9)"
     )
-    asked = "max(s.x), min(s.x), count(s.x), max(s.deep.y), min(S.deep.Y), count(s.deep.Y), count(s.text), max(x)"
+    aggregates = "max(s.x), min(s.x), count(s.x), max(s.deep.y), min(S.deep.Y), count(s.deep.Y), count(s.text), max(x)"
     expected = [(8, -3, 3, date(2021, 1, 1), date(2020, 1, 2), 2, 4, 9)]
-    assert sql(f"SELECT {asked} FROM lake.db.t") == expected
-    assert sql(f"SELECT {asked} FROM (SELECT * FROM lake.db.t DISTRIBUTE BY x)") == expected
-    assert "FileScan" not in _physical(sql, f"SELECT {asked} FROM lake.db.t")
+    assert sql(f"SELECT {aggregates} FROM lake.db.t") == expected
+    assert sql(f"SELECT {aggregates} FROM (SELECT * FROM lake.db.t DISTRIBUTE BY x)") == expected
+    assert "FileScan" not in _physical(sql, f"SELECT {aggregates} FROM lake.db.t")
     # A field that is required lacks a value where its struct does.
     required = pa.struct([pa.field("r", pa.int64(), nullable=False)])
     of_structs = pa.table({"s": pa.array([{"r": 4}, None, {"r": 9}, None], required)})
@@ -168,7 +168,7 @@ def test_aggregates_that_metadata_is_not_sure_of_are_computed(sql: Run, lake: Sq
     assert "FileScan" in _physical(sql, "SELECT count(*) FROM lake.db.t")
 
 
-def test_vectors_say_how_many_rows_are_left(sql: Run, lake: SqlCatalog) -> None:
+def test_counts_subtract_the_rows_of_deletion_vectors(sql: Run, lake: SqlCatalog) -> None:
     rows = pa.table({"id": pa.array(range(10), pa.int64())})
     table = lake.create_table("db.t", rows.schema, properties={"format-version": "3", "write.delete.mode": "merge-on-read"})
     table.append(rows)
@@ -222,7 +222,7 @@ def test_files_are_left_out_by_what_a_join_finds(spark: SparkSession, sql: Run, 
     assert _files_read(spark, text) == 2 + 1
 
 
-def test_files_are_cut_as_properties_and_options_say(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+def test_files_are_split_by_properties_and_options(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     rows = pa.table({"id": pa.array(range(100_000), pa.int64())})
     table = lake.create_table("db.t", rows.schema, properties={"write.parquet.row-group-size-bytes": "10000"})
     table.append(rows)
@@ -238,7 +238,7 @@ def test_files_are_cut_as_properties_and_options_say(spark: SparkSession, sql: R
 
 
 @pytest.mark.parametrize("setting", ["spark.icefloe.planning.mode", "spark.sql.iceberg.data-planning-mode"])
-def test_manifests_are_read_by_a_job_where_it_is_asked_for(spark: SparkSession, sql: Run, lake: SqlCatalog, setting: str) -> None:
+def test_manifests_are_read_by_a_job_in_distributed_mode(spark: SparkSession, sql: Run, lake: SqlCatalog, setting: str) -> None:
     rows = pa.schema([("id", pa.int64()), ("day", pa.int32())])
     table = lake.create_table(
         "db.t", rows, partition_spec=["day"], properties={"commit.manifest-merge.enabled": "false", "format-version": "2"}
@@ -347,7 +347,7 @@ def test_a_file_that_lacks_a_required_column_is_refused(sql: Run, spark: SparkSe
 
 
 def test_required_columns_that_always_were_take_nullable_rows_and_are_shown(sql: Run, lake: SqlCatalog) -> None:
-    """Also in a table that took another's place, and inside columns that came later: no file of theirs is older."""
+    """Also in a table that took another's place, and inside columns that came later: none of their files is older."""
     sql("CREATE TABLE lake.db.r (a BIGINT)")
     sql("INSERT INTO lake.db.r VALUES (1)")
     sql("CREATE OR REPLACE TABLE lake.db.r (key BIGINT NOT NULL, x BIGINT)")

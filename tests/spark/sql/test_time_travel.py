@@ -1,4 +1,4 @@
-"""Older snapshots, branches, tags and times, by name, by clause and by option; and columns that tell of rows' files."""
+"""Older snapshots, branches, tags and times, by name, by clause and by option; and metadata columns of rows and their files."""
 
 from datetime import UTC, datetime
 
