@@ -96,7 +96,6 @@ def prose_of_markdown(path: Path) -> Iterator[tuple[int, str]]:
 UNFINISHED = frozenset(
     {
         "benchmarks",
-        "docs",
         "src/icefloe",
         "src/icefloe/kernel/avro",
         "src/icefloe/kernel/commit",
