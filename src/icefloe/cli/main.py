@@ -1,8 +1,10 @@
-"""The command `icefloe`. Exit codes: 0 done, 1 refused (reason and next step on standard error), 2 wrong usage, 130 interrupted.
+"""The command `icefloe`. Exit codes: 0 done, 1 refused or output not written (reason on standard error), 2 wrong usage, 130 interrupted.
 
 The commands are in `show_commands.py`, `ref_commands.py`, `property_commands.py`, `view_commands.py`, `load_command.py`, `expire_command.py` and `demo.py`.
 """
 
+import errno
+import os
 import sys
 from typing import Annotated, Any
 
@@ -24,6 +26,9 @@ from icefloe.errors import IcefloeError
 
 REFUSED = 1
 INTERRUPTED = 130
+
+# The reader of a pipe has closed it; the disk of a file is full or broken. Errors of tables and their storage are `IcefloeError`.
+_OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EIO)
 
 
 class _Commands(TyperGroup):
@@ -96,4 +101,16 @@ def main() -> None:
         # A terminal that cannot show a character shows a question mark instead of a traceback.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    app()
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in _OUTPUT_ERRORS:
+            raise
+        # What is left in the buffer would raise again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno != errno.EPIPE:
+            print_message(f"icefloe: standard output: {error.strerror}")
+        sys.exit(REFUSED)

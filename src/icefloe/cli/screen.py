@@ -46,7 +46,7 @@ def draw(report: Report) -> None:
     if target.is_terminal:
         target.print(renderable_of(report))
     else:
-        sys.stdout.write(text_of(report, target.width) + "\n")
+        sys.stdout.write(text_of(report, target.width if os.environ.get("COLUMNS") else None) + "\n")
 
 
 def write_json(value: Any) -> None:

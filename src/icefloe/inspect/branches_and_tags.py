@@ -43,14 +43,14 @@ class Refs(View):
     def report(self, most: int | None = MOST_LINES) -> Report:
         """Return the report. See `View.report`."""
         columns = (
-            Column("name"),
-            Column("type"),
+            Column("name", whole=True),
+            Column("type", rank=2),
             Column("snapshot", whole=True),
-            Column("made", whole=True),
-            Column("operation"),
-            Column("ahead", is_number=True),
-            Column("behind", is_number=True),
-            Column("kept"),
+            Column("made", whole=True, rank=3),
+            Column("operation", rank=4),
+            Column("ahead", is_number=True, rank=5),
+            Column("behind", is_number=True, rank=5),
+            Column("kept", rank=1),
         )
         return Report(f"branches and tags of {self.table}", (grid("", columns, [_row(ref) for ref in self.refs], most),))
 

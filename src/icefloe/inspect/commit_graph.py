@@ -56,8 +56,15 @@ class CommitGraph(View):
     def report(self, most: int | None = MOST_LINES) -> Report:
         """Return the report, with the lines of the drawing if it is a graph."""
         kept = self.commits if most is None else self.commits[:most]
-        names = ("snapshot", "made", "operation", "rows +", "rows -", "rows", "refs")
-        columns = tuple(Column(name, is_number=name.startswith("rows"), whole=name in ("snapshot", "made")) for name in names)
+        columns: tuple[Column, ...] = (
+            Column("snapshot", whole=True),
+            Column("made", whole=True, rank=1),
+            Column("operation"),
+            Column("rows +", is_number=True, rank=3),
+            Column("rows -", is_number=True, rank=4),
+            Column("rows", is_number=True, rank=2),
+            Column("refs"),
+        )
         rows = []
         for commit in kept:
             cells = _cells(commit)

@@ -250,14 +250,14 @@ def _footer_parts(footer: ParquetFooter, most: int | None) -> list[Part]:
 
 def _row_group_grid(number: int, group: RowGroup) -> Grid:
     columns = (
-        Column("id", is_number=True),
-        Column("column"),
-        Column("type"),
-        Column("codec"),
-        Column("encodings"),
-        Column("stored", is_number=True),
-        Column("unpacked", is_number=True),
-        Column("nulls", is_number=True),
+        Column("id", is_number=True, rank=5),
+        Column("column", whole=True),
+        Column("type", rank=3),
+        Column("codec", rank=4),
+        Column("encodings", rank=6),
+        Column("stored", is_number=True, rank=1),
+        Column("unpacked", is_number=True, rank=5),
+        Column("nulls", is_number=True, rank=2),
         Column("least"),
         Column("greatest"),
     )

@@ -75,14 +75,14 @@ class ManifestList(View):
         columns = (
             Column("no.", is_number=True),
             Column("manifest", whole=True),
-            Column("size", is_number=True),
-            Column("content"),
-            Column("spec", is_number=True),
-            Column("seq", is_number=True),
-            Column("files + = -", is_number=True),
-            Column("rows + = -", is_number=True),
-            *([Column("first row id", is_number=True)] if numbered else []),
-            Column("partition bounds"),
+            Column("size", is_number=True, rank=3),
+            Column("content", rank=2),
+            Column("spec", is_number=True, rank=6),
+            Column("seq", is_number=True, rank=5),
+            Column("files + = -", is_number=True, rank=1),
+            Column("rows + = -", is_number=True, rank=2),
+            *([Column("first row id", is_number=True, rank=7)] if numbered else []),
+            Column("partition bounds", rank=4),
         )
         legend = "+ added by this manifest's snapshot, = taken over from before, - deleted"
         return Report(
@@ -175,13 +175,13 @@ class Manifest(View):
         numbered = any(entry.first_row_id is not None for entry in self.entries)
         columns = [
             Column("status"),
-            Column("seq", is_number=True),
+            Column("seq", is_number=True, rank=4),
             Column("file"),
             Column("rows", is_number=True),
-            Column("size", is_number=True),
+            Column("size", is_number=True, rank=1),
         ]
-        columns += [Column("first row id", is_number=True)] if numbered else []
-        columns += [Column("deletes")] if deletes else []
+        columns += [Column("first row id", is_number=True, rank=5)] if numbered else []
+        columns += [Column("deletes", rank=2)] if deletes else []
         rows = []
         for entry in self.entries:
             row = [
@@ -324,13 +324,13 @@ def statistics_grid(title: str, columns: Sequence[ColumnStatistics]) -> Grid:
         for column in columns
     ]
     head = (
-        Column("id", is_number=True),
-        Column("column"),
-        Column("type"),
-        Column("bytes", is_number=True),
-        Column("values", is_number=True),
-        Column("nulls", is_number=True),
-        Column("NaNs", is_number=True),
+        Column("id", is_number=True, rank=6),
+        Column("column", whole=True),
+        Column("type", rank=3),
+        Column("bytes", is_number=True, rank=5),
+        Column("values", is_number=True, rank=4),
+        Column("nulls", is_number=True, rank=2),
+        Column("NaNs", is_number=True, rank=7),
         Column("lower bound"),
         Column("upper bound"),
     )

@@ -34,11 +34,19 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a grid; numbers are aligned right. A `whole` column is never wrapped."""
+    """A column of a grid.
+
+    Attributes:
+        name: The header.
+        is_number: Aligned right, and never wrapped.
+        whole: Never wrapped.
+        rank: In which order columns give way where a terminal is too narrow: the highest first; one of rank 0 never does.
+    """
 
     name: str
     is_number: bool = False
     whole: bool = False
+    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)

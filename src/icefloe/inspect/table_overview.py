@@ -107,7 +107,16 @@ class TableOverview(View):
         parts: list[Part] = [
             facts,
             grid(
-                "columns", (Column("id", is_number=True), Column("name"), Column("type"), Column("required"), Column("doc")), columns, most
+                "columns",
+                (
+                    Column("id", is_number=True),
+                    Column("name", whole=True),
+                    Column("type"),
+                    Column("required", rank=2),
+                    Column("doc", rank=1),
+                ),
+                columns,
+                most,
             ),
         ]
         if self.properties:

@@ -90,7 +90,12 @@ class StatisticsOverview(View):
 def _blob_grid(blobs: Sequence[BlobStatistics], most: int | None) -> Grid:
     return grid(
         f"columns ({len(blobs):,})",
-        (Column("columns"), Column("distinct values", is_number=True), Column("kind"), Column("computed from snapshot", whole=True)),
+        (
+            Column("columns"),
+            Column("distinct values", is_number=True),
+            Column("kind", rank=1),
+            Column("computed from snapshot", whole=True, rank=2),
+        ),
         [
             (
                 ", ".join(blob.columns),
@@ -107,14 +112,14 @@ def _blob_grid(blobs: Sequence[BlobStatistics], most: int | None) -> Grid:
 def _partition_grid(partitions: Sequence[PartitionOverview], most: int | None) -> Grid:
     columns = (
         Column("partition"),
-        Column("spec", is_number=True),
+        Column("spec", is_number=True, rank=6),
         Column("rows", is_number=True),
         Column("files", is_number=True),
-        Column("size", is_number=True),
-        Column("deleted by position", is_number=True),
-        Column("equality deletes", is_number=True),
-        Column("rows left", is_number=True),
-        Column("changed", whole=True),
+        Column("size", is_number=True, rank=3),
+        Column("deleted by position", is_number=True, rank=4),
+        Column("equality deletes", is_number=True, rank=5),
+        Column("rows left", is_number=True, rank=1),
+        Column("changed", whole=True, rank=7),
     )
     lines = [
         (

@@ -1,25 +1,36 @@
-"""Drawing of a report in a terminal, with rich. The content is in `report.py`.
+"""Drawing of a report in a terminal, with rich. The content is in `report.py`, the widths of a grid's columns in `grid_layout.py`.
 
-Nothing is interpreted as markup, and control characters are escaped: a column may be called `[bold]`, or have an escape sequence in its name.
+Nothing is interpreted as markup, and control characters are escaped: a column may be called `[bold]`, or have an escape sequence in its name. Nothing is cut:
+what is too wide for a line continues in the next one.
 """
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
 from icefloe.errors import visible
+from icefloe.inspect.grid_layout import SPACE, GridLayout, fit_grid, natural_width
 from icefloe.inspect.report import Document, Facts, Grid, Mark, Outline, Part, Prose, Report
 
-# Width of output that is not a terminal, in characters: a path and its numbers fit on one line.
+# Least width of output that is not a terminal, in characters: a path and its numbers fit on one line.
 PLAIN_WIDTH = 140
+
+_FACTS_SPACE = 2
+# An id of 19 digits, a time and a size are never split; a value of longer words, such as a path, has at least this width.
+_LEAST_VALUE_WIDTH = 24
+# Characters of the lines that rich draws before a branch of a tree.
+_GUIDE_WIDTH = 4
 
 _MARKS = {Mark.NONE: ("", ""), Mark.KEPT: ("+ ", "green"), Mark.SKIPPED: ("- ", "red")}
 
@@ -29,8 +40,10 @@ def renderable_of(report: Report) -> RenderableType:
     return Group(*_pieces(report))
 
 
-def text_of(report: Report, width: int = PLAIN_WIDTH) -> str:
-    """Return a report as plain text, at most `width` characters wide."""
+def text_of(report: Report, width: int | None = None) -> str:
+    """Return a report as plain text, at most `width` characters wide; None: nothing is wrapped but prose of more than `PLAIN_WIDTH` characters."""
+    if width is None:
+        width = max([PLAIN_WIDTH, *map(_natural_width, report.parts)])
     target = io.StringIO()
     Console(file=target, width=width, color_system=None).print(renderable_of(report))
     return "\n".join(line.rstrip() for line in target.getvalue().splitlines())
@@ -48,10 +61,10 @@ def _drawn(part: Part) -> Iterator[RenderableType]:
         case Prose():
             yield Text(visible(part.text))
         case Facts():
-            yield from _titled(part.title, _facts(part))
+            yield from _titled(part.title, _FittedFacts(part))
         case Grid():
             if part.columns:
-                yield from _titled(part.title, _grid(part))
+                yield from _titled(part.title, _FittedGrid(part))
             if part.more:
                 yield Text(f"  … and {part.more:,} more", style="dim")
         case Outline():
@@ -59,7 +72,7 @@ def _drawn(part: Part) -> Iterator[RenderableType]:
         case Document():
             yield from _titled(
                 part.title,
-                Syntax(visible(json.dumps(part.content, indent=2, ensure_ascii=False)), "json", word_wrap=True, theme="ansi_dark"),
+                Syntax(_json_text(part), "json", word_wrap=True, theme="ansi_dark"),
             )
 
 
@@ -70,27 +83,85 @@ def _titled(title: str, body: RenderableType) -> Iterator[RenderableType]:
     yield body
 
 
-def _facts(part: Facts) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in part.pairs:
-        table.add_row(Text(visible(f"  {name}")), Text(visible(value)))
-    return table
+@dataclass(frozen=True, slots=True)
+class _FittedFacts:
+    """Names with their values beside them; where the line is too narrow, with their values below them."""
+
+    part: Facts
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        names = [visible(f"  {name}") for name, _ in self.part.pairs]
+        values = [visible(value) for _, value in self.part.pairs]
+        longest_word = max((cell_len(word) for value in values for word in value.split()), default=0)
+        is_beside = max(map(cell_len, names), default=0) + _FACTS_SPACE + min(longest_word, _LEAST_VALUE_WIDTH) <= options.max_width
+        table = Table.grid(padding=(0, _FACTS_SPACE))
+        if is_beside:
+            table.add_column(style="dim", no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, value in zip(names, values, strict=True):
+            if is_beside:
+                table.add_row(Text(name), Text(value))
+            else:
+                table.add_row(Text(name, style="dim"))
+                table.add_row(Padding(Text(value, overflow="fold"), (0, 0, 0, 2 * _FACTS_SPACE)))
+        yield table
 
 
-def _grid(part: Grid) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
-    for column in part.columns:
-        table.add_column(
-            Text(visible(column.name)),
-            justify="right" if column.is_number else "left",
-            overflow="fold",
-            no_wrap=column.is_number or column.whole,
-        )
+@dataclass(frozen=True, slots=True)
+class _FittedGrid:
+    """A grid that is drawn by the width that the console has."""
+
+    part: Grid
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        layout = fit_grid(self.part, options.max_width)
+        if layout is None:
+            yield from _records(self.part)
+            return
+        yield _grid(self.part, layout)
+        if layout.left_out:
+            names = ", ".join(layout.left_out)
+            yield Text(visible(f"  not shown at this width: {names} (a wider terminal or --json shows them)"), style="dim")
+
+
+def _grid(part: Grid, layout: GridLayout) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, (SPACE - 1) // 2))
+    for index, width in zip(layout.shown, layout.widths, strict=True):
+        column = part.columns[index]
+        table.add_column(Text(visible(column.name)), justify="right" if column.is_number else "left", overflow="fold", width=width)
     for row in part.rows:
-        table.add_row(*(Text(visible(cell)) for cell in row))
+        table.add_row(*(Text(visible(row[index])) for index in layout.shown))
     return table
+
+
+def _records(part: Grid) -> Iterator[RenderableType]:
+    """Yield each row as lines of a name and a value, with an empty line between two rows."""
+    names: Sequence[str] = [column.name for column in part.columns]
+    for number, row in enumerate(part.rows):
+        if number:
+            yield Text()
+        yield _FittedFacts(Facts(tuple((name, cell) for name, cell in zip(names, row, strict=True) if name or cell)))
+
+
+def _natural_width(part: Part) -> int:
+    """Return the width at which no line of a part is wrapped; of prose the width of its longest word."""
+    match part:
+        case Prose():
+            return max(map(cell_len, visible(part.text).split()), default=0)
+        case Facts():
+            names, values = zip(*part.pairs, strict=True) if part.pairs else ((), ())
+            return 2 + _FACTS_SPACE + sum(max((cell_len(visible(text)) for text in texts), default=0) for texts in (names, values))
+        case Grid():
+            return natural_width(part)
+        case Outline():
+            children = (_GUIDE_WIDTH + _natural_width(child) for child in part.children)
+            return max([_label(part).cell_len, *children])
+        case Document():
+            return max(map(cell_len, _json_text(part).splitlines()))
+
+
+def _json_text(part: Document) -> str:
+    return visible(json.dumps(part.content, indent=2, ensure_ascii=False))
 
 
 def _label(part: Outline) -> Text:

@@ -75,7 +75,7 @@ class ViewHistory(View):
         )
         columns = grid(
             f"columns ({len(self.columns)})",
-            (Column("column"), Column("type"), Column("comment")),
+            (Column("column", whole=True), Column("type"), Column("comment", rank=1)),
             [(column.name, str(column.type), column.doc or "") for column in self.columns],
             most,
         )
@@ -86,7 +86,13 @@ class ViewHistory(View):
         ]
         versions = grid(
             f"versions ({len(self.versions):,}, oldest first)",
-            (Column("version", is_number=True), Column("made", whole=True), Column("dialects"), Column("made by"), Column("")),
+            (
+                Column("version", is_number=True),
+                Column("made", whole=True),
+                Column("dialects", rank=2),
+                Column("made by", rank=1),
+                Column(""),
+            ),
             [_version_row(version) for version in self.versions],
             most,
         )
