@@ -143,8 +143,8 @@ WRONG = {
     "max-ref-age-ms is True": lambda m, _: m.set_max_ref_age_ms("tag", True),
     "min-snapshots-to-keep is 2147483648": lambda m, s: m.create_branch(s, "x", min_snapshots_to_keep=2**31),
     "max-ref-age-ms is 1.5": lambda m, s: m.create_tag(s, "x", 1.5),
-    "one snapshot was to be named, and none are": lambda m, _: m.set_current_snapshot(),
-    "one snapshot was to be named, and two are": lambda m, s: m.set_current_snapshot(s, "tag"),
+    "exactly one snapshot is required, and none are given": lambda m, _: m.set_current_snapshot(),
+    "exactly one snapshot is required, and two are given": lambda m, s: m.set_current_snapshot(s, "tag"),
     "cannot be fast-forwarded to snapshot": lambda m, _: m.fast_forward("main", "tag"),
     "True is no snapshot id and no name": lambda m, _: m.create_tag(True, "x"),
 }

@@ -165,9 +165,9 @@ def test_a_rewrite_keeps_rows_and_their_age(table: Table) -> None:
         change.delete_file(old).add_file(written(table, range(5), "a")).validate_from_snapshot(before).data_sequence_number(1)
     assert ids(table) == list(range(10))
     assert table.current_snapshot().operation == "replace"  # type: ignore[union-attr]
-    with pytest.raises(InvalidInputError, match="takes the place of no data file"):
+    with pytest.raises(InvalidInputError, match="replaces no data file"):
         table.update_snapshot().rewrite_files().add_file(written(table, range(1), "a")).commit()
-    with pytest.raises(InvalidInputError, match="a rewrite takes files away"):
+    with pytest.raises(InvalidInputError, match="a rewrite removes files"):
         table.update_snapshot().rewrite_files().commit()
 
 
@@ -207,7 +207,7 @@ def test_wrong_files_are_refused_in_their_own_line(table: Table) -> None:
         append.append_file(replace(file, spec_id=7))
     with pytest.raises(InvalidInputError, match=r"has 0 partition values, and spec 0 of lake\.db\.t has 1 fields"):
         append.append_file(replace(file, partition=()))
-    with pytest.raises(InvalidInputError, match="holds EQUALITY_DELETES; DATA is wanted here"):
+    with pytest.raises(InvalidInputError, match="contains EQUALITY_DELETES; DATA is required here"):
         append.append_file(replace(file, content=FileContent.EQUALITY_DELETES, equality_ids=(1,)))
     append.append_file(file)
     with pytest.raises(InvalidInputError, match="is listed twice"):
@@ -218,7 +218,7 @@ def test_wrong_files_are_refused_in_their_own_line(table: Table) -> None:
         table.update_snapshot().row_delta().add_deletes(replace(file, content=FileContent.POSITION_DELETES))
     with pytest.raises(InvalidInputError, match="EQUALITY_DELETES; DATA or POSITION_DELETES is wanted"):
         table.update_snapshot().rewrite_files().add_file(replace(file, content=FileContent.EQUALITY_DELETES, equality_ids=(1,)))
-    with pytest.raises(NoSuchSnapshotError, match="has no snapshot 5, which this change is to be checked from"):
+    with pytest.raises(NoSuchSnapshotError, match="has no snapshot 5, from which this change is to be checked"):
         table.update_snapshot().row_delta().validate_from_snapshot(5)
     with pytest.raises(InvalidFilterError):
         table.update_snapshot().delete_files().delete_from_row_filter("missing = 1")

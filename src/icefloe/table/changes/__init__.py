@@ -1,4 +1,4 @@
-"""The doors of every change, written once for tables, transactions and static tables; and changes of metadata that are collected.
+"""Changes of a table's metadata that are collected and committed together: schema, partition spec, sort order, snapshots, statistics; and UPDATE and MERGE.
 
 Spec: Table Metadata.
 """

@@ -1,4 +1,4 @@
-"""`ManageSnapshots`: changes of branches and tags, and of which snapshot a branch is at: rollback, fast-forward, cherry-pick, publish.
+"""`ManageSnapshots`: changes of branches and tags, and of the snapshot that a branch is at: rollback, fast-forward, cherry-pick, publish.
 
 The rules of each are `kernel/commit/ref_changes.py` and `kernel/commit/cherry_pick.py`.
 Spec: Snapshot References; Snapshot Retention Policy; Appendix F, Point in Time Reads (Time Travel).
@@ -20,10 +20,10 @@ from icefloe.table.rows.write_context import snapshot_context
 
 
 class ManageSnapshots(PendingChange):
-    """Changes that are committed together, as one version of the table: in a `with` statement, or with `commit()`. Each sees those before it.
+    """Changes that are committed together, as one version of the table, in a `with` block or with `commit()`. Each sees those before it.
 
-    A wrong one is refused in its own line. Beside other writers a change is made again where the refs it is about are as they were; else it is a
-    `CommitConflictError` that says who changed them. Snapshots are named by id, or by a branch or tag that is at them.
+    A wrong change is refused by its own call. If other writers committed meanwhile, a change is applied again if the refs it is about are unchanged; else
+    it is a `CommitConflictError` that names what changed them. Snapshots are given by id, or by a branch or tag that is at them.
     """
 
     def __init__(self, start: MutationContext, commit: Commit) -> None:
@@ -42,11 +42,21 @@ class ManageSnapshots(PendingChange):
         max_snapshot_age_ms: int | None = None,
         min_snapshots_to_keep: int | None = None,
     ) -> Self:
-        """A branch at a snapshot, at the head of `main` where none is named; in a table without snapshots it gets an empty one, as Java does it.
+        """Create a branch.
+
+        Args:
+            snapshot_id: the snapshot; the head of `main` by default. In a table without snapshots the branch gets an empty snapshot, as in Java.
+            branch_name: its name.
+            max_ref_age_ms: the age in milliseconds after which the branch itself may be expired.
+            max_snapshot_age_ms: the age in milliseconds after which its snapshots may be expired.
+            min_snapshots_to_keep: the number of its snapshots that expiry keeps in any case.
+
+        Returns:
+            These changes.
 
         Raises:
-            InvalidInputError: the name is taken or empty, or a retention value is below 1.
-            NoSuchSnapshotError: there is no such snapshot.
+            InvalidInputError: the name is empty or taken, or a retention value is below 1.
+            NoSuchSnapshotError: the snapshot does not exist.
         """
         retention: dict[str, Any] = {
             "max_ref_age_ms": max_ref_age_ms,
@@ -58,96 +68,263 @@ class ManageSnapshots(PendingChange):
             context = snapshot_context(self._handle, self._working, {}, branch_name, makes_branch=True)
             self._add(ref_changes.BranchOfEmptyTable(context))
             return self._add(ref_changes.set_retention(self._working, branch_name, **retention))
-        made = SnapshotRef(snapshot_id=self._id(snapshot_id), type=BRANCH, **retention)
-        return self._add(ref_changes.create_ref(self._working, branch_name, made))
+        branch = SnapshotRef(snapshot_id=self._id(snapshot_id), type=BRANCH, **retention)
+        return self._add(ref_changes.create_ref(self._working, branch_name, branch))
 
     def create_tag(self, snapshot_id: int | str | None = None, tag_name: str = "", max_ref_age_ms: int | None = None) -> Self:
-        """A tag at a snapshot, at the head of `main` where none is named. Raises as `create_branch`."""
-        made = SnapshotRef(snapshot_id=self._id(snapshot_id), type=TAG, max_ref_age_ms=max_ref_age_ms)
-        return self._add(ref_changes.create_ref(self._working, tag_name, made))
+        """Create a tag.
+
+        Args:
+            snapshot_id: the snapshot; the head of `main` by default.
+            tag_name: its name.
+            max_ref_age_ms: the age in milliseconds after which the tag may be expired.
+
+        Returns:
+            These changes.
+
+        Raises:
+            InvalidInputError: the name is empty or taken, or a retention value is below 1.
+            NoSuchSnapshotError: the snapshot does not exist.
+        """
+        tag = SnapshotRef(snapshot_id=self._id(snapshot_id), type=TAG, max_ref_age_ms=max_ref_age_ms)
+        return self._add(ref_changes.create_ref(self._working, tag_name, tag))
 
     def remove_branch(self, branch_name: str) -> Self:
-        """Without the branch; its snapshots stay until they are expired. Raises `InvalidInputError` for `main` and tags, `NoSuchSnapshotError`."""
+        """Remove a branch; its snapshots stay until they are expired.
+
+        Args:
+            branch_name: the branch.
+
+        Returns:
+            These changes.
+
+        Raises:
+            InvalidInputError: the branch is `main`, or the name is a tag's.
+            NoSuchSnapshotError: the branch does not exist.
+        """
         return self._add(ref_changes.remove_ref(self._working, branch_name, BRANCH))
 
     def remove_tag(self, tag_name: str) -> Self:
-        """Without the tag; its snapshot stays until it is expired. Raises `InvalidInputError` for a branch, `NoSuchSnapshotError`."""
+        """Remove a tag; its snapshot stays until it is expired.
+
+        Args:
+            tag_name: the tag.
+
+        Returns:
+            These changes.
+
+        Raises:
+            InvalidInputError: the name is a branch's.
+            NoSuchSnapshotError: the tag does not exist.
+        """
         return self._add(ref_changes.remove_ref(self._working, tag_name, TAG))
 
     def rename_branch(self, branch_name: str, new_name: str) -> Self:
-        """The branch under another name. Raises `InvalidInputError` for `main`, for a tag and where the new name is taken, `NoSuchSnapshotError`."""
+        """Rename a branch.
+
+        Args:
+            branch_name: the branch.
+            new_name: its new name.
+
+        Returns:
+            These changes.
+
+        Raises:
+            InvalidInputError: the branch is `main`, the name is a tag's, or the new name is taken.
+            NoSuchSnapshotError: the branch does not exist.
+        """
         return self._add(ref_changes.rename_branch(self._working, branch_name, new_name))
 
     def replace_branch(self, branch_name: str, source: int | str) -> Self:
-        """The branch at another snapshot, whatever was written to it; its retention stays. Made where it is not there and `source` is a branch or tag.
+        """Move a branch to another snapshot, whatever was written to it; its retention settings stay.
+
+        Args:
+            branch_name: the branch; it is created if it does not exist and `source` is a branch or tag.
+            source: the snapshot, by id or by a branch or tag.
+
+        Returns:
+            These changes.
 
         Raises:
-            InvalidInputError: the name is a tag's. NoSuchSnapshotError: there is no such branch, or no such source.
+            InvalidInputError: the name is a tag's.
+            NoSuchSnapshotError: the branch or the source does not exist.
         """
         return self._move(branch_name, source, only_forward=False)
 
     def replace_tag(self, tag_name: str, snapshot_id: int | str) -> Self:
-        """The tag at another snapshot; its retention stays. Raises `InvalidInputError` for a branch, `NoSuchSnapshotError`."""
+        """Move a tag to another snapshot; its retention settings stay.
+
+        Args:
+            tag_name: the tag.
+            snapshot_id: the snapshot, by id or by a branch or tag.
+
+        Returns:
+            These changes.
+
+        Raises:
+            InvalidInputError: the name is a branch's.
+            NoSuchSnapshotError: the tag or the snapshot does not exist.
+        """
         return self._add(ref_changes.move_ref(self._working, tag_name, TAG, self._id(snapshot_id), *_names(snapshot_id)))
 
     def fast_forward(self, branch_name: str, to: int | str) -> Self:
-        """The branch at a later snapshot of its own line: its head must be among the ancestors of `to`. Made where it is not there and `to` is a ref.
+        """Move a branch forward to a later snapshot: its head must be an ancestor of that snapshot.
+
+        Args:
+            branch_name: the branch; it is created if it does not exist and `to` is a branch or tag.
+            to: the snapshot, by id or by a branch or tag.
+
+        Returns:
+            These changes.
 
         Raises:
-            InvalidInputError: something that was written to the branch would be lost, or the name is a tag's. NoSuchSnapshotError.
+            InvalidInputError: a snapshot of the branch would be lost, or the name is a tag's.
+            NoSuchSnapshotError: the branch or the snapshot does not exist.
         """
         return self._move(branch_name, to, only_forward=True)
 
     def set_min_snapshots_to_keep(self, branch_name: str, min_snapshots_to_keep: int | None) -> Self:
-        """How many snapshots of the branch stay at least when snapshots are expired; None: what the table's property says. Raises `InvalidInputError`."""
+        """Set how many snapshots of a branch expiry keeps in any case.
+
+        Args:
+            branch_name: the branch.
+            min_snapshots_to_keep: the number; None uses the table's property.
+
+        Returns:
+            These changes.
+
+        Raises:
+            InvalidInputError: the number is below 1, or the name is a tag's.
+            NoSuchSnapshotError: the branch does not exist.
+        """
         return self._add(ref_changes.set_retention(self._working, branch_name, min_snapshots_to_keep=min_snapshots_to_keep))
 
     def set_max_snapshot_age_ms(self, branch_name: str, max_snapshot_age_ms: int | None) -> Self:
-        """How old snapshots of the branch get before they may be expired; None: what the table's property says. Raises `InvalidInputError`."""
+        """Set the age after which snapshots of a branch may be expired.
+
+        Args:
+            branch_name: the branch.
+            max_snapshot_age_ms: the age in milliseconds; None uses the table's property.
+
+        Returns:
+            These changes.
+
+        Raises:
+            InvalidInputError: the age is below 1, or the name is a tag's.
+            NoSuchSnapshotError: the branch does not exist.
+        """
         return self._add(ref_changes.set_retention(self._working, branch_name, max_snapshot_age_ms=max_snapshot_age_ms))
 
     def set_max_ref_age_ms(self, name: str, max_ref_age_ms: int | None) -> Self:
-        """How old a branch or tag gets before it may be expired itself; None: what the table's property says. Raises `InvalidInputError`."""
+        """Set the age after which a branch or tag itself may be expired.
+
+        Args:
+            name: the branch or tag.
+            max_ref_age_ms: the age in milliseconds; None uses the table's property.
+
+        Returns:
+            These changes.
+
+        Raises:
+            InvalidInputError: the age is below 1.
+            NoSuchSnapshotError: the branch or tag does not exist.
+        """
         return self._add(ref_changes.set_retention(self._working, name, max_ref_age_ms=max_ref_age_ms))
 
     def set_current_snapshot(self, snapshot_id: int | str | None = None, ref_name: str | None = None, branch: str = MAIN) -> Self:
-        """The branch at any snapshot of the table, by its id or by a branch or tag at it. Raises `InvalidInputError`, `NoSuchSnapshotError`."""
+        """Move a branch to any snapshot of the table.
+
+        Args:
+            snapshot_id: the snapshot, by id or by a branch or tag; or
+            ref_name: a branch or tag that is at the snapshot.
+            branch: the branch to move.
+
+        Returns:
+            These changes.
+
+        Raises:
+            InvalidInputError: not exactly one of `snapshot_id` and `ref_name` is given, or `branch` is a tag.
+            NoSuchSnapshotError: the snapshot or the branch does not exist.
+        """
         if (snapshot_id is None) == (ref_name is None):
             raise InvalidInputError(
-                f"one snapshot was to be named, and {'none' if snapshot_id is None else 'two'} are",
+                f"exactly one snapshot is required, and {'none' if snapshot_id is None else 'two'} are given",
                 next_step="pass snapshot_id or ref_name",
             )
         source = ref_name if snapshot_id is None else snapshot_id
         return self._add(ref_changes.move_ref(self._working, branch, BRANCH, self._id(source), *_names(source)))
 
     def rollback_to_snapshot(self, snapshot_id: int | str, branch: str = MAIN) -> Self:
-        """The branch back at an ancestor of its head. Raises `InvalidInputError` where it is none, `NoSuchSnapshotError`."""
+        """Move a branch back to an ancestor of its head.
+
+        Args:
+            snapshot_id: the ancestor, by id or by a branch or tag.
+            branch: the branch to move.
+
+        Returns:
+            These changes.
+
+        Raises:
+            InvalidInputError: the snapshot is no ancestor of the branch's head.
+            NoSuchSnapshotError: the snapshot or the branch does not exist.
+        """
         return self._add(ref_changes.rollback(self._working, branch, self._id(snapshot_id)))
 
     def rollback_to_timestamp(self, timestamp_ms: int, branch: str = MAIN) -> Self:
-        """The branch back at the newest ancestor of its head that is older than the time. Raises `NoSuchSnapshotError` where none is."""
+        """Move a branch back to the newest ancestor of its head that is older than a time.
+
+        Args:
+            timestamp_ms: the time in milliseconds since 1970-01-01 UTC.
+            branch: the branch to move.
+
+        Returns:
+            These changes.
+
+        Raises:
+            NoSuchSnapshotError: no ancestor is older, or the branch does not exist.
+        """
         return self.rollback_to_snapshot(ref_changes.snapshot_before(self._working, branch, timestamp_ms).snapshot_id, branch)
 
     def cherry_pick(self, snapshot_id: int | str, branch: str = MAIN) -> Self:
-        """The change of a snapshot made again on the branch, or the branch moved on to it where it was made on its head.
+        """Apply the change of a snapshot to a branch; if the snapshot's parent is the head of the branch, move the branch to it.
+
+        Args:
+            snapshot_id: the snapshot, by id or by a branch or tag.
+            branch: the branch to change.
+
+        Returns:
+            These changes.
 
         Raises:
-            InvalidInputError: it was picked before, or cannot be: only appends and overwrites of whole partitions can; the error says why.
-            NoSuchSnapshotError: there is no such snapshot, or no such branch.
+            InvalidInputError: the snapshot was picked before, or is neither an append nor an overwrite of whole partitions; the message has the reason.
+            NoSuchSnapshotError: the snapshot or the branch does not exist.
         """
         context = snapshot_context(self._handle, self._working, {}, branch)
         return self._add(CherryPick(self._id(snapshot_id), context))
 
     def publish_changes(self, wap_id: str, branch: str = MAIN) -> Self:
-        """Picks the snapshot that was staged under a wap id. Raises `NoSuchSnapshotError` where none was, and as `cherry_pick`."""
+        """Cherry-pick the snapshot that was staged under a wap id.
+
+        Args:
+            wap_id: the id.
+            branch: the branch to change.
+
+        Returns:
+            These changes.
+
+        Raises:
+            NoSuchSnapshotError: no snapshot was staged under the id, or the branch does not exist.
+            InvalidInputError: as for `cherry_pick`.
+        """
         return self.cherry_pick(staged_as(self._working, wap_id).snapshot_id, branch)
 
     def commit(self) -> None:
-        """Commits the changes together; nothing where nothing changes.
+        """Commit the changes as one version of the table; do nothing if none of them changes it.
 
         Raises:
-            CommitConflictError: another writer made, moved or removed a ref that one of the changes is about.
+            CommitConflictError: another writer created, moved or removed a ref that one of the changes is about.
             CommitInvalidatedError: another writer's commit made a cherry-pick wrong.
+            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
         """
         actions, self._actions = self._actions, []
         if actions:
@@ -164,16 +341,16 @@ class ManageSnapshots(PendingChange):
         return ref_changes.snapshot_named(self._working, MAIN if snapshot is None else snapshot).snapshot_id
 
     def _add(self, action: Action) -> Self:
-        """Makes the change on the working metadata, so that a wrong one is refused here, and keeps it for the commit."""
+        """Apply the action to the working metadata, so that a wrong one is refused here, and keep it for the commit."""
         now_ms = max(self._handle.clock.now_ms(), self._working.last_updated_ms)
-        made = action.attempt(self._working, number=0, now_ms=now_ms, read=self._staged.reading(self._read))
-        if made is not None:
-            self._working = apply_updates(self._working, made.updates, now_ms)
-            self._staged.add(made)
-        self._actions.append(action)  # one that changes nothing may on the table as it is by then
+        attempt = action.attempt(self._working, number=0, now_ms=now_ms, read=self._staged.reading(self._read))
+        if attempt is not None:
+            self._working = apply_updates(self._working, attempt.updates, now_ms)
+            self._staged.add(attempt)
+        self._actions.append(action)  # an action without effect may have one on the table as it is at the commit
         return self
 
 
 def _names(source: int | str | None) -> tuple[str, ...]:
-    """The ref that a change is based on beside the one it moves."""
+    """Return the ref that a change is based on, besides the one that it moves."""
     return (source,) if isinstance(source, str) else ()

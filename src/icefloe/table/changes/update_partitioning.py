@@ -1,6 +1,6 @@
-"""`UpdateSpec` and `UpdateSortOrder`: what `table.update_spec()` and `table.update_sort_order()` give: changes of how new data is laid out.
+"""`UpdateSpec` and `UpdateSortOrder`: changes of the layout of new data by `table.update_spec()` and `table.update_sort_order()`.
 
-Files that are there stay as they are and are still pruned by their own spec. Spec: Partition Evolution; Sorting.
+Existing files stay as they are, and are still pruned by their own spec. Spec: Partition Evolution; Sorting.
 """
 
 from typing import Self
@@ -23,7 +23,7 @@ from icefloe.table.pending_change import Commit, PendingChange
 
 
 class UpdateSpec(PendingChange):
-    """Changes of the partition spec; a wrong one is refused where it is asked for. Use it in a `with` statement, or call `commit()`."""
+    """Changes of the partition spec, committed at the end of a `with` block or by `commit()`. A wrong change is refused by its own call."""
 
     def __init__(self, base: TableMetadata, commit: Commit, *, case_sensitive: bool = True) -> None:
         self._base = base
@@ -33,46 +33,86 @@ class UpdateSpec(PendingChange):
         self._changes: list[SpecChange] = []
 
     def add_field(self, source_column_name: str, transform: str | Transform, partition_field_name: str | None = None) -> Self:
-        """Partitions new data by a transform of a column too, such as `DayTransform()` or `"bucket[16]"`. Without a name the field gets Java's.
+        """Add a partition field: a transform of a column.
+
+        Args:
+            source_column_name: the column's dotted name.
+            transform: a transform such as `DayTransform()` or `"bucket[16]"`.
+            partition_field_name: the field's name; by default the one that Java gives it.
+
+        Returns:
+            This update.
 
         Raises:
-            InvalidSchemaError: there is no such column.
-            InvalidPartitionSpecError: the transform does not fit the column, or the field or its name is there already.
+            InvalidSchemaError: the column does not exist.
+            InvalidPartitionSpecError: the transform does not fit the column, or the field or its name exists already.
         """
         source_id = self._base.schema().find_field(source_column_name, case_sensitive=self._case_sensitive).field_id
         return self._apply(AddPartitionField(source_id=source_id, transform=to_transform(transform), name=partition_field_name))
 
     def add_identity(self, source_column_name: str) -> Self:
-        """Partitions new data by the column's own values too. Raises as `add_field` does."""
+        """Add a partition field with the column's own values.
+
+        Args:
+            source_column_name: the column's dotted name.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError, InvalidPartitionSpecError: as for `add_field`.
+        """
         return self.add_field(source_column_name, IdentityTransform())
 
     def remove_field(self, name: str) -> Self:
-        """New data is no longer partitioned by this field; in a table of version 1 it stays as void. Raises `InvalidPartitionSpecError`."""
+        """Remove a partition field: new data is no longer partitioned by it. In a table of format version 1 it stays as a void field.
+
+        Args:
+            name: the field's name.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidPartitionSpecError: the spec has no such field.
+        """
         return self._apply(RemovePartitionField(name=name))
 
     def rename_field(self, name: str, new_name: str) -> Self:
-        """Another name for the field, which keeps its id. Raises `InvalidPartitionSpecError`."""
+        """Rename a partition field, which keeps its id.
+
+        Args:
+            name: the field's name.
+            new_name: its new name.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidPartitionSpecError: the spec has no such field, or the new name is taken.
+        """
         return self._apply(RenamePartitionField(name=name, new_name=new_name))
 
     def spec(self) -> PartitionSpec:
-        """The spec as the changes so far make it; its id and those of its new fields are given when it is committed."""
+        """Return the spec that the changes so far result in; its id and those of new fields are assigned by the commit."""
         return self._evolving.finished()
 
     def commit(self) -> None:
-        """Commits the changes together. On a table that others wrote to meanwhile they are made again, where its spec is still the same.
+        """Commit the changes. If other writers committed meanwhile, the changes are applied to their version, if its spec is the same.
 
         Raises:
-            CommitConflictError: another writer changed the partition spec. Nothing is changed: refresh the table and look again.
+            CommitConflictError: another writer changed the partition spec. Nothing was changed: refresh the table and check again.
+            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
         """
         self._commit(MetadataChange(lambda base: spec_updates(base, self._changes), spec_requirements(self._base)))
 
     def _apply(self, change: SpecChange) -> Self:
-        self._changes.append(self._evolving.apply(change))  # with its name, which stays where the column is renamed meanwhile
+        self._changes.append(self._evolving.apply(change))  # the field has its name now, and keeps it if the column is renamed meanwhile
         return self
 
 
 class UpdateSortOrder(PendingChange):
-    """A new sort order in place of the table's, key by key; without any, new data is no longer sorted. Commits as `UpdateSpec` does."""
+    """A new sort order that replaces the table's, built key by key and committed as `UpdateSpec` is. Without keys new data is no longer sorted."""
 
     def __init__(self, base: TableMetadata, commit: Commit, *, case_sensitive: bool = True) -> None:
         self._base = base
@@ -81,18 +121,45 @@ class UpdateSortOrder(PendingChange):
         self._fields: list[SortField] = []
 
     def asc(self, source_column_name: str, transform: str | Transform = "identity", null_order: NullOrder | None = None) -> Self:
-        """Smallest first; nulls first unless said otherwise. Raises `InvalidSchemaError`, `InvalidInputError`."""
+        """Add a key, smallest values first.
+
+        Args:
+            source_column_name: the column's dotted name.
+            transform: a transform whose result is the key.
+            null_order: whether nulls come first, the default, or last.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError: the column does not exist.
+            InvalidInputError: the transform does not fit the column.
+        """
         return self._add(source_column_name, transform, SortDirection.ASC, null_order)
 
     def desc(self, source_column_name: str, transform: str | Transform = "identity", null_order: NullOrder | None = None) -> Self:
-        """Largest first; nulls last unless said otherwise. Raises `InvalidSchemaError`, `InvalidInputError`."""
+        """Add a key, largest values first.
+
+        Args:
+            source_column_name: the column's dotted name.
+            transform: a transform whose result is the key.
+            null_order: whether nulls come first, or last, the default.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError: the column does not exist.
+            InvalidInputError: the transform does not fit the column.
+        """
         return self._add(source_column_name, transform, SortDirection.DESC, null_order)
 
     def commit(self) -> None:
-        """Makes the keys the table's sort order. One that the table had before keeps its id.
+        """Make the keys the table's sort order; an order that the table had before keeps its id.
 
         Raises:
-            CommitConflictError: another writer changed the sort order. Nothing is changed: refresh the table and look again.
+            CommitConflictError: another writer changed the sort order. Nothing was changed: refresh the table and check again.
+            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
         """
         self._commit(MetadataChange(lambda base: sort_order_updates(base, self._fields), sort_order_requirements(self._base)))
 

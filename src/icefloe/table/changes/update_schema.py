@@ -1,6 +1,6 @@
-"""`UpdateSchema`: what `table.update_schema()` gives: changes of a table's columns, collected and then committed together.
+"""`UpdateSchema`: changes of a table's columns by `table.update_schema()`, collected and then committed together.
 
-What each change does and when it is refused is `kernel/schema/schema_evolution.py`. Spec: Schema Evolution.
+What each change does and when it is refused is decided by `kernel/schema/schema_evolution.py`. Spec: Schema Evolution.
 """
 
 from typing import Any, Self
@@ -32,9 +32,9 @@ from icefloe.table.pending_change import Commit, PendingChange
 
 
 class UpdateSchema(PendingChange):
-    """Changes of the columns; a wrong one is refused where it is asked for. Use it in a `with` statement, or call `commit()`.
+    """Changes of the columns, committed at the end of a `with` block or by `commit()`. Each sees those before it; a wrong one is refused by its own call.
 
-    A column is named by its dotted text, or by the tuple of its names where one of them holds a dot. Each change sees those before it.
+    A column is named by its dotted name, or by the tuple of its names if one of them contains a dot.
     """
 
     def __init__(
@@ -50,95 +50,212 @@ class UpdateSchema(PendingChange):
     def add_column(
         self, path: ColumnPath, field_type: IcebergType, doc: str | None = None, required: bool = False, default_value: Any = None
     ) -> Self:
-        """A new column, at the end. `place.lat` goes into the struct `place`, or that of a list's elements or a map's values.
+        """Add a column at the end of the table or of a struct.
 
-        `default_value` is what the rows have that are already there, and what later ones have that come without the column; `{}` for a struct. It needs
-        format version 3.
+        Args:
+            path: the column's name; `place.lat` is added to the struct `place`, to the struct of a list's elements, or to the struct of a map's values.
+            field_type: its type.
+            doc: its documentation.
+            required: whether it must have values.
+            default_value: the value of existing rows, and of later rows that are written without the column; `{}` for a struct. It needs format version 3.
+
+        Returns:
+            This update.
 
         Raises:
-            InvalidSchemaError: the name is taken, there is no such struct, the default is none of the type, or type or default are of a newer version.
-            InvalidInputError: it is to be required and has no default, and incompatible changes are not allowed.
+            InvalidSchemaError: the name is taken, the struct does not exist, the default is not a value of the type, or the type or a default needs a
+                newer format version.
+            InvalidInputError: the column is required without a default, and incompatible changes are not allowed.
         """
         return self._apply(AddColumn(path=path, field_type=field_type, doc=doc, required=required, default=default_value))
 
     def set_default_value(self, path: ColumnPath, default_value: Any) -> Self:
-        """What rows have from now on that come without the column; None: null. Rows that are already there keep what they have.
+        """Set the value of rows that are written without the column from now on; existing rows keep theirs.
+
+        Args:
+            path: the column's dotted name, or the tuple of its names.
+            default_value: the value; None is null.
+
+        Returns:
+            This update.
 
         Raises:
-            InvalidSchemaError: the default is none of the column's type, or the table is of a version below 3.
+            InvalidSchemaError: the default is not a value of the column's type, or the table's format version is below 3.
         """
         return self._apply(SetDefault(path=path, default=default_value))
 
     def rename_column(self, path_from: ColumnPath, new_name: str) -> Self:
-        """Another name for the column, which keeps its values. `new_name` is the last name alone. Raises `InvalidSchemaError`."""
+        """Rename a column, which keeps its values.
+
+        Args:
+            path_from: the column's dotted name, or the tuple of its names.
+            new_name: the last part of its new name.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError: the column does not exist, or the new name is taken.
+        """
         return self._apply(RenameColumn(path=path_from, new_name=new_name))
 
     def delete_column(self, path: ColumnPath) -> Self:
-        """The column and its values are no longer read; a new column of the same name is another column. Raises `InvalidSchemaError`."""
+        """Delete a column: its values are no longer read. A new column of the same name is another column.
+
+        Args:
+            path: the column's dotted name, or the tuple of its names.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError: the column does not exist, or must not be deleted.
+        """
         return self._apply(DeleteColumn(path=path))
 
     def update_column(
         self, path: ColumnPath, field_type: IcebergType | None = None, required: bool | None = None, doc: str | None = None
     ) -> Self:
-        """A wider type (int to long, float to double, decimal to more digits), required or optional, another text; what is None stays.
+        """Change a column's type, nullability or documentation.
 
-        From format version 3 on a date may also become a timestamp or timestamp_ns, and an unknown column one of any type.
+        The type can widen: int to long, float to double, decimal to more digits; from format version 3 on also date to timestamp or timestamp_ns, and
+        unknown to any type.
+
+        Args:
+            path: the column's dotted name, or the tuple of its names.
+            field_type: its new type; None keeps it.
+            required: whether it must have values; None keeps that.
+            doc: its documentation; None keeps it.
+
+        Returns:
+            This update.
 
         Raises:
-            InvalidSchemaError: the type would not widen.
-            InvalidInputError: it is to be required, without `allow_incompatible_changes`.
+            InvalidSchemaError: the type does not widen to the new one.
+            InvalidInputError: an optional column becomes required without `allow_incompatible_changes`.
         """
         return self._apply(UpdateColumn(path=path, field_type=field_type, required=required, doc=doc))
 
     def make_column_optional(self, path: ColumnPath) -> Self:
-        """The column may hold nulls from now on."""
+        """Allow nulls in a column.
+
+        Args:
+            path: the column's dotted name, or the tuple of its names.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError: the column does not exist.
+        """
         return self._apply(UpdateColumn(path=path, required=False))
 
     def move_first(self, path: ColumnPath) -> Self:
-        """The column becomes the first of its struct, or of the table."""
+        """Move a column to the first place of its struct, or of the table.
+
+        Args:
+            path: the column's dotted name, or the tuple of its names.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError: the column does not exist.
+        """
         return self._apply(MoveColumn(path=path, place=Place.FIRST))
 
     def move_before(self, path: ColumnPath, before_path: ColumnPath) -> Self:
-        """The column goes right before another of the same struct. Raises `InvalidSchemaError` where they are not in one struct."""
+        """Move a column right before another one of the same struct.
+
+        Args:
+            path: the column's dotted name, or the tuple of its names.
+            before_path: the other column.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError: a column does not exist, or they are not in the same struct.
+        """
         return self._apply(MoveColumn(path=path, place=Place.BEFORE, beside=before_path))
 
     def move_after(self, path: ColumnPath, after_path: ColumnPath) -> Self:
-        """The column goes right after another of the same struct. Raises `InvalidSchemaError` where they are not in one struct."""
+        """Move a column right after another one of the same struct.
+
+        Args:
+            path: the column's dotted name, or the tuple of its names.
+            after_path: the other column.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError: a column does not exist, or they are not in the same struct.
+        """
         return self._apply(MoveColumn(path=path, place=Place.AFTER, beside=after_path))
 
     def set_identifier_fields(self, *fields: ColumnPath) -> Self:
-        """The columns that together identify a row, in place of those before: required, primitive, not floating."""
+        """Set the columns that together identify a row, instead of the previous ones.
+
+        Args:
+            *fields: required columns of primitive types other than float and double.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError: a column does not exist, or cannot identify rows.
+        """
         return self._apply(SetIdentifierFields(paths=fields))
 
     def union_by_name(self, new_schema: Schema | Any) -> Self:
-        """Makes room for the rows of another schema (Arrow's or Icefloe's): its new columns are added as optional, narrower types widened.
+        """Make the schema accept the rows of another schema: add its new columns as optional ones, and widen narrower types.
+
+        Args:
+            new_schema: a `Schema` or an Arrow schema.
+
+        Returns:
+            This update.
 
         Raises:
-            InvalidSchemaError: columns of one name whose types cannot be joined; each is listed.
+            InvalidSchemaError: columns of the same name have types that cannot be joined; each is listed.
+            InvalidInputError: `new_schema` is no schema.
         """
         return self._apply(UnionByName(schema=_schema_of(new_schema)))
 
     def replace_with(self, new_schema: Schema | Any) -> Self:
-        """Another schema (Arrow's or Icefloe's) in place of the table's: its columns in its order. Those of the same name keep their values.
+        """Replace the schema by another one, with its columns in its order. Columns of the same name keep their values.
+
+        Args:
+            new_schema: a `Schema` or an Arrow schema.
+
+        Returns:
+            This update.
 
         Raises:
-            InvalidSchemaError: a type that does not widen, a column that becomes required, or a new required one without a default; each is listed.
-                With `allow_incompatible_changes` they are taken, and a column of another type is a new one.
+            InvalidSchemaError: a type does not widen, a column becomes required, or a new required one has no default; each is listed. With
+                `allow_incompatible_changes` these are allowed, and a column of another type is a new column.
+            InvalidInputError: `new_schema` is no schema.
         """
         return self._apply(ReplaceWith(schema=_schema_of(new_schema)))
 
     def schema(self) -> Schema:
-        """The schema as the changes so far make it; its id is given when it is committed. Raises what `commit` would."""
+        """Return the schema that the changes so far result in; its id is assigned by the commit.
+
+        Raises:
+            InvalidSchemaError, InvalidInputError: as for `commit`.
+        """
         schema = self._evolving.finished()
         check_partitions_and_order(self._base, schema)
         return schema
 
     def commit(self) -> None:
-        """Commits the changes together. On a table that others wrote to meanwhile they are made again, where its schema is still the same.
+        """Commit the changes. If other writers committed meanwhile, the changes are applied to their version, if its schema is the same.
 
         Raises:
-            InvalidSchemaError, InvalidInputError: the changes together break a rule, or a partition spec or the sort order forbids them.
-            CommitConflictError: another writer changed the schema. Nothing is changed: refresh the table and look again.
+            InvalidSchemaError, InvalidInputError: the changes together violate a rule, or a partition spec or the sort order forbids them.
+            CommitConflictError: another writer changed the schema. Nothing was changed: refresh the table and check again.
+            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
         """
         self._commit(MetadataChange(self._updates, schema_requirements(self._base)))
 
@@ -151,9 +268,9 @@ class UpdateSchema(PendingChange):
         return self
 
 
-def _schema_of(given: Schema | Any) -> Schema:
-    if isinstance(given, pa.Schema):
-        given = schema_from_arrow(given, keep_ids=False)
-    if not isinstance(given, Schema):
-        raise InvalidInputError(f"{given!r} is no schema", next_step="pass an icefloe Schema or a pyarrow Schema")
-    return given
+def _schema_of(schema: Schema | Any) -> Schema:
+    if isinstance(schema, pa.Schema):
+        schema = schema_from_arrow(schema, keep_ids=False)
+    if not isinstance(schema, Schema):
+        raise InvalidInputError(f"{schema!r} is no schema", next_step="pass an icefloe Schema or a pyarrow Schema")
+    return schema

@@ -1,6 +1,6 @@
-"""`UpdateStatistics`: what `table.update_statistics()` gives: which statistics files the snapshots of a table have.
+"""`UpdateStatistics`: changes of snapshots' statistics files by `table.update_statistics()`.
 
-What is in such a file, and how it is computed, is not known here. Spec: Table Statistics; Partition Statistics.
+The content of such files is `column_statistics.py` and `partition_statistics.py`. Spec: Table Statistics; Partition Statistics.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ _Change = SetStatistics | RemoveStatistics | SetPartitionStatistics | RemovePart
 
 
 class UpdateStatistics(PendingChange):
-    """Statistics files given to snapshots and taken from them, committed together: in a `with` statement, or with `commit()`."""
+    """Statistics files to set for snapshots and to remove from them, committed at the end of a `with` block or by `commit()`."""
 
     def __init__(self, base: TableMetadata, commit: Commit) -> None:
         self._base = base
@@ -26,26 +26,62 @@ class UpdateStatistics(PendingChange):
         self._changes: list[_Change] = []
 
     def set_statistics(self, statistics_file: StatisticsFile) -> Self:
-        """The statistics file of its snapshot, in place of the one it has. Raises `NoSuchSnapshotError`."""
+        """Set the statistics file of a snapshot, instead of the one it may have.
+
+        Args:
+            statistics_file: the file; it names its snapshot.
+
+        Returns:
+            This update.
+
+        Raises:
+            NoSuchSnapshotError: the snapshot is not in the table.
+        """
         return self._add(SetStatistics(statistics_file))
 
     def remove_statistics(self, snapshot_id: int) -> Self:
-        """The snapshot has no statistics file any longer; the file itself stays. None to take away is no error."""
+        """Remove the statistics file of a snapshot from the metadata; the file itself stays. A snapshot without one is no error.
+
+        Args:
+            snapshot_id: the snapshot.
+
+        Returns:
+            This update.
+        """
         return self._add(RemoveStatistics(snapshot_id))
 
     def set_partition_statistics(self, partition_statistics_file: PartitionStatisticsFile) -> Self:
-        """The partition statistics file of its snapshot, in place of the one it has. Raises `NoSuchSnapshotError`."""
+        """Set the partition statistics file of a snapshot, instead of the one it may have.
+
+        Args:
+            partition_statistics_file: the file; it names its snapshot.
+
+        Returns:
+            This update.
+
+        Raises:
+            NoSuchSnapshotError: the snapshot is not in the table.
+        """
         return self._add(SetPartitionStatistics(partition_statistics_file))
 
     def remove_partition_statistics(self, snapshot_id: int) -> Self:
-        """The snapshot has no partition statistics file any longer; the file itself stays. None to take away is no error."""
+        """Remove the partition statistics file of a snapshot from the metadata; the file itself stays. A snapshot without one is no error.
+
+        Args:
+            snapshot_id: the snapshot.
+
+        Returns:
+            This update.
+        """
         return self._add(RemovePartitionStatistics(snapshot_id))
 
     def commit(self) -> None:
-        """Commits the changes together, beside any other change of the table.
+        """Commit the changes; other writers' changes of the table do not conflict with them.
 
         Raises:
-            NoSuchSnapshotError: another writer took the snapshot away.
+            NoSuchSnapshotError: another writer removed the snapshot.
+            CommitConflictError: other writers won every retry.
+            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
         """
         self._commit(MetadataChange(self._updates, (AssertTableUUID(self._base.table_uuid),)))
 
@@ -55,16 +91,16 @@ class UpdateStatistics(PendingChange):
         return self
 
     def _updates(self, base: TableMetadata) -> Sequence[Update]:
-        """The changes, without those that change nothing."""
-        kept: list[Update] = []
+        """Return the changes that have an effect on the base."""
+        updates: list[Update] = []
         working = base
         for change in self._changes:
             apply: Callable[[TableMetadata, int], TableMetadata] = change.apply
             changed = apply(working, base.last_updated_ms)
             if _files(changed) != _files(working):
-                kept.append(change)
+                updates.append(change)
             working = changed
-        return kept
+        return updates
 
 
 def _files(metadata: TableMetadata) -> tuple[list[StatisticsFile], list[PartitionStatisticsFile]]:

@@ -1,4 +1,4 @@
-"""The one loop around a commit: attempts, the swap of the pointer, and what is known of it afterwards.
+"""The commit of tables: attempts, the swap of metadata locations, and the check of an unknown commit state.
 
 Spec: Optimistic Concurrency.
 """

@@ -1,7 +1,7 @@
 """Which of the metadata files that leave a table's log are the table's own, and so may be deleted after a commit.
 
-The log is hostile: its entries may name any file. This is asked after each commit of a table with `write.metadata.delete-after-commit.enabled`, so it reads
-nothing but the catalog's names, where no other table has its metadata in the same folder. Spec: Table Metadata Fields (`metadata-log`).
+The log is hostile: its entries may name any file. The check runs after each commit of a table with `write.metadata.delete-after-commit.enabled`, so it
+reads nothing but the catalog's names unless another table has its metadata in the same folder. Spec: Table Metadata Fields (`metadata-log`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from icefloe.table.table_handle import TableHandle, read_metadata_at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldMetadataFiles:
-    """The files that may be deleted, the others, and the folders that the former are in."""
+    """The files that may be deleted, the others, and the folders that contain the former."""
 
     own: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class OldMetadataFiles:
 def own_metadata_files(handle: TableHandle, current: Iterable[str], dropped: Sequence[str]) -> OldMetadataFiles:
     """Divide the files of `dropped` into those that may be deleted and the others.
 
-    A file may be deleted that has the name of a metadata file, lies in the folder of one of the `current` files, and is in the log of no other table there.
+    A file may be deleted if it has the name of a metadata file, is in the folder of one of the `current` files, and is in the log of no other table there.
     """
     folders = {place for place in (place_of_folder(location.rpartition("/")[0]) for location in current if location) if place is not None}
     own: list[str] = []
@@ -41,7 +41,7 @@ def own_metadata_files(handle: TableHandle, current: Iterable[str], dropped: Seq
             try:
                 reached = _metadata_files_of_others(handle, folders)
             except (NotFoundError, FormatError, StorageError, UnsupportedError):
-                return OldMetadataFiles(others=tuple(dropped))  # what they need is not known
+                return OldMetadataFiles(others=tuple(dropped))  # the files that those tables need are unknown
         (others if place in reached else own).append(location)
     return OldMetadataFiles(own=tuple(own), others=tuple(others), folders=LocationScope(tuple(folders)))
 
@@ -51,18 +51,18 @@ def _folder(place: Place) -> Place:
 
 
 def _metadata_files_of_others(handle: TableHandle, folders: Iterable[Place]) -> set[Place]:
-    """The metadata files of other tables that have theirs in these folders. Raises as `read_metadata_at`."""
-    found: set[Place] = set()
+    """Return the metadata files of other tables that have theirs in these folders. Raises as `read_metadata_at`."""
+    places: set[Place] = set()
     for folder in folders:
         naming = f"/{'/'.join(folder.path.split('/')[-2:]).strip('/')}/"
-        for pointer in other_tables(handle.store, handle.identifier, naming):
-            if _is_in(pointer, folder):
-                log = read_metadata_at(handle.io, pointer.metadata_location).metadata.metadata_log
-                named = [pointer.metadata_location, *(entry.metadata_file for entry in log)]
-                found |= {place for place in map(place_of_file, named) if place is not None}
-    return found
+        for table in other_tables(handle.store, handle.identifier, naming):
+            if _is_in(table, folder):
+                log = read_metadata_at(handle.io, table.metadata_location).metadata.metadata_log
+                locations = [table.metadata_location, *(entry.metadata_file for entry in log)]
+                places |= {place for place in map(place_of_file, locations) if place is not None}
+    return places
 
 
-def _is_in(pointer: TableLocation, folder: Place) -> bool:
-    place = place_of_file(pointer.metadata_location)
+def _is_in(table: TableLocation, folder: Place) -> bool:
+    place = place_of_file(table.metadata_location)
     return place is not None and _folder(place) == folder

@@ -1,4 +1,4 @@
-"""Old snapshots expire, tables are purged: which files nothing needs any longer, and their deletion.
+"""Expiry of snapshots and purge of tables: which files nothing needs any longer, and their deletion.
 
 Spec: Snapshot Retention Policy.
 """

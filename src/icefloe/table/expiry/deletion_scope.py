@@ -1,7 +1,7 @@
-"""`DeletionScope`: the folders in which files may be deleted because a table's metadata names them. Every deletion of this kind asks here.
+"""`DeletionScope`: the folders in which files may be deleted because a table's metadata names them. Every deletion of this kind is checked here.
 
 Metadata is hostile: its `location`, its configured paths and every path in it may name `/etc`, a bucket, or another table's files. So a folder counts only
-where something that is not the metadata vouches for it (`icefloe.table.own_location`). Files that another table of the catalog reaches are never in the scope.
+if something other than the metadata vouches for it (`icefloe.table.own_location`). Files that another table of the catalog reaches are never in the scope.
 The rule of paths is `icefloe.io.location_scope`. Spec: File Locations in Metadata.
 """
 
@@ -26,20 +26,20 @@ from icefloe.table.own_location import holds_warehouse, is_configured, own_locat
 from icefloe.table.table_handle import TableHandle, read_metadata_at
 from icefloe.table.unreachable_files import files_of_snapshots, live_keys
 
-# Properties that name folders of a table's files. The last three are Java's, and decide where it writes.
+# Properties that name folders of a table's files. The last three are properties of Java, which decide where it writes.
 PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionScope:
-    """Where files of one table may be deleted; `reached` are places of files there that other tables of the catalog reach."""
+    """The folders where files of one table may be deleted; `reached` are places of files there that other tables of the catalog reach."""
 
     table_name: str
     folders: LocationScope
     reached: frozenset[Place] = frozenset()
 
     def contains(self, location: str, real: Callable[[str], str] = os.path.realpath) -> bool:
-        """Return True where the file may be deleted; ask right before it is. `real` resolves a folder."""
+        """Return whether a file may be deleted; to be called right before its deletion. `real` resolves a folder."""
         place = place_of_file(location, real)
         return place is not None and self.folders.holds(place) and place.in_any_spelling not in self.reached
 
@@ -53,26 +53,32 @@ class DeletionScope:
 def deletion_scope(
     handle: TableHandle, metadata: TableMetadata, metadata_location: str, allow_outside: Iterable[str] = ()
 ) -> DeletionScope:
-    """Return where files may be deleted that `metadata` leads to; the catalog names it by `metadata_location`.
+    """Return the scope of deletions of files that `metadata` leads to.
 
-    `allow_outside` are folders that the caller vouches for, besides those of the catalog property `io.delete-outside`.
+    Args:
+        handle: the table.
+        metadata: its metadata.
+        metadata_location: the metadata file that the catalog names.
+        allow_outside: folders that the caller vouches for, besides those of the catalog property `io.delete-outside`.
 
     Raises:
         StorageError: the catalog's other tables cannot be listed.
     """
     vouched = folders_of([*handle.policy.delete_outside, *allow_outside])
     own = own_location(handle, metadata.location, metadata_location)
-    counted = [] if own is None else [own]
+    own_folders = [] if own is None else [own]
     for place in folders_of(_configured_paths(metadata)):
         if place.is_root or holds_warehouse(handle.policy, place):
             continue
         if (own is not None and place.is_below(own)) or is_configured(handle.policy, place):
-            counted.append(place)
-    if not counted and not vouched:
+            own_folders.append(place)
+    if not own_folders and not vouched:
         return DeletionScope(table_name=handle.table_name, folders=LocationScope())
-    if isinstance(handle.store, KeepsFolders) and not vouched and len(counted) == 1:  # there no other table can be in the folder
-        return DeletionScope(table_name=handle.table_name, folders=LocationScope(tuple(counted)))
-    return _less_other_tables(handle, counted, vouched)
+    if (
+        isinstance(handle.store, KeepsFolders) and not vouched and len(own_folders) == 1
+    ):  # in such a store no other table can be in the folder
+        return DeletionScope(table_name=handle.table_name, folders=LocationScope(tuple(own_folders)))
+    return _without_other_tables(handle, own_folders, vouched)
 
 
 def _configured_paths(metadata: TableMetadata) -> list[str]:
@@ -80,27 +86,31 @@ def _configured_paths(metadata: TableMetadata) -> list[str]:
     return [join(metadata.location, path) if is_relative(path) else path for path in paths]
 
 
-def _less_other_tables(handle: TableHandle, counted: list[Place], vouched: tuple[Place, ...]) -> DeletionScope:
-    """The scope without the folders of other tables in it, and without the files that tables reach whose folder is the same, or one above.
+def _without_other_tables(handle: TableHandle, own_folders: list[Place], vouched: tuple[Place, ...]) -> DeletionScope:
+    """Return the scope without the folders of other tables in it, and without the files that tables in the same folder or one above reach.
 
-    A folder with other tables in it is a table's own where its name puts it there: namespaces are nested so.
+    A folder with other tables in it is a table's own if the table's name leads to it: namespaces are nested in this way.
     """
-    others = [(pointer, _folders_of_table(handle.policy, pointer)) for pointer in other_tables(handle.store, handle.identifier)]
-    own = _folder_of_name(handle.policy, handle.identifier)
-    counted = [place for place in counted if place in own or not any(_is_in(folder, place) for _, folders in others for folder in folders)]
+    others = [(table, _folders_of_table(handle.policy, table)) for table in other_tables(handle.store, handle.identifier)]
+    folder_of_name = _folder_of_name(handle.policy, handle.identifier)
+    own_folders = [
+        place
+        for place in own_folders
+        if place in folder_of_name or not any(_is_in(folder, place) for _, folders in others for folder in folders)
+    ]
     without: list[Place] = []
     reached: set[Place] = set()
-    for pointer, folders in others:
-        without += [folder for folder in folders if any(_is_in(folder, place) for place in (*counted, *vouched))]
-        if not any(folder.overlaps(place) and not _is_in(folder, place) for folder in folders for place in (*counted, *vouched)):
+    for table, folders in others:
+        without += [folder for folder in folders if any(_is_in(folder, place) for place in (*own_folders, *vouched))]
+        if not any(folder.overlaps(place) and not _is_in(folder, place) for folder in folders for place in (*own_folders, *vouched)):
             continue
-        found = _reached_by(handle, pointer)
-        if found is None:  # what it needs is not known, so nothing in the folders that it shares is deleted
-            counted = [place for place in counted if not any(place.overlaps(folder) for folder in folders)]
-        reached |= found or set()
+        files = _reached_by(handle, table)
+        if files is None:  # the files that it needs are unknown, so nothing in the folders that it shares is deleted
+            own_folders = [place for place in own_folders if not any(place.overlaps(folder) for folder in folders)]
+        reached |= files or set()
     return DeletionScope(
         table_name=handle.table_name,
-        folders=LocationScope((*counted, *vouched), tuple(dict.fromkeys(without))),
+        folders=LocationScope((*own_folders, *vouched), tuple(dict.fromkeys(without))),
         reached=frozenset(reached),
     )
 
@@ -109,37 +119,37 @@ def _is_in(folder: Place, place: Place) -> bool:
     return folder.in_any_spelling.is_below(place.in_any_spelling)
 
 
-def _folders_of_table(policy: LocationPolicy, pointer: TableLocation) -> list[Place]:
-    """Where another table is, as far as the catalog knows without reading its metadata: around its metadata file, and where its name would put it.
+def _folders_of_table(policy: LocationPolicy, table: TableLocation) -> list[Place]:
+    """Return the folders of another table as far as the catalog shows them without its metadata: that of its metadata file, and that of its name.
 
-    A folder that holds the warehouse is no table's own: else one misplaced metadata file would keep every table from deleting anything.
+    A folder that contains the warehouse is no table's own: else one misplaced metadata file would keep every table from deleting anything.
     """
-    folder, _, name = pointer.metadata_location.rpartition("/")[0].rpartition("/")
+    folder, _, name = table.metadata_location.rpartition("/")[0].rpartition("/")
     around = [place for place in folders_of([folder] if name == "metadata" else []) if not place.is_root]
-    return [*(place for place in around if not holds_warehouse(policy, place)), *_folder_of_name(policy, pointer.identifier)]
+    return [*(place for place in around if not holds_warehouse(policy, place)), *_folder_of_name(policy, table.identifier)]
 
 
 def _folder_of_name(policy: LocationPolicy, identifier: Identifier) -> tuple[Place, ...]:
     return folders_of([join(policy.warehouse, *identifier)]) if policy.warehouse else ()
 
 
-def _reached_by(handle: TableHandle, pointer: TableLocation) -> set[Place] | None:
-    """The files that any snapshot of another table reaches, and its metadata files; None where not all of them can be read."""
+def _reached_by(handle: TableHandle, table: TableLocation) -> set[Place] | None:
+    """Return the files that any snapshot of another table reaches, and its metadata files; None if not all of them can be read."""
     try:
-        metadata = read_metadata_at(handle.io, pointer.metadata_location).metadata
+        metadata = read_metadata_at(handle.io, table.metadata_location).metadata
         files = files_of_snapshots(list(metadata.snapshots), handle.io.read, must=True)
-        named = [pointer.metadata_location, *named_in_metadata(metadata).to_pylist()]
-        named += [*files.manifests["manifest_path"].to_pylist(), *files.lists["path"].to_pylist()]
+        paths = [table.metadata_location, *named_in_metadata(metadata).to_pylist()]
+        paths += [*files.manifests["manifest_path"].to_pylist(), *files.lists["path"].to_pylist()]
         for keys in live_keys(files.manifests, handle.io.read):
-            named += keys.to_pylist()
+            paths += keys.to_pylist()
     except (NotFoundError, FormatError, StorageError, UnsupportedError):
         return None
     real = cache(os.path.realpath)
-    return {place.in_any_spelling for place in (place_of_file(path, real) for path in named) if place is not None}
+    return {place.in_any_spelling for place in (place_of_file(path, real) for path in paths) if place is not None}
 
 
 def folder_names(folders: Any, argument: str) -> tuple[str, ...]:
-    """Return the folders that a caller allows. Raises `InvalidInputError` for what is no list of texts, or names no folder."""
+    """Return the folders that a caller allows. Raises `InvalidInputError` for anything but a list of texts that name folders."""
     if isinstance(folders, str):
         raise InvalidInputError(f"{argument} is the text {folders!r}", next_step=f"pass a list of folders: {argument}=[{folders!r}]")
     names = tuple(folders)

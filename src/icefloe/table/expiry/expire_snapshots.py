@@ -32,7 +32,7 @@ class Expiry:
     allow_outside: tuple[str, ...] = ()
     plan: CleaningPlan | None = None
     report: ExpireReport = field(init=False)
-    # Of the file that the catalog named before: the file that this commit writes cannot vouch for the table's location.
+    # The metadata file that the catalog named before this commit: the file that the commit writes cannot vouch for the table's location.
     _metadata_location: str = field(init=False, default="")
 
     def planned(self, start: MutationContext, state: ExpireState) -> ExpireReport:
@@ -57,7 +57,7 @@ class Expiry:
         if not self.deletes_files or base is None or not expired.snapshot_ids:
             return self._report(ExpireState.DONE, base)
         current = reload_metadata(self.handle, base).metadata
-        cleaner = self._cleaner(self.handle.io.read, stands=True)
+        cleaner = self._cleaner(self.handle.io.read, is_committed=True)
         if self.plan is None or not self.plan.holds_on(base, expired.snapshot_ids):
             self.plan = cleaner.plan(base, expired.snapshot_ids, current)
         else:
@@ -66,9 +66,11 @@ class Expiry:
         report = self._report(ExpireState.DONE, current, scope)
         return replace(report, undeleted=delete_in_order(self.handle.io, report.files, scope.contains))
 
-    def _cleaner(self, read: Read, *, is_written: bool = True, stands: bool = False) -> Cleaner:
+    def _cleaner(self, read: Read, *, is_written: bool = True, is_committed: bool = False) -> Cleaner:
         handle = self.handle
-        return Cleaner(table_name=handle.table_name, io=handle.io, read=read, engine=self.engine, is_written=is_written, stands=stands)
+        return Cleaner(
+            table_name=handle.table_name, io=handle.io, read=read, engine=self.engine, is_written=is_written, is_committed=is_committed
+        )
 
     def _report(self, state: ExpireState, kept: TableMetadata | None, scope: DeletionScope | None = None) -> ExpireReport:
         action, plan = self.action, self.plan

@@ -1,7 +1,8 @@
-"""Deleting the files that nothing needs any more: planned before a commit, looked at again and deleted after it stands.
+"""Deletion of the files that nothing needs any more: planned before a commit, checked again and carried out after it.
 
-Planning first means that a table whose kept files cannot all be read is refused while nothing has changed. Looking again means that whatever another writer
-committed meanwhile is kept. Which files snapshots reach is `unreachable_files.py`. Spec: Snapshots; Table Statistics; Partition Statistics.
+Planning first means that a table whose kept files cannot all be read is refused before anything has changed. Checking again means that everything that
+another writer committed meanwhile is kept. The files that snapshots reach are `unreachable_files.py`. Spec: Snapshots; Table Statistics; Partition
+Statistics.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +31,7 @@ from icefloe.table.unreachable_files import (
     without,
 )
 
-# From this many manifests to be read on, a Spark that runs already reads them: a job takes seconds, and a manifest some milliseconds.
+# From this many manifests on they are read by Spark, if it runs already: a job takes seconds, and a manifest some milliseconds.
 MANIFESTS_FOR_SPARK = 1_000
 
 Read = Callable[[str], bytes]
@@ -38,34 +39,34 @@ Read = Callable[[str], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningPlan:
-    """The files that only the expired snapshots reach, as things are with the kept ones."""
+    """The files that only the expired snapshots reach, given the kept ones at the time of planning."""
 
     expired_ids: frozenset[int]
     found: Unreachable
     kept_ids: frozenset[int]
-    kept_manifests: Any  # their keys
+    kept_manifests: Any  # keys of their locations
 
     def holds_on(self, base: TableMetadata, expired_ids: Iterable[int]) -> bool:
-        """Whether it is the plan of a commit that takes these snapshots out of `base`.
+        """Return whether this is the plan of a commit that removes these snapshots from `base`.
 
-        It is not where another expiry has taken out a kept one since: that one left the files which both had to the snapshots that go now.
+        It is not if another expiry has removed one of the kept snapshots since: that expiry left the files of both to the snapshots that are removed now.
         """
         return self.expired_ids == frozenset(expired_ids) and self.kept_ids <= frozenset(base.snapshots.ids())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaner:
-    """Plans with the files of one table. `read` may know manifests of a transaction that are not written yet."""
+    """Plans the cleanup of one table. `read` may also return manifests of a transaction that are not written yet."""
 
     table_name: str
     io: FileIO
     read: Read
-    engine: str | None = None  # who reads manifests; None: by how many there are
-    is_written: bool = True  # whether every file that `read` knows is in the storage
-    stands: bool = False  # whether the commit is done, and only the deleting left
+    engine: str | None = None  # reads manifests; for None their number decides
+    is_written: bool = True  # whether every file that `read` returns is in the storage
+    is_committed: bool = False  # whether only the deletion of files remains to be done
 
     def plan(self, base: TableMetadata, expired_ids: Iterable[int], kept: TableMetadata) -> CleaningPlan:
-        """What goes with snapshots of `base`, where the table is `kept` afterwards.
+        """Plan the cleanup after snapshots of `base` are removed and the table is `kept`.
 
         Raises:
             NotFoundError, FormatError, StorageError, UnsupportedFeatureError: a file that a kept snapshot needs cannot be read; it is named.
@@ -82,7 +83,7 @@ class Cleaner:
         )
 
     def kept_from(self, plan: CleaningPlan, current: TableMetadata) -> CleaningPlan:
-        """The plan without the files that snapshots reach which came after it. Raises as `plan`."""
+        """Return the plan without the files that newer snapshots reach. Raises as `plan`."""
         newer = [snapshot for snapshot in current.snapshots if snapshot.snapshot_id not in plan.kept_ids]
         if not newer or not len(plan.found.files):
             return plan
@@ -110,9 +111,9 @@ class Cleaner:
         return running_engine() if manifests >= MANIFESTS_FOR_SPARK else IN_PROCESS
 
     def _refusal(self, error: IcefloeError) -> IcefloeError:
-        done = "the snapshots are expired, but " if self.stands else ""
+        expired = "the snapshots are expired, but " if self.is_committed else ""
         return type(error)(
-            f"{done}no file was deleted: not everything that the kept snapshots of {self.table_name} need can be read, so it is not known what is needed. "
+            f"{expired}no file was deleted: not everything that the kept snapshots of {self.table_name} need can be read, so it is not known what is needed. "
             f"{error.message}",
             table=self.table_name,
             path=error.path,
@@ -123,12 +124,12 @@ class Cleaner:
 
 
 def with_statistics(files: Any, base: TableMetadata, expired_ids: Iterable[int], current: TableMetadata) -> Any:
-    """The files and the statistics files of expired snapshots, less whatever the table's metadata names now."""
+    """Return the files and the statistics files of expired snapshots, except files that the table's metadata names now."""
     return without(distinct(pa.concat_tables([files, statistics_files(base, expired_ids)])), named_in_metadata(current))
 
 
 def statistics_files(metadata: TableMetadata, snapshot_ids: Iterable[int]) -> Any:
-    """The statistics and partition statistics files of these snapshots, as `FILES`."""
+    """Return the statistics and partition statistics files of these snapshots, as `FILES`."""
     ids = frozenset(snapshot_ids)
     statistics = [(file.statistics_path, file.file_size_in_bytes) for file in metadata.statistics if file.snapshot_id in ids]
     partitions = [(file.statistics_path, file.file_size_in_bytes) for file in metadata.partition_statistics if file.snapshot_id in ids]
@@ -136,7 +137,7 @@ def statistics_files(metadata: TableMetadata, snapshot_ids: Iterable[int]) -> An
 
 
 def named_in_metadata(metadata: TableMetadata) -> Any:
-    """Keys of the files that the metadata names itself: manifest lists, manifests of old v1 snapshots, statistics, older metadata files."""
+    """Return keys of the files that the metadata itself names: manifest lists, manifests of old v1 snapshots, statistics, older metadata files."""
     named = [path for snapshot in metadata.snapshots for path in (snapshot.manifest_list, *(snapshot.manifest_paths or ())) if path]
     named += [file.statistics_path for file in metadata.statistics]
     named += [file.statistics_path for file in metadata.partition_statistics]
@@ -145,9 +146,9 @@ def named_in_metadata(metadata: TableMetadata) -> Any:
 
 
 def delete_in_order(io: FileIO, files: Any, may_delete: Callable[[str], bool]) -> tuple[Problem, ...]:
-    """Delete a table of `FILES`, kind after kind, and return those that could not be deleted and why. A file that is not there is no problem.
+    """Delete a table of `FILES`, kind after kind, and return those that could not be deleted and why. A file that does not exist is no problem.
 
-    `may_delete` is asked for each file right before it is deleted.
+    `may_delete` is called for each file right before it is deleted.
     """
     failed: list[Problem] = []
     for kind in FileKind:
@@ -157,7 +158,7 @@ def delete_in_order(io: FileIO, files: Any, may_delete: Callable[[str], bool]) -
 
 
 def paths_of(files: Any, kind: FileKind) -> Sequence[str]:
-    """The paths of one kind of file."""
+    """Return the paths of one kind of file."""
     found: Sequence[str] = files.filter(pa.compute.equal(files["kind"], kind.value))["path"].to_pylist()
     return found
 

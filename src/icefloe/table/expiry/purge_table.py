@@ -1,6 +1,6 @@
-"""Dropping a table with its files: every file that any of its snapshots reaches, once its name is gone.
+"""Dropping a table with its files: every file that any of its snapshots reaches, after its name was dropped.
 
-Which files these are is `unreachable_files.py`, with nothing kept. Spec: Table Metadata; Snapshots.
+The files are found by `unreachable_files.py`, with no snapshot kept. Spec: Table Metadata; Snapshots.
 """
 
 from collections.abc import Iterable
@@ -30,13 +30,13 @@ from icefloe.table.unreachable_files import (
     unreachable_files,
 )
 
-# How often a table is looked at anew because another writer committed, before it is left as it is.
+# How often the files of a table are looked up again because another writer committed, before the purge is given up.
 TRIES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeReport:
-    """What went with a table. `files`, `outside`, `undeleted` and `unreadable` are as in `ExpireReport`."""
+    """What was deleted with a table. `files`, `outside`, `undeleted` and `unreadable` are those of `ExpireReport`."""
 
     table: str
     files: Any = field(default_factory=no_files, repr=False, compare=False)
@@ -46,12 +46,12 @@ class PurgeReport:
 
     @property
     def outside_files(self) -> int:
-        """How many files are kept because they lie outside the table's location."""
+        """The number of files that are kept because they are outside the table's location."""
         return len(self.outside)
 
     @property
     def totals(self) -> dict[FileKind, FileTotal]:
-        """The files by their kind, without those that could not be deleted."""
+        """The number and size of the files by kind, without those that could not be deleted."""
         return dict(totals(self.files, self.undeleted))
 
     def __str__(self) -> str:
@@ -62,33 +62,41 @@ class PurgeReport:
 
 
 def purge_table(handle: TableHandle, allow_outside: Iterable[str] = ()) -> PurgeReport:
-    """Drops the name first, so that nobody commits any more, then deletes the files; ending it early leaves only files that nothing names.
+    """Drop a table's name, so that no writer can commit any more, then delete its files; an early end leaves only files that nothing names.
 
-    A commit that lands meanwhile is looked at too, its files and what it says of `gc.enabled`: the name goes only where it points to what was looked at.
+    A commit that another writer makes meanwhile is included, its files and its value of `gc.enabled`: the name is only dropped if its metadata is the one
+    whose files were looked up.
 
-    Files of the table's folder that no snapshot reaches stay, unless the catalog drops the folder with the name: then what snapshots reach is looked up before,
-    and what of it lies elsewhere is deleted after. A file that cannot be read or deleted is told in the report, and so is one outside the table's location and
-    the folders `allow_outside`, which is kept.
+    Files of the table's folder that no snapshot reaches stay, unless the catalog drops the folder with the name: then the files that snapshots reach are
+    looked up before, and those elsewhere are deleted after. A file that cannot be read or deleted is reported, and so is a file outside the table's
+    location and the folders `allow_outside`, which is kept.
+
+    Args:
+        handle: the table.
+        allow_outside: folders outside the table's location whose files may be deleted too.
+
+    Returns:
+        The files deleted and kept.
 
     Raises:
-        NoSuchTableError
+        NoSuchTableError: the table does not exist.
         InvalidInputError: the table's property `gc.enabled` is false. Nothing was changed.
         NoSuchFileError, MetadataFormatError: the metadata file cannot be read. Nothing was changed.
         CommitConflictError: other writers committed again and again. Nothing was changed.
     """
     allowed = folder_names(allow_outside, "allow_outside")
-    loaded, found = _drop(handle)
-    report = found or _files_of(handle, loaded)
+    loaded, report_before_drop = _drop(handle)
+    report = report_before_drop or _files_of(handle, loaded)
     scope = deletion_scope(handle, loaded.metadata, loaded.location, allowed)
     inside, outside = scope.divide(report.files)
-    left = _left_by_the_store(handle, loaded, inside)
-    return replace(report, files=inside, outside=outside, undeleted=delete_in_order(handle.io, left, scope.contains))
+    remaining = _not_dropped_with_folder(handle, loaded, inside)
+    return replace(report, files=inside, outside=outside, undeleted=delete_in_order(handle.io, remaining, scope.contains))
 
 
-def _left_by_the_store(handle: TableHandle, loaded: LoadedMetadata, files: Any) -> Any:
+def _not_dropped_with_folder(handle: TableHandle, loaded: LoadedMetadata, files: Any) -> Any:
     """Return the files that were not deleted with the table's folder.
 
-    Those that were are not deleted by their paths: another table may have the name and the folder by now, whose metadata files are called as the older one's.
+    Files in the folder are not deleted again by their paths: another table may have the name and the folder by now, and its metadata files the same names.
     """
     if not handle.store.drops_files:
         return files
@@ -100,13 +108,13 @@ def _left_by_the_store(handle: TableHandle, loaded: LoadedMetadata, files: Any) 
 
 
 def _drop(handle: TableHandle) -> tuple[LoadedMetadata, PurgeReport | None]:
-    """What the name pointed to when it went, and its files where they had to be looked up before. Raises as `purge_table`."""
+    """Drop the table's name. Return its metadata, and its files if they had to be looked up before. Raises as `purge_table`."""
     for _ in range(TRIES):
         loaded = load_metadata(handle)
         check_files_may_be_deleted(loaded.metadata)
-        found = _files_of(handle, loaded) if handle.store.drops_files else None
+        report = _files_of(handle, loaded) if handle.store.drops_files else None
         if handle.store.drop(handle.identifier, expected=loaded.location):
-            return loaded, found
+            return loaded, report
     raise CommitConflictError(
         f"{handle.table_name} was not dropped: other writers committed to it while its files were looked up, {TRIES} times",
         table=handle.table_name,
@@ -126,21 +134,21 @@ def _files_of(handle: TableHandle, loaded: LoadedMetadata) -> PurgeReport:
     def find(gone: Any, kept: Any) -> Unreachable:
         return find_in_process(UnreachableRequest(table_name=handle.table_name, gone=gone, kept=kept, io=io), io.read)
 
-    found = unreachable_files(everything, nothing, find)
+    reached = unreachable_files(everything, nothing, find)
     statistics = statistics_files(metadata, metadata.snapshots.ids())
-    files = distinct(pa.concat_tables([found.files, statistics, _metadata_files(handle, loaded.location, metadata)]))
-    return PurgeReport(table=handle.table_name, files=reported(files), unreadable=found.unreadable)
+    files = distinct(pa.concat_tables([reached.files, statistics, _metadata_files(handle, loaded.location, metadata)]))
+    return PurgeReport(table=handle.table_name, files=reported(files), unreadable=reached.unreadable)
 
 
 def _metadata_files(handle: TableHandle, location: str, metadata: TableMetadata) -> Any:
-    """The current file and those of its log that are still there, the oldest first: the current one is the way to all others."""
+    """Return the existing metadata files, oldest first: the current one leads to all others."""
     named = [*(entry.metadata_file for entry in metadata.metadata_log), location]
     sizes = list(side_by_side(lambda path: _size(handle, path), named))
     return listed_files(FileKind.METADATA, [(path, size) for path, size in zip(named, sizes, strict=True) if size != 0])
 
 
 def _size(handle: TableHandle, path: str) -> int | None:
-    """In bytes; 0 for a file that is not there, None where that cannot be told."""
+    """Return the size of a file in bytes; 0 if it does not exist, None if that is unknown."""
     try:
         return handle.io.size(path)
     except NotFoundError:

@@ -1,4 +1,4 @@
-"""The operations of `table.update_snapshot()` that take files away and put others in their place: overwrite, row delta, rewrite.
+"""The operations of `table.update_snapshot()` that replace files: overwrite, row delta, rewrite.
 
 Appends, deletes and replaced partitions are `update_snapshot.py`.
 Spec: Snapshots (operations overwrite, delete, replace); Row-level Deletes; Commit Conflict Resolution and Retry.
@@ -27,7 +27,7 @@ _DELETES = (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES)
 
 
 class _CheckedSnapshot(PendingSnapshot):
-    """One that can be checked against the snapshots after the one that was read."""
+    """A pending snapshot that can be checked for conflicts with the snapshots after the one that it was planned on."""
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
@@ -42,12 +42,29 @@ class _CheckedSnapshot(PendingSnapshot):
         self._removed_deletes: list[DataFile] = []
 
     def validate_from_snapshot(self, snapshot_id: int) -> Self:
-        """The checks look at the snapshots after this one; without it at all of the branch's. Raises `NoSuchSnapshotError`."""
+        """Check only the snapshots after one for conflicts.
+
+        Args:
+            snapshot_id: the snapshot that the change was planned on; by default the checks cover all snapshots of the branch.
+
+        Returns:
+            This update.
+
+        Raises:
+            NoSuchSnapshotError: the table does not have the snapshot.
+        """
         self._since = self._known_snapshot(snapshot_id)
         return self
 
     def case_sensitive(self, case_sensitive: bool) -> Self:
-        """Whether the names in filters are; to be said before them."""
+        """Set whether column names in the filters that are given later match exactly.
+
+        Args:
+            case_sensitive: whether they do; they do by default.
+
+        Returns:
+            This update.
+        """
         self._case_sensitive = case_sensitive
         return self
 
@@ -63,7 +80,7 @@ class _CheckedSnapshot(PendingSnapshot):
 
 
 class OverwriteFiles(_CheckedSnapshot):
-    """Data files in the place of others. A named file that is no longer live refuses the commit, with or without the checks."""
+    """Data files that replace others. A named file that is no longer live refuses the commit, with or without the checks."""
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
@@ -75,53 +92,129 @@ class OverwriteFiles(_CheckedSnapshot):
         self._no_deletes = False
 
     def add_file(self, file: DataFile) -> Self:
-        """Adds a data file. Raises `InvalidInputError`."""
+        """Add a data file.
+
+        Args:
+            file: the file, which exists already.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
+        """
         self._data.append(self._added(file, FileContent.DATA))
         return self
 
     def append_data_file(self, file: DataFile) -> Self:
-        """The same as `add_file`, under PyIceberg's name."""
+        """Add a data file: `add_file` under PyIceberg's name.
+
+        Args:
+            file: the file, which exists already.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
+        """
         return self.add_file(file)
 
     def delete_file(self, file: DataFile) -> Self:
-        """Removes a data or delete file. Raises `InvalidInputError` where it is listed twice."""
+        """Remove a data file or delete file.
+
+        Args:
+            file: the file.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidInputError: the file is of another content, or is listed twice in this commit.
+        """
         self._removed(file, *FileContent)
         (self._removed_data if file.content == FileContent.DATA else self._removed_deletes).append(file)
         return self
 
     def delete_data_file(self, file: DataFile) -> Self:
-        """The same as `delete_file`, under PyIceberg's name."""
+        """Remove a data file: `delete_file` under PyIceberg's name.
+
+        Args:
+            file: the file.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidInputError: the file is of another content, or is listed twice in this commit.
+        """
         return self.delete_file(file)
 
     def overwrite_by_row_filter(self, row_filter: str | BooleanExpression) -> Self:
-        """Removes files of which every row matches, by metadata alone; a file of which only some do refuses the commit. Raises `InvalidFilterError`."""
+        """Remove the files of which every row matches a filter, by metadata alone.
+
+        A file of which only some rows may match refuses the commit.
+
+        Args:
+            row_filter: a filter as text or expression.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidFilterError: the filter cannot be parsed, or names an unknown column.
+        """
         self._row_filter = self._filter(row_filter)
         return self
 
     def validate_added_files_match_overwrite_filter(self) -> Self:
-        """Refuses the commit where an added file may hold a row that does not match the filter of `overwrite_by_row_filter`."""
+        """Refuse the commit if an added file may contain a row that does not match the filter of `overwrite_by_row_filter`.
+
+        Returns:
+            This update.
+        """
         self._added_match = True
         return self
 
     def conflict_detection_filter(self, row_filter: str | BooleanExpression) -> Self:
-        """Which rows the checks are about. Without it: those of the row filter, or all where files are named. Raises `InvalidFilterError`."""
+        """Check only rows that match a filter for conflicts.
+
+        Args:
+            row_filter: a filter as text or expression. By default it is the overwrite filter, or all rows if files are named.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidFilterError: the filter cannot be parsed, or names an unknown column.
+        """
         self._conflict_filter = self._filter(row_filter)
         return self
 
     def validate_no_conflicting_data(self) -> Self:
-        """Refuses the commit where others added data files that may hold such rows: serializable isolation."""
+        """Refuse the commit if other writers added data files that may contain such rows: serializable isolation.
+
+        Returns:
+            This update.
+        """
         self._no_data = True
         return self
 
     def validate_no_conflicting_deletes(self) -> Self:
-        """Refuses the commit where others deleted such rows, or rows of a file that this removes: snapshot isolation."""
+        """Refuse the commit if other writers deleted such rows, or rows of a file that this commit removes: snapshot isolation.
+
+        Returns:
+            This update.
+        """
         self._no_deletes = True
         return self
 
     def _action(self) -> Action:
         if self._added_match and self._row_filter is None:
-            raise InvalidInputError("added files are to match the overwrite filter, and there is none", next_step="overwrite_by_row_filter")
-        context = self._committing()
+            raise InvalidInputError(
+                "added files must match the overwrite filter, and there is no overwrite filter", next_step="overwrite_by_row_filter"
+            )
+        context = self._context()
         return Overwrite(
             removed=self._removed_data,
             removed_deletes=self._removed_deletes,
@@ -135,24 +228,25 @@ class OverwriteFiles(_CheckedSnapshot):
         )
 
     def _overwrite_rules(self) -> tuple[ConflictRules, ...]:
-        """One for each filter that a check is made with. JAVA: BaseOverwriteFiles.validate."""
+        """Return the rules to check, one for each filter. JAVA: BaseOverwriteFiles.validate."""
         of_filter = self._conflict_filter or self._row_filter
         rules = self._rules()
-        found = []
+        rules_to_check = []
         if self._no_data:
             only_filter = of_filter if self._conflict_filter is not None or not self._removed_data else None
-            found.append(replace(rules, no_added_data=True, row_filter=only_filter or AlwaysTrue()))
+            rules_to_check.append(replace(rules, no_added_data=True, row_filter=only_filter or AlwaysTrue()))
         if self._no_deletes and self._row_filter is not None and of_filter is not None:
-            found.append(replace(rules, no_added_deletes=True, no_removed_data=True, row_filter=of_filter))
+            rules_to_check.append(replace(rules, no_added_deletes=True, no_removed_data=True, row_filter=of_filter))
         if self._no_deletes and self._removed_data:
-            found.append(replace(rules, no_newer_deletes=True))
-        return tuple(found)
+            rules_to_check.append(replace(rules, no_newer_deletes=True))
+        return tuple(rules_to_check)
 
 
 class RowChanges(_CheckedSnapshot):
-    """Rows added and deleted: data files and delete files, together.
+    """Data files and delete files that are added and removed together.
 
-    A data file that deletes name, or that is removed, must be live, with or without the checks. A deletion vector may not hide deletes that others added.
+    A data file that is removed, or that deletes refer to, must be live, with or without the checks. A deletion vector must not replace deletes of other
+    writers.
     """
 
     def __init__(
@@ -165,55 +259,126 @@ class RowChanges(_CheckedSnapshot):
         self._no_deletes = False
 
     def add_rows(self, file: DataFile) -> Self:
-        """Adds a data file. Raises `InvalidInputError`."""
+        """Add a data file.
+
+        Args:
+            file: the file, which exists already.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
+        """
         self._data.append(self._added(file, FileContent.DATA))
         return self
 
     def add_deletes(self, file: DataFile) -> Self:
-        """Adds a delete file or deletion vector. Raises `InvalidInputError`, also where the format version does not allow it."""
+        """Add a delete file or deletion vector.
+
+        Args:
+            file: the file, which exists already.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
+        """
         self._deletes.append(self._added(file, *_DELETES))
         return self
 
     def remove_rows(self, file: DataFile) -> Self:
-        """Removes a data file. Raises `InvalidInputError` where it is listed twice."""
+        """Remove a data file.
+
+        Args:
+            file: the file.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidInputError: the file is of another content, or is listed twice in this commit.
+        """
         self._removed_data.append(self._removed(file, FileContent.DATA))
         return self
 
     def remove_deletes(self, file: DataFile) -> Self:
-        """Removes a delete file or deletion vector. Raises `InvalidInputError` where it is listed twice."""
+        """Remove a delete file or deletion vector.
+
+        Args:
+            file: the file.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidInputError: the file is of another content, or is listed twice in this commit.
+        """
         self._removed_deletes.append(self._removed(file, *_DELETES))
         return self
 
     def validate_data_files_exist(self, referenced_files: Iterable[str]) -> Self:
-        """Refuses the commit where others rewrote or overwrote one of these data files (paths), which position deletes are about."""
+        """Refuse the commit if other writers rewrote or overwrote one of these data files.
+
+        Args:
+            referenced_files: paths of the data files that added position deletes refer to.
+
+        Returns:
+            This update.
+        """
         self._required.update(referenced_files)
         return self
 
     def validate_deleted_files(self) -> Self:
-        """Of `validate_data_files_exist`: also where others deleted one, so that its rows are gone anyway."""
+        """Extend `validate_data_files_exist` to data files that other writers deleted, although their rows are gone in any case.
+
+        Returns:
+            This update.
+        """
         self._no_removed = True
         return self
 
     def conflict_detection_filter(self, row_filter: str | BooleanExpression) -> Self:
-        """Which rows the checks are about; without it all. Raises `InvalidFilterError`."""
+        """Check only rows that match a filter for conflicts.
+
+        Args:
+            row_filter: a filter as text or expression. By default all rows.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidFilterError: the filter cannot be parsed, or names an unknown column.
+        """
         self._conflict_filter = self._filter(row_filter)
         return self
 
     def validate_no_conflicting_data_files(self) -> Self:
-        """Refuses the commit where others added data files that may hold such rows: serializable isolation."""
+        """Refuse the commit if other writers added data files that may contain such rows: serializable isolation.
+
+        Returns:
+            This update.
+        """
         self._no_data = True
         return self
 
     def validate_no_conflicting_delete_files(self) -> Self:
-        """Refuses the commit where others deleted such rows, or rows of a file that this removes: snapshot isolation."""
+        """Refuse the commit if other writers deleted such rows, or rows of a file that this commit removes: snapshot isolation.
+
+        Returns:
+            This update.
+        """
         self._no_deletes = True
         return self
 
     def _action(self) -> Action:
         both = sorted(self._required & {file.file_path for file in self._removed_data})
         if both:
-            raise InvalidInputError(f"{both[0]} is removed by this commit, and named as a file that its deletes are about", path=both[0])
-        context = self._committing()
+            raise InvalidInputError(
+                f"{both[0]} is removed by this commit, and is also named as a file that its deletes refer to", path=both[0]
+            )
+        context = self._context()
         rules = replace(
             self._rules(),
             required_files=frozenset(self._required),
@@ -234,7 +399,7 @@ class RowChanges(_CheckedSnapshot):
 
 
 class RewriteDataFiles(_CheckedSnapshot):
-    """The same rows in other files. Where others deleted rows of the replaced files since the snapshot that was read, the commit is refused."""
+    """The same rows in other files. The commit is refused if other writers deleted rows of the replaced files since the snapshot that was read."""
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
@@ -243,32 +408,60 @@ class RewriteDataFiles(_CheckedSnapshot):
         self._sequence_number: int | None = None
 
     def add_file(self, file: DataFile) -> Self:
-        """Adds a data file, or position deletes in the place of others. Raises `InvalidInputError`.
+        """Add a data file, or position deletes that replace others.
 
-        Equality deletes are refused: they would be younger than those that they take the place of, and delete rows that those did not.
+        Equality deletes are refused: their sequence number would be higher than that of the deletes they replace, so that they would delete more rows.
+
+        Args:
+            file: the file, which exists already.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
         """
         self._added(file, FileContent.DATA, FileContent.POSITION_DELETES)
         (self._data if file.content == FileContent.DATA else self._deletes).append(file)
         return self
 
     def delete_file(self, file: DataFile) -> Self:
-        """Removes a data or delete file. Raises `InvalidInputError` where it is listed twice."""
+        """Remove a data file or delete file.
+
+        Args:
+            file: the file.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidInputError: the file is of another content, or is listed twice in this commit.
+        """
         self._removed(file, *FileContent)
         (self._removed_data if file.content == FileContent.DATA else self._removed_deletes).append(file)
         return self
 
     def data_sequence_number(self, sequence_number: int) -> Self:
-        """The rows keep this age, so that equality deletes which others add meanwhile go on applying, and do not refuse the commit."""
+        """Keep the data sequence number of the rewritten rows.
+
+        Equality deletes that other writers add meanwhile then still apply to the rows, and do not refuse the commit.
+
+        Args:
+            sequence_number: the number for the added data files.
+
+        Returns:
+            This update.
+        """
         self._sequence_number = sequence_number
         return self
 
     def _action(self) -> Action:
         for added, removed, kind in ((self._data, self._removed_data, "data"), (self._deletes, self._removed_deletes, "delete")):
             if added and not removed:
-                raise InvalidInputError(f"{added[0].file_path} takes the place of no {kind} file: none is removed", path=added[0].file_path)
+                raise InvalidInputError(f"{added[0].file_path} replaces no {kind} file: none is removed", path=added[0].file_path)
         if not self._removed_data and not self._removed_deletes:
-            raise InvalidInputError("a rewrite takes files away, and none is named", next_step="delete_file(...)")
-        context = self._committing()
+            raise InvalidInputError("a rewrite removes files, and none is named", next_step="delete_file(...)")
+        context = self._context()
         return RewriteFiles(
             added=self._data,
             added_deletes=self._deletes,

@@ -1,6 +1,6 @@
-"""`ManifestRewrite`: what `table.update_snapshot().rewrite_manifests()` gives, and the short way to it, `table.rewrite_manifests()`.
+"""`ManifestRewrite`: the operation `table.update_snapshot().rewrite_manifests()`, and helpers of its short form `table.rewrite_manifests()`.
 
-What is done is `kernel/commit/rewrite_manifests.py`. Spec: Manifests; Snapshots (operation replace).
+The rewrite is `kernel/commit/rewrite_manifests.py`. Spec: Manifests; Snapshots (operation replace).
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -23,13 +23,13 @@ from icefloe.table.pending_change import Commit, MutationContext
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteManifestsResult:
-    """What a rewrite of manifests did. `snapshot_id` is None where there was nothing to do."""
+    """The result of a rewrite of manifests. `snapshot_id` is None if there was nothing to do."""
 
     snapshot_id: int | None
-    rewritten_manifests: int  # that are not in the table any more
+    rewritten_manifests: int  # manifests that were replaced
     added_manifests: int
     kept_manifests: int
-    entries: int  # written again
+    entries: int  # entries of the added manifests
 
     def __str__(self) -> str:
         if self.snapshot_id is None:
@@ -54,37 +54,82 @@ class ManifestRewrite(PendingSnapshot):
         self._removed_manifests: list[ManifestFile] = []
 
     def cluster_by(self, key: Callable[[DataFile], Hashable]) -> Self:
-        """Files for which the function gives equal values share manifests, and others do not. It sees no column statistics."""
+        """Write files with equal keys into the same manifests, and files with different keys into different ones.
+
+        Args:
+            key: returns the key of a file; the file has no column statistics.
+
+        Returns:
+            This update.
+        """
         self._clustering = Clustering(key=key)
         return self
 
     def sort_by(self, *partition_fields: str) -> Self:
-        """Entries are sorted by these partition fields, by all of each spec where none is named. Raises `InvalidInputError` for a name that no spec has."""
+        """Sort the entries by partition fields.
+
+        Args:
+            *partition_fields: names of the fields; by default all fields of each spec.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidInputError: no spec has a field of this name.
+        """
         self._clustering = sorting([*self._start.metadata.partition_specs], partition_fields or None)
         return self
 
     def rewrite_if(self, predicate: Callable[[ManifestFile], bool]) -> Self:
-        """Only manifests for which it is true are rewritten."""
+        """Rewrite only manifests for which a predicate is true.
+
+        Args:
+            predicate: the predicate.
+
+        Returns:
+            This update.
+        """
         self._chosen = predicate
         return self
 
     def contents(self, *contents: ManifestContent) -> Self:
-        """Only data manifests, or only delete manifests; without it both."""
+        """Rewrite only data manifests, or only delete manifests; by default both are rewritten.
+
+        Args:
+            *contents: the contents to rewrite.
+
+        Returns:
+            This update.
+        """
         self._contents = frozenset(contents)
         return self
 
     def delete_manifest(self, manifest: ManifestFile) -> Self:
-        """Takes a manifest out; its live files must be in those that are added."""
+        """Remove a manifest; its live files must be in manifests that are added.
+
+        Args:
+            manifest: the manifest.
+
+        Returns:
+            This update.
+        """
         self._removed_manifests.append(manifest)
         return self
 
     def add_manifest(self, manifest: ManifestFile) -> Self:
-        """Puts in a manifest that was written already, of EXISTING entries alone. It is the caller's where the commit fails."""
+        """Add a manifest that was written already and has EXISTING entries only.
+
+        Args:
+            manifest: the manifest; it is not deleted if the commit fails.
+
+        Returns:
+            This update.
+        """
         self._added_manifests.append(manifest)
         return self
 
     def _action(self) -> Action:
-        context = self._committing()
+        context = self._context()
         return RewriteManifests(
             context,
             ManifestNumbers(context),
@@ -97,29 +142,29 @@ class ManifestRewrite(PendingSnapshot):
 
 
 def sorting(specs: Sequence[PartitionSpec], partition_fields: Sequence[str] | None) -> Clustering:
-    """Return a sort by these partition fields, by all of each spec for None. Raises `InvalidInputError` for no field, and for a name that no spec has."""
+    """Return a sort by partition fields, by all of each spec for None. Raises `InvalidInputError` for no field, and for a name that no spec has."""
     if partition_fields is not None and not partition_fields:
         raise InvalidInputError("sort_by names no partition field", next_step="leave it out to sort by all fields of the spec")
-    known = sorted({part.name for spec in specs for part in spec.fields})
+    names = sorted({part.name for spec in specs for part in spec.fields})
     for name in partition_fields or ():
-        if name not in known:
+        if name not in names:
             of = f"partition spec {specs[0].spec_id}" if len(specs) == 1 else "the partition specs"
-            raise InvalidInputError(f"there is no partition field {name!r} in {of}", next_step=f"there are: {', '.join(known) or 'none'}")
+            raise InvalidInputError(f"there is no partition field {name!r} in {of}", next_step=f"there are: {', '.join(names) or 'none'}")
     return Clustering(sort_by=None if partition_fields is None else tuple(partition_fields))
 
 
 def chosen_spec(metadata: TableMetadata, spec_id: int | None) -> PartitionSpec:
-    """Return the spec of an id, the table's for None. Raises `InvalidInputError` where the table has no such spec."""
+    """Return the spec of an id, the table's default spec for None. Raises `InvalidInputError` if the table has no such spec."""
     if spec_id is None:
         return metadata.spec()
-    known = sorted(spec.spec_id for spec in metadata.partition_specs)
-    if spec_id not in known:
-        raise InvalidInputError(f"there is no partition spec {spec_id}", next_step=f"there are: {', '.join(map(str, known))}")
+    spec_ids = sorted(spec.spec_id for spec in metadata.partition_specs)
+    if spec_id not in spec_ids:
+        raise InvalidInputError(f"there is no partition spec {spec_id}", next_step=f"there are: {', '.join(map(str, spec_ids))}")
     return metadata.spec_by_id(spec_id)
 
 
 def result_of(done: Rewritten) -> RewriteManifestsResult:
-    """The numbers of an action's last attempt."""
+    """Return the numbers of an action's last attempt."""
     return RewriteManifestsResult(
         snapshot_id=done.snapshot_id,
         rewritten_manifests=len(done.removed),

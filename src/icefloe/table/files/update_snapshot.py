@@ -1,6 +1,6 @@
-"""`UpdateSnapshot`: what `table.update_snapshot()` gives: snapshots made of files that exist already, file by file, with the checks that their maker asks for.
+"""`UpdateSnapshot`: the operations of `table.update_snapshot()`: snapshots of files that exist already, with the checks that the caller chooses.
 
-Overwrite, row delta and rewrite are `file_operations.py`. What writes rows is `row_mutations.py`.
+Overwrite, row delta and rewrite are `file_operations.py`. Writes of rows are `rows/table_writes.py`.
 Spec: Snapshots; Commit Conflict Resolution and Retry.
 """
 
@@ -26,7 +26,7 @@ from icefloe.table.pending_change import Commit, MutationContext
 
 
 class UpdateSnapshot:
-    """One operation is chosen by its name; each gives a change that is committed at the end of its `with` block, or with `commit()`."""
+    """The choice of an operation; each method starts one, which is committed at the end of its `with` block or by `commit()`."""
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
@@ -37,40 +37,40 @@ class UpdateSnapshot:
         self._branch = branch
 
     def fast_append(self) -> "AppendFiles":
-        """Data files are added; manifests of the table stay as they are. The quickest commit there is."""
+        """Start an append that leaves the table's manifests as they are: the quickest commit there is."""
         return AppendFiles(self._start, self._commit, self._properties, self._branch, merge=False)
 
     def merge_append(self) -> "AppendFiles":
-        """Data files are added; small manifests are merged where `commit.manifest-merge.enabled` is true."""
+        """Start an append that merges small manifests if `commit.manifest-merge.enabled` is true."""
         return AppendFiles(self._start, self._commit, self._properties, self._branch, merge=True)
 
     def overwrite(self) -> OverwriteFiles:
-        """Data files take the place of others, which are named, or chosen by a filter that all their rows match."""
+        """Start an overwrite: data files replace others, which are named or selected by a filter that all their rows match."""
         return OverwriteFiles(self._start, self._commit, self._properties, self._branch)
 
     def delete_files(self) -> "DeleteFiles":
-        """Data files are removed, by name or by a filter that all their rows match."""
+        """Start a removal of data files, by name or by a filter that all their rows match."""
         return DeleteFiles(self._start, self._commit, self._properties, self._branch)
 
     def replace_partitions(self) -> "ReplacePartitionFiles":
-        """Data files take the place of everything in their partitions."""
+        """Start an overwrite in which data files replace everything in their partitions."""
         return ReplacePartitionFiles(self._start, self._commit, self._properties, self._branch)
 
     def row_delta(self) -> RowChanges:
-        """Data files and delete files are added and removed together."""
+        """Start a change that adds and removes data files and delete files together."""
         return RowChanges(self._start, self._commit, self._properties, self._branch)
 
     def rewrite_files(self) -> RewriteDataFiles:
-        """The same rows in other files."""
+        """Start a rewrite: the same rows in other files."""
         return RewriteDataFiles(self._start, self._commit, self._properties, self._branch)
 
     def rewrite_manifests(self) -> ManifestRewrite:
-        """The same files in other manifests."""
+        """Start a rewrite of manifests: the same files in other manifests."""
         return ManifestRewrite(self._start, self._commit, self._properties, self._branch)
 
 
 class AppendFiles(PendingSnapshot):
-    """An `append`: always right on a newer table."""
+    """A snapshot of the operation `append`; other writers' commits never conflict with it."""
 
     def __init__(
         self,
@@ -86,20 +86,42 @@ class AppendFiles(PendingSnapshot):
         self._files: list[DataFile] = []
 
     def append_file(self, file: DataFile) -> Self:
-        """Adds a data file. That no other snapshot has it is not looked at: it would have to read every manifest. Raises `InvalidInputError`."""
+        """Add a data file.
+
+        Whether another snapshot has the file already is not checked: every manifest would have to be read.
+
+        Args:
+            file: the file, which exists already.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
+        """
         self._files.append(self._added(file, FileContent.DATA))
         return self
 
     def append_data_file(self, file: DataFile) -> Self:
-        """The same as `append_file`, under PyIceberg's name."""
+        """Add a data file: `append_file` under PyIceberg's name.
+
+        Args:
+            file: the file, which exists already.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
+        """
         return self.append_file(file)
 
     def _action(self) -> Action:
-        return Append(self._files, self._committing(), merge=self._merge)
+        return Append(self._files, self._context(), merge=self._merge)
 
 
 class DeleteFiles(PendingSnapshot):
-    """A `delete` of whole files. A named file that is no longer live refuses the commit: what became of its rows is not known."""
+    """A snapshot of the operation `delete` of whole files. A named file that is no longer live refuses the commit, as its rows may be in another file now."""
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
@@ -110,7 +132,17 @@ class DeleteFiles(PendingSnapshot):
         self._case_sensitive = True
 
     def delete_file(self, file: str | DataFile) -> Self:
-        """Removes a data file, given as such or by its path. Raises `InvalidInputError` where it is listed twice or holds deletes."""
+        """Remove a data file.
+
+        Args:
+            file: the file, or its path.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidInputError: it contains deletes, or is listed twice in this commit.
+        """
         if isinstance(file, DataFile):
             self._removed(file, FileContent.DATA)
         else:
@@ -119,23 +151,46 @@ class DeleteFiles(PendingSnapshot):
         return self
 
     def delete_from_row_filter(self, row_filter: str | BooleanExpression) -> Self:
-        """Removes files of which every row matches, by metadata alone; a file of which only some do refuses the commit. Raises `InvalidFilterError`."""
+        """Remove the files of which every row matches a filter, by metadata alone.
+
+        A file of which only some rows may match refuses the commit.
+
+        Args:
+            row_filter: a filter as text or expression.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidFilterError: the filter cannot be parsed, or names an unknown column.
+        """
         expression = to_expression(row_filter)
         bind(expression, self._start.metadata.schema(), self._case_sensitive)
         self._filters.append(expression)
         return self
 
     def case_sensitive(self, case_sensitive: bool) -> Self:
-        """Whether the names in filters that follow are."""
+        """Set whether column names in the filters that are given later match exactly.
+
+        Args:
+            case_sensitive: whether they do; they do by default.
+
+        Returns:
+            This update.
+        """
         self._case_sensitive = case_sensitive
         return self
 
     def validate_files_exist(self) -> Self:
-        """Refuses the commit where a named file is not live. So it is always here; Java commits without it, and the rows of a rewritten file stay."""
+        """Refuse the commit if a named file is not live, as is always done; Java otherwise commits, and the rows of a rewritten file stay.
+
+        Returns:
+            This update.
+        """
         return self
 
     def _action(self) -> Action:
-        context = self._committing()
+        context = self._context()
         return Overwrite(
             removed=self._files,
             added=(),
@@ -147,7 +202,7 @@ class DeleteFiles(PendingSnapshot):
 
 
 class ReplacePartitionFiles(PendingSnapshot):
-    """An `overwrite` of the partitions that the added files lie in; of an unpartitioned spec, of the whole table."""
+    """A snapshot of the operation `overwrite` that replaces the partitions of the added files; with an unpartitioned spec, the whole table."""
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
@@ -160,8 +215,18 @@ class ReplacePartitionFiles(PendingSnapshot):
         self._no_deletes = False
 
     def add_file(self, file: DataFile) -> Self:
-        """Adds a data file. Raises `InvalidInputError`, also where it is of another partition spec than those before."""
-        if any(known.spec_id != file.spec_id for known in self._files):
+        """Add a data file.
+
+        Args:
+            file: the file, which exists already.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidInputError: as for `AppendFiles.append_file`; or the file is of another partition spec than those before.
+        """
+        if any(other.spec_id != file.spec_id for other in self._files):
             raise InvalidInputError(
                 f"{file.file_path} is of partition spec {file.spec_id}, others of this commit of {self._files[0].spec_id}",
                 path=file.file_path,
@@ -170,31 +235,63 @@ class ReplacePartitionFiles(PendingSnapshot):
         return self
 
     def append_data_file(self, file: DataFile) -> Self:
-        """The same as `add_file`, under PyIceberg's name."""
+        """Add a data file: `add_file` under PyIceberg's name.
+
+        Args:
+            file: the file, which exists already.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidInputError: as for `add_file`.
+        """
         return self.add_file(file)
 
     def validate_append_only(self) -> Self:
-        """Refuses the commit where one of the partitions has files."""
+        """Refuse the commit if one of the partitions has files.
+
+        Returns:
+            This update.
+        """
         self._append_only = True
         return self
 
     def validate_from_snapshot(self, snapshot_id: int) -> Self:
-        """The checks look at the snapshots after this one; without it at all of the branch's. Raises `NoSuchSnapshotError`."""
+        """Check only the snapshots after one for conflicts.
+
+        Args:
+            snapshot_id: the snapshot that the change was planned on; by default the checks cover all snapshots of the branch.
+
+        Returns:
+            This update.
+
+        Raises:
+            NoSuchSnapshotError: the table does not have the snapshot.
+        """
         self._since = self._known_snapshot(snapshot_id)
         return self
 
     def validate_no_conflicting_data(self) -> Self:
-        """Refuses the commit where others added data files to the partitions."""
+        """Refuse the commit if other writers added data files to the partitions.
+
+        Returns:
+            This update.
+        """
         self._no_data = True
         return self
 
     def validate_no_conflicting_deletes(self) -> Self:
-        """Refuses the commit where others added deletes that may apply in the partitions, or removed data files of theirs."""
+        """Refuse the commit if other writers added deletes that may apply in the partitions, or removed data files from them.
+
+        Returns:
+            This update.
+        """
         self._no_deletes = True
         return self
 
     def _action(self) -> Action:
-        context = self._committing()
+        context = self._context()
         rules = ConflictRules(
             since=self._since, no_added_data=self._no_data, no_removed_data=self._no_deletes, no_added_deletes=self._no_deletes
         )
