@@ -1,8 +1,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all test-spark test-java-suite fuzz check docs format bench wheel native lock clean
 PYTHON := .venv/bin/python
-# Tests run in as many processes as there are cores, four at most; all of Spark's in two of them.
-SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadgroup
+# Tests run in as many processes as there are cores, at most four; each process starts a Spark session of its own.
+SIDE_BY_SIDE := -n auto --maxprocesses 4
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
