@@ -1,6 +1,7 @@
 """Icefloe: Apache Iceberg for PySpark, in Python.
 
-The front door: catalogs and tables, the values that describe a table, filters and errors. `icefloe.spark` starts Spark, `icefloe.inspect` looks inside.
+The public API: catalogs, tables and views, the values that describe a table, filters and errors. `icefloe.spark` starts Spark sessions with Iceberg
+catalogs, `icefloe.inspect` shows the metadata and files of a table, `icefloe.errors` lists every error.
 
     from icefloe import load_catalog
     table = load_catalog("lake", uri="sqlite:////tmp/lake/catalog.db", warehouse="/tmp/lake").load_table("demo.events")
@@ -114,7 +115,7 @@ from icefloe.table.table import Table
 from icefloe.view.view import View
 
 __version__ = version("icefloe")
-# Here, since every process that reads anything comes by, those of Spark's tasks too; the kernel sees no environment.
+# Every process imports this package, also the Python workers of Spark, and the kernel does not read environment variables.
 set_limits(limits_from_environment(os.environ))
 
 __all__ = [

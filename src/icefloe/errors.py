@@ -1,4 +1,4 @@
-"""Every error Icefloe raises, grouped by what the caller does next.
+"""Every error that Icefloe raises, grouped by what the caller can do next.
 
     IcefloeError                     code, context (table, path, snapshot), next step
     ├── NotFoundError                look for the name, or create it
@@ -7,7 +7,7 @@
     │   ├── NoSuchTableError
     │   ├── NoSuchViewError
     │   ├── NoSuchSnapshotError
-    │   └── NoSuchFileError          a path that metadata or the user names is not there
+    │   └── NoSuchFileError          a file that metadata or the user refers to does not exist
     ├── AlreadyExistsError           choose another name, or load what is there
     │   ├── NamespaceAlreadyExistsError
     │   ├── TableAlreadyExistsError
@@ -19,10 +19,10 @@
     │   ├── InvalidPartitionSpecError
     │   ├── InvalidFilterError
     │   ├── InvalidPropertyError
-    │   ├── SchemaMismatchError      rows that do not fit the table
+    │   ├── SchemaMismatchError      rows that do not fit the schema of the table
     │   ├── NamespaceNotEmptyError
     │   └── ReadOnlyTableError
-    ├── FormatError                  bytes that break a rule of the format; every problem is listed
+    ├── FormatError                  a file that breaks a rule of the format; every problem is listed
     │   ├── MetadataFormatError
     │   ├── AvroFormatError
     │   ├── ManifestFormatError
@@ -32,17 +32,17 @@
     │   ├── UnsupportedFormatVersionError
     │   ├── UnsupportedTypeError
     │   └── UnsupportedFeatureError
-    ├── CommitConflictError          another writer won every retry: refresh and try again
-    ├── CommitInvalidatedError       another writer's change makes this one wrong: do not retry
-    ├── CommitUnknownError           the outcome is not known: check the table, never delete files
-    ├── StorageError                 storage said no or is away: mend it or back off
+    ├── CommitConflictError          another writer committed first in every retry: refresh and retry
+    ├── CommitInvalidatedError       another writer's commit invalidates the changes: do not retry
+    ├── CommitUnknownError           the commit state is unknown: check the table, never delete files
+    ├── StorageError                 storage refuses a request or is unavailable: correct it or wait
     │   ├── StoragePermissionError
-    │   │   └── LocationNotAllowedError   a table names a place that the catalog's configuration does not allow
+    │   │   └── LocationNotAllowedError   a table uses a location that the catalog's configuration does not allow
     │   ├── StorageFullError
     │   └── StorageUnavailableError
     └── EngineError                  Spark or Java is missing, or a Spark job failed
 
-Codes are append-only and stable; the text of a message is not part of the API.
+The code of an error never changes and codes are only added; the text of a message is not part of the API.
 """
 
 import re
@@ -50,23 +50,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-# Characters by which a text controls a terminal, ends a line of a log, or is read in another order than it is written; not tab and line feed.
+# Characters that control a terminal, end a line of a log, or change the direction of text; not tab and line feed.
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)")
 
 
 def visible(text: str) -> str:
-    """Return the text with control characters as JSON escapes them, so that a name or value out of a table cannot control what shows it."""
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """Return the text with control characters escaped as in JSON, so that a name or value of a table cannot control a terminal or a log.
+
+    Args:
+        text: Any text; tabs and line feeds are kept.
+    """
+    return _CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
 
 
 def in_one_line(text: str) -> str:
-    """Return the text as `visible` does, line breaks escaped too."""
+    """Return the text as `visible` does, with line breaks escaped too.
+
+    Args:
+        text: Any text.
+    """
     return visible(text).replace("\r", "\\r").replace("\n", "\\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One broken rule: where (a JSON path, a byte offset, a column name) and what."""
+    """One broken rule of the format.
+
+    Attributes:
+        where: The place in the file: a JSON path, a byte offset or a column name; empty for the whole file.
+        what: The rule that is broken.
+    """
 
     where: str
     what: str
@@ -76,7 +89,21 @@ class Problem:
 
 
 class IcefloeError(Exception):
-    """The base of every error here. `str()` gives the message, the context, each problem and the next step, without control characters."""
+    """The base class of every error that Icefloe raises.
+
+    `str()` returns the message, the context, each problem and the next step, without control characters.
+
+    Args:
+        message: What failed, in one sentence.
+        table: Name of the table.
+        path: Location of the file.
+        snapshot_id: The snapshot.
+        problems: The broken rules, for errors of the format.
+        next_step: What the user can do, as an imperative sentence.
+
+    Attributes:
+        code: A stable identifier of the kind of error, such as `no-such-table`.
+    """
 
     code: ClassVar[str] = "icefloe"
 
@@ -108,11 +135,11 @@ class IcefloeError(Exception):
         lines = [head, *(f"  - {problem}" for problem in self.problems)]
         if self.next_step:
             lines.append(f"  Next: {self.next_step}")
-        # Further lines of a message are indented: what is quoted in it cannot pass for the next line of a log.
+        # Further lines of a message are indented, so that text quoted in it cannot look like the next line of a log.
         return "\n".join(visible(line).replace("\n", "\n    ") for line in lines)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Errors cross process borders (Spark tasks), so keyword context must survive pickling."""
+        """Keep the keyword arguments when an error is pickled, which sends it from a Spark task to the driver."""
         return (_rebuild, (type(self), self.message, self.table, self.path, self.snapshot_id, self.problems, self.next_step))
 
 
@@ -129,173 +156,253 @@ def _rebuild(
 
 
 class NotFoundError(IcefloeError):
+    """A catalog, namespace, table, view, snapshot or file does not exist."""
+
     code = "not-found"
 
 
 class NoSuchCatalogError(NotFoundError):
+    """No catalog with this name is configured."""
+
     code = "no-such-catalog"
 
 
 class NoSuchNamespaceError(NotFoundError):
+    """The namespace does not exist."""
+
     code = "no-such-namespace"
 
 
 class NoSuchTableError(NotFoundError):
+    """The table does not exist."""
+
     code = "no-such-table"
 
 
 class UnfinishedDropError(NoSuchTableError):
-    """The table was dropped, and not all of its files are deleted; the next `drop_table` of the name deletes the rest."""
+    """The table was dropped, but not all of its files were deleted; the next `drop_table` of the name deletes the others."""
 
     code = "unfinished-drop"
 
 
 class NoSuchViewError(NotFoundError):
+    """The view does not exist."""
+
     code = "no-such-view"
 
 
 class NoSuchSnapshotError(NotFoundError):
+    """The snapshot, branch or tag does not exist in the table."""
+
     code = "no-such-snapshot"
 
 
 class NoSuchFileError(NotFoundError):
+    """A file that metadata or the user refers to does not exist."""
+
     code = "no-such-file"
 
 
 class AlreadyExistsError(IcefloeError):
+    """A namespace, table, view or file with this name already exists."""
+
     code = "already-exists"
 
 
 class NamespaceAlreadyExistsError(AlreadyExistsError):
+    """The namespace already exists."""
+
     code = "namespace-already-exists"
 
 
 class TableAlreadyExistsError(AlreadyExistsError):
+    """A table with this name already exists."""
+
     code = "table-already-exists"
 
 
 class ViewAlreadyExistsError(AlreadyExistsError):
+    """A view with this name already exists."""
+
     code = "view-already-exists"
 
 
 class FileAlreadyExistsError(AlreadyExistsError):
+    """A file with this location already exists."""
+
     code = "file-already-exists"
 
 
 class InvalidInputError(IcefloeError, ValueError):
+    """An argument is invalid; it is also a `ValueError`."""
+
     code = "invalid-input"
 
 
 class InvalidIdentifierError(InvalidInputError):
+    """A name of a namespace, table or view is invalid."""
+
     code = "invalid-identifier"
 
 
 class InvalidSchemaError(InvalidInputError):
+    """A schema, or a change of one, breaks a rule of the format."""
+
     code = "invalid-schema"
 
 
 class InvalidPartitionSpecError(InvalidInputError):
+    """A partition spec or sort order, or a change of one, breaks a rule of the format."""
+
     code = "invalid-partition-spec"
 
 
 class InvalidFilterError(InvalidInputError):
+    """A filter cannot be parsed, or does not fit the schema of the table."""
+
     code = "invalid-filter"
 
 
 class InvalidPropertyError(InvalidInputError):
+    """A property has an invalid name or value."""
+
     code = "invalid-property"
 
 
 class SchemaMismatchError(InvalidInputError):
+    """The rows to write do not fit the schema of the table."""
+
     code = "schema-mismatch"
 
 
 class NamespaceNotEmptyError(InvalidInputError):
+    """The namespace contains tables, views or other namespaces and cannot be dropped."""
+
     code = "namespace-not-empty"
 
 
 class ReadOnlyTableError(InvalidInputError):
+    """The table was loaded without a catalog and cannot be changed."""
+
     code = "read-only-table"
 
 
 class FormatError(IcefloeError):
+    """A file breaks a rule of the format; `problems` lists the broken rules."""
+
     code = "bad-format"
 
 
 class MetadataFormatError(FormatError):
+    """A metadata file of a table or view breaks a rule of the format."""
+
     code = "bad-metadata"
 
 
 class AvroFormatError(FormatError):
+    """A file is not a valid Avro file."""
+
     code = "bad-avro"
 
 
 class ManifestFormatError(FormatError):
+    """A manifest list or manifest breaks a rule of the format."""
+
     code = "bad-manifest"
 
 
 class DataFileFormatError(FormatError):
+    """A data file or delete file breaks a rule of the format."""
+
     code = "bad-data-file"
 
 
 class PuffinFormatError(FormatError):
+    """A Puffin file, or a deletion vector or sketch in it, breaks a rule of the format."""
+
     code = "bad-puffin"
 
 
 class UnsupportedError(IcefloeError):
+    """The format allows the request, but this version of Icefloe does not support it."""
+
     code = "unsupported"
 
 
 class UnsupportedFormatVersionError(UnsupportedError):
+    """The format version of the table is not supported."""
+
     code = "unsupported-format-version"
 
 
 class UnsupportedTypeError(UnsupportedError):
+    """A type is not supported by the file format, engine or operation that has to handle it."""
+
     code = "unsupported-type"
 
 
 class UnsupportedFeatureError(UnsupportedError):
+    """A feature is not supported by this catalog, engine or version."""
+
     code = "unsupported-feature"
 
 
 class CommitConflictError(IcefloeError):
+    """Other writers committed first in every retry; nothing was committed, and the operation can be repeated."""
+
     code = "commit-conflict"
 
 
 class CommitInvalidatedError(IcefloeError):
+    """A commit of another writer makes the changes of this operation invalid; nothing was committed, and a retry fails again."""
+
     code = "commit-invalidated"
 
 
 class CommitUnknownError(IcefloeError):
+    """The commit state is unknown: the commit may or may not have happened, so that its files must not be deleted."""
+
     code = "commit-unknown"
 
 
 class StorageError(IcefloeError):
+    """The storage refused or failed a request."""
+
     code = "storage"
 
 
 class StoragePermissionError(StorageError):
+    """The storage denies access to a file."""
+
     code = "storage-permission"
 
 
 class LocationNotAllowedError(StoragePermissionError):
+    """A table uses a location that the catalog's configuration does not allow."""
+
     code = "location-not-allowed"
 
 
 class StorageFullError(StorageError):
+    """The storage has no space left."""
+
     code = "storage-full"
 
 
 class StorageUnavailableError(StorageError):
+    """The storage cannot be reached or is overloaded; the request can be repeated later."""
+
     code = "storage-unavailable"
 
 
 class EngineError(IcefloeError):
+    """Spark or Java is missing, or a Spark job failed."""
+
     code = "engine"
 
 
 class FormatWarning(UserWarning):
-    """A file breaks a rule of the format, and is read all the same, since what it holds is not in doubt.
+    """A file breaks a rule of the format but is read, since its content is unambiguous.
 
     Turn it into an error with `warnings.filterwarnings("error", category=FormatWarning)`.
     """

@@ -30,7 +30,7 @@ def test_skipped_files_have_no_matching_row_and_kept_files_have_some(events: Tab
 def test_every_skip_names_the_bound_that_decided(events: Table) -> None:
     found = look.trace(events, WHERE)
     assert [decision.explanation for decision in found.manifests.skipped] == ["partition time_month: upper 2023-11 < 2024-01"]
-    assert {decision.explanation for decision in found.files.skipped} >= {"partition type is 'c8y_Alarm', wanted = 'c8y_Event'"}
+    assert {decision.explanation for decision in found.files.skipped} >= {"partition type is 'c8y_Alarm', required: = 'c8y_Event'"}
     assert all(decision.explanation for decision in found.files.skipped)
 
 

@@ -1,4 +1,4 @@
-"""Matching delete files to data files, against a matcher that looks at one pair after another with the sentences of the specification in its hands."""
+"""`DeleteFileIndex`, compared with a matcher that applies the scope rules of the specification to one pair after another."""
 
 import math
 import struct
@@ -41,7 +41,7 @@ NAMES = ["", "a", "ab", "b", "ba"]
 
 @dataclass
 class File:
-    """A data file with its rows, or a delete file with what it deletes: rows of (id, name), or paths."""
+    """A data file with its rows, or a delete file with the rows of (id, name) or the paths that it deletes."""
 
     path: str
     spec: int
@@ -57,7 +57,7 @@ class File:
 
 
 def applies(delete: File, data: File, deletes: list[File]) -> bool:
-    """Scan Planning, scope rules, word by word; then whether it can change a row."""
+    """Return whether a delete file is in the scope of a data file, by the rules of Scan Planning."""
     same = delete.spec == data.spec and [canonical(value) for value in delete.partition] == [canonical(value) for value in data.partition]
     if delete.content == 2:
         is_global = all(isinstance(field.transform, VoidTransform) for field in SPECS[delete.spec][0].fields)
@@ -70,11 +70,11 @@ def applies(delete: File, data: File, deletes: list[File]) -> bool:
 
 
 def changes(delete: File, data: File) -> bool:
-    """Whether a row of the data file is deleted, by its values or by its path."""
+    """Return whether the delete file deletes a row of the data file, by its values or by its path."""
     if delete.content == 1:
         return data.path in delete.paths
     columns = [field_id - 1 for field_id in delete.ids or ()]
-    return any(all(row[column] == gone[column] for column in columns) for row in data.rows for gone in delete.rows)
+    return any(all(row[column] == deleted[column] for column in columns) for row in data.rows for deleted in delete.rows)
 
 
 def canonical(value: Any) -> Any:
@@ -130,7 +130,7 @@ def delete_files(draw: st.DrawFn, data: list[File]) -> list[File]:
 
 
 def table_of(files: list[File], spec: int) -> pa.Table:
-    """The files as a manifest's columns, with exact or no statistics; a third of them have bounds that are cut."""
+    """Return the files as the columns of a manifest, with exact statistics or none; bounds of longer names are truncated."""
     columns = {
         "content": pa.array([file.content for file in files], pa.int32()),
         "file_path": pa.array([file.path for file in files], pa.string()),
@@ -164,7 +164,7 @@ def bound(kind: Any, pick: Any, cells: list[Any]) -> bytes | None:
     if not ordinary:
         return None
     value = pick(ordinary)
-    if isinstance(value, str) and len(value) > 1:  # cut to one sign, the upper one with the next sign
+    if isinstance(value, str) and len(value) > 1:  # truncated to one character, the upper bound to the next character
         value = value[0] if pick is min else chr(ord(value[0]) + 1)
     return to_bytes(kind, value)
 
@@ -180,7 +180,7 @@ def index_of(deletes: list[File]) -> tuple[DeleteFileIndex, list[File]]:
 
 
 def matched(deletes: list[File], data: list[File]) -> dict[str, list[str]]:
-    """The paths of the delete files of each data file."""
+    """Return the paths of the delete files of each data file."""
     index, order = index_of(deletes)
     assert len(index) == len(order)
     found: dict[str, list[str]] = {}
@@ -196,7 +196,7 @@ def matched(deletes: list[File], data: list[File]) -> dict[str, list[str]]:
 
 @settings(max_examples=600, deadline=None)
 @given(st.data())
-def test_the_index_finds_what_the_specification_says_but_what_surely_deletes_nothing(draw):
+def test_the_index_finds_the_delete_files_in_scope_except_those_that_bounds_rule_out(draw):
     data = draw.draw(data_files())
     deletes = draw.draw(delete_files(data))
     found = matched(deletes, data)
@@ -204,18 +204,18 @@ def test_the_index_finds_what_the_specification_says_but_what_surely_deletes_not
         in_scope = {delete.path for delete in deletes if applies(delete, file, deletes)}
         needed = {delete.path for delete in deletes if delete.path in in_scope and changes(delete, file)}
         assert needed <= set(found[file.path]) <= in_scope
-        blind = {delete.path for delete in deletes if delete.path in in_scope and not (delete.has_bounds and file.has_bounds)}
-        # Without bounds nothing can be told apart, save by the paths that position deletes name, and where there are no rows.
-        assert {path for path in blind if not decides(next(one for one in deletes if one.path == path), file)} <= set(found[file.path])
+        unbounded = [delete for delete in deletes if delete.path in in_scope and not (delete.has_bounds and file.has_bounds)]
+        # Without bounds a delete file is ruled out only by the paths that position deletes contain, or where one side has no rows.
+        assert {delete.path for delete in unbounded if not can_be_ruled_out(delete, file)} <= set(found[file.path])
 
 
-def decides(delete: File, data: File) -> bool:
+def can_be_ruled_out(delete: File, data: File) -> bool:
     return delete.has_bounds if delete.content == 1 else not (delete.rows and data.rows)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.data())
-def test_blocks_of_pairs_change_nothing(draw):
+def test_matching_in_small_blocks_of_pairs_gives_the_same_result(draw):
     data = draw.draw(data_files())
     deletes = draw.draw(delete_files(data))
     whole = matched(deletes, data)
@@ -250,7 +250,7 @@ def equality(rows: tuple[tuple[Any, Any], ...], **more: Any) -> File:
         (equality(((5, "m"),), spec=2, partition=(), number=3), False),
         (File("d", 0, (1.5, "x"), 3, 1, paths=(PATHS[0], PATHS[1])), True),
         (File("d", 0, (1.5, "x"), 2, 1, paths=(PATHS[0], PATHS[1])), False),
-        (File("d", 0, (1.5, "x"), 3, 1, paths=(PATHS[1], PATHS[2])), False),  # by the bounds of its paths
+        (File("d", 0, (1.5, "x"), 3, 1, paths=(PATHS[1], PATHS[2])), False),  # the bounds of its paths rule it out
         (File("d", 0, (1.5, "x"), 3, 1, paths=(PATHS[1],), has_bounds=False), True),
         (File("d", 2, (), 3, 1, paths=(PATHS[0],)), False),  # there are no global position deletes
         (File("d", 0, (1.5, "x"), 3, 1, "PUFFIN", referenced=PATHS[0]), True),
@@ -259,7 +259,7 @@ def equality(rows: tuple[tuple[Any, Any], ...], **more: Any) -> File:
         (File("d", 0, (1.5, "x"), 2, 1, "PUFFIN", referenced=PATHS[0]), False),
     ],
 )
-def test_one_delete_file_and_one_data_file(delete, is_found):
+def test_one_delete_file_is_matched_to_one_data_file(delete, is_found):
     assert matched([delete], [DATA]) == {DATA.path: ["d"] if is_found else []}
 
 

@@ -1,4 +1,4 @@
-"""`plan_scan` over manifests with delete files: which are read, which reach the tasks, and what is told of the others."""
+"""`plan_scan` over manifests with delete files: which manifests are read, which delete files the tasks have, and the decisions for the others."""
 
 import struct
 import subprocess
@@ -53,7 +53,7 @@ def equality(path: str, partition: tuple[Any, ...], low: int, high: int) -> Data
 
 
 def vector(path: str, partition: tuple[Any, ...], target: str, **more: Any) -> DataFile:
-    """Three rows of `target`."""
+    """A deletion vector of three rows of `target`."""
     return DataFile(
         file_path=path,
         file_format=FileFormat.PUFFIN,
@@ -96,7 +96,7 @@ def test_tasks_carry_the_delete_files_that_apply_as_objects():
     assert applied(plan) == {"m1": ["p1", "e1"], "m2": [], "u1": ["e1"], "u2": []}
     first = next(iter(plan.tasks()))
     assert first.delete_files == (
-        replace(by_position, spec_id=0),  # its bounds show that it is about one data file
+        replace(by_position, spec_id=0),  # its bounds show that it applies to one data file only
         DataFile(
             file_path="e1",
             file_format=FileFormat.PARQUET,
@@ -112,7 +112,7 @@ def test_tasks_carry_the_delete_files_that_apply_as_objects():
     assert (plan.records_before_deletes, plan.records_after_deletes) == (40, None)
 
 
-def test_a_deletion_vector_takes_the_place_of_position_deletes_and_says_how_many_rows_are_left():
+def test_a_deletion_vector_replaces_position_deletes_and_gives_an_exact_count_of_rows():
     table = DeletedFrom(version=3)
     table.version = 2
     table.deletes("old.avro", BY_MONTH, positions("p1", (MARCH, "JFK"), "m1", "m1"), entry=older)
@@ -125,7 +125,7 @@ def test_a_deletion_vector_takes_the_place_of_position_deletes_and_says_how_many
     assert (plan.records_before_deletes, plan.records_after_deletes) == (40, 37)
 
 
-def test_planning_with_deletes_does_not_wait_for_pandas_to_be_imported(tmp_path):
+def test_planning_with_deletes_does_not_import_pandas(tmp_path):
     table = DeletedFrom(version=3)
     table.deletes("d1.avro", BY_MONTH, vector("v", (MARCH, "JFK"), "m1"))
     table.version = 2
@@ -139,26 +139,26 @@ def test_planning_with_deletes_does_not_wait_for_pandas_to_be_imported(tmp_path)
     assert done.stdout.split()[0] == "4"
 
 
-def test_delete_files_are_counted_as_columns_and_made_objects_once_all_together(monkeypatch):
-    made, files = [], LiveDeletes.files
-    monkeypatch.setattr(LiveDeletes, "files", lambda self, chosen: made.append(len(chosen)) or files(self, chosen))
+def test_delete_files_become_objects_at_the_first_access_and_in_one_call(monkeypatch):
+    calls, files = [], LiveDeletes.files
+    monkeypatch.setattr(LiveDeletes, "files", lambda self, chosen: calls.append(len(chosen)) or files(self, chosen))
     table = DeletedFrom()
     table.deletes("d1.avro", BY_MONTH, positions("p1", (MARCH, "JFK"), "m1", "m1"))
     table.deletes("d2.avro", UNPARTITIONED, equality("e1", (), 0, 3))
     plan = table.plan()
-    assert (len(plan.delete_files), bool(plan.delete_files), made) == (2, True, [])
+    assert (len(plan.delete_files), bool(plan.delete_files), calls) == (2, True, [])
     assert applied(plan) == {"m1": ["p1", "e1"], "m2": [], "u1": ["e1"], "u2": []}
     assert plan.delete_files == tuple(plan.delete_files) == plan.delete_files[:]
     assert plan.delete_files != plan.delete_files[:1]
-    assert made == [2]
+    assert calls == [2]
 
 
-def test_without_deletes_every_row_is_left():
+def test_a_plan_without_deletes_counts_every_row():
     plan = DeletedFrom().plan("i < 5")
     assert (plan.records_before_deletes, plan.records_after_deletes, plan.delete_files) == (20, 20, ())
 
 
-def test_dead_delete_files_do_nothing_and_their_manifest_is_not_read():
+def test_removed_delete_files_do_not_apply_and_a_manifest_of_only_those_is_not_read():
     table = DeletedFrom()
     dead = equality("e1", (), 0, 9)
     table.add_manifest("d1.avro", UNPARTITIONED, [older(dead, ManifestEntryStatus.DELETED)], ManifestContent.DELETES)
@@ -187,16 +187,18 @@ def test_delete_manifests_older_than_every_data_file_are_not_read():
     table.manifests[-1] = replace(table.manifests[-1], sequence_number=2, min_sequence_number=2)
     plan = table.plan(explain=True)
     assert "old.avro" not in table.read_paths
-    assert [(found.path, found.reason) for found in plan.decisions if found.level == "delete manifest"] == [("old.avro", Reason.OLDER)]
+    assert [(decision.path, decision.reason) for decision in plan.decisions if decision.level == "delete manifest"] == [
+        ("old.avro", Reason.OLDER)
+    ]
     assert (plan.manifests_total, plan.manifests_skipped, plan.delete_manifests_skipped) == (3, 1, 1)
 
 
-def test_equality_deletes_of_rows_that_the_filter_drops_are_left_out_unless_every_delete_is_wanted():
+def test_equality_deletes_of_rows_outside_the_filter_are_left_out_unless_every_delete_is_requested():
     table = DeletedFrom()
     table.deletes("d.avro", UNPARTITIONED, equality("low", (), 0, 3), equality("high", (), 4, 9))
     assert table.found("i >= 4 AND s = 'JFK'") == {"m1": ["high"], "u1": ["high"], "u2": ["high"]}
     assert table.found("i >= 4 AND s = 'JFK'", every_delete=True) == {"m1": ["low", "high"], "u1": ["low", "high"], "u2": ["high"]}
-    # The other columns of an equality delete file say nothing of the rows it deletes.
+    # Columns that an equality delete file does not compare do not restrict the rows that it deletes.
     assert table.found("s = 'zz'", every_delete=False) == {}
     assert table.found("s = 'B' AND i < 4")["u1"] == ["low"]
 
@@ -216,13 +218,13 @@ def test_a_covered_file_is_covered_with_deletes_too():
     assert (tasks["u1"].is_covered, [file.file_path for file in tasks["u1"].delete_files]) == (True, ["e"])
 
 
-def test_every_delete_manifest_and_delete_file_gets_its_decision():
+def test_every_delete_manifest_and_delete_file_has_a_decision():
     table = DeletedFrom()
     table.deletes("d1.avro", BY_MONTH, positions("p1", (MARCH, "JFK"), "m1", "m1"), positions("p2", (MARCH, "EWR"), "x", "y"))
     table.deletes("d2.avro", UNPARTITIONED, equality("e1", (), 0, 3), equality("e2", (), 20, 29))
     table.deletes("d3.avro", BY_MONTH, equality("e3", (JUNE, "JFK"), 0, 9))
-    decisions = [found for found in table.plan("i < 10 AND t < '2013-04-01'", explain=True).decisions if "delete" in found.level]
-    assert [(found.level, found.path, found.kept, found.reason, found.explanation, found.partition) for found in decisions] == [
+    decisions = [one for one in table.plan("i < 10 AND t < '2013-04-01'", explain=True).decisions if "delete" in one.level]
+    assert [(one.level, one.path, one.kept, one.reason, one.explanation, one.partition) for one in decisions] == [
         ("delete manifest", "d1.avro", True, Reason.MAY_MATCH, "", ""),
         ("delete file", "p1", True, Reason.APPLIES, "applies to 1 data file", "t_month=2013-03/s=JFK"),
         ("delete file", "p2", False, Reason.NO_DATA_FILE, "", "t_month=2013-03/s=EWR"),
@@ -240,7 +242,7 @@ def test_two_deletion_vectors_for_one_file_are_an_error_with_both_names():
         table.plan()
 
 
-def test_statistics_for_matching_do_not_stay_in_the_plan():
+def test_statistics_for_matching_are_removed_from_the_plan():
     table = DeletedFrom()
     table.deletes("d.avro", UNPARTITIONED, equality("e", (), 0, 9))
     plan = table.plan("s > 'B'")
@@ -249,10 +251,10 @@ def test_statistics_for_matching_do_not_stay_in_the_plan():
     assert with_statistics.file.lower_bounds == {1: struct.pack("<i", 0), 3: b"A"}
 
 
-def test_a_manifest_of_the_other_content_than_its_list_says_is_named():
+def test_a_manifest_whose_content_differs_from_its_list_is_refused_by_name():
     table = DeletedFrom()
     table.deletes("d.avro", UNPARTITIONED, equality("e", (), 0, 9))
     table.manifests[-1] = replace(table.manifests[-1], content=ManifestContent.DATA)
     metadata = table.table()
-    with pytest.raises(ManifestFormatError, match=r"d\.avro holds delete files"):
+    with pytest.raises(ManifestFormatError, match=r"d\.avro contains delete files"):
         plan_scan(metadata, metadata.current_snapshot(), to_expression(None), table.read)

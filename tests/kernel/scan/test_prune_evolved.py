@@ -1,5 +1,5 @@
-"""Pruning a table whose schema has moved on: files without a column that has a default, without one that has none, with columns dropped since, and with
-bounds from before a promotion. Never a row lost, against brute force.
+"""Pruning a table whose schema has evolved: files that lack a column with or without a default, files with dropped columns, and bounds from before a type
+promotion. No matching row is lost, compared with brute force.
 """
 
 from random import Random
@@ -20,7 +20,7 @@ from icefloe.kernel.scan.prune_files import explain, inclusive_mask, strict_mask
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import GeographyType, GeometryType, NestedField, StringType, UnknownType, VariantType
 
-# `i` was always there; the others came later, some with a default that older files' rows have. `y` is dropped.
+# `i` is in every file; the other columns were added later, some with a default that rows of older files have. `y` was dropped.
 DEFAULTS = {"l": 5, "s": "ab", "f": -0.0, "n": 1000, "t": None, "m": None}
 SCHEMA = Schema(
     *(
@@ -57,12 +57,12 @@ def files(draw: st.DrawFn, columns: tuple[str, ...]) -> list[RandomFile]:
 @given(st.data())
 def test_no_file_with_a_matching_row_is_skipped_and_a_covered_file_matches_whole(data):
     columns = tuple(data.draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=3, unique=True)))
-    made = data.draw(files(columns))
+    files_of_table = data.draw(files(columns))
     expression = data.draw(filters(columns))
     bound = bind(expression, SCHEMA)
-    table = columns_of(made, UNPARTITIONED_SPEC, ALL)
+    table = columns_of(files_of_table, UNPARTITIONED_SPEC, ALL)
     may, must = (mask(table, bound, UNPARTITIONED_SPEC, SCHEMA) for mask in (inclusive_mask, strict_mask))
-    for index, file in enumerate(made):
+    for index, file in enumerate(files_of_table):
         matches = [truth(expression, row) is True for row in file.rows]
         assert may[index] or not any(matches), (str(bound), file)
         assert not must[index] or all(matches), (str(bound), file)
@@ -117,4 +117,4 @@ def test_columns_that_have_no_bounds_are_pruned_by_what_is_sure(text, kept):
     reason, explanation = explain(table, bound, UNPARTITIONED_SPEC, schema)[0]
     assert (reason in (Reason.MAY_MATCH, Reason.ALL_MATCH)) == kept
     if "_file IN" in text:
-        assert explanation == "_file is 'f0', wanted IN ('f1', 'f2')"
+        assert explanation == "_file is 'f0', required: IN ('f1', 'f2')"

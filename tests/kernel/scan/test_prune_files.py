@@ -1,4 +1,4 @@
-"""Pruning files: never a row lost, against brute force; and pruning where the numbers allow it, with the bound that decided."""
+"""Pruning of data files: no matching row is lost, compared with brute force; and the bound that decides is explained."""
 
 import math
 import struct
@@ -58,7 +58,7 @@ def test_a_residual_keeps_the_same_rows_as_the_filter(data):
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_every_skipped_file_has_a_reason_in_words(data):
+def test_every_skipped_file_has_an_explanation(data):
     columns = data.draw(some_columns())
     spec = data.draw(specs(columns))
     files = data.draw(tables(spec, columns))
@@ -73,7 +73,7 @@ def test_every_skipped_file_has_a_reason_in_words(data):
 
 
 def one_file(**slots):
-    """One file of 10 rows of an unpartitioned table, with these slot columns."""
+    """Return the columns of one file of 10 rows of an unpartitioned table, with these slot columns."""
     values = {"record_count": 10, **{name.replace("_of_", "."): value for name, value in slots.items()}}
     return ManifestColumns(
         pa.table({name: pa.array([value], pa.binary() if "bound" in name else pa.int64()) for name, value in values.items()})
@@ -98,7 +98,7 @@ FLOATS = {"lower_bound_of_4": struct.pack("<d", -0.0), "upper_bound_of_4": struc
         ("i >= 10", FIVE_TO_NINE, "i: upper bound 9 < 10"),
         ("i < 5", FIVE_TO_NINE, "i: lower bound 5 >= 5"),
         ("i <= 4", FIVE_TO_NINE, "i: lower bound 5 > 4"),
-        ("i IN (1, 10, 11)", FIVE_TO_NINE, "i: 5 to 9 holds none of 1, 10, 11"),
+        ("i IN (1, 10, 11)", FIVE_TO_NINE, "i: 5 to 9 contains none of 1, 10, 11"),
         ("i IN (10, 11)", FIVE_TO_NINE, "i: upper bound 9 < 10"),
         ("i IN (1, 2, 3, 4)", FIVE_TO_NINE, "i: lower bound 5 > 4"),
         ("i IS NULL", FIVE_TO_NINE, "i: no nulls"),
@@ -146,7 +146,7 @@ def test_a_file_is_skipped_by_the_bound_that_decides(text, slots, explanation):
         ("i = 1", {"null_value_count_of_1": 0, "record_count": -1}),
     ],
 )
-def test_what_is_not_known_keeps_a_file(text, slots):
+def test_a_file_with_unknown_statistics_is_kept(text, slots):
     assert decision(text, **slots) == (Reason.MAY_MATCH, "")
 
 
@@ -160,7 +160,7 @@ def test_what_is_not_known_keeps_a_file(text, slots):
         ("s LIKE 'c8y%'", TEXTS),
         ("s NOT LIKE 'c9%'", TEXTS),
         ("i IS NULL", {"null_value_count_of_1": 10}),
-        ("f > -1", FLOATS),  # NaN is greater too
+        ("f > -1", FLOATS),  # NaN is greater, too
         ("f > 100", {"nan_value_count_of_4": 10, "null_value_count_of_4": 0}),
     ],
 )
@@ -178,7 +178,7 @@ def test_a_file_is_covered_where_its_bounds_prove_it(text, slots):
         ("f < 3", {**FLOATS, "nan_value_count_of_4": 1}),
     ],
 )
-def test_a_file_with_a_null_or_perhaps_nan_is_not_covered(text, slots):
+def test_a_file_that_may_have_a_null_or_nan_is_not_covered(text, slots):
     assert not strict_mask(one_file(**slots), bind(parse_filter(text), SCHEMA), UNPARTITIONED, SCHEMA).any()
 
 
@@ -189,7 +189,7 @@ def test_a_file_without_rows_is_skipped_and_covered():
     assert strict_mask(columns, bound, UNPARTITIONED, SCHEMA).all()
 
 
-def test_a_large_in_list_is_pruned_by_its_ends():
+def test_a_large_in_list_is_pruned_by_its_least_and_largest_value():
     bound = bind(parse_filter(f"i IN ({', '.join(map(str, range(10, 1000)))})"), SCHEMA)
     assert explain(one_file(**FIVE_TO_NINE), bound, UNPARTITIONED, SCHEMA) == [(Reason.BY_METRICS, "i: upper bound 9 < 10")]
 
@@ -213,20 +213,20 @@ def test_a_partition_value_decides_before_statistics():
         )
     )
 
-    def told(text):
+    def decision_of(text):
         return explain(columns, bind(parse_filter(text), SCHEMA), spec, SCHEMA)[0]
 
-    assert told("t >= '2013-06-01'") == (Reason.BY_PARTITION, "partition t_month is 2013-03, wanted >= 2013-06")
-    assert told("s = 'EWR'") == (Reason.BY_PARTITION, "partition s is 'JFK', wanted = 'EWR'")
-    assert told("s LIKE 'E%' AND i = 1") == (Reason.BY_PARTITION, "partition s is 'JFK', wanted a text that starts with 'E'")
-    assert told("l = 15") == (Reason.BY_PARTITION, "partition l_trunc is null, wanted = 10")
-    assert told("s = 'JFK' AND l IS NULL") == (Reason.ALL_MATCH, "")
-    assert told("t >= '2013-03-15'") == (Reason.MAY_MATCH, "")
+    assert decision_of("t >= '2013-06-01'") == (Reason.BY_PARTITION, "partition t_month is 2013-03, required: >= 2013-06")
+    assert decision_of("s = 'EWR'") == (Reason.BY_PARTITION, "partition s is 'JFK', required: = 'EWR'")
+    assert decision_of("s LIKE 'E%' AND i = 1") == (Reason.BY_PARTITION, "partition s is 'JFK', required: a text that starts with 'E'")
+    assert decision_of("l = 15") == (Reason.BY_PARTITION, "partition l_trunc is null, required: = 10")
+    assert decision_of("s = 'JFK' AND l IS NULL") == (Reason.ALL_MATCH, "")
+    assert decision_of("t >= '2013-03-15'") == (Reason.MAY_MATCH, "")
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_statistics_that_are_not_wanted_change_nothing(data):
+def test_statistics_that_are_not_required_do_not_change_the_masks(data):
     columns = data.draw(some_columns())
     spec = data.draw(specs(columns))
     full = columns_of(data.draw(tables(spec, columns)), spec)
@@ -234,15 +234,15 @@ def test_statistics_that_are_not_wanted_change_nothing(data):
     every = {statistic_column(*statistic) for statistic in every_statistic(SCHEMA.field_ids)}
 
     def thin(*, strict):
-        wanted = {statistic_column(*statistic) for statistic in required_statistics(bound, spec, SCHEMA, strict=strict)}
-        return ManifestColumns(full.entries.drop_columns(sorted(every & set(full.entries.column_names) - wanted)))
+        required = {statistic_column(*statistic) for statistic in required_statistics(bound, spec, SCHEMA, strict=strict)}
+        return ManifestColumns(full.entries.drop_columns(sorted(every & set(full.entries.column_names) - required)))
 
     for strict in (False, True):
         assert inclusive_mask(thin(strict=strict), bound, spec, SCHEMA).tolist() == inclusive_mask(full, bound, spec, SCHEMA).tolist()
     assert strict_mask(thin(strict=True), bound, spec, SCHEMA).tolist() == strict_mask(full, bound, spec, SCHEMA).tolist()
 
 
-def test_statistics_are_wanted_only_of_columns_that_no_partition_decides_and_only_those_that_decide():
+def test_statistics_are_required_only_of_columns_that_no_partition_decides():
     spec = PartitionSpec(
         PartitionField(3, 1000, IdentityTransform(), "s"),
         PartitionField(1, 1001, BucketTransform(4), "b"),
@@ -250,18 +250,18 @@ def test_statistics_are_wanted_only_of_columns_that_no_partition_decides_and_onl
     )
     counts, bounds = ("value_count", "null_value_count"), ("lower_bound", "upper_bound")
 
-    def wanted(text, *, strict=False):
+    def required(text, *, strict=False):
         return required_statistics(bind(parse_filter(text), SCHEMA), spec, SCHEMA, strict=strict)
 
-    assert wanted("TRUE") == wanted("s = 'a'") == wanted("i IS NULL") == wanted("t >= '2024-03-01' AND t < '2024-03-02'") == set()
-    assert wanted("t < '2024-03-01 12:00:00'") == {(name, 7) for name in counts + bounds}
-    assert wanted("s = 'a' AND i = 1") == {(name, 1) for name in counts + bounds}
-    assert wanted("l IS NULL") == {(name, 2) for name in counts}
-    assert wanted("l IS NULL", strict=True) == {(name, 2) for name in counts + bounds}
-    assert wanted("f > 1 OR f IS NAN") == {(name, 4) for name in (*counts, "nan_value_count", *bounds)}
+    assert required("TRUE") == required("s = 'a'") == required("i IS NULL") == required("t >= '2024-03-01' AND t < '2024-03-02'") == set()
+    assert required("t < '2024-03-01 12:00:00'") == {(name, 7) for name in counts + bounds}
+    assert required("s = 'a' AND i = 1") == {(name, 1) for name in counts + bounds}
+    assert required("l IS NULL") == {(name, 2) for name in counts}
+    assert required("l IS NULL", strict=True) == {(name, 2) for name in counts + bounds}
+    assert required("f > 1 OR f IS NAN") == {(name, 4) for name in (*counts, "nan_value_count", *bounds)}
 
 
-def test_pruning_a_hundred_thousand_files_takes_milliseconds_not_objects():
+def test_a_hundred_thousand_files_are_pruned_as_columns():
     count = 100_000
     numbers = np.arange(count, dtype="<i4")
     bounds = pa.Array.from_buffers(

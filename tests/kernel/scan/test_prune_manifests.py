@@ -1,4 +1,4 @@
-"""Pruning manifests by their partition summaries: never a row lost, and the bound that decided in words."""
+"""Pruning of manifests by their partition summaries: no matching row is lost, and the bound that decides is explained."""
 
 import struct
 
@@ -24,12 +24,12 @@ def test_no_manifest_with_a_matching_row_is_skipped(data):
     spec = data.draw(specs(columns))
     groups = [data.draw(tables(spec, columns)) for _ in range(2)]
     expression = data.draw(filters(columns))
-    says_nan = data.draw(st.sampled_from([True, None]))
+    contains_nan = data.draw(st.sampled_from([True, None]))
     bound = bind(expression, SCHEMA)
-    manifests = [manifest_of(files, spec, says_nan) for files in groups]
+    manifests = [manifest_of(files, spec, contains_nan) for files in groups]
     mask = manifest_mask(manifests, bound, {spec.spec_id: spec}, SCHEMA)
-    told = explain_manifests(manifests, bound, {spec.spec_id: spec}, SCHEMA)
-    for files, keep, explanation in zip(groups, mask, told, strict=True):
+    explanations = explain_manifests(manifests, bound, {spec.spec_id: spec}, SCHEMA)
+    for files, keep, explanation in zip(groups, mask, explanations, strict=True):
         assert keep or not any(truth(expression, row) is True for file in files for row in file.rows), (str(bound), files)
         assert not keep or explanation == ""
         assert "unknown" not in explanation

@@ -1,4 +1,4 @@
-"""`plan_scan` over manifests as they are written: counts, decisions, tasks, and what is read at all."""
+"""`plan_scan` over written manifests: counts, decisions, tasks, and the manifests that are read."""
 
 import json
 import struct
@@ -33,7 +33,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_json import schema_to_json
 from icefloe.kernel.types import TimestampNanoType, TimestamptzNanoType
 
-# Those of format version 2.
+# The columns that format version 2 allows.
 SCHEMA = Schema(*(field for field in EVERY_TYPE.fields if not isinstance(field.field_type, TimestampNanoType | TimestamptzNanoType)))
 BY_MONTH = PartitionSpec(PartitionField(7, 1000, MonthTransform(), "t_month"), PartitionField(3, 1001, IdentityTransform(), "s"))
 UNPARTITIONED = PartitionSpec(spec_id=1)
@@ -61,7 +61,7 @@ def data_file(path: str, partition: tuple[Any, ...], low: int, high: int, **more
 
 
 class Warehouse:
-    """Written files by path, and which of them were read."""
+    """A table in memory: the written files by path, and the paths that were read."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
@@ -127,17 +127,17 @@ def older(file: DataFile, status: ManifestEntryStatus = ManifestEntryStatus.EXIS
 @pytest.fixture
 def warehouse() -> Warehouse:
     """Three manifests: March (JFK and EWR), June with a file that was deleted, and files without partition."""
-    made = Warehouse()
-    made.add_manifest(
+    warehouse = Warehouse()
+    warehouse.add_manifest(
         "march.avro", BY_MONTH, [added(data_file("m1", (MARCH, "JFK"), 0, 9)), added(data_file("m2", (MARCH, "EWR"), 10, 19))]
     )
-    made.add_manifest(
+    warehouse.add_manifest(
         "june.avro",
         BY_MONTH,
         [older(data_file("j1", (JUNE, "JFK"), 0, 9)), older(data_file("j2", (JUNE, "JFK"), 0, 9), ManifestEntryStatus.DELETED)],
     )
-    made.add_manifest("flat.avro", UNPARTITIONED, [added(data_file("u1", (), 0, 4)), added(data_file("u2", (), 5, 9))])
-    return made
+    warehouse.add_manifest("flat.avro", UNPARTITIONED, [added(data_file("u1", (), 0, 4)), added(data_file("u2", (), 5, 9))])
+    return warehouse
 
 
 PLANS_WITHOUT_PANDAS = """
@@ -156,7 +156,7 @@ assert "pandas" not in sys.modules
 """
 
 
-def test_planning_does_not_wait_for_pandas_to_be_imported(warehouse, tmp_path):
+def test_planning_does_not_import_pandas(warehouse, tmp_path):
     (tmp_path / "table.json").write_bytes(write_table_metadata(warehouse.table()))
     for path, content in warehouse.files.items():
         (tmp_path / path).write_bytes(content)
@@ -175,7 +175,7 @@ def test_without_a_filter_every_live_file_is_planned_and_no_statistics_are_decod
     assert plan.decisions == ()
 
 
-def test_tasks_carry_the_file_its_numbers_and_its_partition(warehouse):
+def test_tasks_have_the_file_its_sequence_numbers_and_its_partition(warehouse):
     first, _, existing, flat, _ = warehouse.plan().tasks()
     assert first.file == DataFile(
         file_path="m1",
@@ -204,32 +204,32 @@ def test_a_manifest_that_the_filter_rules_out_is_not_read(warehouse):
     assert plan.manifest_bytes_read == len(warehouse.files["june.avro"]) + len(warehouse.files["flat.avro"])
 
 
-def test_every_manifest_and_file_gets_its_decision_in_order(warehouse):
+def test_every_manifest_and_file_has_a_decision_in_the_order_of_the_list(warehouse):
     decisions = warehouse.plan("s = 'JFK' AND i >= 5 AND t < '2013-06-01'", explain=True).decisions
-    assert [(found.level, found.path, found.kept, found.reason, found.explanation, found.partition) for found in decisions] == [
+    assert [(one.level, one.path, one.kept, one.reason, one.explanation, one.partition) for one in decisions] == [
         ("manifest", "march.avro", True, Reason.MAY_MATCH, "", ""),
         ("file", "m1", True, Reason.MAY_MATCH, "", "t_month=2013-03/s=JFK"),
-        ("file", "m2", False, Reason.BY_PARTITION, "partition s is 'EWR', wanted = 'JFK'", "t_month=2013-03/s=EWR"),
+        ("file", "m2", False, Reason.BY_PARTITION, "partition s is 'EWR', required: = 'JFK'", "t_month=2013-03/s=EWR"),
         ("manifest", "june.avro", False, Reason.BY_PARTITION, "partition t_month: lower 2013-06 > 2013-05", ""),
         ("manifest", "flat.avro", True, Reason.MAY_MATCH, "", ""),
         ("file", "u1", False, Reason.BY_METRICS, "i: upper bound 4 < 5", ""),
         ("file", "u2", True, Reason.MAY_MATCH, "", ""),
     ]
-    assert str(decisions[2]) == "skip file m2: skipped by partition (partition s is 'EWR', wanted = 'JFK')"
+    assert str(decisions[2]) == "skip file m2: skipped by partition (partition s is 'EWR', required: = 'JFK')"
 
 
-def test_residuals_leave_out_what_the_partition_decides(warehouse):
+def test_residuals_leave_out_predicates_that_the_partition_decides(warehouse):
     tasks = {task.file.file_path: str(task.residual) for task in warehouse.plan("t >= '2013-06-01' AND i < 3").tasks()}
     assert tasks == {"j1": "i < 3", "u1": "t >= TIMESTAMP '2013-06-01 00:00:00' AND i < 3"}
 
 
-def test_covered_files_are_found_when_asked_for(warehouse):
+def test_covered_files_are_found_on_request(warehouse):
     plan = warehouse.plan("s = 'JFK' AND i < 10", find_covered=True)
     assert {task.file.file_path: task.is_covered for task in plan.tasks()} == {"m1": True, "j1": True, "u1": False, "u2": False}
     assert not any(task.is_covered for task in warehouse.plan("s = 'JFK' AND i < 10").tasks())
 
 
-def test_statistics_are_in_the_files_when_asked_for(warehouse):
+def test_statistics_are_in_the_files_on_request(warehouse):
     file = next(iter(warehouse.plan("i = 1", include_statistics=True).tasks())).file
     assert file == replace(data_file("m1", (MARCH, "JFK"), 0, 9), nan_value_counts=None)
 
@@ -243,17 +243,17 @@ def test_a_table_without_a_snapshot_has_an_empty_plan(warehouse):
 def test_a_filter_that_is_never_true_reads_no_manifest(warehouse):
     plan = warehouse.plan("i > 3000000000", explain=True)
     assert warehouse.read_paths == ["snap.avro"]
-    assert {found.reason for found in plan.decisions} == {Reason.NEVER_TRUE}
+    assert {decision.reason for decision in plan.decisions} == {Reason.NEVER_TRUE}
 
 
 def test_manifests_without_live_files_are_not_read(warehouse):
     warehouse.add_manifest("gone.avro", BY_MONTH, [older(data_file("g", (JUNE, "JFK"), 0, 9), ManifestEntryStatus.DELETED)])
     plan = warehouse.plan("i = 1", explain=True)
     assert "gone.avro" not in warehouse.read_paths
-    assert [found.reason for found in plan.decisions if found.path == "gone.avro"] == [Reason.NO_LIVE_FILES]
+    assert [decision.reason for decision in plan.decisions if decision.path == "gone.avro"] == [Reason.NO_LIVE_FILES]
 
 
-def test_manifests_may_be_read_side_by_side(warehouse):
+def test_manifests_read_in_parallel_give_the_same_plan(warehouse):
     def in_threads(function: Callable[[Any], Any], items: Any) -> list[Any]:
         with ThreadPoolExecutor(3) as pool:
             return list(pool.map(function, items))
@@ -273,5 +273,5 @@ def test_a_filter_is_bound_before_anything_is_read(warehouse):
     assert warehouse.read_paths == []
 
 
-def test_names_match_without_case_when_asked(warehouse):
+def test_names_match_without_case_on_request(warehouse):
     assert warehouse.plan("I < 5", case_sensitive=False).files_kept == 3

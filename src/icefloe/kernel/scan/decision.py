@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """The rule that decided."""
+    """The rule that decided whether a manifest, data file or delete file is read."""
 
     NO_FILTER = "there is no filter"
     MAY_MATCH = "may hold matching rows"

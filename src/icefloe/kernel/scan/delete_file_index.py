@@ -1,6 +1,6 @@
-"""`DeleteFileIndex`: which delete files apply to which data files, for many at once.
+"""`DeleteFileIndex`: which delete files apply to which data files, matched for many data files in one call.
 
-Reading and checking delete manifests is `delete_files.py`; applying the deletes to rows is the floor datafile. Spec: Scan Planning, scope
+`live_deletes.py` reads and checks delete manifests; the layer icefloe.datafile applies the deletes to rows. Spec: Scan Planning, scope
 rules of delete files; Deletion Vectors.
 
     kind                                   applies to data files of               that are
@@ -10,10 +10,10 @@ rules of delete files; Deletion Vectors.
     equality deletes                       its partition                          older
     equality deletes, unpartitioned spec   any partition                          older
 
-A partition is a spec and a tuple of values. Newer and older go by data sequence numbers.
+A partition is a spec and a tuple of values. Newer and older compare data sequence numbers.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,17 +36,21 @@ from icefloe.kernel.values import bounds_to_array
 
 # The column of position delete files that holds data files' paths. Spec: Reserved Field IDs.
 FILE_PATH_ID = 2147483546
-# Its bounds: equal ones name the only data file that a position delete file is about.
+# Statistics of its bounds: equal bounds name the only data file whose positions a position delete file contains.
 PATH_BOUNDS: tuple[Statistic, ...] = (("lower_bound", FILE_PATH_ID), ("upper_bound", FILE_PATH_ID))
-# Pairs that are tested at a time: some hundred megabytes at most.
+# Pairs that are tested in one call; their arrays take some hundred megabytes at most.
 MAX_PAIRS = 2**21
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteFilesOfSpec:
-    """Live delete files that were written under one partition spec.
+    """Live delete files that were written with one partition spec.
 
-    `entries` (a `pyarrow.Table`) has the columns of `ManifestColumns` for deletes, the slots of `PATH_BOUNDS`, and those of the columns of equality deletes.
+    Attributes:
+        entries: A `pyarrow.Table` with the columns of `ManifestColumns` for deletes, the slots of `PATH_BOUNDS`, and the statistics slots of the columns
+            that equality deletes compare.
+        spec: The partition spec of all of them.
+        partition_type: The type of the spec's partition tuples.
     """
 
     entries: Any
@@ -59,19 +63,27 @@ class DeleteFilesOfSpec:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """The delete files of n data files, in compressed rows: those of file i are `indices[offsets[i] : offsets[i + 1]]`, ascending numbers of delete files."""
+    """The delete files of n data files, in compressed rows.
+
+    Attributes:
+        offsets: n + 1 places in `indices`.
+        indices: Numbers of delete files; those of data file i are `indices[offsets[i] : offsets[i + 1]]`, ascending.
+    """
 
     offsets: NDArray[np.int64]
     indices: NDArray[np.int64]
 
 
 class DeleteFileIndex:
-    """Delete files numbered in the order of `parts`. It does not change, and many threads may ask it.
+    """An immutable index of delete files, numbered in the order of `parts`; several threads may use it at once.
 
-    `kinds` has the types of the columns that equality deletes compare, by field id; one that is not there decides nothing.
+    Args:
+        parts: The delete files, one item for each partition spec.
+        kinds: Types of the columns that equality deletes compare, by field id. The bounds of a column that is missing here rule out no delete file.
 
     Raises:
-        ManifestFormatError: two deletion vectors are about one data file, or a delete file has no sequence number.
+        ManifestFormatError: Two deletion vectors refer to one data file, or a delete file has no sequence number.
+
     Spec: Scan Planning.
     """
 
@@ -81,7 +93,7 @@ class DeleteFileIndex:
         self._compared = {
             field_id: kind
             for field_id, kind in kinds.items()
-            # The order of floats leaves NaN out, and no float may be compared.
+            # Bounds of floats do not cover NaN, and the format forbids floats as equality columns.
             if parts and not isinstance(kind, FloatType | DoubleType)
         }
         self._specs: dict[int, _SpecIndex] = {}
@@ -106,7 +118,7 @@ class DeleteFileIndex:
         return self._count
 
     def compared_columns(self, spec_id: int) -> frozenset[int]:
-        """The columns by whose bounds the data files of a spec can be told from equality deletes that may apply to them."""
+        """Return the field ids of the columns whose bounds can rule out equality deletes for data files of a partition spec."""
         if not self._compared:
             return frozenset()
         of_spec = self._specs.get(spec_id)
@@ -118,20 +130,25 @@ class DeleteFileIndex:
         return frozenset(self._columns[applying[self._comparing]].tolist()) & frozenset(self._compared)
 
     def match(self, entries: Any, spec_id: int) -> Matches | None:
-        """The delete files of each data file of `entries` (a table of `ManifestColumns` of one spec); None where none has any.
+        """Match the delete files to the data files of one partition spec.
 
-        Slots of `compared_columns` are used where they are there.
+        Args:
+            entries: A table of `ManifestColumns` with one row for each data file. The statistics slots of `compared_columns` are used where it has them.
+            spec_id: The partition spec of the data files.
+
+        Returns:
+            The delete files of each data file, or None if no delete file applies to any of them.
 
         Raises:
-            ManifestFormatError: a data file that a delete file may apply to has no sequence number.
+            ManifestFormatError: A data file that a delete file may apply to has no sequence number.
         """
         of_spec = self._specs.get(spec_id)
         if not entries.num_rows or not (of_spec or len(self._global.ids)):
             return None
         numbers = _sequence_numbers(entries, "data")
-        everyone = np.zeros(len(numbers), dtype=np.int64)
+        same_key = np.zeros(len(numbers), dtype=np.int64)
         equality = _Lazy(lambda: self._equality_test(entries))
-        pairs = [self._global.pairs(everyone, numbers, later=True, test=equality)]
+        pairs = [self._global.pairs(same_key, numbers, later=True, test=equality)]
         if of_spec:
             pairs += of_spec.pairs(entries, numbers, equality)
         return _compressed(pairs, len(numbers))
@@ -145,7 +162,7 @@ class DeleteFileIndex:
 
 
 class _SpecIndex:
-    """The delete files of one partition spec, but the global ones."""
+    """The delete files of one partition spec, except equality deletes that apply to every partition."""
 
     def __init__(self, part: DeleteFilesOfSpec, numbers: Indices, start: int, is_equality: Mask, is_global: Mask) -> None:
         entries = part.entries
@@ -168,9 +185,9 @@ class _SpecIndex:
         self.equality = runs(is_equality & ~is_global, self._partitions.numbers)
 
     def pairs(self, entries: Any, numbers: Indices, equality: "_Lazy") -> list[tuple[Indices, Indices]]:
-        """Pairs of data file and delete file."""
+        """Return pairs of a data file and a delete file that applies to it."""
         partitions = self._partitions.find(entries)
-        found = [self.equality.pairs(partitions, numbers, later=True, test=equality)]
+        pairs = [self.equality.pairs(partitions, numbers, later=True, test=equality)]
         plain = partitions
         if len(self._paths):
             paths = numpy_of(filled(pc.index_in(array_of_chunks(entries["file_path"]), value_set=self._paths), -1)).astype(np.int64)
@@ -180,36 +197,36 @@ class _SpecIndex:
             has_vector[vectors[0]] = True
             plain = np.where(has_vector, -1, partitions)
             of_files = self._of_files.pairs(np.where(has_vector, -1, paths), numbers)
-            found += [vectors, self._same_partition(of_files, partitions)]
-        return [*found, self._of_partitions.pairs(plain, numbers, test=_Lazy(lambda: self._path_test(entries)))]
+            pairs += [vectors, self._same_partition(of_files, partitions)]
+        return [*pairs, self._of_partitions.pairs(plain, numbers, test=_Lazy(lambda: self._path_test(entries)))]
 
     def _same_partition(self, pairs: tuple[Indices, Indices], partitions: Indices) -> tuple[Indices, Indices]:
-        files, found = pairs
-        same = partitions[files] == self._partitions.numbers[found - self._start]
-        return files[same], found[same]
+        files, deletes = pairs
+        same = partitions[files] == self._partitions.numbers[deletes - self._start]
+        return files[same], deletes[same]
 
     def _path_test(self, entries: Any) -> PairTest:
-        """By the bounds of the paths in position delete files."""
-        deletes = column_range(ManifestColumns(self._entries), FILE_PATH_ID, StringType())
-        test = column_test(path_range(entries["file_path"]), deletes)
-        return lambda files, found: test(files, found - self._start)
+        """Return a test that compares the paths of data files with the bounds of the paths in position delete files."""
+        path_bounds = column_range(ManifestColumns(self._entries), FILE_PATH_ID, StringType())
+        test = column_test(path_range(entries["file_path"]), path_bounds)
+        return lambda files, deletes: test(files, deletes - self._start)
 
 
 class _Lazy:
-    """A test of pairs that is made when there are pairs."""
+    """A test of pairs that is built at its first call, since many tables have no pairs to test."""
 
-    def __init__(self, make: Any) -> None:
-        self._make = make
-        self._made: PairTest | None = None
+    def __init__(self, build: Callable[[], PairTest]) -> None:
+        self._build = build
+        self._test: PairTest | None = None
 
-    def __call__(self, files: Indices, found: Indices) -> Mask:
-        if self._made is None:
-            self._made = self._make()
-        return self._made(files, found)
+    def __call__(self, files: Indices, deletes: Indices) -> Mask:
+        if self._test is None:
+            self._test = self._build()
+        return self._test(files, deletes)
 
 
 class _Runs:
-    """Delete files by a key, of each key in the order of sequence numbers: those that are not older than a data file are the end of a run."""
+    """Delete files sorted by a key and their sequence numbers: the ones that are not older than a data file are the end of its key's run."""
 
     def __init__(self, ids: Indices, keys: Indices, numbers: Indices) -> None:
         self._numbers, ranks = np.unique(numbers, return_inverse=True)
@@ -219,28 +236,38 @@ class _Runs:
         self._places = keys[order] * self._width + ranks.reshape(-1)[order]
 
     def pairs(self, keys: Indices, numbers: Indices, *, later: bool = False, test: PairTest | None = None) -> tuple[Indices, Indices]:
-        """Data files (places in `keys`) and the ids of delete files of the same key whose number is not smaller, with `later` larger. No key is below 0."""
+        """Match data files to delete files of the same key by sequence number.
+
+        Args:
+            keys: The key of each data file; -1 matches no delete file.
+            numbers: The sequence number of each data file.
+            later: Require a larger number of the delete file, not only one that is not smaller.
+            test: A further test of each pair.
+
+        Returns:
+            The places of data files in `keys`, and for each the id of a delete file.
+        """
         ranks = np.searchsorted(self._numbers, numbers, side="right" if later else "left")
         first = np.searchsorted(self._places, keys * self._width + ranks)
         counts = np.where(keys >= 0, np.searchsorted(self._places, (keys + 1) * self._width) - first, 0)
-        blocks = [self._block(first, counts, start, end, test) for start, end in _stretches(counts)]
+        blocks = [self._block(first, counts, start, end, test) for start, end in _ranges_of_files(counts)]
         if not blocks:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        return np.concatenate([files for files, _ in blocks]), np.concatenate([found for _, found in blocks])
+        return np.concatenate([files for files, _ in blocks]), np.concatenate([deletes for _, deletes in blocks])
 
     def _block(self, first: Indices, counts: Indices, start: int, end: int, test: PairTest | None) -> tuple[Indices, Indices]:
-        counted = counts[start:end]
-        files = np.repeat(np.arange(start, end), counted)
-        within = np.arange(len(files)) - np.repeat(np.cumsum(counted) - counted, counted)
-        found = self.ids[first[files] + within]
+        block_counts = counts[start:end]
+        files = np.repeat(np.arange(start, end), block_counts)
+        within = np.arange(len(files)) - np.repeat(np.cumsum(block_counts) - block_counts, block_counts)
+        deletes = self.ids[first[files] + within]
         if test is None or not len(files):
-            return files, found
-        mask = test(files, found)
-        return files[mask], found[mask]
+            return files, deletes
+        mask = test(files, deletes)
+        return files[mask], deletes[mask]
 
 
-def _stretches(counts: Indices) -> Iterator[tuple[int, int]]:
-    """Stretches of data files with about `MAX_PAIRS` delete files in each."""
+def _ranges_of_files(counts: Indices) -> Iterator[tuple[int, int]]:
+    """Yield ranges of data files that have about `MAX_PAIRS` delete files together."""
     totals = np.cumsum(counts)
     if not len(counts) or not totals[-1]:
         return
@@ -253,18 +280,18 @@ def _stretches(counts: Indices) -> Iterator[tuple[int, int]]:
 
 
 def _compressed(pairs: Sequence[tuple[Indices, Indices]], count: int) -> Matches | None:
-    files = np.concatenate([one for one, _ in pairs])
+    files = np.concatenate([places for places, _ in pairs])
     if not len(files):
         return None
-    found = np.concatenate([one for _, one in pairs])
-    order = np.lexsort((found, files))
+    deletes = np.concatenate([ids for _, ids in pairs])
+    order = np.lexsort((deletes, files))
     offsets = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(np.bincount(files, minlength=count), out=offsets[1:])
-    return Matches(offsets, found[order])
+    return Matches(offsets, deletes[order])
 
 
 def _equality_columns(parts: Sequence[DeleteFilesOfSpec]) -> tuple[Indices, Indices]:
-    """Pairs of a delete file's number and the field id of a column that it compares."""
+    """Return pairs of a delete file's number and the field id of a column that it compares."""
     lists = pa.concat_arrays([array_of_chunks(part.entries["equality_ids"]) for part in parts])
     parents = numpy_of(pc.list_parent_indices(lists)).astype(np.int64)
     return parents, numpy_of(pc.list_flatten(lists)).astype(np.int64)
@@ -273,23 +300,26 @@ def _equality_columns(parts: Sequence[DeleteFilesOfSpec]) -> tuple[Indices, Indi
 def _joined(parts: Sequence[DeleteFilesOfSpec], field_id: int, kind: PrimitiveType) -> ColumnRange:
     ranges = [column_range(ManifestColumns(part.entries), field_id, kind) for part in parts]
     return ColumnRange(
-        lower=pa.concat_arrays([one.lower for one in ranges]),
-        upper=pa.concat_arrays([one.upper for one in ranges]),
-        may_have_null=np.concatenate([one.may_have_null for one in ranges]),
-        may_have_nan=np.concatenate([one.may_have_nan for one in ranges]),
-        may_have_value=np.concatenate([one.may_have_value for one in ranges]),
+        lower=pa.concat_arrays([bounds.lower for bounds in ranges]),
+        upper=pa.concat_arrays([bounds.upper for bounds in ranges]),
+        may_have_null=np.concatenate([bounds.may_have_null for bounds in ranges]),
+        may_have_nan=np.concatenate([bounds.may_have_nan for bounds in ranges]),
+        may_have_value=np.concatenate([bounds.may_have_value for bounds in ranges]),
     )
 
 
 def is_vector(entries: Any) -> Mask:
-    """Which of some delete files are deletion vectors."""
+    """Return a mask of the delete files that are deletion vectors."""
     is_puffin = pc.equal(entries["file_format"], scalar_of(FileFormat.PUFFIN.value, pa.string()))
     is_position = pc.equal(entries["content"], scalar_of(int(FileContent.POSITION_DELETES), pa.int32()))
     return numpy_of(pc.and_(is_puffin, is_position))
 
 
 def _targets(entries: Any, vectors: Mask) -> Any:
-    """The one data file of each delete file: the named one; or, for position deletes, the path that both bounds are; null where there is none."""
+    """Return the path of the only data file that each delete file applies to, null where it may apply to several.
+
+    It is the referenced data file or, for position deletes, the path that is both bounds of the paths in the file.
+    """
     named = array_of_chunks(entries["referenced_data_file"])
     bounds = [entries[name] for name in (statistic_column(*bound) for bound in PATH_BOUNDS) if name in entries.column_names]
     if len(bounds) < len(PATH_BOUNDS):
@@ -304,16 +334,16 @@ def _sequence_numbers(entries: Any, content: str) -> Indices:
     if column.null_count:
         path = entries["file_path"].filter(pc.is_null(column))[0].as_py()
         raise ManifestFormatError(
-            f"the manifest entry of {content} file {path} has no sequence number, so that nobody can say which deletes apply",
+            f"the manifest entry of {content} file {path} has no sequence number, so that the deletes that apply cannot be determined",
             path=path,
-            next_step="only entries that were added may inherit the number of their manifest; have the writer of the manifest repair it",
+            next_step="only ADDED entries inherit the sequence number of their manifest; repair the manifest with the engine that wrote it",
         )
     numbers: Indices = numpy_of(column)
     return numbers
 
 
 def _refuse_second_vector(parts: Sequence[DeleteFilesOfSpec]) -> None:
-    """Deletion vectors of all specs: a data file may have one in a snapshot. Spec: Deletion Vectors."""
+    """Refuse a second deletion vector of one data file, also under another partition spec. Spec: Deletion Vectors."""
     vectors = [part.entries.filter(mask_array(is_vector(part.entries))) for part in parts]
     targets = [target for vector in vectors for target in vector["referenced_data_file"].chunks]
     seen = pa.chunked_array(targets, pa.string()).dictionary_encode().combine_chunks() if targets else None
@@ -324,7 +354,7 @@ def _refuse_second_vector(parts: Sequence[DeleteFilesOfSpec]) -> None:
         path for vector in vectors for path in vector.filter(pc.equal(vector["referenced_data_file"], target))["file_path"].to_pylist()
     ]
     raise ManifestFormatError(
-        f"two deletion vectors are about the data file {target}, in {paths[0]} and {paths[1]}; a snapshot may have one",
+        f"two deletion vectors refer to the data file {target}, in {paths[0]} and {paths[1]}; a snapshot may have one",
         path=paths[1],
         next_step="the commit that added the second had to merge the first into it; roll the table back to the snapshot before",
     )

@@ -1,4 +1,4 @@
-"""`DataFile` objects of the rows of a `ManifestColumns` table, of data files and delete files alike.
+"""`DataFile` objects for the rows of a `ManifestColumns` table, both of data files and of delete files.
 
 Spec: Data File Fields.
 """
@@ -24,7 +24,7 @@ from icefloe.kernel.values import physical_list
 
 _FORMATS = {form.value: form for form in FileFormat}
 _CONTENTS = {int(content): content for content in FileContent}
-# Columns that are a field as they are; those of delete files are not in the tables of data files, and no row ids in theirs.
+# Columns whose values are those of the field. Tables of data files lack the columns of delete files, and tables of delete files have no row ids.
 _PLAIN = (
     "file_path",
     "record_count",
@@ -36,16 +36,24 @@ _PLAIN = (
     "content_size_in_bytes",
 )
 _LISTS = ("split_offsets", "equality_ids")
-# Columns of names or codes, and what these stand for.
+# Columns of names or codes, and the value that each of these represents.
 _NAMED: Mapping[str, Mapping[Any, Any]] = {"file_format": _FORMATS, "content": _CONTENTS}
 
 
 def file_objects(
     rows: Any, spec_id: int, partitions: list[tuple[Any, ...]], statistics: Sequence[int] = (), known: Mapping[str, Values] | None = None
 ) -> list[DataFile]:
-    """One object a row, in order, each with its partition; column statistics of the fields in `statistics`, whose slot columns are there.
+    """Return a `DataFile` for each row, in order.
 
-    `known` gives values of fields in place of what the rows say.
+    Args:
+        rows: A `ManifestColumns` table of one partition spec.
+        spec_id: The partition spec.
+        partitions: The partition tuple of each row.
+        statistics: Field ids whose column statistics the objects get; `rows` must have their slot columns.
+        known: Values by name of the `DataFile` field; they replace the values in the rows.
+
+    Raises:
+        ManifestFormatError: A row has a content or file format that the specification does not define.
     """
     columns = {name: array_of_chunks(rows[name]) for name in (*_PLAIN, *_LISTS, *_NAMED) if name in rows.column_names}
     values: dict[str, Values] = {
@@ -62,15 +70,15 @@ def file_objects(
 
 
 class LazyFiles(Sequence[DataFile]):
-    """Files that are counted now, and made objects all at once when the first of them is asked for."""
+    """A sequence of files with a known length; the objects are built together at the first access."""
 
-    def __init__(self, count: int, make: Callable[[], Sequence[DataFile]]) -> None:
+    def __init__(self, count: int, build: Callable[[], Sequence[DataFile]]) -> None:
         self._count = count
-        self._make = make
+        self._build = build
 
     @cached_property
     def _files(self) -> Sequence[DataFile]:
-        return self._make()
+        return self._build()
 
     def __len__(self) -> int:
         return self._count
@@ -93,16 +101,16 @@ class LazyFiles(Sequence[DataFile]):
 
 
 def partition_tuples(rows: Any, partition_type: StructType) -> list[tuple[Any, ...]]:
-    """The partition tuples of rows of a `ManifestColumns` table, as physical values in spec order; equal ones are one tuple."""
+    """Return the partition tuple of each row of a `ManifestColumns` table: physical values in spec order; equal tuples are one object."""
     fields_of = [(primitive(field.field_type), rows[partition_column(field.field_id)]) for field in partition_type.fields]
     if not fields_of:
         return [()] * int(rows.num_rows)
-    if any(isinstance(kind, FloatType | DoubleType) for kind, _ in fields_of):  # -0.0 equals 0.0, and is another value
+    if any(isinstance(kind, FloatType | DoubleType) for kind, _ in fields_of):  # -0.0 equals 0.0 but is another partition
         return list(zip(*(physical_list(kind, column) for kind, column in fields_of), strict=True))
     encoded = [pc.dictionary_encode(array_of_chunks(column), null_encoding="encode") for _, column in fields_of]
     codes = numpy_of(encoded[0].indices).astype(np.int64)
     for part in encoded[1:]:
-        # Numbered anew each time, so that a number never counts more than two columns' values.
+        # Renumber after each column, so that the product of two counts of values fits the integer.
         _, codes = np.unique(codes, return_inverse=True)
         codes = codes * len(part.dictionary) + numpy_of(part.indices)
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
@@ -112,18 +120,18 @@ def partition_tuples(rows: Any, partition_type: StructType) -> list[tuple[Any, .
 
 
 def _named(name: str, codes: Any, kinds: Mapping[Any, Any]) -> Values:
-    """Return what each value of a column stands for, which is mostly the same in all rows. Raises `ManifestFormatError`."""
+    """Return the value that each name or code represents, mostly the same in all rows. Raises `ManifestFormatError`."""
     distinct = pc.unique(codes).to_pylist()
     if unknown := [code for code in distinct if code not in kinds]:
         raise ManifestFormatError(
-            f"a manifest entry has the {name} {unknown[0]!r}, which the format does not know",
-            next_step=f"restore the manifest from a copy; the format has {', '.join(map(str, kinds))}",
+            f"a manifest entry has the {name} {unknown[0]!r}, which the format does not define",
+            next_step=f"restore the manifest from a copy; the format defines {', '.join(map(str, kinds))}",
         )
     return Same(kinds[distinct[0]]) if len(distinct) == 1 else [kinds[code] for code in codes.to_pylist()]
 
 
 def _tuples(lists: Any) -> Values:
-    """A column of lists as tuples; equal ones are one tuple."""
+    """Return a column of lists as tuples; equal lists are one object."""
     if lists.null_count == len(lists):
         return Same(None)
     offsets = offsets_of(lists)
@@ -135,15 +143,15 @@ def _tuples(lists: Any) -> Values:
     items = lists.values.to_pylist()
     spans = pairwise(offsets.tolist())
     shared: dict[tuple[int, ...], tuple[int, ...]] = {}
-    found: list[tuple[int, ...] | None] = [shared.setdefault(one, one) for one in (tuple(items[start:end]) for start, end in spans)]
-    return [one if there else None for one, there in zip(found, lists.is_valid().to_pylist(), strict=True)]
+    tuples: list[tuple[int, ...] | None] = [shared.setdefault(row, row) for row in (tuple(items[start:end]) for start, end in spans)]
+    return [row if is_valid else None for row, is_valid in zip(tuples, lists.is_valid().to_pylist(), strict=True)]
 
 
 def _maps(rows: Any, statistic: str, field_ids: Sequence[int]) -> list[dict[int, Any] | None]:
-    """The statistic's map of each file, from the slot columns; None where it says nothing."""
-    found: list[dict[int, Any]] = [{} for _ in range(rows.num_rows)]
+    """Return the statistic's map of each file, from the slot columns; None where a file has no value of it."""
+    maps: list[dict[int, Any]] = [{} for _ in range(rows.num_rows)]
     for field_id in field_ids:
-        for known, value in zip(found, rows[statistic_column(statistic, field_id)].to_pylist(), strict=True):
+        for values, value in zip(maps, rows[statistic_column(statistic, field_id)].to_pylist(), strict=True):
             if value is not None:
-                known[field_id] = value
-    return [known or None for known in found]
+                values[field_id] = value
+    return [values or None for values in maps]

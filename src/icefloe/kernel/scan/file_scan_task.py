@@ -1,6 +1,6 @@
-"""`FileScanTask`: one data file to be read, or a stretch of it, and what is left to filter there.
+"""`FileScanTask`: one data file to read, or a byte range of it, with the residual filter and the delete files that apply.
 
-`planned_files.py` makes them; datafile and Spark read them.
+`planned_files.py` creates the tasks; icefloe.datafile and icefloe.spark read them.
 Spec: Scan Planning.
 """
 
@@ -12,12 +12,19 @@ from icefloe.kernel.manifest.data_file import DataFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileScanTask:
-    """Rows to read.
+    """The rows of one data file that a scan reads.
 
-    `residual` is the bound filter without what the file's partition value already decides; it still has to be tested on every row. `start` and `length` are
-    bytes of the file: row groups that begin in that stretch belong to the task. `is_covered` says that every row of the file surely matches; it is False
-    where the plan was not asked to find out. `delete_files` are those that apply to the file: at most one deletion vector, else position delete files, and
-    equality delete files; sequence numbers and partitions have been compared already.
+    Attributes:
+        file: The data file.
+        residual: The bound filter without the predicates that the file's partition value decides; the reader tests it on every row.
+        spec_id: The partition spec of the file.
+        length: Length of the byte range.
+        start: Start of the byte range; the row groups that begin in the range belong to the task.
+        sequence_number: The data sequence number of the file.
+        file_sequence_number: The file sequence number of the file.
+        is_covered: True if every row of the file matches the filter; always False in a plan without `find_covered`.
+        delete_files: Delete files that apply to the file: at most one deletion vector or else position delete files, and equality delete files.
+            Sequence numbers and partitions have been compared already.
     """
 
     file: DataFile

@@ -1,6 +1,6 @@
-"""The live delete files of a snapshot, read from its delete manifests and checked; and what became of each.
+"""The live delete files of a snapshot, read from its delete manifests and checked, and the pruning decision for each.
 
-Which data files each applies to is `delete_file_index.py`. Spec: Scan Planning; Delete Formats; Data File Fields.
+`delete_file_index.py` matches them to data files. Spec: Scan Planning; Delete Formats; Data File Fields.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,17 +29,24 @@ from icefloe.kernel.scan.prune_files import FileMetricsEvaluator
 from icefloe.kernel.scan.scan_context import Parallel, Read, ScanContext
 from icefloe.kernel.types import PrimitiveType
 
-# What each row of a delete manifest must say, where it is of that kind.
+# Fields that the specification requires of every deletion vector.
 _OF_VECTORS = ("referenced_data_file", "content_offset", "content_size_in_bytes")
-# The place of the manifest a delete file is from, beside its columns.
+# An added column: the place of the manifest that a delete file was read from.
 _PLACE = "place"
-# The field of the paths in position delete files.
+# The field id of the paths in position delete files.
 _PATH = PATH_BOUNDS[0][1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveDeletes:
-    """Delete files that a scan may need. Decisions of the others are by the place of their manifest among those that were read."""
+    """Delete files that a scan may need.
+
+    Attributes:
+        parts: The delete files, one item for each partition spec.
+        index: The index of all of them.
+        skipped: Decisions for the delete files that were left out, each with the place of its manifest among the manifests that were read.
+        total: Number of live delete files in the manifests, also of those that were left out.
+    """
 
     parts: tuple[DeleteFilesOfSpec, ...]
     index: DeleteFileIndex
@@ -47,12 +54,12 @@ class LiveDeletes:
     total: int
 
     def files(self, chosen: NDArray[np.int64]) -> tuple[DataFile, ...]:
-        """The delete files of some numbers of the index, ascending, as objects."""
-        found: list[DataFile] = []
+        """Return the delete files with these numbers of the index, which are ascending, as objects."""
+        files: list[DataFile] = []
         for part, rows in self._rows(chosen):
             entries = part.entries.take(rows).drop_columns([_PLACE])
-            found += file_objects(entries, part.spec.spec_id, partition_tuples(entries, part.partition_type), known=_path_bounds(entries))
-        return tuple(found)
+            files += file_objects(entries, part.spec.spec_id, partition_tuples(entries, part.partition_type), known=_path_bounds(entries))
+        return tuple(files)
 
     def _rows(self, chosen: NDArray[np.int64]) -> Iterator[tuple[DeleteFilesOfSpec, Any]]:
         start = 0
@@ -63,7 +70,7 @@ class LiveDeletes:
 
 
 def _path_bounds(entries: Any) -> Mapping[str, Values]:
-    """The bounds of the paths in delete files, where they show that a file is about one data file alone."""
+    """Return the bounds of the paths in delete files, for files whose bounds show that they refer to one data file only."""
     lower, upper = (entries[statistic_column(*bound)] for bound in PATH_BOUNDS)
     is_one = filled(pc.and_(pc.equal(lower, upper), pc.is_null(entries["referenced_data_file"])), False)
     bounds: Values = [
@@ -72,30 +79,37 @@ def _path_bounds(entries: Any) -> Mapping[str, Values]:
     return {"lower_bounds": bounds, "upper_bounds": bounds}
 
 
-def read_deletes(question: ScanContext, manifests: Sequence[ManifestFile], read: Read, parallel: Parallel) -> LiveDeletes:
-    """The live delete files of delete manifests, indexed.
+def read_deletes(context: ScanContext, manifests: Sequence[ManifestFile], read: Read, parallel: Parallel) -> LiveDeletes:
+    """Read the live delete files of delete manifests and index them.
 
-    Of equality deletes those are left out that delete no row the filter keeps, unless the question is about every delete: then they must be there for the
-    rows that the filter does not keep. Position deletes say nothing of the values of rows.
+    Equality deletes that delete no row the filter keeps are left out, except with `every_delete`: rows that the filter does not keep need them too.
+    Position deletes contain no values of rows, so that the filter cannot rule them out.
+
+    Args:
+        context: The scan.
+        manifests: The delete manifests to read.
+        read: Returns the content of a file.
+        parallel: Reads several manifests at once.
 
     Raises:
-        AvroFormatError: a manifest is damaged.
-        ManifestFormatError: an entry lacks what its kind needs, or two deletion vectors are about one data file.
+        AvroFormatError: A manifest is damaged.
+        ManifestFormatError: An entry lacks a field that its kind requires, or two deletion vectors refer to one data file.
+
     Spec: Scan Planning.
     """
-    schemas = [question.schema, question.metadata.schema(), *reversed(question.metadata.schemas)]
-    # The columns that equality deletes were found to compare so far: most manifests have no others, and are decoded once.
-    known: frozenset[int] = frozenset()
+    schemas = [context.schema, context.metadata.schema(), *reversed(context.metadata.schemas)]
+    # The columns that equality deletes of the manifests read so far compare. Most manifests have no other ones, and are decoded once.
+    compared_so_far: frozenset[int] = frozenset()
 
     def live(manifest: ManifestFile) -> Any:
-        nonlocal known
-        content, asked = read(manifest.manifest_path), known
-        entries = question.live_entries([manifest], lambda _: content, {*PATH_BOUNDS, *every_statistic(asked)}).entries
+        nonlocal compared_so_far
+        content, decoded = read(manifest.manifest_path), compared_so_far
+        entries = context.live_entries([manifest], lambda _: content, {*PATH_BOUNDS, *every_statistic(decoded)}).entries
         _check(entries, manifest)
         compared = _compared(entries)
-        if not compared <= asked:  # whose bounds are wanted is known only now
-            known = asked | compared
-            entries = question.live_entries([manifest], lambda _: content, {*PATH_BOUNDS, *every_statistic(known)}).entries
+        if not compared <= decoded:  # only the decoded entries show which columns' bounds are needed
+            compared_so_far = decoded | compared
+            entries = context.live_entries([manifest], lambda _: content, {*PATH_BOUNDS, *every_statistic(compared_so_far)}).entries
         return entries
 
     tables: dict[int, list[Any]] = {}
@@ -104,76 +118,82 @@ def read_deletes(question: ScanContext, manifests: Sequence[ManifestFile], read:
         tables.setdefault(manifest.partition_spec_id, []).append(placed)
     parts, total = [], 0
     skipped: list[tuple[int, Decision]] = []
-    for spec_id, found in tables.items():
-        entries = pa.concat_tables(found, promote_options="default").combine_chunks()
+    for spec_id, tables_of_spec in tables.items():
+        entries = pa.concat_tables(tables_of_spec, promote_options="default").combine_chunks()
         total += entries.num_rows
-        masks = {} if question.every_delete or question.is_unfiltered else equality_tests(question, entries)
+        masks = {} if context.every_delete or context.is_unfiltered else equality_tests(context, entries)
         keep = np.ones(entries.num_rows, dtype=bool)
         for rows, test in masks.values():
             keep[rows] = test.may_match
-            if question.explain:
-                skipped += _skipped(question, entries.take(numbers_array(np.array(rows), pa.int64())), test, spec_id)
+            if context.explain:
+                skipped += _skipped(context, entries.take(numbers_array(np.array(rows), pa.int64())), test, spec_id)
         part = DeleteFilesOfSpec(
             entries=entries if keep.all() else entries.filter(mask_array(keep)).combine_chunks(),
-            spec=question.metadata.spec_by_id(spec_id),
-            partition_type=question.partition_types[spec_id],
+            spec=context.metadata.spec_by_id(spec_id),
+            partition_type=context.partition_types[spec_id],
         )
         parts.append(part)
     kinds = _kinds(set().union(*(_compared(part.entries) for part in parts)), schemas)
     return LiveDeletes(parts=tuple(parts), index=DeleteFileIndex(parts, kinds), skipped=tuple(skipped), total=total)
 
 
-def delete_decisions(question: ScanContext, deletes: LiveDeletes, counts: NDArray[np.int64]) -> Mapping[int, list[Decision]]:
-    """What became of every delete file, by the place of its manifest; `counts` has the number of data files that each of the index applies to."""
-    found: dict[int, list[Decision]] = {}
+def delete_decisions(context: ScanContext, deletes: LiveDeletes, counts: NDArray[np.int64]) -> Mapping[int, list[Decision]]:
+    """Return the decision for every delete file, by the place of its manifest among the manifests that were read.
+
+    Args:
+        context: The scan.
+        deletes: The delete files.
+        counts: The number of data files that each delete file of the index applies to.
+    """
+    decisions: dict[int, list[Decision]] = {}
     for place, decision in deletes.skipped:
-        found.setdefault(place, []).append(decision)
+        decisions.setdefault(place, []).append(decision)
     start = 0
     for part in deletes.parts:
-        rows = zip(_described(question, part.entries, part.spec.spec_id), counts[start : start + len(part)].tolist(), strict=True)
+        rows = zip(_described(context, part.entries, part.spec.spec_id), counts[start : start + len(part)].tolist(), strict=True)
         for (place, facts), count in rows:
             reason = Reason.APPLIES if count else Reason.NO_DATA_FILE
             explanation = f"applies to {count} data file{'s' if count > 1 else ''}" if count else ""
-            found.setdefault(place, []).append(Decision(kept=count > 0, reason=reason, explanation=explanation, **facts))
+            decisions.setdefault(place, []).append(Decision(kept=count > 0, reason=reason, explanation=explanation, **facts))
         start += len(part)
-    return found
+    return decisions
 
 
-def equality_tests(question: ScanContext, entries: Any) -> dict[tuple[int, ...], tuple[NDArray[np.int64], FileMetricsEvaluator]]:
-    """Equality deletes by the columns they compare: their rows, and the test of the filter on those columns alone.
+def equality_tests(context: ScanContext, entries: Any) -> dict[tuple[int, ...], tuple[NDArray[np.int64], FileMetricsEvaluator]]:
+    """Group equality deletes by the columns they compare; return the rows of each group and a test of the filter on those columns.
 
-    A row that the filter keeps is equal to a deleted one in those columns, and only in those.
+    Predicates on other columns are taken as true: a row that the filter keeps equals a deleted row in the compared columns only.
     """
     by_columns: dict[tuple[int, ...], list[int]] = {}
     for row, ids in enumerate(entries["equality_ids"].to_pylist()):
         if ids:
             by_columns.setdefault(tuple(sorted(ids)), []).append(row)
-    found = {}
+    tests = {}
     for ids, rows in by_columns.items():
-        others = {leaf: True for leaf in predicates(question.bound) if leaf.field.field_id not in ids}
+        others = {leaf: True for leaf in predicates(context.bound) if leaf.field.field_id not in ids}
         chosen = entries.take(numbers_array(np.array(rows), pa.int64())).combine_chunks()
-        test = FileMetricsEvaluator(ManifestColumns(chosen), simplify(question.bound, others.get), UNPARTITIONED_SPEC, question.schema)
-        found[ids] = (np.array(rows), test)
-    return found
+        test = FileMetricsEvaluator(ManifestColumns(chosen), simplify(context.bound, others.get), UNPARTITIONED_SPEC, context.schema)
+        tests[ids] = (np.array(rows), test)
+    return tests
 
 
-def _skipped(question: ScanContext, entries: Any, test: FileMetricsEvaluator, spec_id: int) -> Iterator[tuple[int, Decision]]:
-    described = _described(question, entries, spec_id)
+def _skipped(context: ScanContext, entries: Any, test: FileMetricsEvaluator, spec_id: int) -> Iterator[tuple[int, Decision]]:
+    described = _described(context, entries, spec_id)
     for row, (place, facts) in enumerate(described):
         if not test.may_match[row]:
             reason, explanation = test.explain(row)
             yield place, Decision(kept=False, reason=reason, explanation=explanation, **facts)
 
 
-def _described(question: ScanContext, entries: Any, spec_id: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each delete file's place, and what a decision tells of any."""
+def _described(context: ScanContext, entries: Any, spec_id: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the place of each delete file's manifest, and the attributes that every decision for the file has."""
     rows = zip(
         entries[_PLACE].to_pylist(),
         entries["file_path"].to_pylist(),
         entries["content_size_in_bytes"].to_pylist(),
         entries["file_size_in_bytes"].to_pylist(),
         entries["record_count"].to_pylist(),
-        partition_tuples(entries, question.partition_types[spec_id]),
+        partition_tuples(entries, context.partition_types[spec_id]),
         strict=True,
     )
     for place, path, size, file_size, records, partition in rows:
@@ -182,23 +202,23 @@ def _described(question: ScanContext, entries: Any, spec_id: int) -> Iterator[tu
             "path": path,
             "bytes": file_size if size is None else size,
             "records": records,
-            "partition": question.partition_text(spec_id, partition),
+            "partition": context.partition_text(spec_id, partition),
         }
         yield place, facts
 
 
 def _kinds(field_ids: Iterable[int], schemas: Sequence[Any]) -> dict[int, PrimitiveType]:
-    """The type of each column, in the first schema that has it."""
-    found: dict[int, PrimitiveType] = {}
+    """Return the type of each column, from the first schema that has it."""
+    kinds: dict[int, PrimitiveType] = {}
     for field_id in set(field_ids):
         kind = next((schema.find_type(field_id) for schema in schemas if field_id in schema), None)
         if isinstance(kind, PrimitiveType):
-            found[field_id] = kind
-    return found
+            kinds[field_id] = kind
+    return kinds
 
 
 def _compared(entries: Any) -> set[int]:
-    """The columns that any equality delete compares."""
+    """Return the field ids of the columns that any equality delete compares."""
     return set(pc.unique(pc.list_flatten(entries["equality_ids"])).to_pylist())
 
 
@@ -211,11 +231,11 @@ def _check(entries: Any, manifest: ManifestFile) -> None:
     _refuse(entries, manifest, equality & ~named, "an equality delete file has no equality_ids")
 
 
-def _refuse(entries: Any, manifest: ManifestFile, wrong: Mask, what: str) -> None:
-    if wrong.any():
-        row = int(np.argmax(wrong))
+def _refuse(entries: Any, manifest: ManifestFile, broken: Mask, problem: str) -> None:
+    if broken.any():
+        row = int(np.argmax(broken))
         raise ManifestFormatError(
             f"the delete manifest {manifest.manifest_path} breaks a rule of the format",
             path=manifest.manifest_path,
-            problems=(Problem(where=str(entries["file_path"][row].as_py()), what=what),),
+            problems=(Problem(where=str(entries["file_path"][row].as_py()), what=problem),),
         )

@@ -1,6 +1,7 @@
-"""The data files of manifests that were not skipped: read side by side, tested in batches over many manifests, matched with their delete files.
+"""`ManifestGroup`: reads the data manifests that were not skipped, prunes their files in batches, and matches delete files to them.
 
-A test costs the same for one file as for thousands, so that small manifests are tested together. Spec: Scan Planning.
+Manifests are read in parallel. A test costs the same for one file as for thousands, so that the files of small manifests are tested together.
+`prune_manifests.py` chooses the manifests, `prune_files.py` tests files, `delete_file_index.py` matches deletes. Spec: Scan Planning.
 """
 
 from collections import defaultdict
@@ -23,16 +24,24 @@ from icefloe.kernel.scan.planned_files import NO_FILES, FileCounts, PlannedFiles
 from icefloe.kernel.scan.prune_files import FileMetricsEvaluator, required_statistics
 from icefloe.kernel.scan.scan_context import LiveEntries, Parallel, Read, ScanContext
 
-# A batch is tested when it has this many files; the entries of no more need to be in memory.
+# Files of a batch: it is tested as soon as it has so many, which limits the entries in memory.
 BATCH_FILES = 2**15
-# Manifests are read together up to so many bytes, and in so many groups at least. Larger groups are no faster, and leave more freed memory behind.
+# Bytes of a group of manifests that one call reads, and the least number of groups. Larger groups are no faster, and leave more freed memory behind.
 _GROUP_BYTES = 2**21
 _GROUPS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBatch:
-    """Files of one partition spec that were tested together. `decisions` are by the place of the manifest among those that were read."""
+    """Files of one partition spec that were tested together.
+
+    Attributes:
+        files: The files that may match.
+        kept: Their counts.
+        skipped_by_partition: Counts of the files that their partition value rules out.
+        skipped_by_metrics: Counts of the files that column statistics rule out.
+        decisions: Decisions by the place of the manifest among the manifests that were read; empty unless the scan explains.
+    """
 
     files: PlannedFiles
     kept: FileCounts
@@ -42,7 +51,7 @@ class PlannedBatch:
 
 
 class _ReadFiles(NamedTuple):
-    """Live entries of some manifests that were read together, and how many were left out by the test already."""
+    """Live entries of manifests that were read together, and counts of the entries that the reader has pruned already."""
 
     live: LiveEntries
     skipped_by_partition: FileCounts = NO_FILES
@@ -51,22 +60,23 @@ class _ReadFiles(NamedTuple):
 
 @dataclass(frozen=True)
 class ManifestReader:
-    """Reads manifests of one partition spec; where it `prunes`, entries that cannot match are left out at once.
+    """A function that reads manifests of one partition spec and, with `prunes`, leaves out entries that cannot match.
 
-    It may be pickled, to read in another process; then `read` must be fit for that too.
+    It can be pickled to read in another process if `read` can be pickled.
     """
 
-    question: ScanContext
+    context: ScanContext
     read: Read
-    wanted: Mapping[int, set[Statistic]]
+    statistics: Mapping[int, set[Statistic]]  # statistics to decode, by spec id
     prunes: bool
 
     def __call__(self, manifests: Sequence[ManifestFile]) -> _ReadFiles:
+        """Read the live entries of some manifests of one partition spec."""
         spec_id = manifests[0].partition_spec_id
-        live = self.question.live_entries(manifests, self.read, self.wanted[spec_id])
-        if not self.prunes or self.question.is_unfiltered:
+        live = self.context.live_entries(manifests, self.read, self.statistics[spec_id])
+        if not self.prunes or self.context.is_unfiltered:
             return _ReadFiles(live)
-        test = FileMetricsEvaluator(ManifestColumns(live.entries), self.question.bound, self.question.specs[spec_id], self.question.schema)
+        test = FileMetricsEvaluator(ManifestColumns(live.entries), self.context.bound, self.context.specs[spec_id], self.context.schema)
         may, by_partition = _tested(test)
         kept = LiveEntries(live.entries.filter(mask_array(may)).combine_chunks(), live.places[may])
         return _ReadFiles(kept, _count(live.entries, by_partition), _count(live.entries, ~may & ~by_partition))
@@ -74,7 +84,7 @@ class ManifestReader:
 
 @dataclass(slots=True)
 class _Pending:
-    """Entries that wait for their test, the place of the manifest each of them is from, and what was left out of them before."""
+    """Entries of one partition spec that are not tested yet, the place of the manifest of each, and counts of entries pruned by the reader."""
 
     tables: list[Any] = field(default_factory=list)
     places: list[NDArray[np.int64]] = field(default_factory=list)
@@ -84,21 +94,37 @@ class _Pending:
 
 
 class ManifestGroup:
-    """Reads and tests data manifests. Reading many side by side shares nothing that changes."""
+    """The data manifests of a scan, read in parallel and tested in batches; parallel reads share no mutable state.
 
-    def __init__(self, question: ScanContext, deletes: DeleteFileIndex, read: Read, *, prune_in_parallel: bool = False) -> None:
-        self._question = question
+    Args:
+        context: The scan.
+        deletes: The delete files that may apply.
+        read: Returns the content of a file.
+        prune_in_parallel: Test entries in the parallel readers, before their results are sent back.
+    """
+
+    def __init__(self, context: ScanContext, deletes: DeleteFileIndex, read: Read, *, prune_in_parallel: bool = False) -> None:
+        self._context = context
         self._deletes = deletes
-        self._wanted = {spec_id: self._statistics(spec_id) for spec_id in question.specs}
-        # Decisions are told of every file, so that none may be left out before.
-        self._reader = ManifestReader(question, read, self._wanted, prune_in_parallel and not question.explain)
+        self._statistics_of_spec = {spec_id: self._statistics(spec_id) for spec_id in context.specs}
+        # An explanation has a decision for every file, so that the readers must not leave any out.
+        self._reader = ManifestReader(context, read, self._statistics_of_spec, prune_in_parallel and not context.explain)
 
     def plan(self, manifests: Sequence[ManifestFile], parallel: Parallel) -> Iterator[PlannedBatch]:
-        """The files of these manifests that may match, in the order of the manifests but for those of other partition specs between them."""
+        """Yield batches of the files that may match, with their delete files.
+
+        Args:
+            manifests: Data manifests. The files of one partition spec keep the order of the manifests.
+            parallel: Reads several groups of manifests at once.
+
+        Raises:
+            AvroFormatError: A manifest is damaged.
+            ManifestFormatError: An entry breaks a rule of the format.
+        """
         pending: dict[int, _Pending] = {}
         groups = _groups(manifests)
-        found: Iterable[_ReadFiles] = parallel(self._reader, ([manifest for _, manifest in group] for group in groups))
-        for group, (live, by_partition, by_metrics) in zip(groups, found, strict=True):
+        results: Iterable[_ReadFiles] = parallel(self._reader, ([manifest for _, manifest in group] for group in groups))
+        for group, (live, by_partition, by_metrics) in zip(groups, results, strict=True):
             spec_id = group[0][1].partition_spec_id
             waiting = pending.setdefault(spec_id, _Pending())
             waiting.tables.append(live.entries)
@@ -112,32 +138,32 @@ class ManifestGroup:
             yield self._batch(spec_id, waiting)
 
     def _statistics(self, spec_id: int) -> set[Statistic]:
-        question = self._question
+        context = self._context
         compared = ordered_statistics(self._deletes.compared_columns(spec_id))
-        if question.include_statistics:
-            return set(every_statistic(question.primitive_ids) | compared)
-        strict = question.find_covered or question.explain
-        return required_statistics(question.bound, question.specs[spec_id], question.schema, strict=strict) | compared
+        if context.include_statistics:
+            return set(every_statistic(context.primitive_ids) | compared)
+        strict = context.find_covered or context.explain
+        return required_statistics(context.bound, context.specs[spec_id], context.schema, strict=strict) | compared
 
     def _batch(self, spec_id: int, waiting: _Pending) -> PlannedBatch:
-        question = self._question
+        context = self._context
         live = pa.concat_tables(waiting.tables).combine_chunks()
-        test = FileMetricsEvaluator(ManifestColumns(live), question.bound, question.specs[spec_id], question.schema)
-        may, by_partition = _tested(test) if not question.is_unfiltered else (np.ones(live.num_rows, bool), np.zeros(live.num_rows, bool))
+        test = FileMetricsEvaluator(ManifestColumns(live), context.bound, context.specs[spec_id], context.schema)
+        may, by_partition = _tested(test) if not context.is_unfiltered else (np.ones(live.num_rows, bool), np.zeros(live.num_rows, bool))
         residuals, residual_index = test.residuals(may)
         entries = live if may.all() else live.filter(mask_array(may)).combine_chunks()
         matches = self._deletes.match(entries, spec_id)
-        kept_statistics = set(every_statistic(question.primitive_ids)) if question.include_statistics else set()
-        entries = entries.drop_columns([statistic_column(*statistic) for statistic in self._wanted[spec_id] - kept_statistics])
+        kept_statistics = set(every_statistic(context.primitive_ids)) if context.include_statistics else set()
+        entries = entries.drop_columns([statistic_column(*statistic) for statistic in self._statistics_of_spec[spec_id] - kept_statistics])
         spec_ids = numbers_array(np.full(entries.num_rows, spec_id, dtype=np.int32), pa.int32())
         files = PlannedFiles(
             entries=entries.append_column("spec_id", spec_ids),
             spec_id=spec_id,
-            partition_type=question.partition_types[spec_id],
+            partition_type=context.partition_types[spec_id],
             residuals=residuals,
             residual_index=residual_index,
-            covered=test.must_match[may] if question.find_covered else None,
-            statistics=question.primitive_ids if question.include_statistics else (),
+            covered=test.must_match[may] if context.find_covered else None,
+            statistics=context.primitive_ids if context.include_statistics else (),
             delete_offsets=None if matches is None else matches.offsets,
             delete_indices=None if matches is None else matches.indices,
         )
@@ -146,24 +172,24 @@ class ManifestGroup:
             kept=_count(live, may),
             skipped_by_partition=waiting.skipped_by_partition + _count(live, by_partition),
             skipped_by_metrics=waiting.skipped_by_metrics + _count(live, ~may & ~by_partition),
-            decisions=self._decisions(live, test, may, spec_id, waiting) if question.explain else {},
+            decisions=self._decisions(live, test, may, spec_id, waiting) if context.explain else {},
         )
 
     def _decisions(
         self, live: Any, test: FileMetricsEvaluator, may: Mask, spec_id: int, waiting: _Pending
     ) -> Mapping[int, Sequence[Decision]]:
-        found: dict[int, list[Decision]] = defaultdict(list)
+        decisions: dict[int, list[Decision]] = defaultdict(list)
         rows = zip(
             np.concatenate(waiting.places).tolist(),
             live["file_path"].to_pylist(),
             live["file_size_in_bytes"].to_pylist(),
             live["record_count"].to_pylist(),
-            partition_tuples(live, self._question.partition_types[spec_id]),
+            partition_tuples(live, self._context.partition_types[spec_id]),
             strict=True,
         )
         for index, (place, path, size, records, partition) in enumerate(rows):
-            reason, explanation = (Reason.NO_FILTER, "") if self._question.is_unfiltered else test.explain(index)
-            found[place].append(
+            reason, explanation = (Reason.NO_FILTER, "") if self._context.is_unfiltered else test.explain(index)
+            decisions[place].append(
                 Decision(
                     level="file",
                     path=path,
@@ -172,16 +198,16 @@ class ManifestGroup:
                     explanation=explanation,
                     bytes=size,
                     records=records,
-                    partition=self._question.partition_text(spec_id, partition),
+                    partition=self._context.partition_text(spec_id, partition),
                 )
             )
-        return found
+        return decisions
 
 
 def _groups(manifests: Sequence[ManifestFile]) -> list[list[tuple[int, ManifestFile]]]:
-    """Manifests, each with its place, that are read together: many small ones, so that there is one of few entries as there is one of many.
+    """Group manifests, each with its place, for one read call per group, so that small manifests do not cost one call each.
 
-    They are of one partition spec, and there are at least `_GROUPS` of each where it has as many manifests, so that they can be read side by side.
+    A group has one partition spec. Each spec with at least `_GROUPS` manifests has at least so many groups, so that they can be read in parallel.
     """
     by_spec: dict[int, list[tuple[int, ManifestFile]]] = {}
     for place, manifest in enumerate(manifests):
@@ -202,7 +228,7 @@ def _groups(manifests: Sequence[ManifestFile]) -> list[list[tuple[int, ManifestF
 
 
 def _tested(test: FileMetricsEvaluator) -> tuple[Mask, Mask]:
-    """Where a row may match, and where the partition value alone says that none does."""
+    """Return masks of the files that may have a matching row, and of the files that their partition value alone rules out."""
     may = test.may_match
     return may, np.zeros(len(may), dtype=bool) if may.all() else ~may & ~test.partition_may_match
 

@@ -1,4 +1,4 @@
-"""`PartitionKeys`: the distinct partition tuples of some files, numbered, to find the files of other manifests that lie in the same partition.
+"""`PartitionKeys`: numbers for the distinct partition tuples of some files, to find files of other manifests in the same partition.
 
 Spec: Scan Planning, note 3 for floating point values.
 """
@@ -18,39 +18,49 @@ Numbers = NDArray[np.int64]
 
 
 class PartitionKeys:
-    """The partition tuples of the rows of `entries` (a `ManifestColumns` table of one partition spec).
+    """The distinct partition tuples of the rows of a table, numbered from 0.
 
-    `numbers` has the tuple's number for each row, from 0. Null equals null; floats are equal where their bits are, all NaN being one, so that -0.0 is not 0.0.
+    Null equals null. Floats are compared by their bits, with one form of NaN, so that -0.0 is not 0.0.
+
+    Args:
+        entries: A `ManifestColumns` table of one partition spec.
+        partition_type: The type of the spec's partition tuples.
+
+    Attributes:
+        numbers: The number of the tuple of each row.
     """
 
     def __init__(self, entries: Any, partition_type: StructType) -> None:
         self._columns = [partition_column(field.field_id) for field in partition_type.fields]
-        self._values: list[Any] = []  # of each column the distinct ones
-        self._tuples: list[Numbers] = []  # of each column the distinct pairs of a tuple's number so far and a value's number
+        self._values: list[Any] = []  # the distinct values of each column
+        self._tuples: list[
+            Numbers
+        ] = []  # for each column the distinct pairs of the number of the tuple up to it and the number of its value
         self.numbers: Numbers = np.zeros(entries.num_rows, dtype=np.int64)
         for name in self._columns:
             column = _canonical(entries[name])
             distinct = pc.unique(column)
             pairs = self.numbers * len(distinct) + _places(column, distinct)
-            found, numbers = np.unique(pairs, return_inverse=True)
+            distinct_pairs, numbers = np.unique(pairs, return_inverse=True)
             self.numbers = numbers.reshape(-1).astype(np.int64)
             self._values.append(distinct)
-            self._tuples.append(found)
+            self._tuples.append(distinct_pairs)
 
     def find(self, entries: Any) -> Numbers:
-        """For each row of another table of the same spec the number of its tuple, -1 where none of the files has it."""
+        """Return the number of each row's tuple in another table of the same spec; -1 where none of the files has the tuple."""
         numbers: Numbers = np.zeros(entries.num_rows, dtype=np.int64)
-        for name, distinct, known in zip(self._columns, self._values, self._tuples, strict=True):
+        for name, distinct, distinct_pairs in zip(self._columns, self._values, self._tuples, strict=True):
             places = _places(_canonical(entries[name]), distinct)
             pairs = numbers * len(distinct) + places
-            at = np.searchsorted(known, pairs)
-            same = known[np.minimum(at, len(known) - 1)] == pairs if len(known) else np.zeros(len(pairs), dtype=bool)
+            at = np.searchsorted(distinct_pairs, pairs)
+            last = len(distinct_pairs) - 1
+            same = distinct_pairs[np.minimum(at, last)] == pairs if len(distinct_pairs) else np.zeros(len(pairs), dtype=bool)
             numbers = np.where(same & (numbers >= 0) & (places >= 0), at, -1)
         return numbers
 
 
 def _canonical(column: Any) -> Any:
-    """A column in a form whose equality is that of partitions."""
+    """Return a column in a form in which equal values are equal partition values."""
     plain = array_of_chunks(column)
     if not pa.types.is_floating(plain.type):
         return plain
@@ -59,6 +69,6 @@ def _canonical(column: Any) -> Any:
 
 
 def _places(column: Any, distinct: Any) -> Numbers:
-    """Where each value stands among the distinct ones, -1 where it does not."""
-    found: Numbers = numpy_of(filled(pc.index_in(column, value_set=distinct), -1)).astype(np.int64)
-    return found
+    """Return the place of each value among the distinct values, -1 where it is not among them."""
+    places: Numbers = numpy_of(filled(pc.index_in(column, value_set=distinct), -1)).astype(np.int64)
+    return places

@@ -1,6 +1,6 @@
-"""`PlannedFiles`: kept files of one partition spec as columns, and tasks made of them when someone asks.
+"""`PlannedFiles`: the kept files of one partition spec as columns, from which tasks are created on demand.
 
-A scan of a million files holds columns only; objects are made slice by slice. Spec: Scan Planning; Data File Fields.
+A plan of a million files has columns only; task objects are created slice by slice. Spec: Scan Planning; Data File Fields.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,13 +21,13 @@ from icefloe.kernel.scan.file_objects import file_objects, partition_tuples
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.types import StructType
 
-# Rows turned into objects at a time: large enough that the work per slice is nothing, small enough that a first task is there at once.
+# Rows that become objects in one step: enough to make the cost per slice negligible, few enough to return a first task at once.
 SLICE_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCounts:
-    """Some data files of a plan: how many, their bytes, and their rows before deletes."""
+    """Totals of some data files of a plan: their number, their bytes, and their rows before deletes."""
 
     files: int = 0
     bytes: int = 0
@@ -45,10 +45,20 @@ NO_FILES = FileCounts()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFiles:
-    """Files of one partition spec. `entries` (a `pyarrow.Table`) has the columns of `ManifestColumns` and `spec_id`; the arrays have one element a file.
+    """Files of one partition spec; the arrays have one element for each file.
 
-    `delete_offsets` (one element more than there are files) and `delete_indices` are compressed rows: the delete files of file i are
-    `delete_files[k] for k in delete_indices[delete_offsets[i] : delete_offsets[i + 1]]`. Both are None where no file has any. `delete_files` is the plan's.
+    Attributes:
+        entries: A `pyarrow.Table` with the columns of `ManifestColumns` and `spec_id`.
+        spec_id: The partition spec.
+        partition_type: The type of the spec's partition tuples.
+        residuals: The distinct residual filters.
+        residual_index: The place in `residuals` of each file's residual.
+        covered: Files of which every row matches; None in a plan without `find_covered`.
+        statistics: Field ids whose statistics are among the columns.
+        delete_offsets: One element more than there are files: the delete files of file i are
+            `delete_files[k] for k in delete_indices[delete_offsets[i] : delete_offsets[i + 1]]`; None where no file has any.
+        delete_indices: Places in `delete_files`; None where no file has any.
+        delete_files: The delete files of the whole plan.
     """
 
     entries: Any
@@ -66,7 +76,7 @@ class PlannedFiles:
         return int(self.entries.num_rows)
 
     def tasks(self) -> Iterator[FileScanTask]:
-        """One task a file, in the manifest's order."""
+        """Yield one task for each file, in the order of the manifests."""
         partitions = self.partitions(self.entries)
         for start in range(0, len(self), SLICE_ROWS):
             rows = self.entries.slice(start, SLICE_ROWS)
@@ -85,11 +95,11 @@ class PlannedFiles:
             yield from objects(FileScanTask, values, len(files))
 
     def partitions(self, rows: Any) -> list[tuple[Any, ...]]:
-        """The partition tuples of some rows of `entries`, as physical values in spec order."""
+        """Return the partition tuples of some rows of `entries`, as physical values in spec order."""
         return partition_tuples(rows, self.partition_type)
 
     def take(self, rows: NDArray[np.int64]) -> "PlannedFiles":
-        """The files at these rows of `entries`, in that order, with their deletes."""
+        """Return the files at these rows of `entries`, in that order, with their delete files."""
         offsets, indices = self.delete_offsets, self.delete_indices
         if offsets is not None and indices is not None:
             counts = np.diff(offsets)[rows]
@@ -111,7 +121,7 @@ class PlannedFiles:
         return [self.residuals[index] for index in self.residual_index[start : start + SLICE_ROWS].tolist()]
 
     def _deletes(self, start: int, count: int) -> Values:
-        """The delete files of each of `count` files from `start`."""
+        """Return the delete files of each of `count` files from `start` on."""
         if self.delete_offsets is None or self.delete_indices is None:
             return Same(())
         offsets = self.delete_offsets[start : start + count + 1].tolist()

@@ -1,6 +1,7 @@
-"""Which data files of a manifest can hold matching rows, and which match whole: by partition value, column bounds and counts, all of a manifest at once.
+"""Pruning of data files: which files of a manifest may have matching rows and which match entirely, by partition values, column bounds and counts.
 
-Manifests themselves are `prune_manifests.py`. What the arrays are is kernel.manifest.columns; how bounds decide is kernel.expressions.metrics_evaluator.
+All files of a manifest are tested in one call. `prune_manifests.py` prunes the manifests themselves; the columns are described in
+`kernel/manifest/manifest_columns.py`; `kernel/expressions/metrics_evaluator.py` compares a predicate with bounds.
 Spec: Scan Planning.
 """
 
@@ -37,39 +38,44 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import GeographyType, GeometryType, PrimitiveType, UnknownType
 from icefloe.kernel.values import bounds_to_array, physical_arrow_type, to_human
 
-# Columns that have one value in each file, which its manifest entry tells.
+# Metadata columns with one value in each file, which is known from its manifest entry.
 _OF_FILES = (FILE.field_id, SPEC_ID.field_id)
 
 
 def inclusive_mask(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> Mask:
-    """Whether each file may hold a matching row: False only where its partition value, bounds and counts rule that out.
+    """Return a mask of the files that may have a matching row: False only where the partition value, bounds and counts rule that out.
 
-    `spec` is that of the manifest; `columns` has the slot columns of `required_statistics`. Missing ones count as unknown.
+    Args:
+        columns: The files of one manifest, with the slot columns of `required_statistics`. Missing ones count as unknown.
+        bound: The filter, bound to `schema`.
+        spec: The partition spec of the manifest.
+        schema: The schema of the scan.
 
     Raises:
-        InvalidFilterError: the filter is not bound.
+        InvalidFilterError: The filter is not bound.
+
     Spec: Scan Planning, inclusive evaluation.
     """
     return FileMetricsEvaluator(columns, bound, spec, schema).may_match
 
 
 def strict_mask(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> Mask:
-    """Whether every row of each file surely matches; arguments as of `inclusive_mask`. Spec: Scan Planning, strict evaluation."""
+    """Return a mask of the files of which every row matches; the arguments are those of `inclusive_mask`. Spec: Scan Planning, strict evaluation."""
     return FileMetricsEvaluator(columns, bound, spec, schema).must_match
 
 
 def explain(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> list[tuple[Reason, str]]:
-    """For each file the reason it is kept or skipped, and the explanation: the bound that decided, empty for files that are kept."""
+    """Return for each file the reason why it is kept or skipped, and the bound that decided, which is empty for files that are kept."""
     test = FileMetricsEvaluator(columns, bound, spec, schema)
     return [test.explain(index) for index in range(len(columns))]
 
 
 def required_statistics(bound: BooleanExpression, spec: PartitionSpec, schema: Schema, *, strict: bool = False) -> set[Statistic]:
-    """The statistics that change what `inclusive_mask` says, and with `strict` what `strict_mask` says: none for predicates that partition values decide.
+    """Return the statistics that `inclusive_mask` uses, and with `strict` also those that `strict_mask` uses.
 
-    Comparisons need counts too: a file with nothing but nulls in a column has no bounds for it.
+    Predicates that partition values decide need none. Comparisons need counts too: a file with only nulls in a column has no bounds for it.
     """
-    wanted: set[Statistic] = set()
+    required: set[Statistic] = set()
     for predicate in predicates(bound):
         if not _has_statistics(predicate) or is_decided(predicate, spec, schema):
             continue
@@ -78,13 +84,13 @@ def required_statistics(bound: BooleanExpression, spec: PartitionSpec, schema: S
             names.append("nan_value_count")
         if strict or predicate.operation is not Operation.IS_NULL:
             names += ["lower_bound", "upper_bound"]
-        wanted |= {(name, predicate.field.field_id) for name in names}
-    return wanted
+        required |= {(name, predicate.field.field_id) for name in names}
+    return required
 
 
 @dataclass(frozen=True)
 class FileMetricsEvaluator:
-    """A bound filter over the files of one manifest; every mask has one element a file and is computed once."""
+    """A bound filter over the files of one manifest; every mask has one element for each file and is computed once."""
 
     columns: ManifestColumns
     bound: BooleanExpression
@@ -94,23 +100,30 @@ class FileMetricsEvaluator:
 
     @cached_property
     def may_match(self) -> Mask:
-        """Where a row may match. A file without rows has none."""
+        """Files that may have a matching row; a file without rows has none."""
         mask: Mask = self._may(self.bound) & (self._records != 0)
         return mask
 
     @cached_property
     def must_match(self) -> Mask:
-        """Where every row matches."""
+        """Files of which every row matches."""
         mask: Mask = self._tree(self.bound, self._leaf_must) | (self._records == 0)
         return mask
 
     @cached_property
     def partition_may_match(self) -> Mask:
-        """Where the partition value alone lets a row match."""
+        """Files whose partition value does not rule out a matching row."""
         return self._tree(self.bound, lambda leaf: self._partition_masks[leaf][0])
 
     def residuals(self, chosen: Mask) -> tuple[list[BooleanExpression], NDArray[np.int64]]:
-        """What the partition value leaves of the filter for the chosen files: the distinct residuals, and for each of these files the index of its own."""
+        """Return the filter that remains for files once their partition values have decided predicates.
+
+        Args:
+            chosen: A mask of files.
+
+        Returns:
+            The distinct residuals, and for each chosen file the place of its residual.
+        """
         leaves = list(dict.fromkeys(predicates(self.bound)))
         outcomes = np.zeros((int(chosen.sum()), len(leaves)), dtype=np.int8)
         for position, leaf in enumerate(leaves):
@@ -120,11 +133,13 @@ class FileMetricsEvaluator:
             return [self.bound], np.zeros(len(outcomes), dtype=np.int64)
         distinct, index = np.unique(outcomes, axis=0, return_inverse=True)
         decided = {0: None, 1: True, -1: False}
-        found = [simplify(self.bound, {leaf: decided[int(code)] for leaf, code in zip(leaves, row, strict=True)}.get) for row in distinct]
-        return found, index.reshape(-1)
+        distinct_residuals = [
+            simplify(self.bound, {leaf: decided[int(code)] for leaf, code in zip(leaves, row, strict=True)}.get) for row in distinct
+        ]
+        return distinct_residuals, index.reshape(-1)
 
     def explain(self, index: int) -> tuple[Reason, str]:
-        """The reason for one file, and the bound that decided."""
+        """Return the reason for the file at `index`, and the bound that decided."""
         if self._records[index] == 0:
             return Reason.NO_ROWS, ""
         if self.may_match[index]:
@@ -160,7 +175,7 @@ class FileMetricsEvaluator:
 
     @cached_property
     def _partition_masks(self) -> Mapping[BoundPredicate, tuple[Mask, Mask]]:
-        """For each predicate, what the partition value alone says: where it may match, and where it must; of a file's path and spec both are known."""
+        """Masks by predicate, from values that are equal in a whole file: files where it may match, and files where it must match."""
         return {
             leaf: self._place_masks(leaf) if leaf.field.field_id in _OF_FILES else self._projected(leaf) for leaf in predicates(self.bound)
         }
@@ -176,7 +191,7 @@ class FileMetricsEvaluator:
         return may_match(leaf, column), must_match(leaf, column)
 
     def _of_file(self, leaf: BoundPredicate) -> ColumnRange:
-        """`_file` and `_spec_id`, one value a file."""
+        """Return the values of `_file` or `_spec_id`, one for each file."""
         if leaf.field.field_id == FILE.field_id:
             return range_of_values(leaf.kind, self.columns.entries.column("file_path"))
         spec_ids = numbers_array(np.full(len(self.columns), self.spec.spec_id, dtype=np.int32), pa.int32())
@@ -227,9 +242,9 @@ class FileMetricsEvaluator:
 
 
 def metrics_range(columns: ManifestColumns, leaf: BoundPredicate) -> ColumnRange:
-    """What the slot columns of the predicate's column say of each file.
+    """Return the range of a predicate's column in each file, from the slot columns.
 
-    Nothing for a struct, list, map or variant, whose counts are not those of its rows; nor for metadata columns, of which a file holds a part at most.
+    The range is unknown for a struct, list, map or variant, whose counts are not those of rows, and for metadata columns, which a file stores in part at most.
     """
     if not _has_statistics(leaf):
         count = len(columns)
@@ -245,10 +260,11 @@ def _has_statistics(leaf: BoundPredicate) -> bool:
 
 
 def column_range(columns: ManifestColumns, field_id: int, kind: PrimitiveType) -> ColumnRange:
-    """What the slot columns of a primitive column say of each file.
+    """Return the range of a primitive column in each file, from the slot columns.
 
-    A count is believed only where it is there and not negative, and where the value count, if given, accounts for every row of the file. Bounds of geometries
-    are corners of boxes, which order nothing: they are left aside.
+    A count is used only if it is present and not negative, and if the value count, where present, covers every row of the file. Bounds of geometries and
+    geographies are corners of boxes, which do not bound single values: they are ignored.
+
     Spec: Data File Fields.
     """
     records, _ = _numbers(columns, "record_count")
@@ -273,12 +289,12 @@ def _bounds(columns: ManifestColumns, statistic: str, field_id: int, kind: Primi
     name = statistic_column(statistic, field_id)
     if isinstance(kind, GeometryType | GeographyType | UnknownType):
         return pa.nulls(len(columns), pa.binary())
-    known = name in columns.entries.column_names
-    return bounds_to_array(kind, columns.entries.column(name) if known else pa.nulls(len(columns), pa.binary()))
+    has_bounds = name in columns.entries.column_names
+    return bounds_to_array(kind, columns.entries.column(name) if has_bounds else pa.nulls(len(columns), pa.binary()))
 
 
 def _numbers(columns: ManifestColumns, name: str) -> tuple[NDArray[np.int64], Mask]:
-    """A column of counts, -1 where unknown, and where it is known."""
+    """Return a column of counts, -1 where unknown, and a mask of the known ones."""
     if name not in columns.entries.column_names:
         return np.full(len(columns), -1, dtype=np.int64), np.zeros(len(columns), dtype=bool)
     numbers: NDArray[np.int64] = numpy_of(filled(columns.entries.column(name), -1))

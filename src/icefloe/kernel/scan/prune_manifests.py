@@ -1,6 +1,7 @@
-"""Which manifests of a list can hold files with matching rows, by their partition summaries, all of a list at once.
+"""Pruning of manifests: which manifests of a list may have files with matching rows, by their partition summaries.
 
-Each manifest is tested with the partition spec it was written with. Files are `prune_files.py`. Spec: Scan Planning; Manifest Lists.
+Each manifest is tested with the partition spec it was written with; all manifests of a spec in one call. `prune_files.py`
+prunes the files in them. Spec: Scan Planning; Manifest Lists.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,11 +27,18 @@ _UNKNOWN = PartitionFieldSummary(contains_null=True)
 
 
 def manifest_mask(manifests: Sequence[ManifestFile], bound: BooleanExpression, specs: Mapping[int, PartitionSpec], schema: Schema) -> Mask:
-    """Whether each manifest may hold a matching row: False only where its partition summary rules that out. Counts are not looked at.
+    """Return a mask of the manifests that may have a matching row: False only where the partition summary rules that out. Counts are not used.
+
+    Args:
+        manifests: The manifests of a manifest list.
+        bound: The filter, bound to `schema`.
+        specs: The partition specs, by id.
+        schema: The schema of the scan.
 
     Raises:
-        ManifestFormatError: a manifest's partition spec is not among `specs`.
-        InvalidFilterError: the filter is not bound.
+        ManifestFormatError: The partition spec of a manifest is not among `specs`.
+        InvalidFilterError: The filter is not bound.
+
     Spec: Scan Planning.
     """
     mask = np.ones(len(manifests), dtype=bool)
@@ -42,40 +50,40 @@ def manifest_mask(manifests: Sequence[ManifestFile], bound: BooleanExpression, s
 def explain_manifests(
     manifests: Sequence[ManifestFile], bound: BooleanExpression, specs: Mapping[int, PartitionSpec], schema: Schema
 ) -> list[str]:
-    """For each manifest the partition bound that rules it out, such as `partition time_hour_month: upper 2013-03 < 2013-06`; empty where none does."""
-    told = [""] * len(manifests)
+    """Return for each manifest the partition bound that rules it out, such as `partition time_hour_month: upper 2013-03 < 2013-06`, or an empty text."""
+    explanations = [""] * len(manifests)
     for test in manifest_evaluators(manifests, bound, specs, schema):
         for index, position in enumerate(test.positions):
             if not test.mask[index]:
-                told[int(position)] = test.explanation(index)
-    return told
+                explanations[int(position)] = test.explanation(index)
+    return explanations
 
 
 def manifest_evaluators(
     manifests: Sequence[ManifestFile], bound: BooleanExpression, specs: Mapping[int, PartitionSpec], schema: Schema
 ) -> list["ManifestEvaluator"]:
-    """The manifests grouped by partition spec, each group with its test."""
+    """Group manifests by partition spec; return the evaluator of each group."""
     positions: dict[int, list[int]] = {}
     for position, manifest in enumerate(manifests):
         positions.setdefault(manifest.partition_spec_id, []).append(position)
     tests = []
-    for spec_id, found in positions.items():
+    for spec_id, positions_of_spec in positions.items():
         if spec_id not in specs:
-            path = manifests[found[0]].manifest_path
+            path = manifests[positions_of_spec[0]].manifest_path
             raise ManifestFormatError(
                 f"manifest {path} was written with partition spec {spec_id}, which the table's metadata does not have",
                 path=path,
-                next_step="the metadata file is damaged or not of this table; use an older one that has the spec",
+                next_step="the metadata file is damaged or belongs to another table; use an older metadata file that has the spec",
             )
         spec = specs[spec_id]
-        summaries = [summaries_of(manifests[position], spec) for position in found]
-        tests.append(ManifestEvaluator(np.array(found), spec, inclusive_projection(bound, spec, schema), summaries))
+        summaries = [summaries_of(manifests[position], spec) for position in positions_of_spec]
+        tests.append(ManifestEvaluator(np.array(positions_of_spec), spec, inclusive_projection(bound, spec, schema), summaries))
     return tests
 
 
 @dataclass(frozen=True)
 class ManifestEvaluator:
-    """The manifests of one partition spec (`positions` in the list), and the projected filter they are tested with."""
+    """The manifests of one partition spec, at `positions` in the list, and the filter projected to the spec's partition fields."""
 
     positions: np.ndarray[tuple[int], np.dtype[np.int64]]
     spec: PartitionSpec
@@ -85,17 +93,18 @@ class ManifestEvaluator:
 
     @cached_property
     def mask(self) -> Mask:
+        """Manifests of this group that may have a matching row."""
         return self._mask(self.projected)
 
     def _mask(self, expression: BooleanExpression) -> Mask:
         return tree_mask(expression, len(self.summaries), self.may_match)
 
     def may_match(self, predicate: BoundPredicate) -> Mask:
-        """Whether each manifest may hold a file whose partition value matches; the predicate is on one of the spec's own fields."""
+        """Return a mask of the manifests that may have a file whose partition value matches; the predicate is on a field of the spec."""
         return may_match(predicate, self._range(predicate))
 
     def explanation(self, index: int) -> str:
-        """Why the manifest at `index` of this group is ruled out."""
+        """Return the partition bound that rules out the manifest at `index` of this group."""
         return explain_predicate(self.projected, self._mask, lambda predicate: self._tested(predicate).explanation(index), index)
 
     def _tested(self, predicate: BoundPredicate) -> PredicateOutcome:
@@ -119,16 +128,16 @@ class ManifestEvaluator:
 
 
 def summaries_of(manifest: ManifestFile, spec: PartitionSpec) -> tuple[PartitionFieldSummary, ...]:
-    """One summary for each field of the spec; unknown ones where the list has none, or not as many as the spec has fields."""
-    found = manifest.partitions
-    return found if found is not None and len(found) == len(spec.fields) else (_UNKNOWN,) * len(spec.fields)
+    """Return one summary for each field of the spec; unknown ones where the list has none, or not as many as the spec has fields."""
+    summaries = manifest.partitions
+    return summaries if summaries is not None and len(summaries) == len(spec.fields) else (_UNKNOWN,) * len(spec.fields)
 
 
 def _summary_range(predicate: BoundPredicate, summaries: Sequence[PartitionFieldSummary]) -> ColumnRange:
     lower = array_of([summary.lower_bound for summary in summaries], pa.binary())
     upper = array_of([summary.upper_bound for summary in summaries], pa.binary())
     null = np.array([summary.contains_null for summary in summaries], dtype=bool)
-    # Bounds are left out only where there are nothing but nulls and NaN; the flags have to say so too. Spec: Manifest Lists, field summary.
+    # A field has no bounds only if all its values are null or NaN; it counts as empty only if the flags agree. Spec: Manifest Lists, field summary.
     empty = [
         summary is not _UNKNOWN
         and summary.lower_bound is None

@@ -1,4 +1,4 @@
-"""The explanation that nothing in a stretch of rows can match: which bound or count decided, in words.
+"""Texts that explain why no row of a file or manifest can match: which bound or count decided.
 
 Spec: Scan Planning.
 """
@@ -13,18 +13,24 @@ from icefloe.kernel.expressions.bind import BoundPredicate, Operation
 from icefloe.kernel.expressions.metrics_evaluator import ColumnRange, Mask
 from icefloe.kernel.expressions.predicate import And, BooleanExpression, Or
 from icefloe.kernel.types import BinaryType, FixedType, FloatType, PrimitiveType, StringType
-from icefloe.kernel.values import physical_list, to_human
+from icefloe.kernel.values import physical_list
 
-# An OR of more tests than this is told by its first ones.
-MAX_TOLD = 3
+# Terms of an OR, or values of a list, that an explanation shows; it counts the others.
+MAX_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredicateOutcome:
-    """One predicate with what it was tested against, and the outcome: `mask` is False where no row can match.
+    """The outcome of testing one predicate against the ranges of files or manifests.
 
-    `subject` names the column or partition field; `bound` is the noun for a limit (`upper bound` of a column, `upper` of a partition); `exact` says that each
-    stretch has one value.
+    Attributes:
+        predicate: The predicate.
+        column: The range of the column or partition field in each file or manifest.
+        mask: False where no row can match.
+        subject: Name of the column or partition field in the explanation.
+        bound: The noun for a limit: `bound` for columns (`upper bound 9`), empty for partitions (`upper 2013-03`).
+        exact: True if each file has one value.
+        human: Formats a value.
     """
 
     predicate: BoundPredicate
@@ -36,14 +42,14 @@ class PredicateOutcome:
     human: Callable[[PrimitiveType, Any], str]
 
     def explanation(self, index: int) -> str:
-        """Why the stretch at `index`, which the mask rules out, has no matching row."""
+        """Return why the file or manifest at `index`, which the mask rules out, has no matching row."""
         if self.exact:
             value = self._value(self.column.lower, index)
             shown = ("NaN" if self.column.may_have_nan[index] else "null") if value is None else self._text(value)
-            return f"{self.subject} is {shown}, wanted {self._wanted()}"
+            return f"{self.subject} is {shown}, required: {self._requirement()}"
         return f"{self.subject}: {self._fact(index)}"
 
-    def _wanted(self) -> str:
+    def _requirement(self) -> str:
         operation = self.predicate.operation
         if not self.predicate.values:
             return operation.value
@@ -72,7 +78,7 @@ class PredicateOutcome:
         return self._limit(index)
 
     def _limit(self, index: int) -> str:
-        """The bound that lies beyond what is wanted."""
+        """Return the bound that excludes every value the predicate accepts."""
         lower, upper = self._value(self.column.lower, index), self._value(self.column.upper, index)
         least, most = self.predicate.values[0], self.predicate.values[-1]
         suffix = f" {self.bound}" if self.bound else ""
@@ -82,19 +88,18 @@ class PredicateOutcome:
             if upper < least or (strictly_more and upper == least):
                 return f"upper{suffix} {self._text(upper)} {'<=' if strictly_more else '<'} {self._text(least)}"
         if lower is not None and operation is Operation.IN and lower <= most:
-            return f"{self._text(lower)} to {self._text(upper)} holds none of {_shortened([self._text(value) for value in self.predicate.values])}"
+            return f"{self._text(lower)} to {self._text(upper)} contains none of {_shortened([self._text(value) for value in self.predicate.values])}"
         if operation is Operation.STARTS_WITH:
             return f"lower{suffix} {self._text(lower)} is above every text that starts with {self._text(least)}"
         return f"lower{suffix} {self._text(lower)} {'>=' if operation is Operation.LT else '>'} {self._text(most)}"
 
     def _value(self, array: Any, index: int) -> Any:
-        """One element in the form of the predicate's literals."""
+        """Return one element in the form of the predicate's literals."""
         kind = self.predicate.kind
-        found = array.slice(index, 1)
+        element = array.slice(index, 1)
         if isinstance(kind, FloatType):
-            found = pc.cast(found, "double")
-            return found[0].as_py()
-        return physical_list(kind, found)[0]
+            return pc.cast(element, "double")[0].as_py()
+        return physical_list(kind, element)[0]
 
     def _text(self, value: Any) -> str:
         kind = self.predicate.kind
@@ -107,17 +112,16 @@ class PredicateOutcome:
         return self.human(kind, value)
 
 
-def column_text(kind: PrimitiveType, value: Any) -> str:
-    """A column's value in words."""
-    return to_human(kind, value)
-
-
 def explain_predicate(
     expression: BooleanExpression, mask: Callable[[BooleanExpression], Mask], leaf: Callable[[BoundPredicate], str], index: int
 ) -> str:
-    """Why a bound filter cannot be true at `index`: of an AND the first term that cannot, of an OR all of them.
+    """Explain why a bound filter cannot be true at `index`: the first term of an AND that cannot, or every term of an OR.
 
-    `mask` gives the mask of any part of the filter, `leaf` the explanation against one predicate.
+    Args:
+        expression: The filter.
+        mask: Returns the mask of any part of the filter.
+        leaf: Returns the explanation of one predicate.
+        index: The place of a file or manifest that the filter rules out.
     """
     if isinstance(expression, BoundPredicate):
         return leaf(expression)
@@ -125,11 +129,11 @@ def explain_predicate(
         deciding = next((term for term in expression.terms if not mask(term)[index]), None)
         return "" if deciding is None else explain_predicate(deciding, mask, leaf, index)
     if isinstance(expression, Or):
-        told = [explain_predicate(term, mask, leaf, index) for term in expression.terms[:MAX_TOLD]]
-        more = len(expression.terms) - len(told)
-        return " and ".join(dict.fromkeys(told)) + (f" and {more} more" if more else "")
+        explanations = [explain_predicate(term, mask, leaf, index) for term in expression.terms[:MAX_SHOWN]]
+        more = len(expression.terms) - len(explanations)
+        return " and ".join(dict.fromkeys(explanations)) + (f" and {more} more" if more else "")
     return ""
 
 
 def _shortened(texts: list[str]) -> str:
-    return ", ".join(texts[:MAX_TOLD]) + (f", and {len(texts) - MAX_TOLD} more" if len(texts) > MAX_TOLD else "")
+    return ", ".join(texts[:MAX_SHOWN]) + (f", and {len(texts) - MAX_SHOWN} more" if len(texts) > MAX_SHOWN else "")

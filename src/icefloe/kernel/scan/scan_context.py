@@ -1,4 +1,4 @@
-"""`ScanContext`: what a scan asks of a snapshot, as the steps of planning share it; and which live entries a manifest has.
+"""`ScanContext`: the table, filter and options of one scan, which the steps of planning share; and the live entries of manifests.
 
 Spec: Scan Planning.
 """
@@ -30,13 +30,14 @@ from icefloe.kernel.scan.decision import Decision, Reason
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IntegerType, LongType, StructType
 
+# Returns the content of the file at a location.
 Read = Callable[[str], bytes]
-# Like `map`: applies a function to each item and gives the results in order, perhaps side by side.
+# Applies a function to each item, perhaps in parallel, and returns the results in order, like `map`.
 Parallel = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 class LiveEntries(NamedTuple):
-    """The live entries of some manifests: a `ManifestColumns` table, and the place of each entry's manifest among them."""
+    """The live entries of some manifests as a `ManifestColumns` table, and the place of each entry's manifest among the manifests."""
 
     entries: Any
     places: NDArray[np.int64]
@@ -44,7 +45,7 @@ class LiveEntries(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ScanContext:
-    """A bound filter on a table, and what is wanted of the answer; `plan.plan_scan` says what the flags mean."""
+    """A bound filter on a table and the options of the scan, which `scan_planner.plan_scan` describes."""
 
     metadata: TableMetadata
     schema: Schema
@@ -53,12 +54,12 @@ class ScanContext:
     include_statistics: bool
     find_covered: bool
     every_delete: bool
-    # Of an incremental read: the snapshots whose added files are read.
+    # The snapshots of an incremental scan, whose added files are read; None in a scan of one snapshot.
     added_in: frozenset[int] | None = None
 
     @cached_property
     def specs(self) -> dict[int, PartitionSpec]:
-        """The partition specs as filters may use them, by id."""
+        """The partition specs by id, with the transforms that pruning may rely on."""
         return {spec.spec_id: _without_wrapped_fields(spec, self.metadata) for spec in self.metadata.partition_specs}
 
     @cached_property
@@ -68,19 +69,30 @@ class ScanContext:
 
     @property
     def is_unfiltered(self) -> bool:
+        """True if the filter matches every row."""
         return isinstance(self.bound, AlwaysTrue)
 
     @cached_property
     def primitive_ids(self) -> Sequence[int]:
-        """The columns that have statistics."""
+        """Field ids of the columns that may have statistics, ascending."""
         return sorted(field_id for field_id in self.schema.field_ids if self.schema.find_type(field_id).is_primitive)
 
     def partition_text(self, spec_id: int, partition: tuple[Any, ...]) -> str:
-        """A partition in folder form."""
+        """Return a partition in folder form, such as `origin=JFK`."""
         return partition_path(self.metadata.spec_by_id(spec_id), spec_schema(self.metadata, spec_id), partition)
 
     def live_entries(self, manifests: Sequence[ManifestFile], read: Read, statistics: Collection[Statistic]) -> LiveEntries:
-        """The live entries of manifests of one partition spec and content. Raises `AvroFormatError`, `ManifestFormatError`."""
+        """Read the live entries of manifests that have one partition spec and content.
+
+        Args:
+            manifests: The manifests, at least one.
+            read: Returns the content of a file.
+            statistics: The column statistics to decode.
+
+        Raises:
+            AvroFormatError: A manifest is damaged.
+            ManifestFormatError: An entry breaks a rule of the format, or a manifest does not have the content that its list declares.
+        """
         kind = self.partition_types[manifests[0].partition_spec_id]
         columns, counts = read_many_columns(manifests, read, kind, statistics=statistics)
         entries, places = columns.entries, np.repeat(np.arange(len(counts)), counts)
@@ -95,7 +107,14 @@ class ScanContext:
         return LiveEntries(entries, places)
 
     def manifest_decision(self, manifest: ManifestFile, keep: bool, explanation: str, skipped: Reason | None = None) -> Decision:
-        """Why a manifest is opened or not; `explanation` is its partition bound that decided, `skipped` what else did."""
+        """Return the decision for a manifest.
+
+        Args:
+            manifest: The manifest.
+            keep: Whether the scan reads it.
+            explanation: The partition bound that ruled it out.
+            skipped: The reason why it is not read, if that is not its partition summary.
+        """
         if not manifest.has_live_files:
             reason, explanation = Reason.NO_LIVE_FILES, ""
         elif keep:
@@ -116,31 +135,34 @@ class ScanContext:
 
 
 def live_files(manifest: ManifestFile) -> int:
-    """How many live files the manifest list counts; 0 where it does not say."""
+    """Return the number of live files that the manifest list has for the manifest, 0 where unknown."""
     return (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
 
 
 def live_records(manifest: ManifestFile) -> int:
-    """Their rows."""
+    """Return the number of rows in live files that the manifest list has for the manifest, 0 where unknown."""
     return (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
 
 
 def _check_content(entries: Any, manifests: Sequence[ManifestFile], places: NDArray[np.int64]) -> None:
-    wants_data = manifests[0].content is ManifestContent.DATA
-    wrong = (numpy_of(entries["content"]) == int(FileContent.DATA)) != wants_data
-    if not wrong.any():
+    is_data = manifests[0].content is ManifestContent.DATA
+    other_content = (numpy_of(entries["content"]) == int(FileContent.DATA)) != is_data
+    if not other_content.any():
         return
-    manifest = manifests[int(places[wrong][0])]
-    found, claimed = ("delete files", "data files") if wants_data else ("data files", "delete files")
+    manifest = manifests[int(places[other_content][0])]
+    actual, declared = ("delete files", "data files") if is_data else ("data files", "delete files")
     raise ManifestFormatError(
-        f"manifest {manifest.manifest_path} holds {found}, but its manifest list says that it holds {claimed}", path=manifest.manifest_path
+        f"manifest {manifest.manifest_path} contains {actual}, but its manifest list declares {declared}",
+        path=manifest.manifest_path,
+        next_step="the manifest or its manifest list is damaged; restore it from a copy, or roll the table back to an older snapshot",
     )
 
 
 def _without_wrapped_fields(spec: PartitionSpec, metadata: TableMetadata) -> PartitionSpec:
-    """The spec as filters may use it: a truncated long that was an int once says nothing.
+    """Return the spec with an unknown transform for truncated longs that were ints once, since their partition values cannot be compared.
 
-    The least ints wrapped around to another value than the same numbers do as longs, and a file does not tell which it was written with.
+    Truncating the least ints wraps around to another value than truncating the same numbers as longs, and a file does not record which type it was written
+    with.
     """
     return PartitionSpec(*(_as_filtered(field, metadata) for field in spec.fields), spec_id=spec.spec_id)
 

@@ -1,9 +1,9 @@
-"""`plan_scan`: from a snapshot and a filter to the data files that may hold matching rows, each with the delete files that apply to it.
+"""`plan_scan`: plans a scan of a snapshot: the data files that may have matching rows, each with the delete files that apply to it.
 
     snapshot -> manifest list -> manifests whose partition summaries allow a match -> live delete files, indexed -> live data files whose partition values,
-    bounds and counts allow a match, with their deletes -> `ScanPlan`, still as columns -> `FileScanTask`s when someone asks
+    bounds and counts allow a match, with their deletes -> `ScanPlan`, still as columns -> `FileScanTask`s on demand
 
-Bytes come through the `read` that is handed in, one call a file. Spec: Scan Planning.
+The caller passes `read`, which is called once for each file, so that this package needs no storage. Spec: Scan Planning.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,25 +35,41 @@ from icefloe.kernel.scan.prune_manifests import explain_manifests, manifest_mask
 from icefloe.kernel.scan.scan_context import Parallel, Read, ScanContext, live_files, live_records
 from icefloe.kernel.schema.schema import Schema
 
+# Attributes of `FileCounts` and the columns that they sum.
 _COUNTED = (("bytes", "file_size_in_bytes"), ("records", "record_count"))
-
-
 _COLUMNS_OF_FILES = ENTRY_FIELDS.append(pa.field("spec_id", pa.int32()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanPlan:
-    """The files to read, the delete files that apply to them, and how many were ruled out at each level.
+    """The files to read, the delete files that apply to them, and how many files were skipped at each level.
 
-    Manifests are counted with those of deletes, and again those alone; `manifest_bytes_...` are their lengths. The files of skipped manifests are not known one
-    by one: `files_in_skipped_manifests` and `records_in_skipped_manifests` are what the manifest list counts of data files (0 where it does not say). Records
-    are always those before deletes. `delete_files_considered` are the live ones of the delete manifests that were read. `decisions` is empty unless the plan
-    was asked to explain.
+    Records are counted before deletes are applied.
+
+    Attributes:
+        snapshot_id: The snapshot that is read; None for a table without snapshots.
+        schema: The schema that the filter is bound to.
+        row_filter: The bound filter.
+        parts: The files to read, as columns, one item or more for each partition spec.
+        manifests_total: Number of manifests of the snapshot, data and delete manifests.
+        manifests_skipped: Number of them that were not read.
+        delete_manifests_total: Number of delete manifests.
+        delete_manifests_skipped: Number of delete manifests that were not read.
+        manifest_bytes_read: Length of the manifests that were read.
+        manifest_bytes_skipped: Length of the other manifests.
+        files_in_skipped_manifests: Data files in skipped manifests, as the manifest list counts them (0 where it has no count).
+        records_in_skipped_manifests: Records in skipped manifests, as the manifest list counts them (0 where it has no count).
+        kept: Counts of the files to read.
+        skipped_by_partition: Counts of the files that their partition value rules out.
+        skipped_by_metrics: Counts of the files that column statistics rule out.
+        delete_files: The delete files that apply to files of the plan.
+        delete_files_considered: Number of live delete files in the delete manifests that were read.
+        decisions: The decision for each manifest and file; empty unless the plan was made with `explain`.
     """
 
     snapshot_id: int | None
     schema: Schema
-    row_filter: BooleanExpression  # bound to `schema`
+    row_filter: BooleanExpression
     parts: tuple[PlannedFiles, ...] = ()
     manifests_total: int = 0
     manifests_skipped: int = 0
@@ -72,49 +88,54 @@ class ScanPlan:
 
     @property
     def manifests_read(self) -> int:
+        """Number of manifests that were read."""
         return self.manifests_total - self.manifests_skipped
 
     @property
     def files_considered(self) -> int:
-        """The live files of the manifests that were read."""
+        """Number of live data files in the manifests that were read."""
         return self.files_kept + self.files_skipped_by_partition + self.files_skipped_by_metrics
 
     @property
     def files_skipped_by_partition(self) -> int:
+        """Number of files that their partition value rules out."""
         return self.skipped_by_partition.files
 
     @property
     def files_skipped_by_metrics(self) -> int:
+        """Number of files that column statistics rule out."""
         return self.skipped_by_metrics.files
 
     @property
     def files_kept(self) -> int:
+        """Number of files to read."""
         return self.kept.files
 
     @property
     def bytes_kept(self) -> int:
+        """Length of the files to read."""
         return self.kept.bytes
 
     @property
     def bytes_skipped(self) -> int:
-        """Of the files that were considered."""
+        """Length of the considered files that are skipped."""
         return self.skipped_by_partition.bytes + self.skipped_by_metrics.bytes
 
     @property
     def records_before_deletes(self) -> int:
-        """Rows of the kept files, deleted ones too; not all of them need match."""
+        """Rows of the kept files, with deleted rows and rows that do not match."""
         return self.kept.records
 
     @property
     def records_after_deletes(self) -> int | None:
-        """Rows of the kept files that are not deleted; None where only reading the delete files can tell, as they may name a row twice or none at all."""
+        """Rows of the kept files that are not deleted; None with position or equality delete files, which may delete a row twice or no row at all."""
         if any(file.file_format is not FileFormat.PUFFIN for file in self.delete_files):
             return None
         return self.kept.records - sum(file.record_count for file in self.delete_files)
 
     @property
     def records_skipped(self) -> int:
-        """Of the files that were considered."""
+        """Rows of the considered files that are skipped."""
         return self.skipped_by_partition.records + self.skipped_by_metrics.records
 
     @property
@@ -124,23 +145,30 @@ class ScanPlan:
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.Table.from_batches([], _COLUMNS_OF_FILES)
 
     def tasks(self) -> Iterator[FileScanTask]:
-        """One task a kept file, made as they are asked for."""
+        """Yield one task for each kept file; tasks are created while the iterator is consumed."""
         for part in self.parts:
             yield from part.tasks()
 
     def without_partitions(self, masks: Sequence[Mask]) -> "ScanPlan":
-        """The plan with only those files of each part that a mask has, as the partitions of the others rule them out; and with their delete files."""
+        """Return the plan without files that their partitions rule out.
+
+        Args:
+            masks: For each part a mask of the files that remain.
+
+        Returns:
+            A plan with the remaining files and the delete files that apply to them; the others count as skipped by partition.
+        """
         kept = [part.take(np.flatnonzero(mask)) for part, mask in zip(self.parts, masks, strict=True) if mask.any()]
         used = np.unique(
             np.concatenate([np.empty(0, np.int64), *(part.delete_indices for part in kept if part.delete_indices is not None)])
         )
         files = [self.delete_files[index] for index in used.tolist()]
-        counted = _counted(kept)
+        counts = _counted(kept)
         return replace(
             self,
             parts=tuple(_numbered(part, used, files) for part in kept),
-            kept=counted,
-            skipped_by_partition=self.skipped_by_partition + (self.kept - counted),
+            kept=counts,
+            skipped_by_partition=self.skipped_by_partition + (self.kept - counts),
             delete_files=files,
         )
 
@@ -161,24 +189,33 @@ def plan_scan(
     schema: Schema | None = None,
     appends: Sequence[Snapshot] | None = None,
 ) -> ScanPlan:
-    """The live data files of a snapshot that may hold rows matching the filter, with their delete files; none for a table without a snapshot.
+    """Plan a scan: find the live data files that may have rows matching the filter, and the delete files that apply to them. Spec: Scan Planning.
 
-    With `appends` the files that these snapshots added, as they were added: no delete file applies to them, and what became of them later says nothing.
-    The filter is bound to `schema`: the table's for its current snapshot and the snapshot's own for an older one where it is not given. `explain` gives every
-    manifest and file its `Decision`; `include_statistics` puts column statistics into the tasks' files, and `find_covered` tells the files that match whole
-    (then every live row matches too). Delete files that delete no matching row are left out, save with `every_delete`: whoever copies the rows that do not
-    match needs it.
+    Args:
+        metadata: The metadata of the table.
+        snapshot: The snapshot to read; None gives an empty plan.
+        row_filter: The filter, not bound yet.
+        read: Returns the content of the file at a location.
+        case_sensitive: Whether names in the filter must match the case of column names.
+        parallel: Reads several manifests at once.
+        prune_in_parallel: Test files in the parallel readers, before their results are sent back.
+        explain: Give every manifest and file its `Decision`.
+        include_statistics: Put column statistics into the files of the tasks.
+        find_covered: Find the files of which every row matches (then every live row matches too).
+        every_delete: Keep delete files that delete no matching row; copying the rows that do not match needs them.
+        schema: The schema that the filter is bound to; by default the table's for its current snapshot, and the snapshot's own for an older one.
+        appends: Read only the files that these snapshots added, as they were added: no delete file applies to them, and later snapshots are ignored.
 
     Raises:
-        InvalidFilterError: the filter does not fit the schema.
-        AvroFormatError, ManifestFormatError: a manifest list or manifest is damaged, or its entries contradict each other.
-    Spec: Scan Planning.
+        InvalidFilterError: The filter does not fit the schema.
+        AvroFormatError: A manifest list or manifest is damaged.
+        ManifestFormatError: A manifest entry breaks a rule of the format, or entries contradict each other.
     """
     chosen = schema or _schema(metadata, snapshot)
     bound = bind(row_filter, chosen, case_sensitive)
     if snapshot is None:
         return ScanPlan(snapshot_id=None, schema=chosen, row_filter=bound)
-    question = ScanContext(
+    context = ScanContext(
         metadata=metadata,
         schema=chosen,
         bound=bound,
@@ -186,35 +223,34 @@ def plan_scan(
         include_statistics=include_statistics,
         find_covered=find_covered,
         every_delete=every_delete,
-        added_in=None if appends is None else frozenset(one.snapshot_id for one in appends),
+        added_in=None if appends is None else frozenset(append.snapshot_id for append in appends),
     )
     manifests = read_manifests(snapshot, read) if appends is None else _added_manifests(appends, read)
-    chooser = _Manifests(manifests, question)
-    deletes = read_deletes(question, chooser.kept_deletes, read, parallel)
-    planner = ManifestGroup(question, deletes.index, read, prune_in_parallel=prune_in_parallel)
-    batches = list(planner.plan(chooser.kept_data, parallel))
+    choice = _ManifestChoice(manifests, context)
+    deletes = read_deletes(context, choice.kept_deletes, read, parallel)
+    batches = list(ManifestGroup(context, deletes.index, read, prune_in_parallel=prune_in_parallel).plan(choice.kept_data, parallel))
     parts, delete_files, counts = _with_deletes([batch.files for batch in batches if len(batch.files)], deletes)
     return ScanPlan(
         snapshot_id=snapshot.snapshot_id,
         schema=chosen,
         row_filter=bound,
         parts=parts,
-        **chooser.totals(),
+        **choice.totals(),
         kept=sum((batch.kept for batch in batches), NO_FILES),
         skipped_by_partition=sum((batch.skipped_by_partition for batch in batches), NO_FILES),
         skipped_by_metrics=sum((batch.skipped_by_metrics for batch in batches), NO_FILES),
         delete_files=delete_files,
         delete_files_considered=deletes.total,
-        decisions=tuple(chooser.decisions(batches, deletes, counts)) if explain else (),
+        decisions=tuple(choice.decisions(batches, deletes, counts)) if explain else (),
     )
 
 
 def _added_manifests(snapshots: Sequence[Snapshot], read: Read) -> list[ManifestFile]:
     """Return the data manifests that the snapshots wrote, each once."""
     ids = {snapshot.snapshot_id for snapshot in snapshots}
-    found = (manifest for snapshot in snapshots for manifest in read_manifests(snapshot, read))
-    kept = {one.manifest_path: one for one in found if one.content is ManifestContent.DATA and one.added_snapshot_id in ids}
-    return list(kept.values())
+    manifests = (manifest for snapshot in snapshots for manifest in read_manifests(snapshot, read))
+    added = (manifest for manifest in manifests if manifest.content is ManifestContent.DATA and manifest.added_snapshot_id in ids)
+    return list({manifest.manifest_path: manifest for manifest in added}.values())
 
 
 def _schema(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
@@ -223,15 +259,15 @@ def _schema(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
     return metadata.schema_by_id(snapshot.schema_id)
 
 
-class _Manifests:
-    """The manifests of a snapshot and which of them are read."""
+class _ManifestChoice:
+    """The manifests of a snapshot and the choice of those that are read."""
 
-    def __init__(self, manifests: Sequence[ManifestFile], question: ScanContext) -> None:
+    def __init__(self, manifests: Sequence[ManifestFile], context: ScanContext) -> None:
         self._all = manifests
-        self._question = question
+        self._context = context
         is_data = np.array([manifest.content is ManifestContent.DATA for manifest in manifests], dtype=bool)
         live = np.array([manifest.has_live_files for manifest in manifests], dtype=bool)
-        kept = manifest_mask(manifests, question.bound, question.specs, question.schema) & live
+        kept = manifest_mask(manifests, context.bound, context.specs, context.schema) & live
         self.kept_data = _chosen(manifests, kept & is_data)
         # A delete file applies to no data file that is newer than its manifest.
         oldest = min((manifest.min_sequence_number for manifest in self.kept_data), default=None)
@@ -241,7 +277,7 @@ class _Manifests:
         self.kept_deletes = _chosen(manifests, self._kept & ~is_data)
 
     def totals(self) -> dict[str, int]:
-        """What the plan says of manifests."""
+        """Return the attributes of the plan that count manifests."""
         skipped = _chosen(self._all, ~self._kept)
         skipped_data = [manifest for manifest in skipped if manifest.content is ManifestContent.DATA]
         return {
@@ -256,14 +292,14 @@ class _Manifests:
         }
 
     def decisions(self, batches: Sequence[PlannedBatch], deletes: LiveDeletes, counts: NDArray[np.int64]) -> Iterator[Decision]:
-        """Every manifest in list order, each that was read followed by its files."""
-        question = self._question
-        explanation = explain_manifests(self._all, question.bound, question.specs, question.schema)
-        of_data = {place: found for batch in batches for place, found in batch.decisions.items()}
-        of_deletes = delete_decisions(question, deletes, counts)
+        """Yield the decision for every manifest in list order; the files of a manifest that was read follow it."""
+        context = self._context
+        explanations = explain_manifests(self._all, context.bound, context.specs, context.schema)
+        of_data = {place: decisions for batch in batches for place, decisions in batch.decisions.items()}
+        of_deletes = delete_decisions(context, deletes, counts)
         places = {ManifestContent.DATA: iter(range(len(self._all))), ManifestContent.DELETES: iter(range(len(self._all)))}
-        for manifest, keep, older, told in zip(self._all, self._kept.tolist(), self._older.tolist(), explanation, strict=True):
-            yield question.manifest_decision(manifest, keep, told, Reason.OLDER if older else None)
+        for manifest, keep, older, explanation in zip(self._all, self._kept.tolist(), self._older.tolist(), explanations, strict=True):
+            yield context.manifest_decision(manifest, keep, explanation, Reason.OLDER if older else None)
             if keep:
                 place = next(places[manifest.content])
                 yield from (of_data if manifest.content is ManifestContent.DATA else of_deletes).get(place, ())
@@ -276,7 +312,7 @@ def _chosen(manifests: Sequence[ManifestFile], mask: Mask) -> list[ManifestFile]
 def _with_deletes(
     parts: Sequence[PlannedFiles], deletes: LiveDeletes
 ) -> tuple[tuple[PlannedFiles, ...], Sequence[DataFile], NDArray[np.int64]]:
-    """The parts with the delete files that any of them needs, numbered anew; those; and how many data files each of the index applies to."""
+    """Return the parts with renumbered delete files, the delete files that a part needs, and the number of data files of each delete file of the index."""
     counts = np.zeros(len(deletes.index), dtype=np.int64)
     for part in parts:
         if part.delete_indices is not None:
@@ -289,7 +325,7 @@ def _with_deletes(
 
 
 def _numbered(part: PlannedFiles, used: NDArray[np.int64], files: Sequence[DataFile]) -> PlannedFiles:
-    """The part with other delete files, which had these numbers."""
+    """Return the part with the delete files that had the numbers `used`, renumbered from 0."""
     return (
         part
         if part.delete_indices is None
@@ -298,5 +334,5 @@ def _numbered(part: PlannedFiles, used: NDArray[np.int64], files: Sequence[DataF
 
 
 def _counted(parts: Sequence[PlannedFiles]) -> FileCounts:
-    sums = (FileCounts(files=len(part), **{ours: pc.sum(part.entries[name]).as_py() or 0 for ours, name in _COUNTED}) for part in parts)
+    sums = (FileCounts(files=len(part), **{count: pc.sum(part.entries[name]).as_py() or 0 for count, name in _COUNTED}) for part in parts)
     return sum(sums, NO_FILES)
