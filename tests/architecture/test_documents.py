@@ -1,4 +1,4 @@
-"""The documents stay true: marked Python in the README runs, its commands exist, and the files that the documents name are there.
+"""The documents stay true: their marked Python and SQL runs, their commands exist, and so do the files that they name.
 
 A fenced block of Python runs where the line above it is `<!-- test -->`, or `<!-- test: spark -->` if it starts Spark. Below
 `<!-- test: sql -->` a block of SQL runs, statement by statement, in the session `spark` of a block before it. The marked blocks of a
@@ -40,17 +40,17 @@ def text_of(document: str) -> str:
 def marked_python(document: str, *, with_spark: bool) -> str:
     blocks = [match for match in MARKED.finditer(text_of(document)) if with_spark or not match["spark"]]
     if not blocks or (with_spark and not any(match["spark"] for match in blocks)):
-        pytest.skip(f"{document} marks no such Python")
+        pytest.skip(f"{document} has no block of that kind below a marker")
     return "\n".join(python_of_sql(match["code"]) if match["language"] == "sql" else match["code"] for match in blocks)
 
 
 def python_of_sql(code: str) -> str:
-    """A line of Python for each statement, which ends with a semicolon; a remark may follow on its line."""
+    """Return a line of Python for each statement, which ends with a semicolon; a comment may follow on its line."""
     return "".join(f"spark.sql({match['text']!r}).collect()\n" for match in STATEMENT.finditer(code))
 
 
 def commands(document: str) -> list[list[str]]:
-    """The words of every command in the shell blocks: prompts, remarks, pipes and redirections left out, continued lines joined."""
+    """Return the words of every command in the shell blocks, without prompts, comments, pipes and redirections; continued lines are joined."""
     text = "\n".join(match["code"] for match in SHELL.finditer(text_of(document))).replace("\\\n", " ")
     found = []
     for line in text.splitlines():
@@ -94,7 +94,7 @@ def test_icefloe_commands_and_their_options_exist(document: str) -> None:
     icefloe = Path(sys.executable).with_name("icefloe")
     for command in commands(document):
         if command[0] == "icefloe":
-            # --help is answered after the subcommand and the options were understood, and before anything runs.
+            # The program shows its help after it has parsed the subcommand and the options, and before it runs anything.
             result = subprocess.run([icefloe, *command[1:], "--help"], capture_output=True, text=True, check=False, timeout=60)
             if result.returncode:
                 pytest.fail(f"{shlex.join(command)}\n{result.stdout}{result.stderr}", pytrace=False)

@@ -51,7 +51,7 @@ def place_of(path: Path, line: int | None = None) -> str:
 
 
 def fail_at(places: Iterable[str]) -> None:
-    """Fail if there are any places, and list them, one a line."""
+    """Fail if there are any places, and list them, one on each line."""
     lines = list(places)
     if lines:
         pytest.fail("\n" + "\n".join(lines), pytrace=False)

@@ -1,4 +1,7 @@
-"""Every refused commit says what was expected and found, and whether to try again: the errors are looked for in the sources, wherever they are raised."""
+"""Every error of a refused commit has what was expected, what was found, and whether a retry makes sense.
+
+The sources are searched for the places that raise one.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -8,13 +11,14 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "icefloe"
 REFUSALS = {"CommitConflictError", "CommitInvalidatedError"}
-# Whoever loses every race is told by the commit loop what the last winner left; it does not know it here.
+# The commit loop adds the problems of the last lost race; they are not in the call that makes this error.
 WITHOUT_PROBLEMS = {"table/commits/commit_retries.py"}
 UNKNOWN = "CommitUnknownError"
 VERDICTS = ("a retry makes sense", "a retry will fail again")
 
 
 def raised() -> Iterator[tuple[str, ast.Call]]:
+    """Yield each call that makes such an error, after its file and line."""
     for path in sorted(SOURCE.rglob("*.py")):
         text = path.read_text()
         if any(name in text for name in (*REFUSALS, UNKNOWN)):
@@ -24,17 +28,17 @@ def raised() -> Iterator[tuple[str, ast.Call]]:
 
 
 def constants(path: str) -> dict[str, str]:
-    """The texts that a module, or those it takes them from, has names for."""
-    found: dict[str, str] = {}
+    """Return the string constants of a module and of the modules from which it imports next steps."""
+    texts: dict[str, str] = {}
     for module in (SOURCE / path, SOURCE / "kernel/commit/newer_snapshots.py", SOURCE / "kernel/metadata/requirement.py"):
         for node in ast.parse(module.read_text()).body:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-                found.update((target.id, node.value.value) for target in node.targets if isinstance(target, ast.Name))
-    return found
+                texts.update((target.id, node.value.value) for target in node.targets if isinstance(target, ast.Name))
+    return texts
 
 
 def text_of(node: ast.expr, named: dict[str, str]) -> str | None:
-    """What of a text is known from the source; None where nothing is, since it was made elsewhere."""
+    """Return the constant parts of a text, or None for a text that is made elsewhere."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
@@ -46,14 +50,14 @@ CALLS = {place: call for place, call in raised() if isinstance(call.func, ast.Na
 UNKNOWN_CALLS = {place: call for place, call in raised() if place not in CALLS}
 
 
-def test_there_are_such_errors() -> None:
+def test_the_errors_are_found() -> None:
     assert len(CALLS) > 15
     assert len(UNKNOWN_CALLS) > 2
 
 
 @pytest.mark.parametrize("place", CALLS)
-def test_a_refused_commit_says_what_failed_and_whether_to_try_again(place: str) -> None:
-    path, keywords = place.partition(":")[0], {one.arg: one.value for one in CALLS[place].keywords}
+def test_the_error_of_a_refused_commit_has_the_problems_and_whether_a_retry_makes_sense(place: str) -> None:
+    path, keywords = place.partition(":")[0], {keyword.arg: keyword.value for keyword in CALLS[place].keywords}
     assert "problems" in keywords or path in WITHOUT_PROBLEMS, "what was expected, and what was found?"
     assert "next_step" in keywords, "does a retry make sense?"
     step = text_of(keywords["next_step"], constants(path))
@@ -61,8 +65,8 @@ def test_a_refused_commit_says_what_failed_and_whether_to_try_again(place: str) 
 
 
 @pytest.mark.parametrize("place", UNKNOWN_CALLS)
-def test_an_unknown_outcome_says_which_file_to_look_for_before_writing_again(place: str) -> None:
-    keywords = {one.arg: one.value for one in UNKNOWN_CALLS[place].keywords}
+def test_the_error_of_an_unknown_commit_state_names_the_file_to_look_for_before_writing_again(place: str) -> None:
+    keywords = {keyword.arg: keyword.value for keyword in UNKNOWN_CALLS[place].keywords}
     assert "path" in keywords, "which file is there if it happened?"
     step = text_of(keywords["next_step"], {})
     assert step is not None

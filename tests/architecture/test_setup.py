@@ -56,6 +56,6 @@ def test_an_environment_is_out_of_date_once_its_pins_change(setup: ModuleType, t
 def test_a_build_s_bytes_are_counted_for_the_progress_bar(setup: ModuleType, tmp_path: Path) -> None:
     before = setup.bytes_written(os.getpid())
     if before is None:
-        pytest.skip("this system does not tell how much a process wrote")
+        pytest.skip("this system does not count the bytes that a process writes")
     (tmp_path / "file").write_bytes(bytes(100_000))
     assert setup.bytes_written(os.getpid()) >= before + 100_000

@@ -1,7 +1,7 @@
-"""`docs/spec-coverage.md` stays true: a row for each heading of the specification, files and tests that are there, and modules that name what they answer to.
+"""`docs/spec-coverage.md` stays true: each heading of the specification has a row, its files and tests exist, and modules cite the sections they implement.
 
-What a module's docstring says after `Spec:`, up to the end of the sentence or paragraph, is a list of citations between semicolons. A citation is a heading of
-`spec_sections.txt`, or a document of `OTHER_DOCUMENTS`, with a detail after a comma or in brackets.
+The text after `Spec:` in a module's docstring, up to the end of the sentence or paragraph, is a list of citations with semicolons between them. A citation is a
+heading of `spec_sections.txt`, or a document of `OTHER_DOCUMENTS`, with a detail after a comma or in brackets.
 """
 
 import ast
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "icefloe"
 PAGE = ROOT / "docs" / "spec-coverage.md"
 SECTIONS = [line for line in (ROOT / "tests/architecture/spec_sections.txt").read_text().splitlines() if line and not line.startswith("#")]
-DRAFTS = ["AES GCM Stream", "Version 4"]  # not adopted; rows of their own all the same
+DRAFTS = ["AES GCM Stream", "Version 4"]  # not adopted; they have rows of their own
 ONCE_MORE = "Rules that are easily got wrong"
 OTHER_DOCUMENTS = [
     *(
@@ -63,7 +63,7 @@ def rows() -> tuple[Row, ...]:
 
 
 def citations(docstring: str) -> Iterator[str]:
-    """What a module says that it answers to, headings and other documents alike, without their details."""
+    """Yield the headings and other documents that a module cites, without their details; an unknown one ends with a question mark."""
     found = _CITATIONS.search(docstring)
     if found is None:
         return
@@ -79,7 +79,7 @@ def _names(text: str, name: str) -> bool:
 
 @cache
 def cited() -> dict[str, tuple[str, ...]]:
-    """The citations of each module that has any."""
+    """Return the citations of each module that has any."""
     docstrings = {str(path.relative_to(PACKAGE)): ast.get_docstring(ast.parse(path.read_text())) or "" for path in PACKAGE.rglob("*.py")}
     return {module: tuple(citations(text)) for module, text in docstrings.items() if "Spec:" in text}
 
@@ -109,7 +109,7 @@ def test_each_heading_has_its_rows_and_no_other_has() -> None:
     assert [name for name in headings if name in SECTIONS] == [name for name in SECTIONS if name in headings]
 
 
-def test_files_and_tests_of_the_page_are_there() -> None:
+def test_files_and_tests_of_the_page_exist() -> None:
     wrong = [f"line {row.line}: no file {file}" for row in rows() for file in row.files if not (PACKAGE / file).is_file()]
     wrong += [
         f"line {row.line}: no test {name} in {file}" for row in rows() for file, name in row.tests if f"test_{name}" not in functions(file)
@@ -117,7 +117,7 @@ def test_files_and_tests_of_the_page_are_there() -> None:
     refuse(wrong)
 
 
-def test_a_row_without_proof_says_why() -> None:
+def test_a_row_without_proof_has_a_remark() -> None:
     bare = [row for row in rows() if (not row.files or not row.tests) and not row.remark]
     refuse([f"line {row.line}: neither proof nor remark" for row in bare])
     refuse([f"line {row.line}: proof of no file" for row in rows() if bool(row.files) != bool(row.tests)])
@@ -129,24 +129,24 @@ def test_the_rules_that_are_easily_got_wrong_all_have_proof() -> None:
     assert all(row.files and row.tests for row in again)
 
 
-def test_modules_cite_headings_that_there_are() -> None:
+def test_modules_cite_existing_headings() -> None:
     refuse([f"{module}: {name}" for module, found in cited().items() for name in found if name.endswith("?")])
     assert len(cited()) > 150
 
 
-def test_each_section_is_cited_by_a_module_that_answers_to_it() -> None:
-    answering: dict[str, set[str]] = {}
+def test_each_section_is_cited_by_a_module_that_implements_it() -> None:
+    implementing: dict[str, set[str]] = {}
     for row in rows():
-        answering.setdefault(row.section, set()).update(row.files)
-    silent = [
+        implementing.setdefault(row.section, set()).update(row.files)
+    uncited = [
         f"{section}: none of {', '.join(sorted(files))} cites it"
-        for section, files in answering.items()
+        for section, files in implementing.items()
         if section in SECTIONS and files and not any(section in cited().get(file, ()) for file in files)
     ]
-    refuse(silent)
+    refuse(uncited)
 
 
-def test_what_is_not_done_is_said_of_nothing_that_has_an_answer() -> None:
+def test_the_remark_not_done_has_a_reason_and_covers_the_drafts() -> None:
     undone = [row for row in rows() if row.remark.startswith("Not done")]
     assert undone
     assert all(len(row.remark) > len("Not done: ") for row in undone)
@@ -156,7 +156,7 @@ def test_what_is_not_done_is_said_of_nothing_that_has_an_answer() -> None:
 @pytest.mark.parametrize(
     ("docstring", "found"),
     [
-        ("Reads. Floor: x. Spec: Scan Planning.", ["Scan Planning"]),
+        ("Reads. Leaves x. Spec: Scan Planning.", ["Scan Planning"]),
         (
             "Reads.\n\nSpec: Manifests (fields); Appendix D, Bound serialization, the last row. And more; of it.",
             ["Manifests", "Appendix D, Bound serialization"],

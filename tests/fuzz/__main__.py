@@ -1,8 +1,8 @@
-"""Runs damaged inputs through every reader: `make fuzz`, or `python -m tests.fuzz --cases 100000 --seed 0`.
+"""A run of damaged inputs through every reader: `make fuzz`, or `python -m tests.fuzz --cases 100000 --seed 0`.
 
-Each target runs in a process of its own, with an address space only so much larger than it was after the sound seeds were read: a reader that believes a size
-that an input claims dies of it. A case that takes longer than `--seconds` ends its process, with the stack. What fails is printed and kept in a file
-under `.fuzz/`; `python -m tests.fuzz --case manifest:123 --seed 0` runs one case again, without limits.
+Each target runs in a process of its own, whose address space may grow by a fixed amount after the sound seeds were read: a reader that allocates the size that
+an input claims, without a check, ends its process. A case that takes longer than `--seconds` ends its process too, with the stack. Failures are printed and
+kept in files under `.fuzz/`; `python -m tests.fuzz --case manifest:123 --seed 0` runs one case again, without limits.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from tests.fuzz.targets import TARGETS, input_of, seeds_of
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".fuzz"
 MORE_BYTES = 512 * 1024 * 1024  # what a case may take beyond what the process had before the first
-MOST_FAILURES = 20  # of a process; what follows is more of the same
+MOST_FAILURES = 20  # of a process; it stops after so many
 ONE_AFTER_THE_OTHER = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
 
 
@@ -42,31 +42,31 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Runs what the command line asks for; 1 where a case failed."""
-    asked = _arguments()
-    if asked.case:
-        return _one(asked.case, asked.seed)
-    if asked.child:
-        return _child(json.loads(asked.child), asked.seed, asked.seconds)
-    shares = {name: target.share for name, target in TARGETS.items() if not asked.target or name in asked.target}
+    """Run the cases of the command line, and return 1 if one failed."""
+    arguments = _arguments()
+    if arguments.case:
+        return _one(arguments.case, arguments.seed)
+    if arguments.child:
+        return _child(json.loads(arguments.child), arguments.seed, arguments.seconds)
+    shares = {name: target.share for name, target in TARGETS.items() if not arguments.target or name in arguments.target}
     whole = sum(shares.values())
-    counts = {name: -(-asked.cases * share // whole) for name, share in shares.items()}
-    groups = [counts] if asked.together else [{name: count} for name, count in counts.items()]
+    counts = {name: -(-arguments.cases * share // whole) for name, share in shares.items()}
+    groups = [counts] if arguments.together else [{name: count} for name, count in counts.items()]
     failed = 0
-    with ThreadPoolExecutor(asked.jobs) as pool:
-        for outcomes, failures in pool.map(lambda group: _group(group, asked.seed, asked.seconds), groups):
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for outcomes, failures in pool.map(lambda group: _group(group, arguments.seed, arguments.seconds), groups):
             failed += len(failures)
             for name, found in outcomes.items():
-                told = ", ".join(f"{count} {what}" for what, count in found.most_common())
-                print(f"{name:18} {counts[name]:7} cases: {told}", flush=True)
+                summary = ", ".join(f"{count} {what}" for what, count in found.most_common())
+                print(f"{name:18} {counts[name]:7} cases: {summary}", flush=True)
             for text in failures:
                 print(text, flush=True)
-    print(f"{sum(counts.values())} cases, {failed} failed, seed {asked.seed}")
+    print(f"{sum(counts.values())} cases, {failed} failed, seed {arguments.seed}")
     return 1 if failed else 0
 
 
 def _group(counts: dict[str, int], seed: int, seconds: int) -> tuple[dict[str, Counter[str]], list[str]]:
-    """All cases of some targets in one process; one that dies is followed by another, from the next case on."""
+    """Run all cases of some targets in one process; after a crash another process continues with the next case."""
     outcomes: dict[str, Counter[str]] = {name: Counter() for name in counts}
     failures: list[str] = []
     left = {name: (0, count) for name, count in counts.items()}
@@ -92,15 +92,15 @@ def _group(counts: dict[str, int], seed: int, seconds: int) -> tuple[dict[str, C
     return outcomes, failures
 
 
-def _child(wanted: dict[str, tuple[int, int]], seed: int, seconds: int) -> int:
-    for name in wanted:
+def _child(ranges: dict[str, tuple[int, int]], seed: int, seconds: int) -> int:
+    for name in ranges:
         for content in seeds_of(name):
             _read_seed(name, content)
     _limit()
-    for name, (first, end) in wanted.items():
+    for name, (first, end) in ranges.items():
         outcomes: Counter[str] = Counter()
         for number in range(first, end):
-            _tell(at=(name, number))  # so that the parent knows which case a process died of
+            _print_event(at=(name, number))  # so that the parent can name the case in which a process crashed
             content = input_of(name, number, seed)
             faulthandler.dump_traceback_later(seconds, exit=True)
             outcome, why = _outcome(name, content)
@@ -109,25 +109,25 @@ def _child(wanted: dict[str, tuple[int, int]], seed: int, seconds: int) -> int:
             if why:
                 KEPT.mkdir(exist_ok=True)
                 (KEPT / f"{name}-{number}-{seed}").write_bytes(content)
-                _tell(failed=(name, number), why=why)
-        _tell(of=name, outcomes=outcomes)
+                _print_event(failed=(name, number), why=why)
+        _print_event(of=name, outcomes=outcomes)
     return 0
 
 
 def _outcome(name: str, content: bytes) -> tuple[str, str | None]:
-    """What became of a case, and of one that failed the reason."""
+    """Return the outcome of a case, and the reason if it failed."""
     target = TARGETS[name]
     try:
         target.read(content)
     except target.allowed as error:
-        return type(error).__name__, None if str(error).strip() else "the error says nothing"
-    except Exception:  # noqa: BLE001  # whatever it is, it is no error of ours
+        return type(error).__name__, None if str(error).strip() else "the error has no text"
+    except Exception:  # noqa: BLE001  # any other error is a failure of the reader
         return "FAILED", traceback.format_exc()[-3000:]
     return "read", None
 
 
 def _read_seed(name: str, content: bytes) -> None:
-    """A sound input is read; golden files that are there to be refused are refused with an error of ours."""
+    """Read a sound input. Golden metadata files may be refused, since some of them are made to be."""
     try:
         TARGETS[name].read(content)
     except TARGETS[name].allowed as error:
@@ -142,7 +142,7 @@ def _limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def _tell(**what: Any) -> None:
+def _print_event(**what: Any) -> None:
     print(json.dumps(what), flush=True)
 
 

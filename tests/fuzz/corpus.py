@@ -1,7 +1,6 @@
-"""Sound files and documents that damage starts from: written by this project's own writers, the same every time, and golden files of others where they are.
+"""Sound files and documents to be damaged: written by this project's own writers, the same every time, and golden files of others where they are installed.
 
-The golden data is kept beside the project; a case of a fuzzed file says which seed it came from only by the file it leaves, so cases drawn with and without
-golden data differ.
+The golden data is kept beside the project. It takes part in the draw of seeds, so the same case number gives another input with golden data than without.
 """
 
 import json
@@ -359,17 +358,17 @@ def _rows() -> Any:
 
 @cache
 def rows_files() -> tuple[tuple[bytes, DataFile], ...]:
-    """A data file of each format, an equality delete file and a position delete file: the bytes, and what their manifest entries say."""
+    """Return the bytes and the manifest entry of a data file in each format, an equality delete file and a position delete file."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
         target = WriteTarget(table_name="t", schema=ROWS_SCHEMA, data_location=folder, io=LocalFileIO(), operation_uuid="fuzz")
         for name, codec in (("parquet", "uncompressed"), ("parquet", "zstd"), ("orc", "none"), ("avro", "uncompressed"), ("avro", "zstd")):
             key = f"write.{name}.compression-codec"
-            given = replace(target, properties={"write.format.default": name, key: codec}, operation_uuid=f"fuzz-{codec}")
-            found += write_batches(given, _rows().to_batches(), partition_id=0, task_id=0)
+            with_codec = replace(target, properties={"write.format.default": name, key: codec}, operation_uuid=f"fuzz-{codec}")
+            found += write_batches(with_codec, _rows().to_batches(), partition_id=0, task_id=0)
         keys = _rows().select(["id", "name"]).slice(3, 9).to_batches()
         found += write_equality_deletes(target, keys, [1, 2], partition_id=1, task_id=0).added
-        marked = RowsToDelete(file=found[0], positions=deletion_vector_from_positions([1, 5, 9]).positions())
+        rows_to_delete = RowsToDelete(file=found[0], positions=deletion_vector_from_positions([1, 5, 9]).positions())
         specs = {UNPARTITIONED_SPEC.spec_id: UNPARTITIONED_SPEC}
-        found += write_position_deletes(target, [marked], specs=specs, partition_id=2, task_id=0, file_scoped=False).added
+        found += write_position_deletes(target, [rows_to_delete], specs=specs, partition_id=2, task_id=0, file_scoped=False).added
         return tuple((Path(file.file_path).read_bytes(), file) for file in found)

@@ -1,4 +1,4 @@
-"""How inputs are damaged: bytes of any file, trees of JSON, and files whose inner checks (codecs, checksums, lengths) are made right again after the damage.
+"""Ways to damage inputs: bytes of any file, trees of JSON, and files whose inner checks (codecs, checksums, lengths) are corrected after the damage.
 
 Every function takes its chances from a `random.Random`, so that a case is the same each time.
 """
@@ -52,7 +52,7 @@ _TEXTS = [
 
 
 def any_bytes(chance: Random, seeds: Sequence[bytes]) -> bytes:
-    """One of the seeds with one to four pieces of damage."""
+    """Return one of the seeds with one to four pieces of damage."""
     found = bytearray(chance.choice(seeds))
     for _ in range(chance.choice((1, 1, 1, 2, 2, 3, 4))):
         _damage(chance, found, seeds)
@@ -92,7 +92,7 @@ def _damage(chance: Random, found: bytearray, seeds: Sequence[bytes]) -> None:
 
 
 def any_json(chance: Random, seeds: Sequence[bytes]) -> bytes:
-    """One of the seeds with nodes of its tree replaced, dropped, doubled or nested; valid JSON always."""
+    """Return one of the seeds with nodes of its tree replaced, dropped, doubled or nested; it is always valid JSON."""
     tree = json.loads(chance.choice(seeds))
     for _ in range(chance.choice((1, 1, 1, 2, 2, 3, 5))):
         tree = _changed(chance, tree, json.loads(chance.choice(seeds)))
@@ -100,7 +100,7 @@ def any_json(chance: Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def json_or_bytes(chance: Random, seeds: Sequence[bytes]) -> bytes:
-    """Mostly trees that are still JSON; else damaged bytes, and nesting without end."""
+    """Return mostly trees that are still JSON; else damaged bytes or very deep nesting."""
     drawn = chance.random()
     if drawn < 0.7:
         return any_json(chance, seeds)
@@ -112,7 +112,7 @@ def json_or_bytes(chance: Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def _nodes(tree: Any) -> list[tuple[Any, Any]]:
-    """(holder, key or index) of every node below the top."""
+    """Return the holder and the key or index of every node below the top."""
     found, waiting = [], [tree]
     while waiting:
         holder = waiting.pop()
@@ -160,7 +160,7 @@ def _changed(chance: Random, tree: Any, other: Any) -> Any:
 
 
 def avro(chance: Random, seeds: Sequence[bytes]) -> bytes:
-    """An Avro file with damage under the codec, in the writer's schema, in a block's count, or anywhere."""
+    """Return an Avro file with damage under the codec, in the writer's schema, in a block's count, or anywhere."""
     drawn = chance.random()
     if drawn < 0.3:
         return any_bytes(chance, seeds)
@@ -188,7 +188,7 @@ def avro(chance: Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def vector(chance: Random, seeds: Sequence[bytes]) -> bytes:
-    """A framed deletion vector whose length and checksum fit the damaged bitmap, so that the bitmap is looked at."""
+    """Return a framed deletion vector whose length and checksum match the damaged bitmap, so that the bitmap is parsed."""
     if chance.random() < 0.2:
         return any_bytes(chance, seeds)
     inner = chance.choice(seeds)[4:-4]
@@ -198,7 +198,7 @@ def vector(chance: Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def puffin(chance: Random, seeds: Sequence[bytes]) -> bytes:
-    """A Puffin file with a damaged footer of the right length, damaged blobs, or damage anywhere. The seeds' footers are not compressed."""
+    """Return a Puffin file with a damaged footer of the right length, damaged blobs, or damage anywhere. The seeds' footers are not compressed."""
     found = chance.choice(seeds)
     size = struct.unpack("<i", found[-12:-8])[0]
     blobs, payload = found[: -16 - size], found[-12 - size : -12]
@@ -216,7 +216,7 @@ _SIZES = [0, 1, 2, 63, 64, 127, 128, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 
 
 
 def _size(chance: Random) -> bytes:
-    """A size or a count in one of the forms that formats have for it: zigzag and plain varints, little- and big-endian numbers."""
+    """Return a size or a count in one of the encodings of file formats: zigzag and plain varints, little- and big-endian numbers."""
     number = chance.choice(_SIZES) + chance.choice((-1, 0, 0, 1))
     number = max(-(2**63), min(number, 2**63 - 1))
     match chance.randrange(4):
@@ -234,12 +234,12 @@ def _size(chance: Random) -> bytes:
 
 
 def sizes(chance: Random, seeds: Sequence[bytes]) -> bytes:
-    """One of the seeds with one to three sizes put in the place of bytes, or before them."""
+    """Return one of the seeds with one to three sizes written over its bytes, or inserted."""
     return _with_sizes(chance, chance.choice(seeds), 0)
 
 
 def end_sizes(chance: Random, seeds: Sequence[bytes]) -> bytes:
-    """The same within the last bytes of a file, where the formats of columns and blobs have their footers; the seed's length is mostly kept."""
+    """Return the same within the last bytes of a file, where columnar formats and Puffin have their footers; the seed's length mostly stays."""
     found = chance.choice(seeds)
     return _with_sizes(chance, found, max(0, len(found) - chance.choice((12, 40, 200, 1500))))
 
@@ -253,7 +253,7 @@ def _with_sizes(chance: Random, seed: bytes, start: int) -> bytes:
 
 
 def avro_sizes(chance: Random, seeds: Sequence[bytes]) -> bytes:
-    """An Avro file with sizes put into a block under its codec, into a packed block, or in the place of a block's count and length."""
+    """Return an Avro file with sizes inserted into a block under its codec, into a compressed block, or over a block's count and length."""
     container = open_container(chance.choice(seeds), "seed")
     parts = [container.content[: container.body_start]]
     blocks = list(raw_blocks(container))
@@ -273,7 +273,7 @@ def avro_sizes(chance: Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def packed_json(chance: Random, seeds: Sequence[bytes]) -> bytes:
-    """Damaged JSON in gzip, at times with a megabyte of one byte in it, of which a few bytes are left; or gzip whose own bytes are damaged."""
+    """Return damaged JSON in gzip, at times with a megabyte of one byte in it, which compresses to a few bytes; or gzip whose own bytes are damaged."""
     text = json_or_bytes(chance, seeds)
     if chance.random() < 0.2:
         at = chance.randrange(len(text) or 1)

@@ -1,7 +1,7 @@
-"""What is fuzzed: for each reader the seeds, how they are damaged, and what is done with a damaged one.
+"""The targets of the fuzzer: for each reader its seeds, how they are damaged, and how a damaged one is read.
 
-A target's `read` returns for what it accepts, raises one of `allowed` for what it refuses, and never anything else. What is accepted is used: written again,
-asked for every entry, decoded to the end.
+A target's `read` returns for an input that it accepts, and raises one of `allowed` for an input that it refuses; any other outcome is a failure. An accepted
+input is also used: it is written again, every entry of it is read, or it is decoded to the end.
 """
 
 import json
@@ -242,7 +242,7 @@ _AT = "memory://fuzz/file"
 
 
 def _rows_of(place: int) -> Callable[[bytes], None]:
-    """Reads the damaged bytes as the data file or delete file that stands there in the corpus."""
+    """Return a reader that reads damaged bytes as the data file or delete file at that place of the corpus."""
 
     def read(content: bytes) -> None:
         _IO.write(_AT, content, overwrite=True)

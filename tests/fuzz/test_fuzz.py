@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 CASES = 4000
 
 
-def test_damage_is_read_or_refused_with_our_own_error_in_little_memory() -> None:
+def test_a_damaged_input_is_read_or_refused_with_an_error_of_icefloe_in_little_memory() -> None:
     command = [sys.executable, "-m", "tests.fuzz", "--together", "--cases", str(CASES), "--seed", "1"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if ended.returncode:
@@ -19,14 +19,14 @@ def test_damage_is_read_or_refused_with_our_own_error_in_little_memory() -> None
     assert ", 0 failed, seed 1" in ended.stdout
     lines = dict(line.split(maxsplit=1) for line in ended.stdout.splitlines())
     assert set(TARGETS) <= set(lines)
-    # Damage that is always refused, or never, looks at little.
+    # Damage that is always refused, or never, tests little.
     whole = sum(target.share for target in TARGETS.values())
     large = [name for name, target in TARGETS.items() if CASES * target.share // whole >= 100]
     assert [name for name in large if " read" not in lines[name] or "Error" not in lines[name]] == []
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_a_case_is_the_same_each_time_and_mostly_another_than_its_seeds(name: str) -> None:
+def test_a_case_is_the_same_each_time_and_mostly_differs_from_its_seeds(name: str) -> None:
     cases = [input_of(name, number, 5) for number in range(20)]
     assert cases == [input_of(name, number, 5) for number in range(20)]
     assert cases != [input_of(name, number, 6) for number in range(20)]

@@ -1,11 +1,11 @@
-"""Whole tables that other writers made, read in place from beside the project; skipped, with the reason, where they are absent.
+"""Whole tables of other writers, read in place from beside the project; the tests are skipped where they are absent.
 
 | table | written by | what it proves |
 |---|---|---|
 | is_null_is_not_null | Spark with the Java implementation, v2 | nulls, three files |
 | merch_v1 | PyIceberg, v1 | v1 metadata, lists and manifests; counts that are null |
-| partition_timestamp | PyIceberg, v2 | identity partition of a timestamp, whose values stand only in the manifest |
-| hive_partitioned_table | Spark, v2, two specs | partition columns that stand only in the manifest |
+| partition_timestamp | PyIceberg, v2 | identity partition of a timestamp, whose values are only in the manifest |
+| hive_partitioned_table | Spark, v2, two specs | partition columns that are only in the manifest |
 | equality_deletes | Flink, v2 | equality deletes, of an unpartitioned and a partitioned table |
 | add_columns_with_defaults | PyIceberg, v2 | initial defaults of every type, in files older than the columns |
 | column_mapping | PyIceberg, v2 | files without field ids, and a name mapping |
@@ -54,7 +54,7 @@ def test_rows_are_those_that_another_engine_read(name: str) -> None:
     assert comparable(rows) == comparable(expected)
 
 
-def test_every_golden_table_and_every_expected_answer_is_named_here() -> None:
+def test_every_golden_table_and_every_expected_result_is_named_here() -> None:
     named = {*READABLE, "add_columns_with_defaults"}
     assert {path.stem for path in (GOLDEN / "expected").iterdir()} == named
     folders = {path.parent.name for path in PERSISTENT.rglob("metadata") if path.is_dir()}
@@ -65,9 +65,9 @@ def metadata_files() -> list[Path]:
     return sorted(PERSISTENT.rglob("*.metadata.json"))
 
 
-def test_every_snapshot_of_every_metadata_file_has_the_rows_that_its_summary_tells() -> None:
-    """Older metadata files are read too, and snapshots that are no longer current; of equality deletes a summary does not tell how many rows they delete."""
-    told = 0
+def test_every_snapshot_of_every_metadata_file_has_the_rows_that_its_summary_counts() -> None:
+    """Older metadata files are read too, and snapshots that are no longer current; a summary does not count the rows that equality deletes remove."""
+    compared = 0
     for path in metadata_files():
         table = StaticTable.from_metadata(str(path))
         for snapshot in table.snapshots():
@@ -80,13 +80,13 @@ def test_every_snapshot_of_every_metadata_file_has_the_rows_that_its_summary_tel
             assert scan.count() == rows.num_rows
             if "total-records" in summary and int(summary.get("total-equality-deletes", 0)) == 0:
                 assert rows.num_rows == int(summary["total-records"]) - int(summary.get("total-position-deletes", 0)), path
-                told += 1
-    assert told >= 20
+                compared += 1
+    assert compared >= 20
 
 
 def test_columns_that_older_files_lack_have_their_initial_defaults() -> None:
     expected = [json.loads(line) for line in (GOLDEN / "expected" / "add_columns_with_defaults.jsonl").read_text().splitlines()]
-    for row in expected:  # DuckDB's bytes came down as Python's text of them
+    for row in expected:  # DuckDB's bytes were saved as Python's literal of them
         row.update({key: ast.literal_eval(row[key]) for key in ("col_binary", "col_fixed")}, col_uuid=UUID(row["col_uuid"]))
     table = StaticTable.from_metadata(newest_metadata("add_columns_with_defaults/default.db/add_columns_with_defaults"))
     rows = table.scan().to_arrow().to_pylist()

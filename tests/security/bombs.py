@@ -1,7 +1,7 @@
 """Files of a few kilobytes that claim, or unpack to, more than a machine has; each is read in a process of its own with little memory: `test_bombs.py`.
 
 `python -m tests.security.bombs '[["NAME", {"limit": 5}, MEGABYTES]]'` builds each bomb in a process of its own, allows the process that much memory beyond
-what it has, reads the bomb, and prints what became of it as JSON.
+what it has, reads the bomb, and prints the outcome as JSON.
 """
 
 import io
@@ -66,7 +66,7 @@ def gzipped(*parts: tuple[bytes, int]) -> bytes:
 
 
 def zstandard(blocks: int) -> bytes:
-    """Return a frame of so many blocks of four bytes, each of which stands for 128 KiB of zeros."""
+    """Return a frame of so many blocks of four bytes, each of which unpacks to 128 KiB of zeros."""
     block = struct.pack("<I", 0 | 1 << 1 | (128 * 1024) << 3)[:3] + b"\0"
     last = struct.pack("<I", 1 | 1 << 1 | (128 * 1024) << 3)[:3] + b"\0"
     return b"\x28\xb5\x2f\xfd" + b"\x00" + b"\x58" + block * (blocks - 1) + last
@@ -110,12 +110,12 @@ def manifest_of_many_blocks() -> Read:
     packed = zlib.compressobj(9, zlib.DEFLATED, -15)
     block = packed.compress(encode_long(size) + bytes(size)) + packed.flush()
     content = avro(schema, "deflate", *[(1, block)] * 60)
-    wanted = Struct((WantedField(1, (), Value("b")),))
-    return lambda: list(read_batches(open_container(content, PATH), wanted))
+    projected = Struct((WantedField(1, (), Value("b")),))
+    return lambda: list(read_batches(open_container(content, PATH), projected))
 
 
 def manifest_list_of_nothing() -> Read:
-    """Arrays of items that take no bytes: 60,000 in each of 10,000 records of some ten bytes."""
+    """Return arrays of items that take no bytes: 60,000 in each of 10,000 records of some ten bytes."""
     nothing = [{"name": name, "type": "null", "field-id": number} for name, number in (("contains_null", 509), ("contains_nan", 518))]
     fields = [
         {"name": "manifest_path", "type": "string", "field-id": 500},
@@ -134,7 +134,7 @@ def manifest_list_of_nothing() -> Read:
 
 
 def manifest_of_nulls_of_a_quarter_gigabyte() -> Read:
-    """A partition value of a fixed type, of which every null takes two hundred million bytes in Arrow."""
+    """Return a manifest with a partition value of a fixed type, of which every null takes two hundred million bytes in Arrow."""
     partition = {
         "type": "record",
         "name": "r102",
@@ -149,7 +149,7 @@ def manifest_of_nulls_of_a_quarter_gigabyte() -> Read:
 
 
 def schema_of_a_billion_types() -> Read:
-    """Forty records, each with two fields of the one before."""
+    """Return a schema of forty records, each with two fields of the type of the record before it."""
     kind: Any = {"type": "record", "name": "r0", "fields": [{"name": "a", "type": "long"}]}
     for number in range(1, 41):
         first = {"name": "a", "type": kind}
@@ -159,7 +159,7 @@ def schema_of_a_billion_types() -> Read:
 
 
 def avro_rows_of_nothing() -> Read:
-    """A list of a trillion nulls in a data file of a hundred bytes."""
+    """Return a data file of a hundred bytes with a list of a trillion nulls."""
     kind = {"type": "array", "items": "null", "element-id": 2}
     schema = {"type": "record", "name": "table", "fields": [{"name": "x", "type": kind, "field-id": 1}]}
     content = avro(schema, "null", (1, encode_long(2**40) + b"\0"))
@@ -190,7 +190,7 @@ def orc_stripe_of_many_rows() -> Read:
 
 
 def orc_stripe_of_many_columns() -> Read:
-    """A column of 100,000 equal numbers takes some hundred bytes; a hundred of them, read at once, take 80 MB."""
+    """Return an ORC file of a hundred columns of 100,000 equal numbers: each takes some hundred bytes, and all of them, read at once, 80 MB."""
     file = io.BytesIO()
     fields = [NestedField(number, f"n{number}", LongType()) for number in range(1, 101)]
     schema = pa.schema([pa.field(field.name, pa.int64(), metadata={"iceberg.id": str(field.field_id)}) for field in fields])
@@ -210,7 +210,7 @@ def metadata_in_gzip() -> Read:
 
 
 def metadata_of_many_values() -> Read:
-    """Two bytes of text a value, and sixty of memory."""
+    """Return metadata whose values take two bytes of text each, and sixty of memory."""
     content = gzipped((b'{"format-version":2,"snapshots":[0', 1), (b",0" * MIB, 40), (b"]}", 1))
     return lambda: read_table_metadata(content, PATH)
 
@@ -252,20 +252,19 @@ def metadata_with_a_schema_just_too_deep() -> Read:
 
 
 def names_of_structs_in_lists() -> Read:
-    """A schema that is allowed, and had a name for each of a quadrillion ways to leave the word `element` out."""
+    """Return an allowed schema, for which an index of names with and without `element` at each level would have a quadrillion names."""
     schema = json.loads(
         f'{{"type":"struct","fields":[{{"id":1,"name":"c","required":false,"type":{nested_type("list of structs", 100)}}}]}}'
     )
 
     def names() -> int | None:
-        found = schema_from_json(schema)
-        return found.find_id("c" + ".f" * 50)
+        return schema_from_json(schema).find_id("c" + ".f" * 50)
 
     return names
 
 
 def manifest_schema_of_many_types() -> Read:
-    """Ninety thousand arrays, of each of which a program had thirty lines."""
+    """Return a schema of ninety thousand arrays, for each of which a reader that generates code would make thirty lines."""
     more = [{"name": f"x{number}", "type": {"type": "array", "items": "double"}} for number in range(90_000)]
     return read_manifest(avro({**ENTRY, "fields": [*ENTRY["fields"], *more]}, "null", (1, b"\0")))
 
@@ -276,7 +275,7 @@ def deep_name_mapping() -> Read:
 
 
 def parquet_page_of_two_gigabytes() -> Read:
-    """A page of some bytes in snappy, whose header claims two gigabytes."""
+    """Return a Parquet file with a small page in snappy, whose header claims two gigabytes."""
     file = io.BytesIO()
     schema = pa.schema([pa.field("n", pa.int64(), metadata={"PARQUET:field_id": "1"})])
     pq.write_table(pa.table([pa.array(range(100))], schema=schema), file, compression="snappy", use_dictionary=False)
@@ -292,7 +291,7 @@ def parquet_page_of_two_gigabytes() -> Read:
 
 
 def puffin_blob() -> Read:
-    """A blob in Zstandard whose frame states its content, a hundred gigabytes of zeros, truly."""
+    """Return a Puffin blob in Zstandard, of a hundred gigabytes of zeros, whose frame states its true size."""
     frame = zstandard(800_000)
     stated = b"\x28\xb5\x2f\xfd" + b"\xc0" + b"\x58" + struct.pack("<Q", 800_000 * 128 * 1024) + frame[6:]
     blob = {
@@ -348,7 +347,7 @@ BOMBS: dict[str, Callable[[], Read]] = {
 
 
 def read_with(name: str, limits: dict[str, int], megabytes: int) -> dict[str, Any]:
-    """Read a bomb in this process, which may take so many megabytes more, and return what became of it."""
+    """Read a bomb in this process, which may take so many megabytes more, and return the outcome."""
     set_limits(Limits(**limits))
     read = BOMBS[name]()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -360,7 +359,7 @@ def read_with(name: str, limits: dict[str, int], megabytes: int) -> dict[str, An
     error: BaseException | None = None
     try:
         read()
-    except BaseException as caught:  # noqa: BLE001  # whatever it is, the test looks at it
+    except BaseException as caught:  # noqa: BLE001  # the test checks which error it is
         error = caught
     return {
         "name": name,

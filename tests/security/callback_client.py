@@ -1,7 +1,7 @@
-"""Another process that speaks Py4J's callback protocol: connects to a port, asks each Python object by its number, and prints what is answered.
+"""Another process that speaks Py4J's callback protocol: it connects to a port, calls each Python object by its number, and prints the responses.
 
-`python callback_client.py PORT MOST_IDS [TOKEN]` asks at once; with `later` in place of the token it connects, and asks when a line comes on its input.
-A connection asks once: what the server leaves unread of a message that it refuses would be taken for the next one.
+`python callback_client.py PORT MOST_IDS [TOKEN]` calls at once; with `later` instead of the token it connects, and calls after a line on its standard input.
+Each connection makes one call: the bytes of a refused message that the server did not read would be taken for the next message.
 """
 
 import socket
@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 
 def asked(stream: socket.socket, message: str) -> str:
-    """The first line of the answer; empty where the other side hangs up."""
+    """Return the first line of the response; empty if the other side closes the connection."""
     try:
         stream.sendall(message.encode())
         return stream.makefile("rb").readline().decode().strip()
@@ -19,7 +19,7 @@ def asked(stream: socket.socket, message: str) -> str:
 
 
 def main(port: int, most_ids: int, token: str | None, *, waits: bool) -> None:
-    """Ask every object what it is. Icefloe's answer a text to any question."""
+    """Call every object. Those of Icefloe return a text for any message."""
     with ExitStack() as opened:
         streams = [opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20)) for _ in range(most_ids)]
         if waits:

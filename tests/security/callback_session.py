@@ -1,4 +1,4 @@
-"""A session of its own for the test of callbacks: Spark's stream calls Python before a catalog is attached and after, while another process listens in."""
+"""A session of its own for the test of callbacks: Spark's stream calls Python before a catalog is attached and after, as another process calls the server."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ CLIENT = Path(__file__).with_name("callback_client.py")
 
 
 def stream_once(spark: SparkSession, folder: Path) -> int:
-    """Rows that one batch of a stream brings to Python."""
+    """Return the rows that one batch of a stream passes to Python."""
     seen: list[int] = []
 
     def note(rows: DataFrame, number: int) -> None:
@@ -29,7 +29,7 @@ def stream_once(spark: SparkSession, folder: Path) -> int:
 
 
 def main(folder: Path) -> None:
-    """Run the whole story; an assertion fails where it goes wrong."""
+    """Run all steps; an assertion fails at the first wrong one."""
     spark = session(master="local[2]")
     assert stream_once(spark, folder / "before") > 0
     gateway = gateway_of(spark)

@@ -1,4 +1,4 @@
-"""Texts that an attacker puts into cells, names and messages so that Icefloe takes them for the error of a task."""
+"""Texts that an attacker writes into cells, names and messages so that Icefloe takes them for the error of a task."""
 
 import base64
 import os

@@ -1,4 +1,4 @@
-"""Tables as an attacker makes them: real ones whose metadata file, manifest lists and manifests are written again with other paths in them."""
+"""Forged tables: real ones whose metadata file, manifest lists and manifests are written again with other paths."""
 
 import io
 import json
@@ -14,7 +14,7 @@ Change = Callable[[dict[str, Any]], None]
 
 
 def nothing(document: dict[str, Any]) -> None:
-    """No change of the metadata file."""
+    """Leave the JSON of the metadata file as it is."""
 
 
 def forged(table: Table, folder: Path, change: Change = nothing, paths: Mapping[str, str] | None = None) -> str:

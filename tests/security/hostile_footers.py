@@ -1,4 +1,4 @@
-"""Parquet files whose footers contradict themselves, and what reads them, each in a process of its own, since Arrow may end it."""
+"""Parquet files whose footers contradict themselves, and their readers, each in a process of its own, since Arrow may end it."""
 
 import io
 import json
@@ -52,7 +52,7 @@ def sound_file() -> bytes:
 
 
 def divided(content: bytes) -> tuple[bytes, bytes]:
-    """Return what is before the footer, and the footer."""
+    """Return the bytes before the footer, and the footer."""
     start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
     return content[:start], content[start:-8]
 
@@ -82,11 +82,11 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _as_varint(value: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while value >= 128:
-        found.append(value & 127 | 128)
+        encoded.append(value & 127 | 128)
         value >>= 7
-    return bytes([*found, value])
+    return bytes([*encoded, value])
 
 
 def _value(data: bytes, position: int, kind: int) -> tuple[Any, int]:
@@ -110,13 +110,13 @@ def _value(data: bytes, position: int, kind: int) -> tuple[Any, int]:
 
 
 def _struct(data: bytes, position: int) -> tuple[Tree, int]:
-    found: Tree = []
+    encoded: Tree = []
     number = 0
     while head := data[position]:
         number += head >> 4
         value, position = _value(data, position + 1, head & 15)
-        found.append([number, head & 15, value])
-    return found, position + 1
+        encoded.append([number, head & 15, value])
+    return encoded, position + 1
 
 
 def _encoded(kind: int, value: Any) -> bytes:
@@ -129,31 +129,31 @@ def _encoded(kind: int, value: Any) -> bytes:
     if kind in _LISTS:
         inner, values = value
         head = bytes([len(values) << 4 | inner]) if len(values) < 15 else bytes([0xF0 | inner]) + _as_varint(len(values))
-        return head + b"".join(_encoded(inner, one) for one in values)
-    found, last = b"", 0
-    for number, inner, one in value:
+        return head + b"".join(_encoded(inner, entry) for entry in values)
+    encoded, last = b"", 0
+    for number, inner, entry in value:
         step = number - last
-        found += bytes([step << 4 | inner]) if 0 < step < 16 else bytes([inner]) + _as_varint(number << 1)
-        found += _encoded(inner, one)
+        encoded += bytes([step << 4 | inner]) if 0 < step < 16 else bytes([inner]) + _as_varint(number << 1)
+        encoded += _encoded(inner, entry)
         last = number
-    return found + b"\0"
+    return encoded + b"\0"
 
 
 def member(tree: Tree, number: int) -> list[Any]:
     """Return a field of a struct, to be changed in place."""
-    return next(one for one in tree if one[0] == number)
+    return next(entry for entry in tree if entry[0] == number)
 
 
 def chunks(tree: Tree) -> list[Tree]:
     """Return the column chunks of the first row group."""
-    found: list[Tree] = member(member(tree, 4)[2][1][0], 1)[2][1]
-    return found
+    column_chunks: list[Tree] = member(member(tree, 4)[2][1][0], 1)[2][1]
+    return column_chunks
 
 
 def metadata(tree: Tree, place: int = 0) -> Tree:
     """Return the metadata of a chunk."""
-    found: Tree = member(chunks(tree)[place], 3)[2]
-    return found
+    chunk_metadata: Tree = member(chunks(tree)[place], 3)[2]
+    return chunk_metadata
 
 
 def _set(number: int, value: Any, place: int = 0) -> Callable[[Tree], None]:
@@ -173,7 +173,7 @@ def _set_bound(number: int, value: bytes) -> Callable[[Tree], None]:
 def _sizes(value: Tree) -> Callable[[Tree], None]:
     def change(tree: Tree) -> None:
         chunk = metadata(tree)
-        chunk[:] = [*(one for one in chunk if one[0] != 16), [16, _STRUCT, value]]
+        chunk[:] = [*(entry for entry in chunk if entry[0] != 16), [16, _STRUCT, value]]
 
     return change
 
@@ -187,7 +187,7 @@ def _type_as_elements_of_another_type(tree: Tree) -> None:
     member(metadata(tree), 2)[2] = [8, [b"\x18\x00"]]
 
 
-# Every change, and what the error says.
+# Every change, and words of the error.
 CONTRADICTIONS: dict[str, tuple[Callable[[Tree], None], str]] = {
     "another type than the schema": (_set(1, 2 << 1 ^ 6), "INT64 in the schema"),
     "a type that Parquet does not know": (_set(1, 50 << 1), "is of type 50"),
@@ -248,18 +248,18 @@ def outcome(read: Callable[[], object]) -> str:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         try:
             read()
-            said = "read"
+            outcome_text = "read"
         except IcefloeError as error:
-            said = f"{type(error).__name__}: {error}"
+            outcome_text = f"{type(error).__name__}: {error}"
         except BaseException as error:  # noqa: BLE001  # the test looks at it
-            said = f"not an error of Icefloe's: {error!r}"
-        os.write(sender, said.encode("utf-8", "replace")[:4000])
+            outcome_text = f"not an error of `icefloe.errors`: {error!r}"
+        os.write(sender, outcome_text.encode("utf-8", "replace")[:4000])
         os._exit(0)
     os.close(sender)
     with os.fdopen(receiver, "rb") as stream:
-        said = stream.read().decode("utf-8", "replace")
+        outcome_text = stream.read().decode("utf-8", "replace")
     _, status = os.waitpid(process, 0)
-    return f"the process ended with status {status}" if status else said
+    return f"the process ended with status {status}" if status else outcome_text
 
 
 def flipped() -> Iterator[tuple[int, list[bytes]]]:
@@ -271,7 +271,7 @@ def flipped() -> Iterator[tuple[int, list[bytes]]]:
 
 
 def read_all(contents: list[bytes]) -> None:
-    """Read each file in every way, whatever is wrong with it."""
+    """Read each file by every reader, and ignore errors."""
     for content in contents:
         for _, read in readers(content):
             with suppress(IcefloeError):
@@ -279,16 +279,16 @@ def read_all(contents: list[bytes]) -> None:
 
 
 def main() -> None:
-    """Print what became of every contradiction, or of the places where a flipped byte was neither read nor refused, as JSON."""
+    """Print the outcome of every contradiction as JSON, or the places where a flipped byte was neither read nor refused."""
     if sys.argv[1] == "contradictions":
         for name, (change, _) in {"nothing": (lambda _: None, ""), **CONTRADICTIONS}.items():
             for reader, read in readers(changed(change)):
                 print(json.dumps([name, reader, outcome(read)]), flush=True)
         return
     for place, contents in flipped():
-        said = outcome(partial(read_all, contents))
-        if said != "read":
-            print(json.dumps([str(place), "all", said]), flush=True)
+        outcome_text = outcome(partial(read_all, contents))
+        if outcome_text != "read":
+            print(json.dumps([str(place), "all", outcome_text]), flush=True)
 
 
 if __name__ == "__main__":

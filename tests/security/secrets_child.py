@@ -1,4 +1,4 @@
-"""A process of its own: a Spark session whose settings hold a planted secret, which prints all that a user can be shown of it.
+"""A process of its own: a Spark session whose settings hold a planted secret, which prints everything of it that a user can see.
 
 python secrets_child.py FOLDER SECRET
 """
@@ -36,10 +36,10 @@ STATEMENTS = [
 
 
 def shown(label: str, ask: Callable[[], object]) -> None:
-    """Print what there is, an error too."""
+    """Print the result of a call, or its error."""
     try:
         print(label, ask(), flush=True)
-    except Exception as error:  # noqa: BLE001  whatever it is, it is looked at
+    except Exception as error:  # noqa: BLE001  the text of any error is searched for the secret
         print(label, type(error), error, repr(error), error.__cause__, flush=True)
 
 

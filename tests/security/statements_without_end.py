@@ -1,6 +1,7 @@
-"""Runs many statements in a session of its own and prints, as JSON, what lives after some of them and after all.
+"""Many statements in a session of its own; the live objects after some of them and after all are printed as JSON.
 
-`python -m tests.security.statements_without_end FOLDER FIRST MORE`: after the first so many, which warm all caches up, and after so many more.
+`python -m tests.security.statements_without_end FOLDER FIRST MORE`: objects are counted after the first FIRST statements, which fill all caches, and after MORE
+further ones.
 """
 
 import gc
@@ -22,7 +23,7 @@ from icefloe.spark.attach_catalog import attach
 from icefloe.spark.bridge.gateway import gateway_of
 from icefloe.spark.runtime.start_session import session
 
-# Objects of the JVM that a statement may leave behind, by the beginnings of their classes' names.
+# Classes of the JVM whose objects a statement may leave behind, by the beginning of their names.
 WATCHED = (
     "org.apache.spark.broadcast.",
     "org.apache.spark.rdd.",
@@ -60,17 +61,19 @@ STATEMENTS = (
 
 
 def living(spark: SparkSession) -> dict[str, Any]:
-    """What lives now, on both sides, after each has collected its garbage."""
+    """Count the live objects in Python and in the JVM, after each has collected its garbage."""
     gateway = gateway_of(spark)
     jvm = gateway.jvm
-    for _ in range(3):  # each side's garbage holds some of the other's
+    for _ in range(3):  # the garbage of each side refers to objects of the other
         gc.collect()
         jvm.System.gc()
         time.sleep(2)
     context, java = spark.sparkContext, spark._jsparkSession
     server = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
     # The server's class is not public, and Py4J calls public ones; the interface's method is.
-    invoke = next(one for one in jvm.java.lang.Class.forName("javax.management.MBeanServer").getMethods() if one.getName() == "invoke")
+    invoke = next(
+        method for method in jvm.java.lang.Class.forName("javax.management.MBeanServer").getMethods() if method.getName() == "invoke"
+    )
     signature = gateway.new_array(jvm.String, 1)
     signature[0] = "[Ljava.lang.String;"
     options = gateway.new_array(jvm.Object, 1)
@@ -98,12 +101,12 @@ def living(spark: SparkSession) -> dict[str, Any]:
         "broadcast blocks": len(list(Path(os.environ["SPARK_LOCAL_DIRS"]).rglob("broadcast_*"))),
         "temporary files": len(files),
         "temporary views": spark.sql("SHOW VIEWS").where("isTemporary").count(),
-        "Python threads": len([one for one in threading.enumerate() if "icefloe" in one.name]),
+        "Python threads": len([thread for thread in threading.enumerate() if "icefloe" in thread.name]),
         "Python objects": dict(
             Counter(
-                f"{type(one).__module__}.{type(one).__qualname__}"
-                for one in gc.get_objects()
-                if str(type(one).__module__).startswith("icefloe.")
+                f"{type(item).__module__}.{type(item).__qualname__}"
+                for item in gc.get_objects()
+                if str(type(item).__module__).startswith("icefloe.")
             )
         ),
         "JVM objects": dict(objects),
@@ -111,7 +114,7 @@ def living(spark: SparkSession) -> dict[str, Any]:
 
 
 def main(folder: Path, first: int, more: int) -> None:
-    """Run the statements and print what lives before and after the later ones."""
+    """Run the statements, and print the live objects before and after the later ones."""
     local = folder / "local"
     local.mkdir()
     os.environ["SPARK_LOCAL_DIRS"] = str(local)

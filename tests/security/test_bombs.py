@@ -1,4 +1,4 @@
-"""Bombs: every size and count that a file claims is held against a limit before memory is given to it. Each bomb is read under a limit of memory."""
+"""Bombs: every size and count that a file claims is checked against a limit before memory is allocated. Each bomb is read under a limit of memory."""
 
 import json
 import os
@@ -14,11 +14,11 @@ from tests.security.bombs import BOMBS
 from icefloe import Limits
 
 LIMITS = {field.name for field in fields(Limits)}
-AVRO = ("manifest", "entries", "schema_of")  # what the compiled reader and the one over fastavro read
+AVRO = ("manifest", "entries", "schema_of")  # read by the compiled reader and by the one over fastavro
 ROOT = Path(__file__).parents[2]
-LITTLE = 16 * 1024 * 1024  # bytes: limits that a test sets, so that bombs need not be large
+LITTLE = 16 * 1024 * 1024  # bytes: limits that a test sets, so that bombs can be small
 
-# Each bomb: the error it is refused with, what the error says, the limits that are set, and the megabytes that the process may take.
+# Each bomb: its error, words of the error, the limits that are set, and the megabytes that the process may take.
 REFUSED: dict[str, tuple[str, str, dict[str, int], int]] = {
     "manifest_in_deflate": ("AvroFormatError", "avro_block_bytes", {"avro_block_bytes": LITTLE}, 120),
     "manifest_in_zstandard": ("AvroFormatError", "avro_block_bytes", {}, 700),
@@ -48,11 +48,11 @@ NATIVE, FASTAVRO = "the compiled reader", "the reader over fastavro"
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[tuple[str, str], dict[str, Any]]:
-    """What became of each bomb, by reader; fastavro reads where the compiled reader is missing."""
-    asked = [(name, limits, megabytes) for name, (_, _, limits, megabytes) in REFUSED.items()]
-    readers = {NATIVE: [*asked, ("names_of_structs_in_lists", {}, 200)], FASTAVRO: [one for one in asked if one[0].startswith(AVRO)]}
+    """Return the outcome of each bomb, by reader; fastavro reads where the compiled reader is missing."""
+    bombs = [(name, limits, megabytes) for name, (_, _, limits, megabytes) in REFUSED.items()]
+    readers = {NATIVE: [*bombs, ("names_of_structs_in_lists", {}, 200)], FASTAVRO: [bomb for bomb in bombs if bomb[0].startswith(AVRO)]}
     hide = "import sys; sys.modules['icefloe.kernel.avro.native._manifest'] = None; "
-    found = {}
+    results = {}
     for reader, bombs in readers.items():
         start = hide if reader == FASTAVRO else ""
         command = [sys.executable, "-c", f"{start}from tests.security import bombs; bombs.main()", json.dumps(bombs)]
@@ -61,8 +61,8 @@ def outcomes() -> dict[tuple[str, str], dict[str, Any]]:
         assert ended.returncode == 0, ended.stderr[-2000:]
         for line in ended.stdout.splitlines():
             outcome = json.loads(line)
-            found[reader, outcome["name"]] = outcome
-    return found
+            results[reader, outcome["name"]] = outcome
+    return results
 
 
 def test_every_bomb_has_its_expectation() -> None:
@@ -75,15 +75,15 @@ def test_a_bomb_is_refused_in_little_memory_with_the_file_and_the_setting(
 ) -> None:
     error, text, _, megabytes = REFUSED[name]
     for reader in (NATIVE, FASTAVRO) if name.startswith(AVRO) else (NATIVE,):
-        found = outcomes[reader, name]
-        assert (found["error"], text in found["text"]) == (error, True), (reader, found)
-        assert name == "deep_name_mapping" or "s3://bucket/table/file" in found["text"] or "memory://bombs/file" in found["text"]
-        assert text not in LIMITS or f"ICEFLOE_LIMITS__{text.upper()}" in found["text"], (reader, found)
-        assert found["megabytes"] < megabytes
-        assert found["seconds"] < 20
+        outcome = outcomes[reader, name]
+        assert (outcome["error"], text in outcome["text"]) == (error, True), (reader, outcome)
+        assert name == "deep_name_mapping" or "s3://bucket/table/file" in outcome["text"] or "memory://bombs/file" in outcome["text"]
+        assert text not in LIMITS or f"ICEFLOE_LIMITS__{text.upper()}" in outcome["text"], (reader, outcome)
+        assert outcome["megabytes"] < megabytes
+        assert outcome["seconds"] < 20
 
 
 def test_a_schema_of_structs_in_lists_has_as_many_names_as_fields(outcomes: dict[tuple[str, str], dict[str, Any]]) -> None:
-    found = outcomes[NATIVE, "names_of_structs_in_lists"]
-    assert found["error"] is None, found
-    assert found["seconds"] < 5
+    outcome = outcomes[NATIVE, "names_of_structs_in_lists"]
+    assert outcome["error"] is None, outcome
+    assert outcome["seconds"] < 5

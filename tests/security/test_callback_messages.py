@@ -1,4 +1,4 @@
-"""Whatever a message to a Python object of a catalog holds, it gets a result or a refusal with a text; it calls nothing but the marked methods."""
+"""Any message to a Python object of a catalog gets a result or a refusal with a text; it can call nothing but connector methods."""
 
 import importlib
 import json
@@ -22,7 +22,7 @@ JSON = st.recursive(
 
 
 class Listening(ConnectorObject):
-    """An object with connector methods, and a method that is none."""
+    """An object with connector methods, and a method that is not one of them."""
 
     def __init__(self) -> None:
         self.called = 0
@@ -70,7 +70,7 @@ METHODS = st.text() | st.sampled_from(
     METHODS,
     st.text() | st.binary() | st.none() | st.integers() | JSON.map(json.dumps) | st.lists(st.text()) | st.lists(JSON.map(json.dumps)),
 )
-def test_any_message_is_answered_with_text_and_calls_no_other_method(method_name: str, message: Any) -> None:
+def test_any_message_gets_a_text_and_calls_no_other_method(method_name: str, message: Any) -> None:
     listening = Listening()
     reply = listening.apply(method_name, message)
     assert listening.called == 0
@@ -80,13 +80,13 @@ def test_any_message_is_answered_with_text_and_calls_no_other_method(method_name
         json.loads(reply)
 
 
-def test_a_message_nested_deeper_than_python_goes_is_refused() -> None:
+def test_a_message_nested_deeper_than_pythons_limit_is_refused() -> None:
     assert is_refusal(Listening().apply("echo", "[" * 100_000))
     nested = '{"kind": "Not", "children": [' * 30_000 + "]}" * 30_000
     assert is_refusal(Listening().apply("push_predicates", f"[[{nested}]]"))
 
 
-def test_an_object_without_methods_refuses_all() -> None:
+def test_an_object_without_connector_methods_refuses_every_message() -> None:
     assert is_refusal(PythonCallback().apply("apply", "null"))
 
 
@@ -122,10 +122,10 @@ def callbacks(kind: Any) -> Iterator[Any]:
     """Yield the classes of Icefloe that Java calls."""
     for module in pkgutil.walk_packages(icefloe.spark.__path__, "icefloe.spark."):
         importlib.import_module(module.name)
-    for found in kind.__subclasses__():
-        if found.__module__.startswith("icefloe."):
-            yield found
-        yield from callbacks(found)
+    for subclass in kind.__subclasses__():
+        if subclass.__module__.startswith("icefloe."):
+            yield subclass
+        yield from callbacks(subclass)
 
 
 def test_every_parameter_of_every_method_that_java_calls_has_a_type_that_is_checked() -> None:

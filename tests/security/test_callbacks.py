@@ -1,4 +1,4 @@
-"""Py4J's callback server refuses everybody but the JVM of the session, whenever it was started, and the session's own streams still call Python."""
+"""Py4J's callback server refuses every process but the JVM of the session, whenever it was started, and the session's own streams still call Python."""
 
 import os
 import subprocess
@@ -19,34 +19,34 @@ HERE = Path(__file__).parent
 MOST_IDS = 40
 
 
-def answers_of_another_process(spark: SparkSession, *token: str) -> list[str]:
-    """What another process of the machine is told by the callback server."""
+def responses_to_another_process(spark: SparkSession, *token: str) -> list[str]:
+    """Return the responses of the callback server to another process of the machine."""
     port = gateway_of(spark)._callback_server.get_listening_port()
     command = [sys.executable, str(HERE / "callback_client.py"), str(port), str(MOST_IDS), *token]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
 
 
 def is_refused(line: str) -> bool:
-    """Whether the connection ended without an answer, or with an error of authentication."""
+    """Return True if the connection ended without a response, or with an authentication error."""
     return len(line.split()) == 1 or "refused" in line or line.startswith("token !x")
 
 
 def test_another_process_without_the_token_is_refused(spark: SparkSession, sql: Run) -> None:
     sql("CREATE TABLE lake.db.t AS SELECT 1 AS id")
-    found = answers_of_another_process(spark)
-    assert len(found) == MOST_IDS
-    assert [line for line in found if not is_refused(line)] == []
+    responses = responses_to_another_process(spark)
+    assert len(responses) == MOST_IDS
+    assert [line for line in responses if not is_refused(line)] == []
     assert sql("SELECT id FROM lake.db.t") == [(1,)]
 
 
 def test_another_process_with_a_wrong_token_is_refused(spark: SparkSession, sql: Run) -> None:
     for token in ("", "wrong"):
-        found = answers_of_another_process(spark, token)
-        assert len(found) == MOST_IDS * 2
-        assert [line for line in found if not is_refused(line)] == []
+        responses = responses_to_another_process(spark, token)
+        assert len(responses) == MOST_IDS * 2
+        assert [line for line in responses if not is_refused(line)] == []
 
 
-def test_a_stream_s_batches_come_to_python_in_a_session_with_a_catalog(spark: SparkSession, sql: Run, tmp_path: Path) -> None:
+def test_the_batches_of_a_stream_reach_python_in_a_session_with_a_catalog(spark: SparkSession, sql: Run, tmp_path: Path) -> None:
     sql("CREATE TABLE lake.db.t (id bigint)")
 
     def append(rows: DataFrame, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Rows of a catalog that another user wrote: they vouch for no folder, and send no credential to a host."""
+"""Rows of a catalog that another user wrote: they allow deletions in no folder, and send no credential to a host."""
 
 import json
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def thesis(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("claim", ["location", "write.data.path"])
 @pytest.mark.parametrize("operation", ["expire", "purge"])
-def test_the_location_of_a_namespace_vouches_for_no_deletion(tmp_path: Path, thesis: Path, claim: str, operation: str) -> None:
+def test_the_location_of_a_namespace_allows_no_deletion(tmp_path: Path, thesis: Path, claim: str, operation: str) -> None:
     source = with_history(catalog_in(tmp_path / "elsewhere"))
     lake = catalog_in(tmp_path)
     lake.create_namespace("hostile", {"location": str(thesis.parents[1])})
@@ -84,7 +84,7 @@ def test_a_new_table_in_the_location_of_its_namespace_deletes_its_own_files(tmp_
     assert not Path(first).exists()
 
 
-def test_a_table_that_is_opened_by_its_folder_deletes_nothing_beside_the_folder(tmp_path: Path, thesis: Path) -> None:
+def test_a_table_that_is_opened_by_its_folder_deletes_nothing_outside_the_folder(tmp_path: Path, thesis: Path) -> None:
     source = with_history(FileSystemCatalog("lake", warehouse=str(tmp_path / "lake")))
     folder = tmp_path / "home" / "me" / "downloads" / "t"
 
@@ -102,15 +102,15 @@ def test_a_table_that_is_opened_by_its_folder_deletes_nothing_beside_the_folder(
 
 @pytest.fixture
 def requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
-    asked: list[dict[str, Any]] = []
+    requests: list[dict[str, Any]] = []
 
     def connect(protocol: str, **options: Any) -> Any:
-        asked.append({"protocol": protocol, **options})
+        requests.append({"protocol": protocol, **options})
         raise ValueError("no request in this test")
 
     monkeypatch.setattr(fsspec, "filesystem", connect)
     object_store_file_io._connect.cache_clear()
-    yield asked
+    yield requests
     object_store_file_io._connect.cache_clear()
 
 
@@ -130,7 +130,7 @@ def test_a_metadata_location_in_a_catalog_names_no_host_to_connect_to(requests: 
     assert requests == []
 
 
-def test_a_row_of_a_catalog_that_names_a_foreign_host_is_refused_and_not_asked(tmp_path: Path, requests: list[dict[str, Any]]) -> None:
+def test_a_row_of_a_catalog_that_names_a_foreign_host_is_refused_without_a_request(tmp_path: Path, requests: list[dict[str, Any]]) -> None:
     lake = catalog_in(tmp_path)
     lake.create_namespace("db")
     lake.store.create(("db", "t"), "abfss://c@evil.example/t/metadata/1.metadata.json")

@@ -1,4 +1,4 @@
-"""No path of a hostile table leads a deletion out of the table: expiry, purge, and the cleaning of old metadata files after a commit."""
+"""No path of a hostile table makes expiry, purge or the clean-up of old metadata files delete a file outside the table."""
 
 import logging
 import os
@@ -36,7 +36,7 @@ def catalog_in(folder: Path, **properties: str) -> SqlCatalog:
 
 
 def with_history(catalog: Catalog, name: str = "db.t", **options: Any) -> Table:
-    """A table with a first snapshot that nothing needs once it expires, data file and all."""
+    """Return a table whose first snapshot and its data file can be expired."""
     table = catalog.create_table(name, ROWS.schema, **options)
     table.append(ROWS)
     table.overwrite(ROWS)
@@ -54,7 +54,7 @@ def first_data_file(table: Table) -> str:
 
 @pytest.fixture
 def secret(tmp_path: Path) -> Path:
-    """A file that is nobody's to delete."""
+    """Return a file that no table may delete."""
     path = tmp_path / "etc" / "shadow"
     path.parent.mkdir()
     path.write_text("root")
@@ -62,7 +62,7 @@ def secret(tmp_path: Path) -> Path:
 
 
 def spellings(path: Path, table_folder: str) -> list[str]:
-    """Ways to write the path of a file, some of them from within the table's folder."""
+    """Return ways to write the path of a file, some of them from within the table's folder."""
     link = Path(table_folder, "data", "link")
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(path.parent)
@@ -154,7 +154,7 @@ def test_an_append_keeps_what_a_forged_metadata_log_names(lake: SqlCatalog, secr
     assert str(secret) in caplog.text
 
 
-def test_old_metadata_files_of_an_honest_table_still_go(lake: SqlCatalog) -> None:
+def test_old_metadata_files_of_an_honest_table_are_still_deleted(lake: SqlCatalog) -> None:
     table = lake.create_table("db.t", ROWS.schema, properties=CLEANING)
     for _ in range(4):
         table.append(ROWS)
@@ -222,7 +222,7 @@ def first_live_file(table: Table) -> str:
     return str(next(iter(table.scan().plan_files())).file.file_path)
 
 
-def test_a_folder_with_other_tables_in_it_is_no_table_s_own_wherever_their_metadata_is(lake: SqlCatalog, tmp_path: Path) -> None:
+def test_a_folder_with_other_tables_in_it_belongs_to_no_table_wherever_their_metadata_is(lake: SqlCatalog, tmp_path: Path) -> None:
     group = tmp_path / "warehouse" / "db" / "group"
     with_history(lake, "db.seen", location=str(group / "seen"))
     hidden = with_history(
@@ -250,7 +250,7 @@ def test_a_table_with_nested_namespaces_below_it_still_deletes_its_own_files(lak
     assert inner.scan().count() == 2
 
 
-def test_a_location_that_nothing_vouches_for_takes_no_write_and_loses_no_file(lake: SqlCatalog, tmp_path: Path) -> None:
+def test_a_location_that_the_configuration_does_not_allow_takes_no_write_and_loses_no_file(lake: SqlCatalog, tmp_path: Path) -> None:
     home = tmp_path / "home"
     precious = home / "me" / "thesis"
     precious.parent.mkdir(parents=True)
@@ -318,7 +318,7 @@ def test_folders_that_the_caller_or_the_catalog_allows_are_cleaned(tmp_path: Pat
         assert report.outside["path"].to_pylist() == [str(beside / "b.parquet")]
 
 
-def test_what_is_no_list_of_folders_is_refused_before_anything_is_done(lake: SqlCatalog) -> None:
+def test_a_value_that_is_no_list_of_folders_is_refused_before_anything_is_done(lake: SqlCatalog) -> None:
     table = with_history(lake)
     for wrong in ("/data", ["s3://bucket/../x"], [3]):
         with pytest.raises(InvalidInputError, match="allow_outside"):
@@ -328,7 +328,7 @@ def test_what_is_no_list_of_folders_is_refused_before_anything_is_done(lake: Sql
     assert len(table.snapshots()) == 2
 
 
-def test_a_folder_that_becomes_a_link_after_the_plan_leads_nowhere(lake: SqlCatalog, tmp_path: Path) -> None:
+def test_a_folder_that_becomes_a_link_after_the_plan_is_not_followed(lake: SqlCatalog, tmp_path: Path) -> None:
     table = with_history(lake)
     stranger = tmp_path / "stranger"
     stranger.mkdir()
@@ -353,15 +353,15 @@ def test_a_folder_that_becomes_a_link_after_the_plan_leads_nowhere(lake: SqlCata
     assert report.outside_files == 1
 
 
-def test_a_folder_that_becomes_a_link_between_the_check_and_the_deletion_leads_nowhere(tmp_path: Path) -> None:
+def test_a_folder_that_becomes_a_link_between_the_check_and_the_deletion_is_not_followed(tmp_path: Path) -> None:
     own, stranger = tmp_path / "own", tmp_path / "stranger"
     for folder in (own, stranger):
         folder.mkdir()
         (folder / "file").write_text(folder.name)
-    asked: list[str] = []
+    checked: list[str] = []
 
     def swaps(path: str) -> bool:
-        asked.append(path)
+        checked.append(path)
         os.rename(own, f"{own}-moved")
         own.symlink_to(stranger)
         return True
@@ -369,20 +369,20 @@ def test_a_folder_that_becomes_a_link_between_the_check_and_the_deletion_leads_n
     assert delete_files(load_file_io({}), [f"file:{own}/file"], swaps) == []
     assert (stranger / "file").read_text() == "stranger"
     assert not Path(f"{own}-moved", "file").exists()
-    assert asked == [str(own / "file")]
+    assert checked == [str(own / "file")]
 
 
-def test_a_link_to_a_folder_elsewhere_is_asked_about_by_its_real_path(tmp_path: Path) -> None:
+def test_a_link_to_a_folder_elsewhere_is_checked_by_its_real_path(tmp_path: Path) -> None:
     (tmp_path / "stranger").mkdir()
     (tmp_path / "stranger" / "file").write_text("mine")
     (tmp_path / "own").symlink_to(tmp_path / "stranger")
-    asked: list[str] = []
-    failed = delete_files(load_file_io({}), [str(tmp_path / "own" / "file")], lambda path: bool(asked.append(path)))
-    assert asked == [str(tmp_path / "stranger" / "file")]
+    checked: list[str] = []
+    failed = delete_files(load_file_io({}), [str(tmp_path / "own" / "file")], lambda path: bool(checked.append(path)))
+    assert checked == [str(tmp_path / "stranger" / "file")]
     assert len(failed) == 1
 
 
-def test_tables_that_share_a_folder_keep_what_the_other_reaches_and_lose_what_nobody_does(lake: SqlCatalog) -> None:
+def test_tables_that_share_a_folder_keep_the_files_of_the_other_and_lose_those_that_neither_reaches(lake: SqlCatalog) -> None:
     first = with_history(lake, "db.t_new")
     lake.rename_table("db.t_new", "db.t")
     second = with_history(lake, "db.t_new")

@@ -20,23 +20,23 @@ def outcomes_of(which: str) -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def contradictions() -> dict[tuple[str, str], str]:
-    return {(name, reader): said for name, reader, said in outcomes_of("contradictions")}
+    return {(name, reader): outcome for name, reader, outcome in outcomes_of("contradictions")}
 
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
 def test_a_footer_that_contradicts_itself_is_an_error_with_the_file(contradictions: dict[tuple[str, str], str], name: str) -> None:
-    found = {reader: said for (change, reader), said in contradictions.items() if change == name}
-    assert len(found) == 6
-    for reader, said in found.items():
-        if said == "read" and reader in (ALL_ROWS, ONE_COLUMN):
+    outcomes = {reader: outcome for (change, reader), outcome in contradictions.items() if change == name}
+    assert len(outcomes) == 6
+    for reader, outcome in outcomes.items():
+        if outcome == "read" and reader in (ALL_ROWS, ONE_COLUMN):
             continue
-        assert said.startswith(("DataFileFormatError", "UnsupportedFeatureError")), (reader, said)
-        assert PATH in said
-        assert CONTRADICTIONS[name][1] in said, (reader, said)
+        assert outcome.startswith(("DataFileFormatError", "UnsupportedFeatureError")), (reader, outcome)
+        assert PATH in outcome
+        assert CONTRADICTIONS[name][1] in outcome, (reader, outcome)
 
 
 def test_the_footer_is_read_before_it_is_changed(contradictions: dict[tuple[str, str], str]) -> None:
-    assert [said for (change, _), said in contradictions.items() if change == "nothing"] == ["read"] * 6
+    assert [outcome for (change, _), outcome in contradictions.items() if change == "nothing"] == ["read"] * 6
 
 
 def test_a_contradiction_in_a_column_that_a_scan_reads_is_explained_even_without_a_filter(

@@ -1,4 +1,4 @@
-"""Metadata that others wrote ends in an answer or in an error of ours, whatever its numbers and ids say."""
+"""Metadata of other writers is read or refused with an error of Icefloe, whatever its numbers and ids are."""
 
 import json
 import os
@@ -92,7 +92,7 @@ def test_a_parameter_of_thousands_of_digits_is_refused_with_the_rule(lake: Catal
 @pytest.mark.parametrize("kind", ["device", "pipe"])
 @pytest.mark.parametrize("place", ["manifest-list", "data"])
 def test_a_device_or_pipe_in_the_place_of_a_file_is_refused_and_not_read(lake: Catalog, tmp_path: Path, kind: str, place: str) -> None:
-    """A device such as `/dev/zero` has no end, and a pipe never answers."""
+    """A device such as `/dev/zero` has no end, and a read of a pipe never returns."""
     os.mkfifo(tmp_path / "pipe")
     endless = "/dev/zero" if kind == "device" else str(tmp_path / "pipe")
     if place == "data":
@@ -116,7 +116,7 @@ def test_a_summary_with_strange_digits_does_not_make_a_commit_look_failed(lake: 
 
 
 @pytest.mark.parametrize("name", ["file_format", "content"])
-def test_a_code_that_the_format_does_not_know_is_refused_by_its_name(name: str) -> None:
+def test_a_code_that_the_format_does_not_define_is_refused_by_its_name(name: str) -> None:
     rows = pa.table({"file_format": ["P\x00RQUET" if name == "file_format" else "PARQUET"], "content": [7 if name == "content" else 0]})
     with pytest.raises(ManifestFormatError, match=f"has the {name} "):
         file_objects(rows, 0, [()])

@@ -23,8 +23,8 @@ def test_a_manifest_in_one_block_of_many_megabytes_is_read(codec: str) -> None:
     few = b"".join(data for _, data in unpacked_blocks(container))
     times = 1 + 16 * 1024 * 1024 // len(few)
     count, data = 100 * times, few * times
-    told = {key: value.decode() for key, value in container.metadata.items() if not key.startswith("avro.")}
-    header = header_bytes(container.schema_text.decode(), told, codec, container.sync)
+    metadata = {key: value.decode() for key, value in container.metadata.items() if not key.startswith("avro.")}
+    header = header_bytes(container.schema_text.decode(), metadata, codec, container.sync)
     whole = header + block_bytes(count, data, codec, container.sync)
     assert len(data) > 16 * 1024 * 1024
     listed = replace(manifest, manifest_length=len(whole), added_files_count=count)
@@ -35,8 +35,8 @@ def test_a_manifest_in_one_block_of_many_megabytes_is_read(codec: str) -> None:
 def test_a_hundred_thousand_manifests_are_read() -> None:
     _, manifest = written([added(data_file())])
     listed = [replace(manifest, manifest_path=f"s3://b/t/metadata/{number:09}-m0.avro") for number in range(100_000)]
-    given = {"format_version": 2, "snapshot_id": SNAPSHOT_ID, "parent_snapshot_id": 8, "first_row_id": None}
-    content = write_manifest_list(listed, sequence_number=7, codec="deflate", **given)  # type: ignore[arg-type]
+    context = {"format_version": 2, "snapshot_id": SNAPSHOT_ID, "parent_snapshot_id": 8, "first_row_id": None}
+    content = write_manifest_list(listed, sequence_number=7, codec="deflate", **context)  # type: ignore[arg-type]
     assert len(read_manifest_list(content, "f")) == 100_000
 
 
@@ -56,5 +56,5 @@ def test_a_hundred_megabytes_of_snapshots_in_gzip_are_read() -> None:
 
 def test_a_schema_of_ten_thousand_columns_is_read() -> None:
     members = ",".join(f'{{"id":{number + 2},"name":"column_{number}","required":false,"type":"string"}}' for number in range(10_000))
-    found = read_table_metadata(metadata_with(f'{{"type":"struct","fields":[{members}]}}'), "f")
-    assert len(found.schema().field_ids) == 10_001
+    metadata = read_table_metadata(metadata_with(f'{{"type":"struct","fields":[{members}]}}'), "f")
+    assert len(metadata.schema().field_ids) == 10_001

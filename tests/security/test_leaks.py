@@ -1,4 +1,4 @@
-"""After some hundred statements a session holds what it held before them: no broadcast, cached relation, RDD, proxy or file is left behind."""
+"""Statements leave no broadcast, cached relation, RDD, proxy or file behind: after some hundred of them a session holds what it held before."""
 
 import json
 import subprocess
@@ -19,9 +19,9 @@ MOST_MORE_HEAP_BYTES = 48 * 1024 * 1024
 def test_five_hundred_statements_leave_nothing_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.security.statements_without_end", str(tmp_path), str(WARM_UP), str(STATEMENTS)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=3600, cwd=ROOT)
-    told = [line.removeprefix("found ") for line in ended.stdout.splitlines() if line.startswith("found ")]
-    assert told, ended.stderr[-4000:]
-    before, after = json.loads(told[0])
+    remaining = [line.removeprefix("found ") for line in ended.stdout.splitlines() if line.startswith("found ")]
+    assert remaining, ended.stderr[-4000:]
+    before, after = json.loads(remaining[0])
     for name in ("persistent RDDs", "cached relations", "temporary views"):
         assert after[name] == before[name] == 0, name
     for name in ("Python proxies", "broadcast blocks", "temporary files", "Python threads"):

@@ -1,4 +1,4 @@
-"""Limits of the driver hold in Spark's tasks, and rows that are nested too deeply are refused by every write of Spark's."""
+"""Limits of the driver hold in Spark's tasks, and rows that are nested too deeply are refused by every write of Spark."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -82,6 +82,6 @@ def test_tasks_have_the_limits_of_the_driver(spark: SparkSession) -> None:
 
     for given in (Limits(manifest_schema_types=3), Limits()):
         set_limits(given)
-        active_session()  # as every job of Icefloe asks for it
+        active_session()  # as every job of Icefloe does
         seen = spark.sparkContext.parallelize([1], 1).map(limits_of_task).collect()
         assert seen == [given]

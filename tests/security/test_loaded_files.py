@@ -41,9 +41,9 @@ def test_a_user_defined_type_in_a_footer_is_not_unpickled(spark: SparkSession, t
     code = base64.b64encode(pickle.dumps(Touches(tmp_path / "ran"))).decode()
     hostile = {"type": "udt", "pyClass": "__main__.Hostile", "serializedClass": code, "sqlType": "long"}
     path = written(tmp_path / "f.parquet", pa.table({"n": [7]}), [column("n", hostile)])
-    found = read_files(spark, [path], "parquet")
+    loaded = read_files(spark, [path], "parquet")
     assert not (tmp_path / "ran").exists()
-    assert found.frame.collect() == [(7,)]
+    assert loaded.frame.collect() == [(7,)]
 
 
 def test_an_expression_in_the_metadata_of_a_field_is_no_default(spark: SparkSession, tmp_path: Path) -> None:
@@ -53,12 +53,12 @@ def test_an_expression_in_the_metadata_of_a_field_is_no_default(spark: SparkSess
         written(tmp_path / "1.parquet", pa.table({"n": [1], "m": [1]}), fields),
         written(tmp_path / "2.parquet", pa.table({"n": [2]}), fields[:1]),
     ]
-    found = read_files(spark, paths, "parquet")
-    assert [field.metadata for field in found.frame.schema] == [{}, {"comment": "a number"}]
-    assert sorted(found.frame.collect()) == [(1, 1), (2, None)]
+    loaded = read_files(spark, paths, "parquet")
+    assert [field.metadata for field in loaded.frame.schema] == [{}, {"comment": "a number"}]
+    assert sorted(loaded.frame.collect()) == [(1, 1), (2, None)]
 
 
-def test_columns_of_all_files_are_merged_where_that_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+def test_columns_of_all_files_are_merged_on_request(spark: SparkSession, tmp_path: Path) -> None:
     paths = [str(tmp_path / "1 a.parquet"), str(tmp_path / "2.parquet")]
     pq.write_table(pa.table({"n": [1]}), paths[0])
     pq.write_table(pa.table({"n": [2], "m": ["x"]}), paths[1])

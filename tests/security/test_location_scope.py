@@ -1,4 +1,4 @@
-"""The rule of what lies in a folder: against the file system's own answer for local paths, and by cases for object stores."""
+"""Whether a file is inside a folder: local paths are compared with the file system itself, and object stores have a list of cases."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ NAMES = ["lake", "t", "t2", "data", "link", "away", "up", "..", ".", "", "%2e%2e
 
 @pytest.fixture(scope="module")
 def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders with links that stay within the table, leave it, and go round in circles."""
+    """Return folders with links that stay within the table, leave it, or form a circle."""
     top = tmp_path_factory.mktemp("scope")
     for folder in ("lake/t/data", "lake/t2/data", "lake/t/%2e%2e", "away/data"):
         (top / folder).mkdir(parents=True)
@@ -33,7 +33,7 @@ def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
     prefix=st.sampled_from(["", "file:", "file://", "file://localhost", "FILE:"]),
     root=st.sampled_from(["lake/t", "lake/t/", "lake/./t", "lake/link", "lake/t2/../t", "lake"]),
 )
-def test_a_local_file_is_inside_exactly_where_the_file_system_says_so(top: Path, segments: list[str], prefix: str, root: str) -> None:
+def test_a_local_file_is_inside_exactly_where_the_file_system_resolves_it(top: Path, segments: list[str], prefix: str, root: str) -> None:
     path = "/".join([str(top), *segments])
     folder, name = os.path.split(path)
     expected = (
@@ -77,10 +77,10 @@ def test_a_local_file_is_inside_exactly_where_the_file_system_says_so(top: Path,
         ("/lake/t", "", False),
     ],
 )
-def test_what_lies_in_a_folder_of_a_store(root: str, location: str, expected: bool) -> None:
+def test_a_file_of_a_store_is_inside_a_folder(root: str, location: str, expected: bool) -> None:
     assert LocationScope(folders_of([root])).contains(location) is expected
 
 
 @pytest.mark.parametrize("folder", ["s3://b/../x", "s3://b/./x", "", "s3://b/x\ny", "file://otherhost/x", "/x\0y"])
-def test_a_folder_that_cannot_be_told_for_certain_is_none(folder: str) -> None:
+def test_an_ambiguous_folder_is_not_used(folder: str) -> None:
     assert folders_of([folder]) == ()

@@ -1,4 +1,4 @@
-"""Which storages a hostile location reaches, and which credentials go there."""
+"""The stores that a hostile location can reach, and the credentials that are sent there."""
 
 import json
 from collections.abc import Iterator
@@ -53,15 +53,15 @@ REQUESTS = [
 
 @pytest.fixture
 def no_requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, dict[str, Any]]]]:
-    """What is asked of fsspec; nothing is connected to."""
-    asked: list[tuple[str, dict[str, Any]]] = []
+    """Return the requests to fsspec, which connects to nothing."""
+    requests: list[tuple[str, dict[str, Any]]] = []
 
     class Nowhere:
         def __init__(self, protocol: str, options: dict[str, Any]) -> None:
             self.options = (protocol, options)
 
         def rm(self, paths: list[str]) -> None:
-            asked.append(("rm", {**self.options[1], "paths": paths}))
+            requests.append(("rm", {**self.options[1], "paths": paths}))
 
         def __getattr__(self, name: str) -> Any:
             def refuse(*_: Any, **__: Any) -> Any:
@@ -70,12 +70,12 @@ def no_requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, dic
             return refuse
 
     def filesystem(protocol: str, **options: Any) -> Any:
-        asked.append((protocol, options))
+        requests.append((protocol, options))
         return Nowhere(protocol, options)
 
     monkeypatch.setattr("fsspec.filesystem", filesystem)
     object_store_file_io._connect.cache_clear()
-    yield asked
+    yield requests
     object_store_file_io._connect.cache_clear()
 
 
@@ -173,22 +173,22 @@ ACCOUNT = {
 }
 
 
-def options_for(asked: list[tuple[str, dict[str, Any]]], properties: dict[str, str], location: str) -> dict[str, Any]:
+def options_for(requests: list[tuple[str, dict[str, Any]]], properties: dict[str, str], location: str) -> dict[str, Any]:
     object_store_file_io._connect.cache_clear()
     with pytest.raises(IcefloeError):
         load_file_io(properties).read(location)
-    return asked[-1][1]
+    return requests[-1][1]
 
 
 def test_keys_of_one_storage_account_are_not_sent_to_another(no_requests: list[Any]) -> None:
-    own = options_for(no_requests, ACCOUNT, "abfss://c@MINE.dfs.core.windows.net/x")
-    assert (own["account_key"], own["sas_token"]) == ("key-of-mine", "sas-of-mine")
+    own_account = options_for(no_requests, ACCOUNT, "abfss://c@MINE.dfs.core.windows.net/x")
+    assert (own_account["account_key"], own_account["sas_token"]) == ("key-of-mine", "sas-of-mine")
     assert options_for(no_requests, ACCOUNT, "abfs://c/x")["account_key"] == "key-of-mine"
     for other in ("abfss://c@theirs.dfs.core.windows.net/x", "wasbs://c@theirs.blob.core.windows.net/x"):
-        found = options_for(no_requests, ACCOUNT, other)
-        assert found["account_name"] == "theirs"
-        assert found["account_host"] == "theirs.blob.core.windows.net"
-        assert "of-mine" not in json.dumps(found)
+        other_account = options_for(no_requests, ACCOUNT, other)
+        assert other_account["account_name"] == "theirs"
+        assert other_account["account_host"] == "theirs.blob.core.windows.net"
+        assert "of-mine" not in json.dumps(other_account)
 
 
 def test_the_account_of_a_key_is_that_of_the_connection_string_or_the_warehouse(no_requests: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Spark's own reader connects to no host that only a hostile table names: Hadoop has file systems for http and others, and asks nobody."""
+"""Spark's own reader connects to no host that only a hostile table names: Hadoop has file systems for http and others, which open any host."""
 
 import threading
 from collections.abc import Iterator
@@ -22,23 +22,23 @@ ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[str]]]:
-    """A server of this machine, and the requests that it got."""
-    asked: list[str] = []
+    """Return a server of this machine, and the requests that it received."""
+    requests: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append(self.path)
+            requests.append(self.path)
             self.send_error(404)
 
         do_HEAD = do_GET  # noqa: N815
 
         def log_message(self, *_: Any) -> None:
-            """Nothing."""
+            """Print nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as running:
         thread = threading.Thread(target=running.serve_forever, daemon=True)
         thread.start()
-        yield f"127.0.0.1:{running.server_port}", asked
+        yield f"127.0.0.1:{running.server_port}", requests
         running.shutdown()
         thread.join()
 
@@ -54,7 +54,7 @@ def hostile(lake: SqlCatalog, folder: Path, name: str, url: str) -> Table:
 def test_spark_makes_no_request_to_a_host_that_a_table_names(
     spark: SparkSession, tmp_path: Path, server: tuple[str, list[str]], form: str
 ) -> None:
-    host, asked = server
+    host, requests = server
     lake = SqlCatalog("hostile", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
     lake.create_namespace("db")
     table = hostile(lake, tmp_path, "t", form.format(host))
@@ -68,7 +68,7 @@ def test_spark_makes_no_request_to_a_host_that_a_table_names(
     ):
         with pytest.raises(Exception, match=r"not read or written"):
             spark.sql(statement).collect()
-    assert asked == []
+    assert requests == []
 
 
 def test_drop_with_purge_warns_of_files_that_were_kept(spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""Rows nested more deeply than readers read are refused before they are written; tables that others made so are read, or refused with an error of ours."""
+"""Rows nested more deeply than readers can read are refused before they are written; such tables of others are read, or refused with an error of Icefloe."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,14 +41,14 @@ def rows(kind: str, levels: int) -> pa.Table:
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
-    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
-    made.create_namespace("db")
-    return made
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    return catalog
 
 
 @pytest.fixture
 def deeper() -> Iterator[None]:
-    """A process that writes deeper columns, as other writers do."""
+    """Write deeper columns in this process, as other writers do."""
     before = set_limits(Limits(write_nesting=1000))
     yield
     set_limits(before)
@@ -57,10 +57,10 @@ def deeper() -> Iterator[None]:
 @pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_deepest_rows_that_are_written_are_read_back(catalog: Catalog, kind: str, form: str) -> None:
-    given = rows(kind, ALLOWED)
-    table = catalog.create_table("db.t", given.schema, properties={"write.format.default": form})
-    table.append(given)
-    assert table.scan().to_arrow().column("c").to_pylist() == given.column("c").to_pylist()
+    deep_rows = rows(kind, ALLOWED)
+    table = catalog.create_table("db.t", deep_rows.schema, properties={"write.format.default": form})
+    table.append(deep_rows)
+    assert table.scan().to_arrow().column("c").to_pylist() == deep_rows.column("c").to_pylist()
     table.delete("id = 1")
     assert table.scan().to_arrow().num_rows == 0
 
@@ -68,33 +68,33 @@ def test_the_deepest_rows_that_are_written_are_read_back(catalog: Catalog, kind:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("levels", [ALLOWED + 1, 100])
 def test_a_deeper_column_is_refused_where_a_table_is_made_or_changed(catalog: Catalog, kind: str, levels: int) -> None:
-    given = rows(kind, levels)
+    deep_rows = rows(kind, levels)
     with pytest.raises(InvalidSchemaError, match=rf"more than {ALLOWED} levels deep: c") as caught:
-        catalog.create_table("db.t", given.schema)
+        catalog.create_table("db.t", deep_rows.schema)
     assert f"its type is {levels} levels deep" in str(caught.value)
     assert "ICEFLOE_LIMITS__WRITE_NESTING" in str(caught.value)
     assert not catalog.table_exists("db.t")
     table = catalog.create_table("db.t", pa.schema([("id", pa.int64())]))
     with pytest.raises(InvalidSchemaError, match="levels deep"), table.update_schema() as update:
-        update.add_column("c", schema_from_arrow(given.schema, keep_ids=False).find_field("c").field_type)
+        update.add_column("c", schema_from_arrow(deep_rows.schema, keep_ids=False).find_field("c").field_type)
     with pytest.raises(InvalidSchemaError, match="levels deep"), table.update_schema() as update:
-        update.union_by_name(given.schema)
+        update.union_by_name(deep_rows.schema)
     assert table.schema().names == ["id"]
 
 
 @pytest.mark.usefixtures("deeper")
 @pytest.mark.parametrize("write", ["append", "overwrite", "upsert", "delete"])
 def test_rows_of_a_deeper_table_are_refused_before_a_file_is_written(catalog: Catalog, tmp_path: Path, write: str) -> None:
-    given = rows("list", 40)
-    table = catalog.create_table("db.t", given.schema)
-    table.append(given)
+    deep_rows = rows("list", 40)
+    table = catalog.create_table("db.t", deep_rows.schema)
+    table.append(deep_rows)
     set_limits(Limits())
     assert table.scan().to_arrow().num_rows == 1  # Arrow still reads lists that are 40 deep
     before = {*tmp_path.rglob("*.parquet")}
     attempts = {
-        "append": lambda: table.append(given),
-        "overwrite": lambda: table.overwrite(given),
-        "upsert": lambda: table.upsert(given, join_cols=["id"]),
+        "append": lambda: table.append(deep_rows),
+        "overwrite": lambda: table.overwrite(deep_rows),
+        "upsert": lambda: table.upsert(deep_rows, join_cols=["id"]),
         "delete": lambda: table.delete("c IS NOT NULL AND id < 5 AND id > 0"),
     }
     with pytest.raises(InvalidSchemaError, match=r"levels deep: c"):
@@ -112,10 +112,10 @@ def test_files_of_deeper_columns_are_not_added(catalog: Catalog, tmp_path: Path,
 
 
 @pytest.mark.usefixtures("deeper")
-def test_rows_that_arrow_cannot_read_end_in_an_error_with_the_file(catalog: Catalog) -> None:
-    given = rows("list", 60)
-    table = catalog.create_table("db.t", given.schema)
-    table.append(given)
+def test_rows_that_arrow_cannot_read_are_an_error_with_the_file(catalog: Catalog) -> None:
+    deep_rows = rows("list", 60)
+    table = catalog.create_table("db.t", deep_rows.schema)
+    table.append(deep_rows)
     with pytest.raises(FormatError, match=r"\.parquet is not a complete, valid Parquet file: Parquet schema too deeply nested"):
         table.scan().to_arrow()
 
@@ -126,8 +126,8 @@ def test_metadata_of_a_schema_that_is_too_deep_is_refused(levels: int) -> None:
         read_table_metadata(metadata_with(nested_type("struct", levels)), "f")
     assert limits().read_nesting == 100
     for kind in ("struct", "list", "list of structs"):
-        found = read_table_metadata(metadata_with(nested_type(kind, 100)), "f")
-        assert nesting_of(found.schema().fields[0].field_type) == 100
+        metadata = read_table_metadata(metadata_with(nested_type(kind, 100)), "f")
+        assert nesting_of(metadata.schema().fields[0].field_type) == 100
 
 
 def test_a_type_without_fields_or_of_a_primitive_has_no_levels() -> None:

@@ -1,4 +1,4 @@
-"""Another user who can write in the warehouse and puts links in the place of folders and files, between a check and what follows it."""
+"""Attacks of another user who can write in the warehouse and replaces folders and files by links, between a check and its use."""
 
 import os
 from collections.abc import Callable
@@ -23,7 +23,7 @@ ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A folder of the user who runs Icefloe, which the other user cannot write to."""
+    """Return a folder of the user who runs Icefloe, which the other user cannot write to."""
     folder = tmp_path / "home" / "me"
     folder.mkdir(parents=True)
     (folder / "thesis.pdf").write_text("mine")
@@ -40,9 +40,9 @@ def before(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, act: Callable
     """Call `act` with the same arguments before each call of a function."""
     real = getattr(owner, name)
 
-    def both(*given: Any, **options: Any) -> Any:
-        act(*given, **options)
-        return real(*given, **options)
+    def both(*arguments: Any, **options: Any) -> Any:
+        act(*arguments, **options)
+        return real(*arguments, **options)
 
     monkeypatch.setattr(owner, name, both)
 
@@ -51,10 +51,10 @@ def test_a_file_that_becomes_a_link_after_it_was_made_is_not_written_through(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "file.parquet"
-    made: list[str] = []
+    created_files: list[str] = []
 
     def swap() -> None:
-        made.append(str(path))
+        created_files.append(str(path))
         path.unlink()
         path.symlink_to(home / "thesis.pdf")
 
@@ -62,12 +62,12 @@ def test_a_file_that_becomes_a_link_after_it_was_made_is_not_written_through(
 
     def close(descriptor: int) -> None:
         real(descriptor)
-        if path.exists() and not made:
+        if path.exists() and not created_files:
             swap()
 
     monkeypatch.setattr(os, "close", close)
     with load_file_io({}).open_output(str(path)) as out:
-        if not made:
+        if not created_files:
             swap()
         out.write(b"rows of a table")
     assert (home / "thesis.pdf").read_text() == "mine"
@@ -83,13 +83,13 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
         else FileSystemCatalog("lake", warehouse=warehouse)
     )
     lake.create_namespace("db")
-    made: Table = lake.create_table("db.t", ROWS.schema)
-    made.append(ROWS)
-    made.overwrite(ROWS)
-    return made
+    table: Table = lake.create_table("db.t", ROWS.schema)
+    table.append(ROWS)
+    table.overwrite(ROWS)
+    return table
 
 
-def test_a_table_s_folder_that_becomes_a_link_before_its_place_is_looked_up_leads_nowhere(
+def test_a_table_folder_that_becomes_a_link_before_it_is_resolved_is_not_followed(
     table: Table, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other user's metadata names `data/<name>`, and the user who expires snapshots has such a file."""
@@ -99,10 +99,10 @@ def test_a_table_s_folder_that_becomes_a_link_before_its_place_is_looked_up_lead
     (home / "data" / name).write_text("mine")
     real = expire_snapshots.deletion_scope  # type: ignore[attr-defined]
 
-    def scope_of_a_link(handle: Any, metadata: Any, *given: Any) -> Any:
+    def scope_of_a_link(handle: Any, metadata: Any, *arguments: Any) -> Any:
         if len(metadata.snapshots) == 1:  # the commit is done
             replace_by_link(Path(table.location()), home)
-        return real(handle, metadata, *given)
+        return real(handle, metadata, *arguments)
 
     monkeypatch.setattr(expire_snapshots, "deletion_scope", scope_of_a_link)
     with suppress(LocationNotAllowedError):
@@ -114,14 +114,14 @@ def test_a_table_s_folder_that_becomes_a_link_before_its_place_is_looked_up_lead
 
 @pytest.fixture
 def lake(tmp_path: Path) -> FileSystemCatalog:
-    made = FileSystemCatalog("lake", warehouse=str(tmp_path / "lake"))
-    made.create_namespace("db")
-    made.create_table("db.t", ROWS.schema).append(ROWS)
-    return made
+    catalog = FileSystemCatalog("lake", warehouse=str(tmp_path / "lake"))
+    catalog.create_namespace("db")
+    catalog.create_table("db.t", ROWS.schema).append(ROWS)
+    return catalog
 
 
 @pytest.mark.parametrize("link", [".dropped", ".dropped/t"])
-def test_the_folder_of_dropped_tables_that_becomes_a_link_while_it_is_deleted_leads_nowhere(
+def test_the_folder_of_dropped_tables_that_becomes_a_link_while_it_is_deleted_is_not_followed(
     lake: FileSystemCatalog, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, link: str
 ) -> None:
     """The other user has put folders called as those of the home folder beside the dropped table, which takes long to delete."""

@@ -1,4 +1,4 @@
-"""Planted secrets are searched for in all that Icefloe shows: errors with their causes, logs, representations and the command line."""
+"""Everything that Icefloe shows is searched for planted secrets: errors with their causes, logs, representations and the command line."""
 
 import json
 import logging
@@ -62,7 +62,7 @@ KEYS = {
 
 
 def all_text_of(error: BaseException) -> str:
-    """What a user, a log or a notebook shows of an error."""
+    """Return every text that a user, a log or a notebook shows of an error."""
     return "".join([*traceback.format_exception(error), str(error), repr(error), str(getattr(error, "problems", ""))])
 
 
@@ -98,8 +98,8 @@ def test_the_command_shows_no_password(uri: str, words: list[str], monkeypatch: 
 
 @pytest.mark.filterwarnings("ignore:Query string")
 def test_a_report_of_the_catalog_hides_values_of_a_query(tmp_path: Path) -> None:
-    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db?password={SECRET}", warehouse=str(tmp_path))
-    assert SECRET not in f"{look.catalog(made)!r} {look.catalog(made)}"
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db?password={SECRET}", warehouse=str(tmp_path))
+    assert SECRET not in f"{look.catalog(catalog)!r} {look.catalog(catalog)}"
 
 
 @pytest.mark.parametrize(
@@ -114,14 +114,14 @@ def test_a_configuration_file_that_cannot_be_read_is_not_quoted(tmp_path: Path, 
     assert SECRET not in all_text_of(caught.value)
 
 
-def test_what_needs_no_hiding_is_shown() -> None:
+def test_values_that_are_not_secret_are_shown() -> None:
     for uri in ("sqlite:////home/me@work/catalog.db", "postgresql://me@host:5432/db", "postgresql://[::1]:5432/db"):
         assert without_password(uri) == uri
     assert without_password("postgresql://me:x@host/db?sslmode=require") == "postgresql://me:***@host/db?sslmode=***"
 
 
 class Failing:
-    """A store whose library quotes everything it knows in its errors."""
+    """A store whose library quotes all of its options in its errors."""
 
     def __init__(self, error: Callable[[str], Exception], options: dict[str, Any]) -> None:
         self._error, self._options = error, options

@@ -1,4 +1,4 @@
-"""A secret in a session's settings is in no plan, statement's answer, error, log, event log, page of the UI or command line of the JVM."""
+"""A secret in a session's settings is in no plan, result of a statement, error, log, event log, page of the UI or command line of the JVM."""
 
 import re
 import subprocess
@@ -16,17 +16,19 @@ SECRET = "hunter2XYZ"  # noqa: S105  planted
 @pytest.mark.slow
 def test_spark_shows_no_secret_of_a_catalog_anywhere(tmp_path: Path) -> None:
     child = Path(__file__).with_name("secrets_child.py")
-    found = subprocess.run([sys.executable, str(child), str(tmp_path), SECRET], check=False, capture_output=True, text=True, timeout=300)
-    assert found.stdout.rstrip().endswith("done"), found.stdout[-3000:] + found.stderr[-3000:]
+    child_process = subprocess.run(
+        [sys.executable, str(child), str(tmp_path), SECRET], check=False, capture_output=True, text=True, timeout=300
+    )
+    assert child_process.stdout.rstrip().endswith("done"), child_process.stdout[-3000:] + child_process.stderr[-3000:]
     events = [path.read_text() for path in (tmp_path / "events").rglob("*") if path.is_file() and path.suffix != ".crc"]
     assert any("SparkListenerEnvironmentUpdate" in text for text in events)
-    for text in (found.stdout, found.stderr, *events):
+    for text in (child_process.stdout, child_process.stderr, *events):
         lines = [line for line in text.splitlines() if SECRET in line]
         places = [match.group() for line in lines for match in re.finditer(rf".{{0,200}}{SECRET}.{{0,40}}", line)]
         assert not places
 
 
-def test_settings_are_told_secret_by_name_or_by_value() -> None:
+def test_secret_settings_are_recognised_by_name_or_by_value() -> None:
     for name, value in (
         ("spark.sql.catalog.lake.uri", "sqlite:///x"),
         ("spark.sql.catalog.lake.adls.account-key", "x"),

@@ -45,10 +45,10 @@ def test_no_view_of_a_table_has_control_characters(hostile: Table, name: str) ->
 @pytest.mark.parametrize("extra", [[], ["--json"]])
 @pytest.mark.parametrize("command", ["table", "metadata", "data-file"])
 def test_the_command_line_prints_no_control_characters(hostile: Table, tmp_path: Path, command: str, extra: list[str]) -> None:
-    found = CliRunner().invoke(app, ["show", command, "db.t", "--uri", f"sqlite:///{tmp_path}/c.db", "--warehouse", str(tmp_path), *extra])
-    assert found.exit_code == 0, found.output
-    assert "[2J" in found.output
-    assert controls(found.output) == set()
+    result = CliRunner().invoke(app, ["show", command, "db.t", "--uri", f"sqlite:///{tmp_path}/c.db", "--warehouse", str(tmp_path), *extra])
+    assert result.exit_code == 0, result.output
+    assert "[2J" in result.output
+    assert controls(result.output) == set()
 
 
 def test_the_repr_of_a_table_has_no_control_characters(hostile: Table) -> None:

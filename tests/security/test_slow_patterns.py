@@ -1,4 +1,4 @@
-"""Texts out of tables and files are matched in a time that grows with their length."""
+"""Matching texts of tables and files takes time in proportion to their length."""
 
 import time
 
@@ -22,11 +22,11 @@ def test_a_long_name_of_a_type_is_refused_quickly(start: str, filling: str) -> N
 
 def test_a_malformed_row_of_many_blanks_is_reported_quickly() -> None:
     before = time.process_time()
-    found = _clearer(
+    message = _clearer(
         EngineError("failed"), "[MALFORMED_RECORD_IN_PARSING.X] Malformed records: [a" + " " * LENGTH + "!].\nParse Mode: FAILFAST."
     )
     assert time.process_time() - before < 1
-    assert "[a" in str(found)
+    assert "[a" in str(message)
 
 
 def test_a_malformed_row_is_quoted_without_the_words_of_spark() -> None:

@@ -1,4 +1,4 @@
-"""No source of the package runs what data says: every use of pickle, eval, shells and imports by name is in a list, each with its reason."""
+"""No source of the package executes data: every use of pickle, eval, shells and imports by name is in a list, each with its reason."""
 
 import ast
 from collections.abc import Generator, Iterator
@@ -34,8 +34,11 @@ ALLOWED: dict[tuple[str, str], str] = {
         "catalog/catalog_config.py",
         "yaml.load",
     ): "with BaseLoader, which makes text, lists and mappings only; the file is the user's configuration",
-    ("cli/spark_access.py", "importlib.import_module"): "below icefloe.spark, by names that the command line's own sources say",
-    ("spark/runtime/java_runtime.py", "subprocess.run"): "asks the user's own Java for its version, by a list of arguments without a shell",
+    (
+        "cli/spark_access.py",
+        "importlib.import_module",
+    ): "below icefloe.spark, by names that are constants in the sources of the command line",
+    ("spark/runtime/java_runtime.py", "subprocess.run"): "reads the version of the user's own Java, by a list of arguments without a shell",
     ("spark/runtime/java_runtime.py", "subprocess.TimeoutExpired"): "an exception",
     (
         "spark/runtime/jvm_launch.py",
@@ -43,7 +46,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ): "starts Spark's JVM by the list of arguments that Spark's launcher gave, without a shell",
     ("spark/runtime/jvm_launch.py", "subprocess.PIPE"): "a constant",
     ("spark/runtime/jvm_launch.py", "subprocess.TimeoutExpired"): "an exception",
-    ("spark/runtime/jvm_launch.py", "subprocess.run"): "asks Spark's launcher for that list, by a list of arguments without a shell",
+    ("spark/runtime/jvm_launch.py", "subprocess.run"): "gets that list from Spark's launcher, by a list of arguments without a shell",
     (
         "table/find_engine.py",
         "load",

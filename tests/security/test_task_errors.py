@@ -1,4 +1,4 @@
-"""Errors of Spark tasks cross as signed data: no text decodes unless a task of the same job signed it, and what was signed arrives whole."""
+"""Errors of Spark tasks are passed as signed data: no text is decoded unless a task of the same job signed it, and a signed error arrives whole."""
 
 import base64
 import hmac
@@ -36,12 +36,12 @@ def fields_of(error: IcefloeError) -> tuple[object, ...]:
 
 
 def signed(fields: object, key: bytes = KEY) -> str:
-    """What a task would have sent with these fields in place of an error's."""
+    """Return the signed text of a task with these fields instead of those of an error."""
     payload = base64.b64encode(fields if isinstance(fields, bytes) else json.dumps(fields).encode()).decode()
     return f"icefloe-error[{payload}.{hmac.new(key, payload.encode(), sha256).hexdigest()}]"
 
 
-def test_no_two_kinds_of_error_have_one_code() -> None:
+def test_no_two_error_classes_have_the_same_code() -> None:
     assert len({kind.code for kind in KINDS}) == len(KINDS)
 
 
@@ -67,9 +67,9 @@ def test_an_error_of_any_kind_arrives_whole(
     around: tuple[str, str],
 ) -> None:
     error = kind(message, table=table, path=path, snapshot_id=snapshot_id, problems=problems, next_step=next_step)
-    found = error_in(around[0] + sealed(error, JOB, KEY) + around[1], JOB, KEY)
-    assert found is not None
-    assert fields_of(found) == fields_of(error)
+    decoded = error_in(around[0] + sealed(error, JOB, KEY) + around[1], JOB, KEY)
+    assert decoded is not None
+    assert fields_of(decoded) == fields_of(error)
 
 
 @given(st.lists(TEXTS | st.sampled_from([sealed(FormatError("old"), "other", KEY), sealed(FormatError("x"), JOB, b"other")]), max_size=8))
@@ -83,17 +83,17 @@ def test_a_signed_error_cannot_be_altered(data: st.DataObject) -> None:
     text = list(sealed(error, JOB, KEY))
     for _ in range(data.draw(st.integers(1, 3))):
         text[data.draw(st.integers(0, len(text) - 1))] = data.draw(st.characters())
-    found = error_in("".join(text), JOB, KEY)
-    assert found is None or fields_of(found) == fields_of(error)
+    decoded = error_in("".join(text), JOB, KEY)
+    assert decoded is None or fields_of(decoded) == fields_of(error)
 
 
 def test_the_error_of_an_earlier_job_is_not_taken_for_one_of_this_job() -> None:
     replayed = sealed(NoSuchFileError("gone"), "an earlier job", KEY)
     assert error_in(replayed, JOB, KEY) is None
     genuine = sealed(StoragePermissionError(f"cannot read {replayed}", path=replayed), JOB, KEY)
-    found = error_in(f"{replayed}\n{genuine}", JOB, KEY)
-    assert isinstance(found, StoragePermissionError)
-    assert found.path == replayed
+    decoded = error_in(f"{replayed}\n{genuine}", JOB, KEY)
+    assert isinstance(decoded, StoragePermissionError)
+    assert decoded.path == replayed
 
 
 @pytest.mark.parametrize(
@@ -138,15 +138,15 @@ def test_codes_name_no_other_constructor() -> None:
         assert error_in(signed({**whole, "code": code}), JOB, KEY) is None
 
 
-def test_a_long_error_is_cut_and_says_so() -> None:
+def test_a_long_error_is_cut_with_the_amount_that_was_cut() -> None:
     error = ManifestFormatError("m" * 10**6, path="p" * 10**6, problems=[Problem(where="w" * 10**5, what="x" * 10**5)] * 10_000)
     text = sealed(error, JOB, KEY)
     assert len(text) < 1_000_000
-    found = error_in(text, JOB, KEY)
-    assert found is not None
-    assert found.message == "m" * MOST_TEXT + f"... ({10**6 - MOST_TEXT} characters more)"
-    assert len(found.problems) == MOST_PROBLEMS + 1
-    assert str(found.problems[-1]) == f"and {10_000 - MOST_PROBLEMS} more"
+    decoded = error_in(text, JOB, KEY)
+    assert decoded is not None
+    assert decoded.message == "m" * MOST_TEXT + f"... ({10**6 - MOST_TEXT} characters more)"
+    assert len(decoded.problems) == MOST_PROBLEMS + 1
+    assert str(decoded.problems[-1]) == f"and {10_000 - MOST_PROBLEMS} more"
 
 
 def test_a_text_of_many_forgeries_takes_time_in_proportion() -> None:
@@ -154,7 +154,7 @@ def test_a_text_of_many_forgeries_takes_time_in_proportion() -> None:
     assert error_in(forged * 5000, JOB, KEY) is None
 
 
-def test_outside_of_a_job_of_ours_an_error_is_raised_as_it_is() -> None:
+def test_an_error_outside_a_job_of_icefloe_is_raised_as_it_is() -> None:
     with pytest.raises(InvalidInputError) as caught, TaskErrors(KEY).carried():
         raise InvalidInputError("mine")
     assert str(caught.value) == "mine"
@@ -167,9 +167,9 @@ def test_a_sealed_error_has_its_message_in_plain_words_and_never_the_key() -> No
     key = key_of_this_process()
     for shown in (str(caught.value), repr(carried), repr(caught.value)):
         assert not any(form in shown for form in (key.hex(), base64.b64encode(key).decode(), repr(key)))
-    found = task_error(caught.value, JOB)
-    assert isinstance(found, StoragePermissionError)
-    assert "icefloe-error" not in str(found)
+    decoded = task_error(caught.value, JOB)
+    assert isinstance(decoded, StoragePermissionError)
+    assert "icefloe-error" not in str(decoded)
 
 
 def test_a_pickle_in_a_message_is_not_loaded(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Cells, names of files and messages that look like an error of a task are quoted by Spark, and nothing in them runs or is believed."""
+"""Cells, names of files and messages that look like an error of a task are quoted by Spark, and nothing in them is executed or trusted."""
 
 import shutil
 from collections.abc import Callable
@@ -24,13 +24,13 @@ SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "s", StringType
 
 @pytest.fixture
 def attacked(tmp_path: Path) -> Path:
-    """The folder that the attack makes."""
+    """Return the folder that the attack makes."""
     return tmp_path / "attacked"
 
 
 @pytest.fixture
 def hostile(spark: SparkSession, lake: SqlCatalog, attacked: Path) -> SqlCatalog:
-    """A table whose cells attack who casts them, and one to write to."""
+    """Return a table whose cells attack a query that casts them, and a table to write to."""
     table = lake.create_table("db.hostile", SCHEMA)
     table.append(spark.createDataFrame([(1, pickled_attack(attacked))], "id bigint, s string"))
     lake.create_table("db.target", SCHEMA)
@@ -61,7 +61,7 @@ def test_a_statement_that_casts_a_hostile_cell_runs_nothing(sql: Run, hostile: S
     assert not attacked.exists()
 
 
-def test_the_name_of_a_file_that_is_gone_is_quoted_and_not_believed(spark: SparkSession, tmp_path: Path, attacked: Path) -> None:
+def test_the_name_of_a_missing_file_is_quoted_and_not_trusted(spark: SparkSession, tmp_path: Path, attacked: Path) -> None:
     warehouse = tmp_path / pickled_attack(attacked)
     catalog = SqlCatalog("hostile", uri=f"sqlite:///{tmp_path}/hostile.db", warehouse=str(warehouse))
     catalog.create_namespace("db")
@@ -75,7 +75,7 @@ def test_the_name_of_a_file_that_is_gone_is_quoted_and_not_believed(spark: Spark
 
 
 def in_job(spark: SparkSession, function: Callable[[int], Any]) -> Any:
-    """The function in one task of a job of Icefloe."""
+    """Run the function in one task of a job of Icefloe."""
     errors = TaskErrors()
 
     def task(number: int) -> Any:
@@ -85,7 +85,7 @@ def in_job(spark: SparkSession, function: Callable[[int], Any]) -> Any:
     return run_job(spark, "test", spark.sparkContext.parallelize([1], 1).map(task).collect)
 
 
-def test_what_an_earlier_job_signed_is_not_believed_in_a_later_one(spark: SparkSession) -> None:
+def test_an_error_that_an_earlier_job_signed_is_not_trusted_in_a_later_one(spark: SparkSession) -> None:
     def refused(_: int) -> None:  # in here, since tasks cannot import tests
         raise StoragePermissionError("locked", path="/locked", next_step="unlock it")
 

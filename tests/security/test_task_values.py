@@ -132,7 +132,7 @@ class NotRegistered:
 
 
 @pytest.mark.parametrize("value", [NotRegistered(), object(), print, NotRegistered, {1}, Path("/a"), lambda: 1])
-def test_a_value_of_another_class_does_not_leave(value: Any) -> None:
+def test_a_value_of_an_unregistered_class_is_not_sent(value: Any) -> None:
     with pytest.raises(TypeError):
         VALUES.to_bytes([value])
 
@@ -171,7 +171,7 @@ def test_a_value_of_another_class_does_not_leave(value: Any) -> None:
         {"a": 1},
     ],
 )
-def test_bytes_of_another_form_are_an_error_of_ours(plain: Any) -> None:
+def test_bytes_of_another_form_are_an_error_of_icefloe(plain: Any) -> None:
     with pytest.raises(EngineError, match="cannot be read"):
         VALUES.from_bytes(msgspec.msgpack.encode([0, plain] if isinstance(plain, list) else plain), tuple)
 
@@ -197,7 +197,7 @@ def test_a_pickle_is_not_loaded(tmp_path: Path) -> None:
     assert not (tmp_path / "attacked").exists()
 
 
-def test_a_value_of_another_kind_than_was_asked_for_is_refused() -> None:
+def test_a_value_of_another_kind_than_expected_is_refused() -> None:
     with pytest.raises(EngineError, match="not a TaskFiles"):
         VALUES.from_bytes(VALUES.to_bytes(Attempt()), TaskFiles)
     assert VALUES.from_bytes(VALUES.to_bytes([Decimal("1.50"), uuid.UUID(int=5)]), list) == [Decimal("1.50"), uuid.UUID(int=5)]

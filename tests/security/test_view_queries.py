@@ -83,7 +83,7 @@ def test_a_default_is_the_same_text_however_spark_reads_literals(spark: SparkSes
         NestedField(1, "id", LongType(), False), NestedField(2, "x", StringType(), False, initial_default=text, write_default=text)
     )
     lake.create_table("db.defaults", columns, properties={"format-version": "3"})
-    # Spark 4.0 fills no column that an INSERT leaves out; DEFAULT stands for the same literal.
+    # Spark 4.0 fills no column that an INSERT leaves out; DEFAULT inserts the same literal.
     row = "(id) VALUES (1)" if spark.version >= "4.1" else "(id, x) VALUES (1, DEFAULT)"
     spark.conf.set("spark.sql.parser.escapedStringLiterals", escaped)
     try:

@@ -1,4 +1,4 @@
-"""Where a table that was registered from a file may send new files."""
+"""The folders to which a table that was registered from a file may write new files."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ def catalog_in(folder: Path, **properties: str) -> SqlCatalog:
 
 
 def hostile(tmp_path: Path, catalog: SqlCatalog, name: str, key: str) -> tuple[Table, Path]:
-    """A registered table whose property sends new files to a folder of somebody else."""
+    """Return a registered table whose property sends new files to a folder of another user."""
     away = tmp_path / "away" / name
     source = catalog_in(tmp_path / "source").create_table(f"db.{name}", ROWS.schema)
     metadata = forged(source, Path(source.location()), lambda document: document["properties"].update({key: str(away)}))
@@ -59,13 +59,13 @@ def test_a_strict_policy_takes_allowed_locations(tmp_path: Path) -> None:
     assert list(away.rglob("*.parquet"))
 
 
-def test_a_policy_that_is_not_known_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_policy_is_refused(tmp_path: Path) -> None:
     catalog = catalog_in(tmp_path / "lake", **{"io.location-policy": "loose"})
     with pytest.raises(InvalidPropertyError, match=r"io\.location-policy"):
         catalog.create_table("db.t", ROWS.schema)
 
 
-def test_a_registered_view_takes_no_write_at_a_location_that_nothing_vouches_for(tmp_path: Path) -> None:
+def test_a_registered_view_takes_no_write_at_a_location_that_the_configuration_does_not_allow(tmp_path: Path) -> None:
     lake, home = catalog_in(tmp_path / "lake"), tmp_path / "home" / "me"
     view = lake.create_view("db.v", schema=ROWS.schema, sql="SELECT 1 AS a")
     document = json.loads(gzip.decompress(Path(view.metadata_location).read_bytes()))
