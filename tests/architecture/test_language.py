@@ -97,7 +97,6 @@ UNFINISHED = frozenset(
     {
         "benchmarks",
         "src/icefloe/kernel/avro",
-        "src/icefloe/kernel/commit",
         "src/icefloe/spark",
         "src/icefloe/spark/bridge",
         "src/icefloe/spark/bridge/java",

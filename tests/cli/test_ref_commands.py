@@ -118,7 +118,7 @@ REFUSALS = {
     ("branch", "create", "db.t", "x", "--max-ref-age", "soon"): "'soon' is not an age",
     ("branch", "create", "db.t", "x", "--max-ref-age", "0d"): "max-ref-age-ms is 0",
     ("branch", "keep", "db.t", "main"): "no retention was given",
-    ("tag", "remove", "db.t", "main"): "'main' was to be a tag, and is a branch",
+    ("tag", "remove", "db.t", "main"): "'main' is a branch, not a tag",
     ("rollback", "db.t"): "rollback takes either a snapshot or a time",
     ("rollback", "db.t", "--to-time", "yesterday"): "'yesterday' is not a time",
     ("rollback", "db.t", "--to-time", "1999-12-31T00:00"): "has no snapshot from before 946598400000 ms",

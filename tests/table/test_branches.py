@@ -123,7 +123,7 @@ def test_a_write_under_a_wap_id_is_staged_and_published_once(tmp_path: Path) -> 
         table.append(rows(2))
     assert (ids(table), table.refs()["main"].snapshot_id, len(table.history())) == ([0], head, 1)
     assert sorted(table.scan(snapshot_id=staged).to_arrow()["id"].to_pylist()) == [0, 1]
-    with pytest.raises(InvalidInputError, match="the wap id 'w1' was to be new, and snapshot"):
+    with pytest.raises(InvalidInputError, match="the wap id 'w1' must be new, but snapshot"):
         table.append(rows(9), snapshot_properties={"wap.id": "w1"})
     table.manage_snapshots().publish_changes("w1").commit()
     assert (ids(table), table.refs()["main"].snapshot_id) == ([0, 1], staged)  # it was made on the head
@@ -144,7 +144,7 @@ def test_two_writers_of_one_wap_id_stage_it_once(tmp_path: Path) -> None:
     tx = table.transaction()
     tx.append(rows(1), snapshot_properties={"wap.id": "w"})
     again(tmp_path).append(rows(2), snapshot_properties={"wap.id": "w"})
-    with pytest.raises(CommitInvalidatedError, match="the wap id 'w' was to be new"):
+    with pytest.raises(CommitInvalidatedError, match="the wap id 'w' must be new"):
         tx.commit_transaction()
     assert len(again(tmp_path).snapshots()) == 2
 
@@ -201,7 +201,7 @@ def test_a_write_to_a_branch_that_became_a_tag_is_a_conflict(tmp_path: Path) -> 
     table.manage_snapshots().create_branch(branch_name="side").commit()
     stale = again(tmp_path)
     table.manage_snapshots().remove_branch("side").create_tag(tag_name="side").commit()
-    with pytest.raises(CommitConflictError, match="the branch 'side' was to be there, and is a tag"):
+    with pytest.raises(CommitConflictError, match="the branch 'side' is a tag now"):
         stale.append(rows(1), branch="side")
 
 

@@ -122,31 +122,31 @@ WRONG = {
     "there is a branch 'main' already": lambda m, s: m.create_tag(s, "main"),
     "there is a tag 'tag' already": lambda m, s: m.create_branch(s, "tag"),
     "there is a branch 'side' already": lambda m, _: m.create_branch("main", "kept").rename_branch("kept", "side"),
-    "'tag' was to be a branch, and is a tag": lambda m, _: m.remove_branch("tag"),
-    "'side' was to be a tag, and is a branch": lambda m, _: m.remove_tag("side"),
-    "was to be a branch, and is a tag": lambda m, s: m.rollback_to_snapshot(s, "tag"),
-    "to be a branch, and is a tag": lambda m, _: m.fast_forward("tag", "main"),
-    "be a branch, and is a tag": lambda m, _: m.replace_branch("tag", "main"),
-    "a branch, and is a tag": lambda m, s: m.set_current_snapshot(s, branch="tag"),
+    "'tag' is a tag, not a branch": lambda m, _: m.remove_branch("tag"),
+    "'side' is a branch, not a tag": lambda m, _: m.remove_tag("side"),
+    "is a tag, not a branch": lambda m, s: m.rollback_to_snapshot(s, "tag"),
+    "'tag' is a tag, not a bran": lambda m, _: m.fast_forward("tag", "main"),
+    "tag, not a branch": lambda m, _: m.replace_branch("tag", "main"),
+    "a tag, not a branch": lambda m, s: m.set_current_snapshot(s, branch="tag"),
     "there is no branch 'none'": lambda m, _: m.remove_branch("none"),
     "there is no tag 'none'": lambda m, _: m.remove_tag("none"),
     "there is no branch or tag 'none'": lambda m, _: m.set_max_ref_age_ms("none", 1),
     "no branch 'none'": lambda m, s: m.replace_branch("none", s),
     "the table has no snapshot 17": lambda m, _: m.create_tag(17, "x"),
     "the table has no snapshot 18": lambda m, _: m.set_current_snapshot(18),
-    "'' is no name of a branch or tag": lambda m, s: m.create_branch(s, ""),
-    "' ' is no name of a branch or tag": lambda m, _: m.rename_branch("side", " "),
+    "'' is not a valid name of a branch or tag": lambda m, s: m.create_branch(s, ""),
+    "' ' is not a valid name of a branch or tag": lambda m, _: m.rename_branch("side", " "),
     "a tag has no min-snapshots-to-keep": lambda m, _: m.set_min_snapshots_to_keep("tag", 1),
     "a tag has no max-snapshot-age-ms": lambda m, _: m.set_max_snapshot_age_ms("tag", 1),
-    "min-snapshots-to-keep is 0; it counts snapshots": lambda m, _: m.set_min_snapshots_to_keep("main", 0),
-    "max-snapshot-age-ms is -1; it counts milliseconds": lambda m, _: m.set_max_snapshot_age_ms("main", -1),
+    "min-snapshots-to-keep is 0; it must be a number of snapshots": lambda m, _: m.set_min_snapshots_to_keep("main", 0),
+    "max-snapshot-age-ms is -1; it must be a number of milliseconds": lambda m, _: m.set_max_snapshot_age_ms("main", -1),
     "max-ref-age-ms is True": lambda m, _: m.set_max_ref_age_ms("tag", True),
     "min-snapshots-to-keep is 2147483648": lambda m, s: m.create_branch(s, "x", min_snapshots_to_keep=2**31),
     "max-ref-age-ms is 1.5": lambda m, s: m.create_tag(s, "x", 1.5),
     "exactly one snapshot is required, and none are given": lambda m, _: m.set_current_snapshot(),
     "exactly one snapshot is required, and two are given": lambda m, s: m.set_current_snapshot(s, "tag"),
     "cannot be fast-forwarded to snapshot": lambda m, _: m.fast_forward("main", "tag"),
-    "True is no snapshot id and no name": lambda m, _: m.create_tag(True, "x"),
+    "True is not a snapshot id, branch or tag": lambda m, _: m.create_tag(True, "x"),
 }
 
 
@@ -192,7 +192,7 @@ def test_a_branch_of_a_table_that_is_empty_no_more_is_at_the_head_of_main(tmp_pa
     assert [snapshot.snapshot_id for snapshot in table.snapshots()] == [written]
     assert (table.refs()["audit"].snapshot_id, table.refs()["audit"].min_snapshots_to_keep) == (written, 3)
     with pytest.raises(
-        CommitConflictError, match=r"the branch 'audit' was to be absent, and is a branch at snapshot .*: another writer made it"
+        CommitConflictError, match=r"the branch 'audit' changed: expected absent, found a branch at snapshot .*: another writer created it"
     ):
         also_stale.manage_snapshots().create_branch(branch_name="audit").commit()
     named = {snapshot.manifest_list for snapshot in table.snapshots()}
@@ -229,8 +229,8 @@ def test_a_ref_that_another_writer_moved_is_a_conflict_that_names_the_mover(tmp_
     written = again(tmp_path).append(rows(3))
     with pytest.raises(
         CommitConflictError,
-        match=rf"'main' was to be a branch at snapshot {third}, and is a branch at snapshot {written.snapshot_id}: "
-        rf"another writer moved it on to snapshot {written.snapshot_id} \(append",
+        match=rf"'main' changed: expected a branch at snapshot {third}, found a branch at snapshot {written.snapshot_id}: "
+        rf"another writer moved it forward to snapshot {written.snapshot_id} \(append",
     ):
         manage.commit()
     assert ids(again(tmp_path)) == [0, 1, 2, 3]
@@ -240,16 +240,16 @@ def test_a_ref_that_another_writer_moved_is_a_conflict_that_names_the_mover(tmp_
     table.manage_snapshots().rollback_to_snapshot(first, "side").replace_tag("tag", second).commit()
     with pytest.raises(CommitConflictError, match=f"another writer set it to snapshot {first}"):
         stale.manage_snapshots().remove_branch("side").commit()
-    with pytest.raises(CommitConflictError, match="the tag 'tag' was to be a tag at snapshot"):
+    with pytest.raises(CommitConflictError, match="the tag 'tag' changed: expected a tag at snapshot"):
         stale.manage_snapshots().remove_tag("tag").commit()
     table.manage_snapshots().remove_branch("side").commit()
     with pytest.raises(CommitConflictError, match="and is absent: another writer removed it"):
         stale.manage_snapshots().fast_forward("side", "main").commit()
-    with pytest.raises(CommitConflictError, match="the branch 'side' was to be there, and is gone"):
+    with pytest.raises(CommitConflictError, match="the branch 'side' does not exist any more"):
         stale.append(rows(9), branch="side")
     fresh = again(tmp_path)
     table.manage_snapshots().create_tag(first, "new").commit()
-    with pytest.raises(CommitConflictError, match=r"'new' was to be absent, and is a tag at snapshot .*another writer made it"):
+    with pytest.raises(CommitConflictError, match=r"'new' changed: expected absent, found a tag at snapshot .*another writer created it"):
         fresh.manage_snapshots().create_branch(first, "new").commit()
 
 
@@ -336,7 +336,7 @@ def test_rows_of_an_expired_pick_are_not_there_twice(tmp_path: Path, version: in
     table.expire_snapshots(snapshot_ids=[pick])
     assert (ids(table), pick in {snapshot.snapshot_id for snapshot in table.snapshots()}) == ([0, 2, 50, 60], False)
     before = table.metadata_location
-    with pytest.raises(InvalidInputError, match="is live on the branch already, and its rows would be there twice"):
+    with pytest.raises(InvalidInputError, match="is live on the branch already, so its rows would be duplicated"):
         table.manage_snapshots().cherry_pick(picked).commit()
     assert again(tmp_path).metadata_location == before
     table.delete("id = 50")

@@ -78,7 +78,7 @@ def test_an_overwrite_by_files_and_one_by_filter(table: Table) -> None:
 def test_an_added_file_that_may_not_match_the_overwrite_filter_is_refused(table: Table) -> None:
     update = table.update_snapshot().overwrite().overwrite_by_row_filter("id < 5").validate_added_files_match_overwrite_filter()
     update.add_file(written(table, range(3, 6), "a"))
-    with pytest.raises(InvalidInputError, match="may hold rows that do not match the overwrite filter id < 5"):
+    with pytest.raises(InvalidInputError, match="may contain rows that do not match the overwrite filter id < 5"):
         update.commit()
     update = table.update_snapshot().overwrite().overwrite_by_row_filter("id < 5").validate_added_files_match_overwrite_filter()
     update.add_file(written(table, range(3, 5), "b")).commit()
@@ -127,7 +127,7 @@ def test_partitions_are_replaced(table: Table) -> None:
     summary = table.current_snapshot().summary  # type: ignore[union-attr]
     assert (summary["operation"], summary["replace-partitions"], summary["removed-dvs"]) == ("overwrite", "true", "1")
     update = table.update_snapshot().replace_partitions().validate_append_only().add_file(written(table, range(1), "a"))
-    with pytest.raises(CommitInvalidatedError, match="a partition that was to be new has files already"):
+    with pytest.raises(CommitInvalidatedError, match="a partition that must be empty has files already"):
         update.commit()
 
 
@@ -222,7 +222,7 @@ def test_wrong_files_are_refused_in_their_own_line(table: Table) -> None:
         table.update_snapshot().row_delta().validate_from_snapshot(5)
     with pytest.raises(InvalidFilterError):
         table.update_snapshot().delete_files().delete_from_row_filter("missing = 1")
-    with pytest.raises(InvalidInputError, match="one partition spec, and there is none"):
+    with pytest.raises(InvalidInputError, match="exactly one partition spec; there is none"):
         table.update_snapshot().replace_partitions().commit()
 
 

@@ -323,10 +323,10 @@ class TableMutations(ABC):
             ManifestNumbers(context),
             clustering=sorting([spec], sort_by),
             rewrite_if=lambda manifest: manifest.partition_spec_id == spec.spec_id,
-            skips_good=True,
+            skip_optimal=True,
         )
         self._commit(action)
-        return result_of(action.done)
+        return result_of(action.result)
 
     def manage_snapshots(self) -> ManageSnapshots:
         """Start changes of branches and tags, rollback and cherry-pick: `with table.manage_snapshots() as m: m.create_tag(tag_name="v1")`."""

@@ -66,7 +66,7 @@ def test_a_pick_of_another_line_is_refused() -> None:
     assert parent is not None
     other = table.commit(Append([rows("x", 1, "a")], table.context(branch="other", makes_branch=True)))
     made = table.commit(ReplacePartitions(added=[rows("b9", 5, "b")], **table.numbered(branch="other")))
-    with pytest.raises(InvalidInputError, match=f"it replaced partitions of snapshot {other.snapshot_id}, which was to be in the history"):
+    with pytest.raises(InvalidInputError, match=f"it replaced partitions of snapshot {other.snapshot_id}, which is not in the history"):
         table.attempt(CherryPick(made.snapshot_id, table.context()))
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kernel.commit.made_up_table import BY_NAME, FLAT, MadeUpTable
 
-from icefloe.kernel.commit.live_entries import may_hold, same_values
+from icefloe.kernel.commit.live_entries import equal_partitions, may_contain_partitions
 from icefloe.kernel.manifest.partition_summary import summarise
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile, PartitionFieldSummary
 from icefloe.kernel.metadata.manifests import spec_partition_type
@@ -32,14 +32,14 @@ B_TO_D = PartitionFieldSummary(False, None, b"b", b"d")
     ],
 )  # fmt: skip
 def test_values_outside_the_bounds_are_not_there(value: str | None, summary: PartitionFieldSummary, expected: bool) -> None:
-    assert may_hold(TABLE.metadata, manifest(summary), [(BY_NAME, (value,))]) is expected
+    assert may_contain_partitions(TABLE.metadata, manifest(summary), [(BY_NAME, (value,))]) is expected
 
 
 def test_a_manifest_of_another_spec_holds_none_and_one_without_summaries_may_hold_any() -> None:
-    assert not may_hold(TABLE.metadata, manifest(spec_id=FLAT), [(BY_NAME, ("a",))])
-    assert may_hold(TABLE.metadata, manifest(), [(BY_NAME, ("a",))])
-    assert may_hold(TABLE.metadata, manifest(B_TO_D), None)
-    assert not may_hold(TABLE.metadata, manifest(B_TO_D), [])
+    assert not may_contain_partitions(TABLE.metadata, manifest(spec_id=FLAT), [(BY_NAME, ("a",))])
+    assert may_contain_partitions(TABLE.metadata, manifest(), [(BY_NAME, ("a",))])
+    assert may_contain_partitions(TABLE.metadata, manifest(B_TO_D), None)
+    assert not may_contain_partitions(TABLE.metadata, manifest(B_TO_D), [])
 
 
 @settings(max_examples=100, deadline=None)
@@ -48,10 +48,10 @@ def test_no_manifest_that_holds_a_partition_is_passed_over(held: list[str | None
     kind = spec_partition_type(TABLE.metadata, BY_NAME)
     found = manifest(*summarise(kind, {(value,) for value in held}))
     if wanted in held:
-        assert may_hold(TABLE.metadata, found, [(BY_NAME, (wanted,))])
+        assert may_contain_partitions(TABLE.metadata, found, [(BY_NAME, (wanted,))])
 
 
 def test_nan_is_one_partition() -> None:
-    assert same_values((1, math.nan), (1, float("nan")))
-    assert not same_values((1, None), (1, math.nan))
-    assert not same_values((1,), (1, 2))
+    assert equal_partitions((1, math.nan), (1, float("nan")))
+    assert not equal_partitions((1, None), (1, math.nan))
+    assert not equal_partitions((1,), (1, 2))

@@ -157,7 +157,7 @@ class Run:
         chosen = self.draw(st.sets(st.sampled_from(self.table.manifests()), min_size=1))
         action = RewriteManifests(**self.table.numbered(), clustering=clustering, rewrite_if=lambda manifest: manifest in chosen)
         assert self.table.commit(action).operation == "replace"
-        assert action.done.entries == sum((manifest.added_files_count or 0) + (manifest.existing_files_count or 0) for manifest in chosen)
+        assert action.result.entries == sum((manifest.added_files_count or 0) + (manifest.existing_files_count or 0) for manifest in chosen)
         assert not chosen & set(self.table.manifests())
 
     def upgrade(self) -> None:

@@ -127,7 +127,7 @@ def test_there_may_be_nothing_to_do() -> None:
     assert rewrite(table).attempt(table.metadata, number=0, now_ms=0, read=table.read) is None
     table.commit(Append([rows("a")], table.context()))
     assert rewrite(table, rewrite_if=lambda _: False).attempt(table.metadata, number=0, now_ms=0, read=table.read) is None
-    assert rewrite(table, skips_good=True).attempt(table.metadata, number=0, now_ms=0, read=table.read) is None
+    assert rewrite(table, skip_optimal=True).attempt(table.metadata, number=0, now_ms=0, read=table.read) is None
 
 
 def written_by_hand(table: MadeUpTable, sources: list[ManifestFile]) -> ManifestFile:
@@ -153,9 +153,9 @@ def test_a_rewrite_that_would_lose_or_add_files_is_refused() -> None:
     table = table_of()
     sources = table.manifests()[:3]
     made = written_by_hand(table, sources)
-    with pytest.raises(InvalidInputError, match="DATA that are removed hold 2 live files, and those in their place 3"):
+    with pytest.raises(InvalidInputError, match="removed manifests of DATA contain 2 live files, the added ones 3"):
         table.attempt(rewrite(table, clustering=None, removed=sources[:2], added=[made]))
-    with pytest.raises(InvalidInputError, match="hold 1 live files, and those in their place 0"):
+    with pytest.raises(InvalidInputError, match="contain 1 live files, the added ones 0"):
         table.attempt(rewrite(table, clustering=None, removed=sources[:1]))
     for changes in ({"added_files_count": 1}, {"deleted_files_count": 1}, {"sequence_number": 3}):
         with pytest.raises(InvalidInputError, match="cannot be added: it has"):

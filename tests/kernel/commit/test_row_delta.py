@@ -107,9 +107,9 @@ def test_only_manifests_that_may_hold_a_target_are_read(table: MadeUpTable) -> N
 REFUSED: list[tuple[Callable[[], dict[str, Any]], str]] = [
     (lambda: {"added_deletes": [vector("v", ONE), vector("w", ONE)]}, "one would get two deletion vectors"),
     (lambda: {"added_deletes": [vector("v", ONE)], "removed": [ONE]}, "v deletes rows of one, which the same commit removes"),
-    (lambda: {"added": [vector("v", ONE)]}, "v holds POSITION_DELETES, and stands among the data files"),
-    (lambda: {"added_deletes": [ONE]}, "one holds data, and stands among the delete files"),
-    (lambda: {"removed_deletes": [ONE]}, "one holds data, and stands among the delete files"),
+    (lambda: {"added": [vector("v", ONE)]}, "v contains POSITION_DELETES, and is among the data files"),
+    (lambda: {"added_deletes": [ONE]}, "one contains data, and is among the delete files"),
+    (lambda: {"removed_deletes": [ONE]}, "one contains data, and is among the delete files"),
 ]
 
 

@@ -1,7 +1,8 @@
-"""`Attempt`: one try at a commit as data: the files to write first, then the updates to apply to the base.
+"""`Attempt`: one attempt of a commit as a value: the metadata files to write, then the updates to apply to the base metadata.
 
-An action (`append.py`, `overwrite.py`, `metadata_change.py`) looks at a base table and returns one of these; the loop in `icefloe.table.commits.commit_loop`
-writes the files, applies the updates and swaps the pointer. Spec: Optimistic Concurrency; Snapshots.
+An `Action` (such as `append.py`, `overwrite.py`, `metadata_change.py`) returns an attempt for a base. Actions do no I/O except through `Read`; the loop in
+`icefloe.table.commits.commit_loop` writes the files, applies the updates, commits the new metadata location, and retries. JAVA: SnapshotUpdate.apply.
+Spec: Optimistic Concurrency; Snapshots.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ Read = Callable[[str], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
-    """A metadata file to write before the swap."""
+    """A metadata file to write before the metadata location is committed."""
 
     location: str
     content: bytes
@@ -27,10 +28,11 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One try. `manifests` are those of this commit that its snapshots name: of what it wrote, all else may go when it has succeeded.
+    """One attempt on one base.
 
-    A change of metadata alone, such as of the schema, has updates and requirements and nothing else. Several snapshots are one transaction's;
-    `snapshot_id` and `summary` are those of the last.
+    `manifests` are the manifests of this commit that its snapshots list. All other manifests that the commit wrote may be deleted once it has succeeded.
+    A change of metadata only, such as of the schema, has `updates` and `requirements` only. The attempt of a transaction can add several snapshots;
+    `snapshot_id` and `summary` are those of the last one.
     """
 
     updates: tuple[Update, ...]
@@ -38,33 +40,42 @@ class Attempt:
     snapshot_id: int | None = None
     summary: Mapping[str, str] = field(default_factory=dict)
     manifests: tuple[ManifestFile, ...] = ()
-    manifest_files: tuple[NewFile, ...] = ()  # also those that an earlier attempt wrote
-    manifest_lists: tuple[NewFile, ...] = ()  # one a snapshot
+    manifest_files: tuple[NewFile, ...] = ()  # including those that an earlier attempt wrote
+    manifest_lists: tuple[NewFile, ...] = ()  # one per snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitContext:
-    """What every attempt of one commit shares: ids drawn once, before the first attempt."""
+    """The values that all attempts of one commit share. Ids are generated once, before the first attempt."""
 
     commit_uuid: str
     snapshot_id: int
     metadata_location: str  # folder for manifests and manifest lists
     branch: str = "main"
-    makes_branch: bool = False  # from the head of main, where the branch is not there
-    stage_only: bool = False  # the snapshot is added, and no branch moves to it
+    makes_branch: bool = False  # create a missing branch at the head of main
+    stage_only: bool = False  # add the snapshot without moving a branch to it
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
-    parallel: Parallel = map  # how work on many manifests is done; the table's threads
+    parallel: Parallel = map  # maps over manifests, on the threads of the table
 
 
 class Action(Protocol):
-    """Looks at a base and says what to write. Called again with the new base after a lost race."""
+    """A change of a table that can be applied to any base. JAVA: PendingUpdate, SnapshotProducer.
+
+    After a conflict, the commit loop calls the same action again with the refreshed base.
+    """
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> "Attempt | None":
-        """The attempt on this base; None where there is nothing to commit. `number` counts from 0.
+        """Return the attempt on this base, or None if there is nothing to commit.
+
+        Args:
+            base: the current metadata of the table.
+            number: the number of the attempt, from 0.
+            now_ms: the current time, in milliseconds since 1970 (UTC).
+            read: returns the bytes of a metadata file.
 
         Raises:
-            CommitInvalidatedError: the base moved in a way that makes this change wrong.
+            CommitInvalidatedError: another commit changed the table so that this change is no longer valid; a retry will fail again.
         """
 
     def new_data_files(self) -> Sequence[str]:
-        """Locations of data files this action owns, to be deleted if the commit is known to have failed."""
+        """Return the locations of the data and delete files that this action owns: they are deleted if the commit is known to have failed."""

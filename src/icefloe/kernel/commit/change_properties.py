@@ -1,6 +1,6 @@
-"""Changes of a table's properties, format version and location, as the updates that make them.
+"""Changes of the properties, the format version and the location of a table, as metadata updates. JAVA: UpdateProperties, UpdateLocation.
 
-What each property may be is `kernel/metadata/table_properties.py`. Spec: Table Metadata Fields (`properties`).
+The valid values of each property are in `kernel/metadata/table_properties.py`. Spec: Table Metadata Fields (`properties`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,22 +14,25 @@ from icefloe.kernel.metadata.table_updates import AssignUUID, RemoveProperties, 
 
 
 def property_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
-    """Properties may be set beside any other change of the same table."""
+    """Return the requirements of a change of properties: the same table only, since properties are compatible with every other change."""
     return (AssertTableUUID(base.table_uuid),)
 
 
-def set_property_updates(base: TableMetadata, given: Mapping[str, object], new_uuid: str) -> tuple[Update, ...]:
-    """The updates that set these properties; none where they are so already. `format-version` upgrades the table instead of being kept.
+def set_property_updates(base: TableMetadata, properties: Mapping[str, object], new_uuid: str) -> tuple[Update, ...]:
+    """Return the updates that set properties; none if all have these values already.
 
-    `new_uuid` is as in `version_updates`.
+    Args:
+        base: the table.
+        properties: values by name; `format-version` is not stored, but upgrades the table.
+        new_uuid: see `version_updates`.
 
     Raises:
-        InvalidPropertyError: a value is no text, number or truth value, or not what its property may be; or metadata says it elsewhere.
+        InvalidPropertyError: a value is no string, number or boolean, or is invalid for its property; or the property is derived from other metadata.
     """
-    texts = table_properties.property_texts(given)
+    texts = table_properties.property_texts(properties)
     if derived := sorted(texts.keys() & table_properties.DERIVED):
         raise InvalidPropertyError(
-            f"{', '.join(derived)}: not a property that can be set; the table's metadata says it, and changes it with the table",
+            f"{', '.join(derived)}: not a property that can be set; it is derived from the table's metadata",
             next_step="leave it out",
         )
     table_properties.check_properties(texts)
@@ -42,15 +45,15 @@ def set_property_updates(base: TableMetadata, given: Mapping[str, object], new_u
 
 
 def remove_property_updates(base: TableMetadata, names: Sequence[str]) -> tuple[Update, ...]:
-    """The updates that remove these properties; names that are not there are no error."""
-    there = tuple(name for name in names if name in base.properties)
-    return (RemoveProperties(there),) if there else ()
+    """Return the updates that remove properties; names that the table does not have are skipped."""
+    present = tuple(name for name in names if name in base.properties)
+    return (RemoveProperties(present),) if present else ()
 
 
 def version_updates(base: TableMetadata, format_version: int, new_uuid: str) -> tuple[Update, ...]:
-    """The updates that raise the format version; none where the table has it.
+    """Return the updates that upgrade the format version; none if the table has it already.
 
-    `new_uuid` is the identity for a v1 table that has none: later versions require one. Spec: Appendix E, Version 2.
+    `new_uuid` is the UUID for a v1 table without one: later versions require it. Spec: Appendix E, Version 2.
     """
     if format_version == base.format_version:
         return ()
@@ -59,7 +62,11 @@ def version_updates(base: TableMetadata, format_version: int, new_uuid: str) -> 
 
 
 def location_updates(base: TableMetadata, location: str) -> tuple[Update, ...]:
-    """The update that moves the table's folder; none where it is there already. Raises `InvalidInputError` for an empty location."""
+    """Return the update that sets the location of the table; none if it is unchanged.
+
+    Raises:
+        InvalidInputError: the location is empty.
+    """
     if not location.strip("/ "):
-        raise InvalidInputError(f"{location!r} is no location for a table", next_step="pass a folder's path or URI")
+        raise InvalidInputError(f"{location!r} is not a valid table location", next_step="pass the path or URI of a folder")
     return () if location.rstrip("/") == base.location.rstrip("/") else (SetLocation(location),)

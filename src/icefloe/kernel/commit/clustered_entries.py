@@ -1,6 +1,6 @@
-"""The live entries of many manifests, put together anew: sorted by partition or by what a function says of each file, and divided by size.
+"""The live entries of many manifests, clustered for new manifests: sorted by partition or grouped by a function of each file, and split by size.
 
-As columns: objects are made for a function alone. Spec: Manifests; Manifest Lists (`field_summary`).
+The entries stay columns; `DataFile` objects are built only for a clustering function. Spec: Manifests; Manifest Lists (`field_summary`).
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -29,17 +29,18 @@ from icefloe.kernel.types import StructType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clustering:
-    """How entries are put together.
+    """How entries are assigned to manifests.
 
-    With `key`, files for which it gives equal values share manifests, and others do not. Without, entries are sorted by the partition fields named in `sort_by`
-    (all of the spec, in its order, where it is None; those that a spec does not have are passed over), so that each manifest covers few partitions.
+    With `key` (JAVA: RewriteManifests.clusterBy), files share a manifest only if the function returns equal values for them. Without it, entries are sorted by
+    the partition fields named in `sort_by`, so that each manifest covers few partitions. `sort_by` None means all fields of the spec, in its order; fields that
+    a spec does not have are skipped.
     """
 
     key: Callable[[DataFile], Hashable] | None = None
     sort_by: tuple[str, ...] | None = None
 
 
-def clustered(
+def cluster_entries(
     manifests: Sequence[ManifestFile],
     partition_type: StructType,
     spec_id: int,
@@ -49,41 +50,52 @@ def clustered(
     target_bytes: int,
     parallel: Parallel = map,
 ) -> list[Any]:
-    """The live entries of manifests of one spec and content as `pyarrow.Table`s, each for one new manifest of about `target_bytes`, with status EXISTING.
+    """Return the live entries of manifests as tables, each for one new manifest of about `target_bytes`.
 
-    They have the columns that `write_manifest_columns` takes, and numbers, row ids and statistics as they were.
+    Args:
+        manifests: manifests of one partition spec and one content.
+        partition_type: the partition type of the spec.
+        spec_id: the id of the spec.
+        clustering: how entries are assigned to manifests.
+        read: returns the bytes of a manifest.
+        target_bytes: the target size of a new manifest (`commit.manifest.target-size-bytes`).
+        parallel: maps over the manifests.
+
+    Returns:
+        `pyarrow.Table`s with the columns that `write_manifest_columns` takes. Each entry has status EXISTING; sequence numbers, row ids and statistics are
+        unchanged.
 
     Raises:
         AvroFormatError, ManifestFormatError: a manifest is damaged.
-        InvalidInputError: `key` gives a value that cannot be compared.
+        InvalidInputError: `key` returns a value that is not hashable.
     """
 
     def live(manifest: ManifestFile) -> tuple[Any, int]:
         content = read(manifest.manifest_path)
         entries = read_columns(content, manifest, partition_type, whole=True).entries
-        stays = numpy_of(entries["status"]) != int(ManifestEntryStatus.DELETED)
+        is_live = numpy_of(entries["status"]) != int(ManifestEntryStatus.DELETED)
         size = len(content) - open_container(content, manifest.manifest_path).body_start
-        return entries.filter(mask_array(stays)), int(size * stays.mean()) if len(stays) else 0
+        return entries.filter(mask_array(is_live)), int(size * is_live.mean()) if len(is_live) else 0
 
-    found = list(parallel(live, manifests))
-    entries = pa.concat_tables([table for table, _ in found]).combine_chunks()
+    live_tables = list(parallel(live, manifests))
+    entries = pa.concat_tables([table for table, _ in live_tables]).combine_chunks()
     if not entries.num_rows:
         return []
     status = entries.schema.get_field_index("status")
     existing = filled(pa.nulls(entries.num_rows, pa.int32()), int(ManifestEntryStatus.EXISTING))
     entries = entries.set_column(status, entries.schema.field(status), existing)
-    rows_of_a_manifest = ceil(entries.num_rows / max(1, ceil(sum(size for _, size in found) / target_bytes)))
+    rows_per_manifest = ceil(entries.num_rows / max(1, ceil(sum(size for _, size in live_tables) / target_bytes)))
     order, ends = _order(entries, partition_type, spec_id, clustering)
-    divided: list[Any] = []
+    tables: list[Any] = []
     for start, end in zip([0, *ends[:-1]], ends, strict=True):
-        for first in range(start, end, rows_of_a_manifest):
-            rows = order[first : min(first + rows_of_a_manifest, end)]
-            divided.append(entries.take(numbers_array(rows, pa.int64())))
-    return divided
+        for first in range(start, end, rows_per_manifest):
+            rows = order[first : min(first + rows_per_manifest, end)]
+            tables.append(entries.take(numbers_array(rows, pa.int64())))
+    return tables
 
 
 def _order(entries: Any, partition_type: StructType, spec_id: int, clustering: Clustering) -> tuple[NDArray[np.int64], list[int]]:
-    """The rows in their new order, and where each cluster of them ends."""
+    """Return the row numbers in their new order, and the end of each cluster in it."""
     if clustering.key is not None:
         return _by_key(entries, partition_type, spec_id, clustering.key)
     names = [part.name for part in partition_type.fields] if clustering.sort_by is None else clustering.sort_by

@@ -1,6 +1,6 @@
-"""`CompositeAction`: several actions as one, each on what those before it made of the base, so that all of them are one version of the table.
+"""`CompositeAction`: several actions in one commit. Each action is applied to the result of the ones before it; together they are one version of the table.
 
-The single actions are `metadata_change.py`, `append.py`, `row_delta.py` and the table's own; users meet this as `table.transaction()`.
+The actions are those of this package and of `icefloe.table`. Users reach this as `table.transaction()`. JAVA: BaseTransaction.
 Spec: Commit Conflict Resolution and Retry.
 """
 
@@ -13,33 +13,33 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 
 class StagedFiles:
-    """Manifests and manifest lists that earlier actions of a commit made: later ones read them before they are written."""
+    """The manifests and manifest lists of the earlier actions of a commit, which later actions read before the files are written."""
 
     def __init__(self) -> None:
         self._files: dict[str, NewFile] = {}
 
-    def add(self, made: Attempt) -> None:
-        """Takes the new files of an attempt."""
-        self._files.update((file.location, file) for file in (*made.manifest_files, *made.manifest_lists))
+    def add(self, attempt: Attempt) -> None:
+        """Add the new files of an attempt."""
+        self._files.update((file.location, file) for file in (*attempt.manifest_files, *attempt.manifest_lists))
 
     def reading(self, read: Read) -> Read:
-        """`read` with these files in front of it."""
+        """Return a `read` function that returns the content of these files before it tries `read`."""
 
         def read_staged(location: str) -> bytes:
-            found = self._files.get(location)
-            return found.content if found is not None else read(location)
+            staged = self._files.get(location)
+            return staged.content if staged is not None else read(location)
 
         return read_staged
 
     def new_files(self, locations: Iterable[str]) -> tuple[NewFile, ...]:
-        """Return those of the files that the actions made."""
+        """Return the staged files among these locations."""
         return tuple(self._files[location] for location in locations if location in self._files)
 
 
 class CompositeAction:
-    """The actions in order. After a lost race each is asked again; one that the winner's table does not allow makes all of them a conflict.
+    """Actions in order, as one action. A retry calls all of them again; if one of them conflicts with the newer base, the whole commit does.
 
-    `staged` has what the actions made before, when they were tried one by one and nothing was written.
+    `staged` has the files from when each action was applied as it was added to the transaction and no file was written.
     """
 
     def __init__(self, actions: Sequence[Action], staged: StagedFiles | None = None) -> None:
@@ -47,37 +47,38 @@ class CompositeAction:
         self._staged = staged or StagedFiles()
 
     def new_data_files(self) -> Sequence[str]:
+        """See `Action.new_data_files`."""
         return [location for action in self._actions for location in action.new_data_files()]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`. Raises what the actions do."""
-        made: list[Attempt] = []
+        """See `Action.attempt`. Raises the errors of the actions."""
+        attempts: list[Attempt] = []
         working = base
         for action in self._actions:
-            one = action.attempt(working, number=number, now_ms=now_ms, read=self._staged.reading(read))
-            if one is not None:
-                made.append(one)
-                self._staged.add(one)
-                working = apply_updates(working, one.updates, max(now_ms, working.last_updated_ms))
-        return self._joined(made) if made else None
+            attempt = action.attempt(working, number=number, now_ms=now_ms, read=self._staged.reading(read))
+            if attempt is not None:
+                attempts.append(attempt)
+                self._staged.add(attempt)
+                working = apply_updates(working, attempt.updates, max(now_ms, working.last_updated_ms))
+        return self._combined(attempts) if attempts else None
 
-    def _joined(self, made: Sequence[Attempt]) -> Attempt:
-        """One attempt with everything of the others."""
-        rows = [one for one in made if one.snapshot_id is not None]
-        manifests = tuple(manifest for one in made for manifest in one.manifests)
+    def _combined(self, attempts: Sequence[Attempt]) -> Attempt:
+        """Return one attempt with the updates, requirements and files of all."""
+        with_snapshot = [attempt for attempt in attempts if attempt.snapshot_id is not None]
+        manifests = tuple(manifest for attempt in attempts for manifest in attempt.manifests)
         return Attempt(
-            updates=tuple(update for one in made for update in one.updates),
-            requirements=_on_the_base(requirement for one in made for requirement in one.requirements),
-            snapshot_id=rows[-1].snapshot_id if rows else None,
-            summary=rows[-1].summary if rows else {},
+            updates=tuple(update for attempt in attempts for update in attempt.updates),
+            requirements=_requirements_on_base(requirement for attempt in attempts for requirement in attempt.requirements),
+            snapshot_id=with_snapshot[-1].snapshot_id if with_snapshot else None,
+            summary=with_snapshot[-1].summary if with_snapshot else {},
             manifests=manifests,
             manifest_files=self._staged.new_files(manifest.manifest_path for manifest in manifests),
-            manifest_lists=tuple(file for one in made for file in one.manifest_lists),
+            manifest_lists=tuple(file for attempt in attempts for file in attempt.manifest_lists),
         )
 
 
-def _on_the_base(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
-    """The first requirement of each kind. A later one speaks of what an earlier action made, and that action was asked for it already."""
+def _requirements_on_base(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
+    """Return the first requirement of each kind; a later one refers to the result of an earlier action, not to the base."""
     first: dict[tuple[type, str], Requirement] = {}
     for requirement in requirements:
         first.setdefault((type(requirement), requirement.ref if isinstance(requirement, AssertRefSnapshotId) else ""), requirement)

@@ -1,6 +1,7 @@
-"""Changes of how new data is laid out: of the partition spec and the sort order, as the updates that make them. Files that are there stay as they are.
+"""Changes of the partition spec and the sort order, as metadata updates. They apply to new data; existing files do not change.
 
-What changes of a spec are right is `kernel/partitioning/spec_evolution.py`. Spec: Partition Evolution; Sorting.
+The rules for changes of a spec are in `kernel/partitioning/spec_evolution.py`. JAVA: UpdatePartitionSpec, ReplaceSortOrder.
+Spec: Partition Evolution; Sorting.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from icefloe.kernel.partitioning.spec_evolution import SpecChange, evolve_spec
 
 
 def spec_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
-    """What must not have moved for a change of the spec to hold: the default spec, and the partition field ids given out."""
+    """Return the requirements of a change of the spec: the default spec and the last assigned partition field id have not changed."""
     return (
         AssertTableUUID(base.table_uuid),
         AssertDefaultSpecId(base.default_spec_id),
@@ -29,18 +30,22 @@ def spec_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
 
 
 def spec_updates(base: TableMetadata, changes: Sequence[SpecChange]) -> tuple[Update, ...]:
-    """The updates that make the changes on this base; none where the spec stays as it is. Raises `InvalidPartitionSpecError`."""
+    """Return the updates that apply the changes to the default spec of a base; none if the spec stays the same.
+
+    Raises:
+        InvalidPartitionSpecError: a change violates a rule of partition evolution.
+    """
     spec = evolve_spec(base.spec(), changes, base.schema(), format_version=base.format_version)
     return () if spec.is_equivalent(base.spec()) else (AddPartitionSpec(spec), SetDefaultSpec(LAST_ADDED))
 
 
 def sort_order_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
-    """What must not have moved for a new sort order to hold: the one it replaces."""
+    """Return the requirements of a change of the sort order: the default sort order has not changed."""
     return (AssertTableUUID(base.table_uuid), AssertDefaultSortOrderId(base.default_sort_order_id))
 
 
 def sort_order_updates(base: TableMetadata, fields: Sequence[SortField]) -> tuple[Update, ...]:
-    """The updates that make these the table's sort order; none where they are. No fields: new data is not sorted."""
+    """Return the updates that set the default sort order; none if it is the same. Without fields, new data is unsorted."""
     if tuple(fields) == base.sort_order().fields:
         return ()
     return (AddSortOrder(SortOrder(*fields)), SetDefaultSortOrder(LAST_ADDED))

@@ -1,6 +1,6 @@
-"""A change of a table's schema: the updates that make it, once the partition specs and the sort order allow it.
+"""Changes of the schema of a table, as metadata updates, and the check that its partition specs and sort order allow them. JAVA: UpdateSchema.
 
-What changes of a schema are right by themselves is `kernel/schema/schema_evolution.py`. Spec: Schema Evolution; Partition Evolution.
+The rules for a schema alone are in `kernel/schema/schema_evolution.py`. Spec: Schema Evolution; Partition Evolution.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ from icefloe.kernel.types import DateType, IcebergType, PrimitiveType, UnknownTy
 
 
 def schema_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
-    """What must not have moved for a change of the schema to hold: the schema, and the column ids given out."""
+    """Return the requirements of a change of the schema: the current schema and the last assigned field id have not changed."""
     return (
         AssertTableUUID(base.table_uuid),
         AssertCurrentSchemaId(base.current_schema_id),
@@ -37,8 +37,8 @@ def schema_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
     )
 
 
-def evolving(base: TableMetadata, *, allow_incompatible: bool, case_sensitive: bool) -> SchemaUpdate:
-    """The table's schema, ready to be changed step by step."""
+def start_schema_update(base: TableMetadata, *, allow_incompatible: bool, case_sensitive: bool) -> SchemaUpdate:
+    """Return an update of the current schema of a table, to which changes can be added one by one."""
     return SchemaUpdate(
         base.schema(),
         base.last_column_id,
@@ -51,11 +51,11 @@ def evolving(base: TableMetadata, *, allow_incompatible: bool, case_sensitive: b
 def schema_updates(
     base: TableMetadata, changes: Sequence[SchemaChange], *, allow_incompatible: bool, case_sensitive: bool
 ) -> tuple[Update, ...]:
-    """The updates that make the changes on this base; none where the schema stays as it is.
+    """Return the updates that apply the changes to the current schema of a base; none if the schema stays the same.
 
     Raises:
-        InvalidSchemaError, InvalidInputError: a change breaks a rule of the schema, or a partition spec or the sort order forbids it.
-        InvalidPropertyError: the table's name mapping cannot be read, so that it cannot follow.
+        InvalidSchemaError, InvalidInputError: a change violates a rule of schema evolution, or a partition spec or the sort order forbids it.
+        InvalidPropertyError: the name mapping of the table cannot be read, so it cannot be updated with the schema.
     """
     old = base.schema()
     new, _ = evolve_schema(
@@ -73,25 +73,25 @@ def schema_updates(
 
 
 def check_partitions_and_order(base: TableMetadata, new: Schema) -> None:
-    """Looks at a new schema from the side of what is computed from its columns.
+    """Check a new schema against the partition specs and the sort order of a table.
 
     Raises:
-        InvalidSchemaError: the default spec or sort order needs a column that is gone, a new type would change values of a partition field, or a column
-            takes the name of one.
+        InvalidSchemaError: the default spec or sort order uses a deleted column, a new type would change values of a partition field, or a column has the name
+            of a partition field.
     """
     old = base.schema()
     for field in base.spec().fields:
-        gone = [old.find_column_name(source_id) for source_id in field.source_ids if source_id not in new]
-        if gone and not isinstance(field.transform, VoidTransform):
+        deleted = [old.find_column_name(source_id) for source_id in field.source_ids if source_id not in new]
+        if deleted and not isinstance(field.transform, VoidTransform):
             raise InvalidSchemaError(
-                f"column {gone[0]} cannot be deleted: partition field {field.name} ({field.transform}) is computed from it",
+                f"column {deleted[0]} cannot be deleted: partition field {field.name} ({field.transform}) is computed from it",
                 next_step=f"remove the partition field first, with update_spec().remove_field({field.name!r})",
             )
-    for key in base.sort_order().fields:
-        gone = [old.find_column_name(source_id) for source_id in key.source_ids if source_id not in new]
-        if gone:
+    for sort_field in base.sort_order().fields:
+        deleted = [old.find_column_name(source_id) for source_id in sort_field.source_ids if source_id not in new]
+        if deleted:
             raise InvalidSchemaError(
-                f"column {gone[0]} cannot be deleted: the table's sort order uses it",
+                f"column {deleted[0]} cannot be deleted: the table's sort order uses it",
                 next_step="replace the sort order first, with update_sort_order()",
             )
     for spec in base.partition_specs:
@@ -102,12 +102,12 @@ def check_partitions_and_order(base: TableMetadata, new: Schema) -> None:
 
 
 def _check_promotion(field: PartitionField, old: Schema, new: Schema) -> None:
-    """Refuses a type under which rows that are already there would lie in another partition. Spec: Schema Evolution, on `source-id` and `source-ids`."""
+    """Refuse a type promotion that would move existing rows to another partition. Spec: Schema Evolution, on `source-id` and `source-ids`."""
     for source_id in field.source_ids:
         if source_id not in old or source_id not in new:
             continue
         before, after = old.find_type(source_id), new.find_type(source_id)
-        reason = _changed_value(field.transform, before, after) if before != after else None
+        reason = _reason_values_change(field.transform, before, after) if before != after else None
         if reason is not None:
             raise InvalidSchemaError(
                 f"column {new.find_column_name(source_id)} cannot change from {before} to {after}: partition field {field.name} is "
@@ -116,34 +116,34 @@ def _check_promotion(field: PartitionField, old: Schema, new: Schema) -> None:
             )
 
 
-def _changed_value(transform: Transform, before: IcebergType, after: IcebergType) -> str | None:
-    """Why the partition values of rows that are there would be others after a promotion, or None: most transforms give the same for the wider type.
+def _reason_values_change(transform: Transform, before: IcebergType, after: IcebergType) -> str | None:
+    """Return why the partition values of existing rows would change with a promotion, or None: most transforms return the same for the wider type.
 
-    Hashes are those of the wider number, and the units of time since 1970 are the same for a date and its midnight.
+    A bucket hash is that of the wider number already, and years, months and days since 1970 are the same for a date and its midnight.
     """
     if isinstance(transform, VoidTransform) or not isinstance(before, PrimitiveType):
         return None
     if not isinstance(after, PrimitiveType) or not transform.can_transform(after):
         return f"which does not work on {after}"
     if isinstance(before, UnknownType):
-        return None  # nulls, under any transform
+        return None  # every value is null, and so is its transform
     if isinstance(transform, UnknownTransform):
-        return "and whether its value would change is not known"
+        return "an unknown transform, whose value may change"
     if isinstance(before, DateType) and isinstance(transform, IdentityTransform | BucketTransform):
-        return "whose value would change: days and the timestamp of their midnight are other numbers"
+        return "whose value would change: a date and the timestamp of its midnight are different numbers"
     if isinstance(transform, TruncateTransform) and transform.wrapped_result(before) is not None:
-        return f"whose value would change for the least values of {before}, which wrap around"
+        return f"whose value would change for the smallest values of {before}, which wrap around"
     return None
 
 
 def _check_name(field: PartitionField, old: Schema, new: Schema) -> None:
-    """Refuses a column with the name of a partition field of another column that is still there, whichever spec it stands in.
+    """Refuse a column with the name of a partition field of any spec, if the field is computed from another column that still exists.
 
-    JAVA: TableMetadataParser binds every spec to the current schema, and does not load a table where this is so; where the field's own column is gone, it does
-    from 1.11 on, so that a dropped column of an identity field can be added again.
+    JAVA: TableMetadataParser binds every spec to the current schema and does not load such a table. If the source column of the field was deleted, it does load
+    the table from 1.11 on, so that a deleted column of an identity field can be added again.
     """
-    found = new.find_id(field.name)
-    if found is not None and found != field.source_id and found != old.find_id(field.name) and field.source_id in new:
+    column_id = new.find_id(field.name)
+    if column_id is not None and column_id != field.source_id and column_id != old.find_id(field.name) and field.source_id in new:
         raise InvalidSchemaError(
             f"column {field.name} cannot have this name: a partition field of the table, {field.transform} of another column, has it, "
             "and other engines would not load the table",
@@ -151,31 +151,31 @@ def _check_name(field: PartitionField, old: Schema, new: Schema) -> None:
         )
 
 
-def _property_updates(settings: Mapping[str, str], old: Schema, new: Schema) -> Iterator[Update]:
-    """Properties that name columns follow them: the name mapping, and those of one column, to its new name or away with it.
+def _property_updates(properties: Mapping[str, str], old: Schema, new: Schema) -> Iterator[Update]:
+    """Yield the updates of properties that refer to columns by name: the name mapping, and the metrics modes of renamed or deleted columns.
 
-    JAVA: SchemaUpdate.applyChangesToMetadata; but a mapping that cannot be read is refused here, where Java logs it and lets it fall behind the schema.
+    JAVA: SchemaUpdate.applyChangesToMetadata. A name mapping that cannot be read is refused here; Java logs it and leaves it out of date.
     """
     prefix = table_properties.METRICS_COLUMN_PREFIX
-    moved = dict(_mapping_update(settings, old, new))
-    gone: list[str] = []
-    for name, text in settings.items():
+    changed = dict(_mapping_update(properties, old, new))
+    outdated: list[str] = []
+    for name, text in properties.items():
         field_id = old.find_id(name.removeprefix(prefix)) if name.startswith(prefix) else None
         if field_id is None:
             continue
-        was, now = old.find_column_name(field_id), new.find_column_name(field_id)
-        if was != now:
-            gone.append(name)
-            if now is not None:
-                moved[prefix + now] = text
-    left = tuple(name for name in gone if name not in moved)
-    if left:
-        yield RemoveProperties(left)
-    if moved:
-        yield SetProperties(moved)
+        old_name, new_name = old.find_column_name(field_id), new.find_column_name(field_id)
+        if old_name != new_name:
+            outdated.append(name)
+            if new_name is not None:
+                changed[prefix + new_name] = text
+    removed = tuple(name for name in outdated if name not in changed)
+    if removed:
+        yield RemoveProperties(removed)
+    if changed:
+        yield SetProperties(changed)
 
 
-def _mapping_update(settings: Mapping[str, str], old: Schema, new: Schema) -> Iterator[tuple[str, str]]:
-    mapping = table_properties.NAME_MAPPING.read(settings)
+def _mapping_update(properties: Mapping[str, str], old: Schema, new: Schema) -> Iterator[tuple[str, str]]:
+    mapping = table_properties.NAME_MAPPING.read(properties)
     if mapping is not None and (updated := updated_mapping(mapping, old, new)) != mapping:
         yield table_properties.NAME_MAPPING.name, mapping_to_json(updated)

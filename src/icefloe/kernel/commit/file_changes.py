@@ -1,7 +1,7 @@
-"""`FileChanges`: the data and delete files that one snapshot adds and removes, as a value, and the rules it keeps by itself.
+"""`FileChanges`: the data and delete files that one snapshot adds and removes, as a value that is valid in itself.
 
-Finding the files in a table is `merging_snapshot_producer.py`; what a format version allows, `kernel/manifest/file_rules.py`. Spec: Deletion Vectors;
-Position Delete Files.
+`merging_snapshot_producer.py` applies the changes to a table. `kernel/manifest/file_rules.py` has the rules of each format version.
+Spec: Deletion Vectors; Position Delete Files.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,24 +13,34 @@ from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.file_rules import is_deletion_vector
 
-# A partition: the spec's id and the tuple.
+# The id of a partition spec, and a partition tuple of it.
 Partition = tuple[int, tuple[Any, ...]]
-# A delete file: its path, and where in it a deletion vector lies, for many can share a Puffin file.
+# The path of a delete file and the offset of a deletion vector in it (None for other deletes): one Puffin file can contain many.
 DeleteKey = tuple[str, int | None]
 
 
 def delete_key(file: DataFile) -> DeleteKey:
-    """What tells a delete file from all others."""
+    """Return the key that identifies a delete file."""
     return (file.file_path, file.content_offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChanges:
-    """What a snapshot adds and removes.
+    """The files that a snapshot adds and removes.
 
-    `removed` are the paths of data files; `removed_partitions` where they lie, None where that is not known. `sequence_number` is the data sequence number of
-    `added` where their rows are older than the commit. Beside the named files those are removed that are chosen on each base: files of which every row matches
-    `row_filter`, and files of `dropped_partitions`. With `added_match_filter` every row of `added` must match the filter too.
+    Files are removed by name (`removed`, `removed_deletes`) or by a rule that is applied to each base (`row_filter`, `dropped_partitions`).
+
+    Attributes:
+        added: data files to add.
+        added_deletes: delete files to add.
+        removed: paths of data files to remove.
+        removed_partitions: the partitions of `removed`; None if unknown.
+        removed_deletes: delete files to remove.
+        sequence_number: the data sequence number of `added`, if their rows are older than the commit.
+        row_filter: remove the data files of which all rows match.
+        case_sensitive: whether names in `row_filter` are case-sensitive.
+        dropped_partitions: remove all files of these partitions.
+        added_match_filter: whether all rows of `added` must match `row_filter` (validateAddedFilesMatchOverwriteFilter).
     """
 
     added: tuple[DataFile, ...] = ()
@@ -46,6 +56,7 @@ class FileChanges:
 
     @property
     def is_empty(self) -> bool:
+        """Whether nothing is added or removed."""
         return not (self.added or self.added_deletes or self.removed or self.removed_deletes or self.selects)
 
     @property
@@ -55,12 +66,12 @@ class FileChanges:
 
     @property
     def targets(self) -> dict[str, Partition]:
-        """The data files that must be in the table for the added deletes, by path, with the partition that the deletes are in."""
-        own = {file.file_path for file in self.added}
+        """The partitions of added deletes by the path of the one data file that they apply to. These data files must be live in the table."""
+        added_paths = {file.file_path for file in self.added}
         return {
             file.referenced_data_file: (file.spec_id, file.partition)
             for file in self.added_deletes
-            if file.referenced_data_file is not None and file.referenced_data_file not in own
+            if file.referenced_data_file is not None and file.referenced_data_file not in added_paths
         }
 
     @property
@@ -77,32 +88,39 @@ def file_changes(
     removed_deletes: Iterable[DataFile] = (),
     sequence_number: int | None = None,
 ) -> FileChanges:
-    """The changes of these files.
+    """Return the changes that add and remove these files.
+
+    Args:
+        added: data files to add.
+        added_deletes: delete files to add.
+        removed: data files to remove.
+        removed_deletes: delete files to remove.
+        sequence_number: the data sequence number of `added`; None inherits that of the commit.
 
     Raises:
-        InvalidInputError: a delete file stands among the data files or the reverse, a data file gets two deletion vectors, or deletes and is removed.
+        InvalidInputError: a data file is among the delete files or the reverse, a data file gets two deletion vectors, or is removed and gets deletes.
     """
-    gone = tuple(removed)
+    removed_files = tuple(removed)
     changes = FileChanges(
         added=tuple(added),
         added_deletes=tuple(added_deletes),
-        removed=frozenset(file.file_path for file in gone),
-        removed_partitions=frozenset((file.spec_id, file.partition) for file in gone),
+        removed=frozenset(file.file_path for file in removed_files),
+        removed_partitions=frozenset((file.spec_id, file.partition) for file in removed_files),
         removed_deletes={delete_key(file): file for file in removed_deletes},
         sequence_number=sequence_number,
     )
-    for file in (*changes.added, *gone):
+    for file in (*changes.added, *removed_files):
         if file.content != FileContent.DATA:
-            raise InvalidInputError(f"{file.file_path} holds {file.content.name}, and stands among the data files", path=file.file_path)
+            raise InvalidInputError(f"{file.file_path} contains {file.content.name}, and is among the data files", path=file.file_path)
     for file in (*changes.added_deletes, *changes.removed_deletes.values()):
         if file.content == FileContent.DATA:
-            raise InvalidInputError(f"{file.file_path} holds data, and stands among the delete files", path=file.file_path)
+            raise InvalidInputError(f"{file.file_path} contains data, and is among the delete files", path=file.file_path)
     _check_targets(changes)
     return changes
 
 
 def _check_targets(changes: FileChanges) -> None:
-    seen: set[str] = set()
+    targets_with_vector: set[str] = set()
     for file in changes.added_deletes:
         target = file.referenced_data_file
         if target is None:
@@ -110,10 +128,10 @@ def _check_targets(changes: FileChanges) -> None:
         if target in changes.removed:
             raise InvalidInputError(f"{file.file_path} deletes rows of {target}, which the same commit removes", path=file.file_path)
         if is_deletion_vector(file):
-            if target in seen:
+            if target in targets_with_vector:
                 raise InvalidInputError(
-                    f"{target} would get two deletion vectors, and a data file has one at most",
+                    f"{target} would get two deletion vectors; a data file has at most one",
                     path=file.file_path,
                     next_step="merge their positions into one",
                 )
-            seen.add(target)
+            targets_with_vector.add(target)

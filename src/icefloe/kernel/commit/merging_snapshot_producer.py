@@ -1,6 +1,11 @@
-"""`MergingSnapshotProducer`: carries out file changes on a base table: finds the files, rewrites the manifests that held them, checks that all still fits.
+"""`MergingSnapshotProducer`: applies file changes to a base table as one new snapshot. JAVA: MergingSnapshotProducer, ManifestFilterManager.
 
-The operations on top are `overwrite.py`, `row_delta.py` and `rewrite_files.py`. A commit that only adds data files is `append.py`.
+Each attempt does four steps: (1) write manifests of the added files, once; (2) filter the manifests of the parent: rewrite those with files to remove; (3)
+validate against the newer snapshots of the branch, and check that all files to remove are live; (4) merge manifests and create the snapshot. Delete files that
+apply to one removed data file only are removed with it.
+
+The operations `overwrite.py`, `replace_partitions.py`, `row_delta.py` and `rewrite_files.py` use it. A commit that only adds data files is `append.py`; the
+conflict rules are `conflicts.py`, manifest merging is `manifest_merge_manager.py`, the snapshot itself is `snapshot_attempt.py`.
 Spec: Manifests; Deletion Vectors; Commit Conflict Resolution and Retry.
 """
 
@@ -16,7 +21,7 @@ from icefloe.kernel.arrow_values import scalar_of
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
 from icefloe.kernel.commit.conflicts import Rules, check_conflicts, each_rule
 from icefloe.kernel.commit.file_changes import DeleteKey, FileChanges, delete_key
-from icefloe.kernel.commit.live_entries import is_among, live_entries, may_hold, partitions_of, same_values
+from icefloe.kernel.commit.live_entries import equal_partitions, is_among, live_entries, may_contain_partitions, partitions_of
 from icefloe.kernel.commit.manifest_merge_manager import ManifestMergeManager
 from icefloe.kernel.commit.new_manifest import ManifestNumbers, added_manifests, without_files
 from icefloe.kernel.commit.newer_snapshots import newer_snapshots, no_longer_live
@@ -31,33 +36,46 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 
 @dataclass(slots=True, kw_only=True)
-class Found:
-    """What a base holds of the files a commit is about. `gone` are the live entries that the commit removes, as they were."""
+class FilteredManifests:
+    """The manifests of one base after a commit's files were removed from them, and the files that were found on the way.
+
+    Attributes:
+        new_manifests: manifests that the commit wrote: of added files, and rewritten ones.
+        kept_manifests: the manifests of the parent in order, with rewritten ones in the places of their sources.
+        removed_entries: the live entries that the commit removes, as they were before.
+        live_targets: paths of live data files that added deletes refer to.
+        removed_paths: paths of data files to remove, by name or by a rule.
+        selected_keys: keys of files that a rule removes.
+        other_vectors: live deletion vectors that the commit neither added nor removes, of data files for which it adds one: the path of the data file, the key
+            of the vector, the snapshot that added it.
+        replaced_count: how many manifests were rewritten.
+    """
 
     new_manifests: list[ManifestFile] = field(default_factory=list)
-    kept: list[ManifestFile] = field(default_factory=list)
-    gone: list[ManifestEntry] = field(default_factory=list)
-    targets: set[str] = field(default_factory=set)
-    removed: set[str] = field(default_factory=set)  # paths of data files
-    selected: set[DeleteKey] = field(default_factory=set)
-    second_vectors: list[tuple[str, DeleteKey, int]] = field(default_factory=list)  # data file, its vector, the snapshot that added it
-    replaced: int = 0
+    kept_manifests: list[ManifestFile] = field(default_factory=list)
+    removed_entries: list[ManifestEntry] = field(default_factory=list)
+    live_targets: set[str] = field(default_factory=set)
+    removed_paths: set[str] = field(default_factory=set)
+    selected_keys: set[DeleteKey] = field(default_factory=set)
+    other_vectors: list[tuple[str, DeleteKey, int]] = field(default_factory=list)
+    replaced_count: int = 0
 
     @property
     def removed_files(self) -> list[DataFile]:
-        return [entry.data_file for entry in self.gone]
+        """The data and delete files of the removed entries."""
+        return [entry.data_file for entry in self.removed_entries]
 
 
 class MergingSnapshotProducer:
-    """One commit of file changes over all its attempts. Manifests it wrote are used again, where the base still asks for the same."""
+    """One commit of file changes, over all its attempts. A retry reuses the manifests of earlier attempts that are still valid for its base."""
 
     def __init__(self, changes: FileChanges, context: CommitContext, numbers: ManifestNumbers, rules: Rules = None) -> None:
         self._changes = changes
         self._context = context
         self._numbers = numbers
         self._rules = each_rule(rules)
-        self._first: TableMetadata | None = None  # the base of the first attempt
-        self._manifests = ManifestMergeManager(context, numbers)
+        self._first_base: TableMetadata | None = None  # of the first attempt
+        self._merge_manager = ManifestMergeManager(context, numbers)
         self._added: tuple[int, tuple[ManifestFile, ...]] | None = None  # with the format version they were written in
         self._rewritten: dict[tuple[int, int, ManifestFile], tuple[ManifestFile, list[ManifestEntry]]] = {}
 
@@ -65,59 +83,68 @@ class MergingSnapshotProducer:
         self,
         base: TableMetadata,
         *,
-        operation: Callable[[Found], str],
+        operation: Callable[[FilteredManifests], str],
         number: int,
         now_ms: int,
         read: Read,
-        check: Callable[[TableMetadata, Found], None] | None = None,
+        check: Callable[[TableMetadata, FilteredManifests], None] | None = None,
     ) -> Attempt | None:
-        """The attempt on this base, as `Action.attempt`; None where nothing changes. `check` may refuse what was found.
+        """Return the attempt on this base, as `Action.attempt` does; None if nothing changes.
+
+        Args:
+            base: the current metadata of the table.
+            operation: returns the operation of the snapshot (`append`, `overwrite`, `delete`, `replace`).
+            number: the number of the attempt, from 0.
+            now_ms: the current time, in milliseconds since 1970 (UTC).
+            read: returns the bytes of a metadata file.
+            check: raises an error if the action does not allow these changes of this base.
 
         Raises:
-            CommitInvalidatedError: a file to remove or to delete rows of is not live in this base, a data file would have two deletion vectors, or a snapshot
-                since the one the commit was planned on broke a rule.
-            InvalidInputError: the table's format version does not allow a file.
+            CommitInvalidatedError: a file to remove or to delete rows of is not live in this base, a data file would have two deletion vectors, or a newer
+                snapshot than the one that the commit was planned on violated a rule.
+            InvalidInputError: the format version of the table does not allow a file.
         """
         changes, parent = self._changes, parent_snapshot(base, self._context.branch)
         if changes.is_empty:
             return None
-        self._first = self._first or base
-        found = Found(removed=set(changes.removed))
-        self._write_added(base, found)
-        looks_at_old_files = bool(changes.removed or changes.removed_deletes or changes.targets or changes.selects)
-        if looks_at_old_files:
-            self._look_through(base, read_manifests(parent, read) if parent else (), found, read)
-        self._check_rules(base, self._first, found, read)
-        if looks_at_old_files:
-            self._check_found(base, found, read)
-        if not found.gone and not changes.added and not changes.added_deletes:
-            return None  # no file was selected
+        self._first_base = self._first_base or base
+        filtered = FilteredManifests(removed_paths=set(changes.removed))
+        self._write_added(base, filtered)
+        reads_manifests = bool(changes.removed or changes.removed_deletes or changes.targets or changes.selects)
+        if reads_manifests:
+            self._filter_manifests(base, read_manifests(parent, read) if parent else (), filtered, read)
+        self._check_conflicts(base, self._first_base, filtered, read)
+        if reads_manifests:
+            self._check_live(base, filtered, read)
+        if not filtered.removed_entries and not changes.added and not changes.added_deletes:
+            return None  # the rule selected no file
         if check is not None:
-            check(base, found)
+            check(base, filtered)
         return snapshot_attempt(
             base,
             self._context,
             number=number,
             now_ms=now_ms,
-            new_manifests=found.new_manifests,
-            kept=found.kept if looks_at_old_files else None,
-            summary=self._summary(base, operation(found), parent.summary if parent else None, found),
+            new_manifests=filtered.new_manifests,
+            kept_manifests=filtered.kept_manifests if reads_manifests else None,
+            summary=self._summary(base, operation(filtered), parent.summary if parent else None, filtered),
             read=read,
-            manifests=self._manifests,
-            replaced=found.replaced,
+            merge_manager=self._merge_manager,
+            replaced_count=filtered.replaced_count,
         )
 
-    def _check_rules(self, base: TableMetadata, first: TableMetadata, found: Found, read: Read) -> None:
+    def _check_conflicts(self, base: TableMetadata, first_base: TableMetadata, filtered: FilteredManifests, read: Read) -> None:
         changes = self._changes
-        gone = [file for file in found.removed_files if file.content == FileContent.DATA and file.file_path in changes.removed]
+        removed = [file for file in filtered.removed_files if file.content == FileContent.DATA and file.file_path in changes.removed]
         for rules in self._rules:
-            if rules.since is not None or rules.looks_at_history(changes):
-                newer = newer_snapshots(base, self._context.branch, rules.since, first, read)
-                check_conflicts(rules, base, newer, changes, gone)
+            if rules.since is not None or rules.require_history(changes):
+                newer = newer_snapshots(base, self._context.branch, rules.since, first_base, read)
+                check_conflicts(rules, base, newer, changes, removed)
 
-    def _write_added(self, base: TableMetadata, found: Found) -> None:
+    def _write_added(self, base: TableMetadata, filtered: FilteredManifests) -> None:
+        """Write the manifests of added files, or reuse those of an earlier attempt with the same format version."""
         if self._added is not None and self._added[0] == base.format_version:
-            found.new_manifests += self._added[1]
+            filtered.new_manifests += self._added[1]
             return
         files = (*self._changes.added, *self._changes.added_deletes)
         number = self._changes.sequence_number if base.format_version > 1 else None
@@ -137,129 +164,147 @@ class MergingSnapshotProducer:
             ) from error
         if self._changes.added_match_filter:
             check_added_match(base, self._changes, written)
-        self._manifests.add(written)
+        self._merge_manager.add(written)
         self._added = (base.format_version, tuple(manifest for _, manifest in written))
-        found.new_manifests += self._added[1]
+        filtered.new_manifests += self._added[1]
 
-    def _look_through(self, base: TableMetadata, manifests: Sequence[ManifestFile], found: Found, read: Read) -> None:
-        """Takes files out of the manifests: data files first, since deletes that are about one of them alone go with it."""
-        selection = SelectedFiles(base, self._changes, self._first or base) if self._changes.selects else None
-        kept: dict[int, ManifestFile] = {}
-        live = [(place, manifest) for place, manifest in enumerate(manifests) if manifest.has_live_files]  # the others are bookkeeping
-        for place, manifest in sorted(live, key=lambda one: one[1].content is ManifestContent.DELETES):
-            selected = selection.of(manifest, read) if selection else frozenset()
+    def _filter_manifests(self, base: TableMetadata, manifests: Sequence[ManifestFile], filtered: FilteredManifests, read: Read) -> None:
+        """Remove files from the manifests: data files first, because deletes of one removed data file are removed with it."""
+        selection = SelectedFiles(base, self._changes, self._first_base or base) if self._changes.selects else None
+        kept_manifests: dict[int, ManifestFile] = {}
+        # Manifests without live files only record which files a snapshot removed; the new snapshot does not list them.
+        live = [(index, manifest) for index, manifest in enumerate(manifests) if manifest.has_live_files]
+        for index, manifest in sorted(live, key=lambda indexed: indexed[1].content is ManifestContent.DELETES):
+            selected = selection.select(manifest, read) if selection else frozenset()
             is_delete = manifest.content == ManifestContent.DELETES
-            found.selected |= selected
-            found.removed |= set() if is_delete else {path for path, _ in selected}
-            holds = self._delete_manifest_holds if is_delete else self._data_manifest_holds
-            if holds(base, manifest, found, read) or selected:
-                kept[place] = self._take_out(base, manifest, found, read)  # in its place: only neighbours are merged
+            filtered.selected_keys |= selected
+            filtered.removed_paths |= set() if is_delete else {path for path, _ in selected}
+            has_removed_files = self._delete_manifest_has_removed_files if is_delete else self._data_manifest_has_removed_files
+            if has_removed_files(base, manifest, filtered, read) or selected:
+                # The rewritten manifest has the place of its source, since only adjacent manifests are merged.
+                kept_manifests[index] = self._rewrite_manifest(base, manifest, filtered, read)
             else:
-                kept[place] = manifest
-        found.kept += [kept[place] for place in sorted(kept)]
+                kept_manifests[index] = manifest
+        filtered.kept_manifests += [kept_manifests[index] for index in sorted(kept_manifests)]
 
-    def _take_out(self, base: TableMetadata, manifest: ManifestFile, found: Found, read: Read) -> ManifestFile:
+    def _rewrite_manifest(self, base: TableMetadata, manifest: ManifestFile, filtered: FilteredManifests, read: Read) -> ManifestFile:
+        """Write a manifest without the removed files, or reuse the result of an earlier attempt."""
         key = (base.format_version, base.current_schema_id, manifest)
-        known = self._rewritten.get(key) if manifest.content is ManifestContent.DATA or not self._changes.selects else None
-        if known is not None:
-            made, gone = known
+        # Which delete files a rule removes depends on the removed data files of the attempt, so those manifests are not reused.
+        reusable = self._rewritten.get(key) if manifest.content is ManifestContent.DATA or not self._changes.selects else None
+        if reusable is not None:
+            rewritten, removed_entries = reusable
         else:
-            new, gone = without_files(base, manifest, lambda file: self._is_removed(file, found), self._context, self._numbers, read)
-            made = new[1]
-            self._manifests.add([new])
-            self._rewritten[key] = (made, gone)
-        found.new_manifests.append(made)
-        found.gone += gone
-        found.replaced += 1
-        return made
+            new_manifest, removed_entries = without_files(
+                base, manifest, lambda file: self._is_removed(file, filtered), self._context, self._numbers, read
+            )
+            rewritten = new_manifest[1]
+            self._merge_manager.add([new_manifest])
+            self._rewritten[key] = (rewritten, removed_entries)
+        filtered.new_manifests.append(rewritten)
+        filtered.removed_entries += removed_entries
+        filtered.replaced_count += 1
+        return rewritten
 
-    def _is_removed(self, file: DataFile, found: Found) -> bool:
+    def _is_removed(self, file: DataFile, filtered: FilteredManifests) -> bool:
         if file.content == FileContent.DATA:
-            return file.file_path in found.removed
-        # With a data file go the deletes that are about it alone; the spec asks for it of deletion vectors. Spec: Deletion Vectors.
-        is_about_removed = file.content == FileContent.POSITION_DELETES and file.referenced_data_file in found.removed
+            return file.file_path in filtered.removed_paths
+        # Deletes that apply to a removed data file only are removed with it; for deletion vectors the spec requires this. Spec: Deletion Vectors.
+        is_dangling = file.content == FileContent.POSITION_DELETES and file.referenced_data_file in filtered.removed_paths
         key = delete_key(file)
-        return is_about_removed or key in self._changes.removed_deletes or key in found.selected
+        return is_dangling or key in self._changes.removed_deletes or key in filtered.selected_keys
 
-    def _data_manifest_holds(self, base: TableMetadata, manifest: ManifestFile, found: Found, read: Read) -> bool:
-        """Whether it holds a file to remove; the targets of added deletes that it holds are noted."""
+    def _data_manifest_has_removed_files(
+        self, base: TableMetadata, manifest: ManifestFile, filtered: FilteredManifests, read: Read
+    ) -> bool:
+        """Return True if a data manifest contains a named file to remove. Record the targets of added deletes that it contains."""
         changes, targets = self._changes, self._changes.targets
-        wanted = targets.keys() - found.targets
-        if not (changes.removed and may_hold(base, manifest, changes.removed_partitions)) and not (
-            wanted and may_hold(base, manifest, targets.values())
+        missing_targets = targets.keys() - filtered.live_targets
+        if not (changes.removed and may_contain_partitions(base, manifest, changes.removed_partitions)) and not (
+            missing_targets and may_contain_partitions(base, manifest, targets.values())
         ):
             return False
         entries = live_entries(base, manifest, read)
-        if wanted:
-            there = entries.filter(is_among(entries["file_path"], wanted))
-            kind = spec_partition_type(base, manifest.partition_spec_id)
-            for path, partition in zip(there["file_path"].to_pylist(), partitions_of(there, kind), strict=True):
+        if missing_targets:
+            target_entries = entries.filter(is_among(entries["file_path"], missing_targets))
+            partition_type = spec_partition_type(base, manifest.partition_spec_id)
+            for path, partition in zip(target_entries["file_path"].to_pylist(), partitions_of(target_entries, partition_type), strict=True):
                 spec_id, expected = targets[path]
-                if spec_id != manifest.partition_spec_id or not same_values(expected, partition):
+                if spec_id != manifest.partition_spec_id or not equal_partitions(expected, partition):
                     raise InvalidInputError(
                         f"the deletes of rows of {path} are of another partition than the file, so they would not apply", path=path
                     )
-                found.targets.add(path)
+                filtered.live_targets.add(path)
         return bool(changes.removed) and bool(pc.any(is_among(entries["file_path"], changes.removed)).as_py())
 
-    def _delete_manifest_holds(self, base: TableMetadata, manifest: ManifestFile, found: Found, read: Read) -> bool:
-        """Whether it holds a named delete file to remove, or one that is about a removed data file alone. Second deletion vectors are noted."""
+    def _delete_manifest_has_removed_files(
+        self, base: TableMetadata, manifest: ManifestFile, filtered: FilteredManifests, read: Read
+    ) -> bool:
+        """Return True if a delete manifest contains a named file to remove or deletes of one removed data file. Record other deletion vectors."""
         changes = self._changes
-        if not self._may_concern(base, manifest, found):
+        if not self._may_have_removed_deletes(base, manifest, filtered):
             return False
         entries = live_entries(base, manifest, read)
-        about = entries.filter(
+        file_scoped = entries.filter(
             pc.and_kleene(
                 pc.equal(entries["content"], scalar_of(int(FileContent.POSITION_DELETES), pa.int32())),
-                is_among(entries["referenced_data_file"], found.removed | changes.vector_targets),
+                is_among(entries["referenced_data_file"], filtered.removed_paths | changes.vector_targets),
             )
         )
-        for path, offset, target, snapshot_id in _rows(about, "file_path", "content_offset", "referenced_data_file", "snapshot_id"):
+        for path, offset, target, snapshot_id in _rows(file_scoped, "file_path", "content_offset", "referenced_data_file", "snapshot_id"):
             if offset is not None and target in changes.vector_targets and (path, offset) not in changes.removed_deletes:
-                found.second_vectors.append((target, (path, offset), snapshot_id))
-        if any(target in found.removed for (target,) in _rows(about, "referenced_data_file")):
+                filtered.other_vectors.append((target, (path, offset), snapshot_id))
+        if any(target in filtered.removed_paths for (target,) in _rows(file_scoped, "referenced_data_file")):
             return True
         named = entries.filter(is_among(entries["file_path"], {path for path, _ in changes.removed_deletes}))
         return any(key in changes.removed_deletes for key in _rows(named, "file_path", "content_offset"))
 
-    def _may_concern(self, base: TableMetadata, manifest: ManifestFile, found: Found) -> bool:
+    def _may_have_removed_deletes(self, base: TableMetadata, manifest: ManifestFile, filtered: FilteredManifests) -> bool:
+        """Return False if the partition summaries of a delete manifest exclude all delete files that this commit must find."""
         changes = self._changes
-        if changes.selects and found.gone and may_hold(base, manifest, {(file.spec_id, file.partition) for file in found.removed_files}):
+        if changes.selects and filtered.removed_entries:
+            removed_partitions = {(file.spec_id, file.partition) for file in filtered.removed_files}
+            if may_contain_partitions(base, manifest, removed_partitions):
+                return True
+        if changes.removed and may_contain_partitions(base, manifest, changes.removed_partitions):
             return True
-        if changes.removed and may_hold(base, manifest, changes.removed_partitions):
-            return True
-        if changes.removed_deletes and may_hold(base, manifest, {(f.spec_id, f.partition) for f in changes.removed_deletes.values()}):
-            return True
-        return bool(changes.vector_targets) and may_hold(base, manifest, changes.targets.values())
+        if changes.removed_deletes:
+            delete_partitions = {(file.spec_id, file.partition) for file in changes.removed_deletes.values()}
+            if may_contain_partitions(base, manifest, delete_partitions):
+                return True
+        return bool(changes.vector_targets) and may_contain_partitions(base, manifest, changes.targets.values())
 
-    def _check_found(self, base: TableMetadata, found: Found, read: Read) -> None:
-        for target, (path, offset), snapshot_id in found.second_vectors:
+    def _check_live(self, base: TableMetadata, filtered: FilteredManifests, read: Read) -> None:
+        """Check that all named files were live, and that no data file would have two deletion vectors."""
+        for target, (path, offset), snapshot_id in filtered.other_vectors:
             raise CommitInvalidatedError(
-                f"{target} has a deletion vector already, in {path} at byte {offset}, that this commit does not replace; a data file has one at most",
+                f"{target} has a deletion vector already, in {path} at byte {offset}, that this commit does not replace; a data file has at most one",
                 path=target,
                 snapshot_id=snapshot_id,
                 problems=(
                     Problem(where="expected", what=f"{target} without a deletion vector, or one that this commit removes"),
                     Problem(where="found", what=f"{path} at byte {offset}, added by snapshot {snapshot_id}"),
                 ),
-                next_step="a retry will fail again: read the table anew, merge that vector into the new one, and remove it in the same commit",
+                next_step="a retry will fail again: refresh the table, merge that vector into the new one, and remove it in the same commit",
             )
         changes = self._changes
-        paths = {file.file_path for file in found.removed_files if file.content == FileContent.DATA}
-        keys: set[DeleteKey] = {delete_key(file) for file in found.removed_files if file.content != FileContent.DATA}
+        data_paths = {file.file_path for file in filtered.removed_files if file.content == FileContent.DATA}
+        delete_keys: set[DeleteKey] = {delete_key(file) for file in filtered.removed_files if file.content != FileContent.DATA}
         branch = self._context.branch
-        for path in sorted(changes.removed - paths):
+        for path in sorted(changes.removed - data_paths):
             raise no_longer_live(base, branch, path, "a file to remove", ManifestContent.DATA, read)
-        for path, _ in sorted(changes.removed_deletes.keys() - keys, key=str):
+        for path, _ in sorted(changes.removed_deletes.keys() - delete_keys, key=str):
             raise no_longer_live(base, branch, path, "a file to remove", ManifestContent.DELETES, read)
-        for path in sorted(changes.targets.keys() - found.targets):
+        for path in sorted(changes.targets.keys() - filtered.live_targets):
             raise no_longer_live(base, branch, path, "a file to delete rows of", ManifestContent.DATA, read)
 
-    def _summary(self, base: TableMetadata, operation: str, previous: Mapping[str, str] | None, found: Found) -> dict[str, str]:
+    def _summary(
+        self, base: TableMetadata, operation: str, previous: Mapping[str, str] | None, filtered: FilteredManifests
+    ) -> dict[str, str]:
         return build_summary(
             operation,
             added=(*self._changes.added, *self._changes.added_deletes),
-            deleted=found.removed_files,
+            deleted=filtered.removed_files,
             previous=previous,
             extra=self._context.snapshot_properties,
             partition_path=path_of_partition(base),

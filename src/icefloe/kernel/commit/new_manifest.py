@@ -1,7 +1,7 @@
-"""Turns data and delete files into the manifests of one commit: added files, and copies of old manifests from which files were removed.
+"""The new manifests of one commit: manifests of added files, and copies of existing manifests without removed files.
 
-How a manifest looks in bytes is `kernel/manifest/manifest_writer.py` and `manifest_merge.py`. Spec: Manifests; Sequence Number Inheritance; First Row
-ID Inheritance.
+Their bytes are written by `kernel/manifest/added_manifest_writer.py` and `kernel/manifest/manifest_merge.py`.
+Spec: Manifests; Sequence Number Inheritance; First Row ID Inheritance.
 """
 
 import json
@@ -29,19 +29,21 @@ from icefloe.kernel.partitioning.partition_spec import check_known_transforms, f
 from icefloe.kernel.scan.file_objects import file_objects, partition_tuples
 from icefloe.kernel.schema.schema_json import schema_to_json
 
+# The file to write, and its line in the manifest list.
 NewManifest = tuple[NewFile, ManifestFile]
 
-_HEAD = ("status", "snapshot_id", "sequence_number", "file_sequence_number")
+_ENTRY_FIELDS = ("status", "snapshot_id", "sequence_number", "file_sequence_number")
 
 
 class ManifestNumbers:
-    """Counts the manifests of one commit, over all its attempts, so that no two get the same name."""
+    """A counter of the manifests of one commit, over all its attempts, so that every manifest has its own name."""
 
     def __init__(self, context: CommitContext) -> None:
         self._context = context
         self._next = 0
 
     def next_location(self) -> str:
+        """Return the location for the next manifest."""
         name = manifest_name(self._context.commit_uuid, self._next)
         self._next += 1
         return f"{self._context.metadata_location}/{name}"
@@ -55,16 +57,22 @@ def added_manifests(
     *,
     sequence_number: int | None = None,
 ) -> list[NewManifest]:
-    """Manifests of ADDED entries for each partition spec among the data files, then for each among the delete files.
+    """Write manifests with ADDED entries, one for each content and partition spec of the files.
 
-    Each is one, but where so many files are added that it would outgrow `commit.manifest.target-size-bytes`.
-    Sequence numbers are left to be inherited, but for data files whose rows are as old as `sequence_number`.
+    A content and spec gets several manifests only if one would be larger than `commit.manifest.target-size-bytes`. Manifests of data files come first.
+
+    Args:
+        base: the table.
+        files: data and delete files to add.
+        context: the ids and the location of the commit.
+        numbers: the counter for names of manifests.
+        sequence_number: the data sequence number of the data files; None (and always for delete files) inherits that of the commit.
 
     Raises:
         InvalidInputError: the table's format version does not allow a file; the error names file and rule.
         UnsupportedFeatureError: a file's spec has a transform that is not known.
     """
-    made: list[NewManifest] = []
+    manifests: list[NewManifest] = []
     for (content, spec_id), group in sorted(_grouped(files).items()):
         written = write_added_manifests(
             group,
@@ -73,12 +81,12 @@ def added_manifests(
             target_bytes=table_properties.MANIFEST_TARGET_SIZE_BYTES.read(base.properties),
             parallel=context.parallel,
         )
-        made += [(NewFile(location=line.manifest_path, content=data), line) for data, line in written]
-    return made
+        manifests += [(NewFile(location=line.manifest_path, content=data), line) for data, line in written]
+    return manifests
 
 
 def _grouped(files: Sequence[DataFile]) -> dict[tuple[ManifestContent, int], Sequence[DataFile]]:
-    """The files by what manifests do not mix. Most often there is one group, which is found without a step for each file."""
+    """Group files by content and spec, which a manifest does not mix. The common case of a single group needs no loop over the files."""
     if set(map(attrgetter("content"), files)) == {FileContent.DATA} and len(specs := set(map(attrgetter("spec_id"), files))) == 1:
         return {(ManifestContent.DATA, specs.pop()): files}
     groups: dict[tuple[ManifestContent, int], list[DataFile]] = defaultdict(list)
@@ -96,10 +104,23 @@ def without_files(
     numbers: ManifestNumbers,
     read: Read,
 ) -> tuple[NewManifest, list[ManifestEntry]]:
-    """The manifest again with some of its files marked DELETED, and those entries as they were.
+    """Rewrite a manifest with some of its files removed. JAVA: ManifestFilterManager.filterManifest.
 
-    Entries that stay are EXISTING with explicit numbers and row ids; DELETED entries of older snapshots are dropped. Bytes that do not change are
-    copied, and the files of the entries that are given back have no column statistics. Spec: Manifests.
+    Removed files get status DELETED. Other live entries get status EXISTING with explicit sequence numbers and row ids; DELETED entries of older snapshots are
+    dropped. Unchanged bytes are copied, not decoded.
+
+    Args:
+        base: the table.
+        manifest: the manifest to rewrite.
+        is_removed: whether a file is removed; called for every entry.
+        context: the ids and the location of the commit.
+        numbers: the counter for names of manifests.
+        read: returns the bytes of a manifest.
+
+    Returns:
+        The new manifest, and the removed entries as they were; their files have no column statistics.
+
+    Spec: Manifests.
     """
     target = manifest_target(base, manifest.content, manifest.partition_spec_id, context, numbers)
     content = read(manifest.manifest_path)
@@ -109,23 +130,27 @@ def without_files(
     files = file_objects(entries, manifest.partition_spec_id, partitions)
     removed = live & np.fromiter(map(is_removed, files), bool, len(files))
     data, line = filter_manifest(manifest, content, removed, target)
-    gone = [
+    removed_entries = [
         ManifestEntry(ManifestEntryStatus(status), snapshot_id, number, file_number, files[row])
         for row, status, snapshot_id, number, file_number in zip(
             np.flatnonzero(removed).tolist(),
-            *(entries[name].filter(mask_array(removed)).to_pylist() for name in _HEAD),
+            *(entries[name].filter(mask_array(removed)).to_pylist() for name in _ENTRY_FIELDS),
             strict=True,
         )
     ]
-    return (NewFile(location=target.path, content=data), line), gone
+    return (NewFile(location=target.path, content=data), line), removed_entries
 
 
 def manifest_target(
     base: TableMetadata, content: ManifestContent, spec_id: int, context: CommitContext, numbers: ManifestNumbers
 ) -> ManifestTarget:
-    """A new manifest's name and form. Raises `UnsupportedFeatureError` under a spec with a transform that is not known."""
+    """Return the location, schema and format of a new manifest.
+
+    Raises:
+        UnsupportedFeatureError: the spec has an unknown transform.
+    """
     spec = base.spec_by_id(spec_id)
-    # Entries that stay are refused too: the type of what the transform gave is not known here, so they could not be written as they were.
+    # This holds for existing entries too: the result type of an unknown transform is unknown, so their partition values cannot be written again.
     check_known_transforms(spec)
     location = numbers.next_location()
     schema = spec_schema(base, spec_id)

@@ -1,6 +1,7 @@
-"""`NewerSnapshots`: the snapshots that others added to a branch since the one a commit was planned on, and what each of them changed.
+"""`NewerSnapshots`: the snapshots that were added to a branch since the one that a commit was planned on, and the entries that each of them changed.
 
-What of it is a conflict is `conflicts.py`. Spec: Commit Conflict Resolution and Retry; Snapshots; Manifests.
+`conflicts.py` defines which changes are conflicts. JAVA: MergingSnapshotProducer.validationHistory.
+Spec: Commit Conflict Resolution and Retry; Snapshots; Manifests.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -24,21 +25,21 @@ from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_history import ancestors
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 
-PLAN_AGAIN = "a retry will fail again: read the table anew, and plan the change on its newest snapshot"
-# Which operations can do what; a snapshot that does not say what it is may have done anything. JAVA: MergingSnapshotProducer.
+PLAN_AGAIN = "a retry will fail again: refresh the table, and plan the change on its newest snapshot"
+# The operations that can make each change; a snapshot without a known operation can make any change. JAVA: MergingSnapshotProducer.
 ADDS_DATA = frozenset({"append", "overwrite"})
 REMOVES_DATA = frozenset({"overwrite", "replace", "delete"})
 REPLACES_DATA = frozenset({"overwrite", "replace"})
 ADDS_DELETES = frozenset({"overwrite", "delete"})
 ADDS_VECTORS = frozenset({"overwrite", "delete", "replace"})
-# Snapshots that are looked through for the one that removed a file; its name only makes an error clearer.
-_SEARCHED = 100
-_KNOWN = frozenset({"append", "overwrite", "replace", "delete"})
+# How many snapshots are searched for the one that removed a file, which only makes an error message clearer.
+_SEARCHED_SNAPSHOTS = 100
+_KNOWN_OPERATIONS = frozenset({"append", "overwrite", "replace", "delete"})
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
-    """Entries (a table of `ManifestColumns`) that one snapshot added or removed in one manifest."""
+class ChangedEntries:
+    """The entries (a table of `ManifestColumns`) that one snapshot added or removed in one manifest."""
 
     snapshot: Snapshot
     manifest: ManifestFile
@@ -46,7 +47,7 @@ class Changed:
 
 
 class NewerSnapshots:
-    """`snapshots` are newest first. Manifest lists and manifests are read when they are asked for, lists once."""
+    """Snapshots, newest first. Manifest lists and manifests are read when they are needed, lists only once."""
 
     def __init__(self, base: TableMetadata, snapshots: Sequence[Snapshot], read: Read) -> None:
         self._base = base
@@ -54,76 +55,94 @@ class NewerSnapshots:
         self._manifests: dict[int, list[ManifestFile]] = {}
         self.snapshots = tuple(snapshots)
 
-    def changed(
+    def changed_entries(
         self,
         content: ManifestContent,
         status: ManifestEntryStatus,
         operations: Collection[str],
         *,
-        choose: Callable[[Sequence[ManifestFile]], Sequence[ManifestFile]] = lambda manifests: manifests,
+        select: Callable[[Sequence[ManifestFile]], Sequence[ManifestFile]] = lambda manifests: manifests,
         statistics: Callable[[int], Collection[Statistic]] = lambda _: (),
-    ) -> Iterator[Changed]:
-        """What the snapshots with one of the operations changed: entries that they made ADDED or DELETED.
+    ) -> Iterator[ChangedEntries]:
+        """Yield the entries that the snapshots added or removed.
 
-        `choose` may leave manifests out; `statistics` says which slot columns the entries of a partition spec (given by its id) need.
-        Raises `AvroFormatError`, `ManifestFormatError`.
+        Args:
+            content: of data or of delete manifests.
+            status: ADDED or DELETED.
+            operations: snapshots with another known operation are skipped.
+            select: returns the manifests to read.
+            statistics: returns the statistics columns to read, for the id of a partition spec.
+
+        Raises:
+            AvroFormatError, ManifestFormatError: a manifest is damaged.
         """
         for snapshot in self.snapshots:
-            if snapshot.operation in _KNOWN - set(operations):
+            if snapshot.operation in _KNOWN_OPERATIONS - set(operations):
                 continue
-            for manifest in choose([one for one in self._own(snapshot) if one.content is content and _may_have(one, status)]):
+            written = self._written_manifests(snapshot)
+            for manifest in select([manifest for manifest in written if manifest.content is content and _may_have(manifest, status)]):
                 spec_id = manifest.partition_spec_id
-                kind = spec_partition_type(self._base, spec_id)
-                found = read_columns(self._read(manifest.manifest_path), manifest, kind, statistics=statistics(spec_id)).entries
-                own = pc.and_kleene(
-                    pc.equal(found["snapshot_id"], scalar_of(snapshot.snapshot_id, pa.int64())),
-                    pc.equal(found["status"], scalar_of(int(status), pa.int32())),
+                partition_type = spec_partition_type(self._base, spec_id)
+                content_bytes = self._read(manifest.manifest_path)
+                all_entries = read_columns(content_bytes, manifest, partition_type, statistics=statistics(spec_id)).entries
+                is_changed = pc.and_kleene(
+                    pc.equal(all_entries["snapshot_id"], scalar_of(snapshot.snapshot_id, pa.int64())),
+                    pc.equal(all_entries["status"], scalar_of(int(status), pa.int32())),
                 )
-                entries = found.filter(own).combine_chunks()
+                entries = all_entries.filter(is_changed).combine_chunks()
                 if entries.num_rows:
-                    yield Changed(snapshot, manifest, entries)
+                    yield ChangedEntries(snapshot, manifest, entries)
 
-    def _own(self, snapshot: Snapshot) -> list[ManifestFile]:
-        """The manifests that the snapshot wrote."""
+    def _written_manifests(self, snapshot: Snapshot) -> list[ManifestFile]:
+        """Return the manifests that the snapshot wrote."""
         if snapshot.snapshot_id not in self._manifests:
-            every = read_manifests(snapshot, self._read)
-            self._manifests[snapshot.snapshot_id] = [one for one in every if one.added_snapshot_id == snapshot.snapshot_id]
+            manifests = read_manifests(snapshot, self._read)
+            self._manifests[snapshot.snapshot_id] = [
+                manifest for manifest in manifests if manifest.added_snapshot_id == snapshot.snapshot_id
+            ]
         return self._manifests[snapshot.snapshot_id]
 
 
 def _may_have(manifest: ManifestFile, status: ManifestEntryStatus) -> bool:
-    """Whether the manifest list leaves room for entries of a status; a count that is not there does."""
+    """Return False if the manifest list states that there are no entries of this status; a missing count (v1) excludes nothing."""
     count = manifest.added_files_count if status == ManifestEntryStatus.ADDED else manifest.deleted_files_count
     return count != 0
 
 
-def newer_snapshots(base: TableMetadata, branch: str, since: int | None, first: TableMetadata, read: Read) -> NewerSnapshots:
-    """Those after `since` up to the branch's head; all of the branch's where it is None.
+def newer_snapshots(base: TableMetadata, branch: str, since: int | None, first_base: TableMetadata, read: Read) -> NewerSnapshots:
+    """Return the snapshots of a branch after the snapshot `since`, up to its head.
 
-    `first` is the base of the commit's first attempt, in which its maker saw `since` and the snapshots before it. In a transaction some of these are the
-    transaction's own: after a lost race their parents are others, and the winners stand below them.
+    In a transaction, `since` and some snapshots before it can be the transaction's own. After a conflict these have other parents than in `first_base`: the
+    snapshots of the other writers are now below them, and are newer too.
+
+    Args:
+        base: the current metadata of the table.
+        branch: the branch that the commit changes.
+        since: the snapshot that the commit was planned on; None returns all snapshots of the branch.
+        first_base: the base of the first attempt of the commit.
+        read: returns the bytes of a metadata file.
 
     Raises:
-        CommitInvalidatedError: `since` is not in the branch's history, or that history does not reach back to it.
+        CommitInvalidatedError: `since` is not in the history of the branch, or the history does not reach back to it.
     """
     head = parent_snapshot(base, branch)
-    found: list[Snapshot] = []
+    newer: list[Snapshot] = []
     expected, oldest = since, None
     for oldest in ancestors(base, head.snapshot_id if head else None):
         if oldest.snapshot_id != expected:
-            found.append(oldest)
+            newer.append(oldest)
             continue
-        known = first.snapshot_by_id(oldest.snapshot_id)
-        if known is None or known.parent_snapshot_id == oldest.parent_snapshot_id:
-            return NewerSnapshots(base, found, read)
-        expected = known.parent_snapshot_id
-    # Where `since` itself is expired the history is whole as long as the snapshot after it is there, and names it.
+        planned = first_base.snapshot_by_id(oldest.snapshot_id)
+        if planned is None or planned.parent_snapshot_id == oldest.parent_snapshot_id:
+            return NewerSnapshots(base, newer, read)
+        expected = planned.parent_snapshot_id
+    # If `since` itself is expired, the history is still complete as long as its child is there.
     if (oldest.parent_snapshot_id if oldest is not None else None) == expected:
-        return NewerSnapshots(base, found, read)
-    raise _no_history(base, branch, expected, oldest, head)
+        return NewerSnapshots(base, newer, read)
+    raise _incomplete_history(base, branch, expected, oldest, head)
 
 
-def _no_history(
+def _incomplete_history(
     base: TableMetadata, branch: str, since: int | None, oldest: Snapshot | None, head: Snapshot | None
 ) -> CommitInvalidatedError:
     at = "which has no snapshot" if head is None else f"whose head is snapshot {head.snapshot_id}"
@@ -141,7 +160,7 @@ def _no_history(
     if base.snapshot_by_id(since) is None:
         message, found = (
             f"snapshot {since}, which this commit was planned on, is no longer in the table",
-            "it was expired, or never was there",
+            "it was expired, or never existed",
         )
     else:
         message = f"snapshot {since}, which this commit was planned on, is not in the history of {branch}"
@@ -151,16 +170,16 @@ def _no_history(
 
 
 def no_longer_live(base: TableMetadata, branch: str, path: str, what: str, content: ManifestContent, read: Read) -> CommitInvalidatedError:
-    """The error where a file that a commit names is not live, with the snapshot that removed it where one of the newest did."""
+    """Return the error for a file of a commit that is not live, with the snapshot that removed it if one of the newest did."""
     head = parent_snapshot(base, branch)
-    newest = list(islice(ancestors(base, head.snapshot_id if head else None), _SEARCHED))
-    changed = NewerSnapshots(base, newest, read).changed(content, ManifestEntryStatus.DELETED, REMOVES_DATA)
-    by = next((one.snapshot for one in changed if path in one.entries["file_path"].to_pylist()), None)
-    told = "it is not among the live files of its partition" if by is None else f"removed by snapshot {by.snapshot_id} ({by.operation})"
+    newest = list(islice(ancestors(base, head.snapshot_id if head else None), _SEARCHED_SNAPSHOTS))
+    removals = NewerSnapshots(base, newest, read).changed_entries(content, ManifestEntryStatus.DELETED, REMOVES_DATA)
+    by = next((removal.snapshot for removal in removals if path in removal.entries["file_path"].to_pylist()), None)
+    actual = "it is not among the live files of its partition" if by is None else f"removed by snapshot {by.snapshot_id} ({by.operation})"
     return CommitInvalidatedError(
         f"{what} is no longer in the table, or not in the partition that was named" if by is None else f"{what} is no longer in the table",
         path=path,
         snapshot_id=None if by is None else by.snapshot_id,
-        problems=(Problem(where="expected", what=f"{path} is live on {branch}"), Problem(where="found", what=told)),
+        problems=(Problem(where="expected", what=f"{path} is live on {branch}"), Problem(where="found", what=actual)),
         next_step=PLAN_AGAIN,
     )

@@ -22,9 +22,12 @@ class Committed:
 class Conflicted:
     """The metadata location did not change, and this attempt cannot succeed any more: refresh, check, retry. The attempt's own files may be deleted.
 
-    `found` is the location the pointer holds now; None where the table is gone. `table` is the dotted name of the table that was in the way, where several
-    were swapped. `reason` is set where no other writer won: the store gave up, such as in a deadlock or with its connection lost before the commit.
-    `is_reply_lost`: the store's answer was lost and the pointer has moved on since, by a writer who may have built on this very swap: search its history.
+    Attributes:
+        current_location: the metadata location in the catalog now; None if the table was dropped.
+        table: the dotted name of the table with the conflict, if several tables were committed together.
+        reason: why the store failed, if no other writer committed: for example a deadlock, or a connection that was lost before the commit.
+        is_reply_lost: the reply of the store was lost, and the metadata location has changed again since. The other writer may have built on this commit, so
+            the commit status check must search the metadata history.
     """
 
     current_location: str | None

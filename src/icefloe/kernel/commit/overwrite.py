@@ -1,6 +1,6 @@
-"""`Overwrite`: a snapshot that removes whole data files and may add others (the spec's `delete` and `overwrite`).
+"""`Overwrite`: the action that removes whole data files and can add others (operations `delete` and `overwrite`). JAVA: OverwriteFiles, DeleteFiles.
 
-The files to remove hold for one base only: on a newer one its caller chooses again and makes a new action.
+Files that are removed by name must be live in the base of every attempt; if one is not, the caller must plan the change again on the newer table.
 Spec: Snapshots (operations append, delete, overwrite); Commit Conflict Resolution and Retry.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
 from icefloe.kernel.commit.conflicts import Rules
 from icefloe.kernel.commit.file_changes import file_changes
-from icefloe.kernel.commit.merging_snapshot_producer import Found, MergingSnapshotProducer
+from icefloe.kernel.commit.merging_snapshot_producer import FilteredManifests, MergingSnapshotProducer
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
@@ -18,13 +18,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 
 class Overwrite:
-    """Removes the live files of `removed` (paths, or files), with the deletes that are about them alone, and adds `added`.
-
-    Files of which every row matches `row_filter` are removed too, chosen on each base by their manifest entries alone; one that matches in part is refused.
-    With `added_match_filter` an added file of which that is not known is refused as well.
-    `numbers` goes on counting over the attempts of one commit. `rules` say what others must not have done since the files were chosen; None: anything that
-    leaves the removed files live.
-    """
+    """An overwrite of whole data files. Delete files that apply to a removed data file only are removed with it."""
 
     def __init__(
         self,
@@ -39,12 +33,28 @@ class Overwrite:
         added_match_filter: bool = False,
         rules: Rules = None,
     ) -> None:
-        """Raises `InvalidInputError` as `file_changes` does."""
-        named = [file for file in removed if isinstance(file, DataFile)]
-        changes = file_changes(added=added, removed=named, removed_deletes=removed_deletes)
+        """Create the action.
+
+        Args:
+            removed: live data files to remove, as files or paths.
+            added: data files to add.
+            context: the ids and the branch of the commit.
+            numbers: the counter for names of manifests, over all attempts of the commit.
+            removed_deletes: delete files to remove.
+            row_filter: also remove the files of which all rows match, chosen for each base by their manifest entries only. A file of which some, but not all,
+                rows match is refused.
+            case_sensitive: whether names in `row_filter` are case-sensitive.
+            added_match_filter: refuse an added file that may contain a row which does not match `row_filter`.
+            rules: what newer snapshots must not have done since the files were chosen; None allows everything that leaves the removed files live.
+
+        Raises:
+            InvalidInputError: see `file_changes`.
+        """
+        removed_files = [file for file in removed if isinstance(file, DataFile)]
+        changes = file_changes(added=added, removed=removed_files, removed_deletes=removed_deletes)
         paths = {file for file in removed if isinstance(file, str)}
         self._added = changes.added
-        self._work = MergingSnapshotProducer(
+        self._producer = MergingSnapshotProducer(
             replace(
                 changes,
                 removed=changes.removed | paths,
@@ -59,18 +69,19 @@ class Overwrite:
         )
 
     def new_data_files(self) -> Sequence[str]:
+        """See `Action.new_data_files`."""
         return [file.file_path for file in self._added]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
         """See `Action.attempt`.
 
         Raises:
-            CommitInvalidatedError: a file to remove is not live in this base, or another snapshot broke a rule.
-            InvalidInputError: of a file some rows, but not all, match the filter.
+            CommitInvalidatedError: a file to remove is not live in this base, or a newer snapshot violated a rule.
+            InvalidInputError: some, but not all, rows of a file match the filter.
         """
-        return self._work.attempt(base, operation=self._operation, number=number, now_ms=now_ms, read=read)
+        return self._producer.attempt(base, operation=self._operation, number=number, now_ms=now_ms, read=read)
 
-    def _operation(self, found: Found) -> str:
+    def _operation(self, filtered: FilteredManifests) -> str:
         if not self._added:
             return "delete"
-        return "overwrite" if found.gone else "append"
+        return "overwrite" if filtered.removed_entries else "append"

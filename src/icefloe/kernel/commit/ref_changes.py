@@ -1,7 +1,7 @@
-"""`RefChange`: the action that makes, moves, renames and removes branches and tags, and says how long what they name is kept.
+"""`RefChange`: the action that creates, moves, renames and removes branches and tags, and sets their retention. JAVA: UpdateSnapshotReferencesOperation.
 
-Each change remembers what the refs it is about were when it was made. After a lost race it is made again where they are so still; else it is a conflict that
-says who changed them. Users meet this as `table.manage_snapshots()`.
+A change records the refs that it is based on. A retry applies it to the newer base if these refs are unchanged; otherwise it is a conflict, whose message
+contains the other writer's commit. Users reach this as `table.manage_snapshots()`.
 Spec: Snapshot References; Snapshot Retention Policy; Commit Conflict Resolution and Retry.
 """
 
@@ -22,7 +22,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 BRANCH, TAG = "branch", "tag"
 
 _LARGEST_INT, _LARGEST_LONG = 2**31 - 1, 2**63 - 1
-# The retention rules by field: which refs have them, the largest value, what they count.
+# The retention rules by field: the types of refs that have them, the largest value, the unit.
 _RETENTION = {
     "min_snapshots_to_keep": ((BRANCH,), _LARGEST_INT, "snapshots"),
     "max_snapshot_age_ms": ((BRANCH,), _LARGEST_LONG, "milliseconds"),
@@ -31,26 +31,33 @@ _RETENTION = {
 
 
 class RefChange:
-    """`updates(base)` gives the updates on a base where every ref of `expected` is as it says (None: not there)."""
+    """A change of refs, as a function of the base."""
 
     def __init__(
         self, updates: Callable[[TableMetadata], Sequence[SetSnapshotRef | RemoveSnapshotRef]], expected: Mapping[str, SnapshotRef | None]
     ) -> None:
+        """Create the action.
+
+        Args:
+            updates: returns the updates for a base.
+            expected: the refs that must be unchanged, by name; None for a name that must not exist.
+        """
         self._updates = updates
         self._expected = dict(expected)
 
     def new_data_files(self) -> Sequence[str]:
+        """See `Action.new_data_files`."""
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:  # noqa: ARG002
         """See `Action.attempt`.
 
         Raises:
-            CommitConflictError: another writer made, moved or removed a ref that this change is about.
-            NoSuchSnapshotError, InvalidInputError: the change cannot be made on this base.
+            CommitConflictError: another writer created, moved or removed a ref that this change is based on.
+            NoSuchSnapshotError, InvalidInputError: the change is not valid for this base.
         """
-        for name, was in self._expected.items():
-            check_ref_is_as_it_was(base, name, was)
+        for name, expected in self._expected.items():
+            check_ref_unchanged(base, name, expected)
         changes = tuple(change for change in self._updates(base) if _changes_anything(change, base))
         if not changes:
             return None
@@ -66,9 +73,9 @@ class RefChange:
 
 
 class BranchOfEmptyTable:
-    """A new branch, the context's, where `main` has no snapshot yet: it gets an empty one, as Java makes it.
+    """The action that creates the context's branch in a table without snapshots: the branch gets an empty snapshot, as in Java.
 
-    Where another writer has written to `main` by the time of the commit, the branch is made at that head, as if it had been asked for then.
+    If another writer has committed to `main` by the time of the commit, the branch is created at the head of main instead.
     """
 
     def __init__(self, context: CommitContext) -> None:
@@ -76,47 +83,48 @@ class BranchOfEmptyTable:
         self._empty = Append([], context)
 
     def new_data_files(self) -> Sequence[str]:
+        """See `Action.new_data_files`."""
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`. Raises `CommitConflictError` where another writer took the name."""
-        check_ref_is_as_it_was(base, self._name, None)
+        """See `Action.attempt`. Raises `CommitConflictError` if another writer created a ref of this name."""
+        check_ref_unchanged(base, self._name, None)
         main = base.refs.get(MAIN)
         if main is None:
             return self._empty.attempt(base, number=number, now_ms=now_ms, read=read)
-        made = create_ref(base, self._name, SnapshotRef(snapshot_id=main.snapshot_id, type=BRANCH))
-        return made.attempt(base, number=number, now_ms=now_ms, read=read)
+        create = create_ref(base, self._name, SnapshotRef(snapshot_id=main.snapshot_id, type=BRANCH))
+        return create.attempt(base, number=number, now_ms=now_ms, read=read)
 
 
-def check_ref_is_as_it_was(base: TableMetadata, name: str, was: SnapshotRef | None) -> None:
-    """Raises `CommitConflictError` where another writer made, moved or removed the ref since; the error says who and whether to try again."""
-    found = base.refs.get(name)
-    if (found and (found.snapshot_id, found.type)) == (was and (was.snapshot_id, was.type)):
+def check_ref_unchanged(base: TableMetadata, name: str, expected: SnapshotRef | None) -> None:
+    """Raise `CommitConflictError` if another writer created, moved or removed a ref; the message contains that writer's snapshot."""
+    current = base.refs.get(name)
+    if (current and (current.snapshot_id, current.type)) == (expected and (expected.snapshot_id, expected.type)):
         return
-    if found is None:
-        happened = "another writer removed it"
-    elif was is None:
-        happened = f"another writer made it, at snapshot {_told(base, found.snapshot_id)}"
+    if current is None:
+        change = "another writer removed it"
+    elif expected is None:
+        change = f"another writer created it, at snapshot {_describe_snapshot(base, current.snapshot_id)}"
     else:
-        way = "moved it on to" if is_ancestor(base, was.snapshot_id, of=found.snapshot_id) else "set it to"
-        happened = f"another writer {way} snapshot {_told(base, found.snapshot_id)}"
-    kind = (found or was or SnapshotRef(snapshot_id=0)).type
+        moved = "moved it forward to" if is_ancestor(base, expected.snapshot_id, of=current.snapshot_id) else "set it to"
+        change = f"another writer {moved} snapshot {_describe_snapshot(base, current.snapshot_id)}"
+    ref_type = (current or expected or SnapshotRef(snapshot_id=0)).type
     raise CommitConflictError(
-        f"the {kind} {name!r} was to be {_at(was)}, and is {_at(found)}: {happened}",
-        snapshot_id=None if found is None else found.snapshot_id,
+        f"the {ref_type} {name!r} changed: expected {_describe_ref(expected)}, found {_describe_ref(current)}: {change}",
+        snapshot_id=None if current is None else current.snapshot_id,
         problems=(
-            Problem(where="expected", what=f"{name}: {_at(was)}"),
-            Problem(where="found", what=f"{name}: {_at(found)}; {happened}"),
+            Problem(where="expected", what=f"{name}: {_describe_ref(expected)}"),
+            Problem(where="found", what=f"{name}: {_describe_ref(current)}; {change}"),
         ),
-        next_step="a retry makes sense where it is still wanted: refresh the table, and look at what that writer did first",
+        next_step="a retry makes sense if the change is still needed: refresh the table, and check what the other writer did first",
     )
 
 
-def _check_not_expired(now: TableMetadata, name: str, snapshot_id: int) -> None:
-    """Raises `CommitConflictError` where a snapshot that was there when the change was made is not any longer."""
-    if now.snapshot_by_id(snapshot_id) is None:
+def _check_not_expired(base: TableMetadata, name: str, snapshot_id: int) -> None:
+    """Raise `CommitConflictError` if another writer expired a snapshot since the change was created."""
+    if base.snapshot_by_id(snapshot_id) is None:
         raise CommitConflictError(
-            f"{name!r} was to be set to snapshot {snapshot_id}, which another writer expired",
+            f"{name!r} cannot be set to snapshot {snapshot_id}, which another writer expired",
             snapshot_id=snapshot_id,
             problems=(
                 Problem(where="expected", what=f"snapshot {snapshot_id} is in the table"),
@@ -127,7 +135,12 @@ def _check_not_expired(now: TableMetadata, name: str, snapshot_id: int) -> None:
 
 
 def create_ref(base: TableMetadata, name: str, ref: SnapshotRef) -> RefChange:
-    """A new branch or tag. Raises `InvalidInputError` where the name is taken, `NoSuchSnapshotError` where the snapshot is not in the table."""
+    """Return the change that creates a branch or tag.
+
+    Raises:
+        InvalidInputError: the name is used already, or a retention rule is invalid.
+        NoSuchSnapshotError: the table has no such snapshot.
+    """
     check_new_name(base, name)
     _check_retention(ref.type, {field: getattr(ref, field) for field in _RETENTION})
     snapshot_named(base, ref.snapshot_id)
@@ -135,96 +148,126 @@ def create_ref(base: TableMetadata, name: str, ref: SnapshotRef) -> RefChange:
 
 
 def remove_ref(base: TableMetadata, name: str, kind: str) -> RefChange:
-    """Without the branch or tag; its snapshots stay until they are expired. Raises `InvalidInputError` for `main` and where it is of the other kind."""
+    """Return the change that removes a branch or tag; its snapshots are kept until they are expired.
+
+    Raises:
+        NoSuchSnapshotError: there is no branch or tag of this name.
+        InvalidInputError: it is `main`, or of the other type.
+    """
     if name == MAIN and kind == BRANCH:
         raise InvalidInputError(
-            "the branch main cannot be removed: its head is what the table is",
+            "the branch main cannot be removed: its head is the current snapshot of the table",
             next_step="set it to another snapshot with set_current_snapshot, or delete the rows",
         )
     return RefChange(lambda _: (RemoveSnapshotRef(name),), {name: ref_named(base, name, kind)})
 
 
 def rename_branch(base: TableMetadata, name: str, new_name: str) -> RefChange:
-    """The branch under another name, with all else as it is. Raises `InvalidInputError` for `main` and where the new name is taken."""
+    """Return the change that renames a branch.
+
+    Raises:
+        NoSuchSnapshotError: there is no branch of this name.
+        InvalidInputError: it is `main` or a tag, or the new name is used already.
+    """
     if name == MAIN:
-        raise InvalidInputError("the branch main cannot be renamed: its head is what the table is", next_step="make a branch at its head")
+        raise InvalidInputError(
+            "the branch main cannot be renamed: its head is the current snapshot of the table", next_step="create a branch at its head"
+        )
     branch = ref_named(base, name, BRANCH)
     check_new_name(base, new_name)
     return RefChange(
-        lambda now: (RemoveSnapshotRef(name), SetSnapshotRef(new_name, ref_named(now, name, BRANCH))), {name: branch, new_name: None}
+        lambda current: (RemoveSnapshotRef(name), SetSnapshotRef(new_name, ref_named(current, name, BRANCH))),
+        {name: branch, new_name: None},
     )
 
 
 def move_ref(base: TableMetadata, name: str, kind: str, snapshot_id: int, *others: str) -> RefChange:
-    """The branch or tag at another snapshot, with its retention and whatever else it says; `main` is made where it is not there.
+    """Return the change that sets a branch or tag to another snapshot; retention is kept. A missing `main` is created.
 
-    `others` are refs that must be as they are as well. Raises `NoSuchSnapshotError`, and `InvalidInputError` where it is of the other kind.
+    Args:
+        base: the table.
+        name: the name of the ref.
+        kind: `BRANCH` or `TAG`.
+        snapshot_id: the new snapshot.
+        others: names of further refs that must be unchanged.
+
+    Raises:
+        NoSuchSnapshotError: there is no such ref or snapshot.
+        InvalidInputError: the ref is of the other type.
     """
     is_new_main = name == MAIN and kind == BRANCH and name not in base.refs
     ref = None if is_new_main else ref_named(base, name, kind)
     snapshot_named(base, snapshot_id)
 
-    def updates(now: TableMetadata) -> Sequence[SetSnapshotRef]:
-        _check_not_expired(now, name, snapshot_id)
-        return (SetSnapshotRef(name, replace(now.refs.get(name, SnapshotRef(snapshot_id=snapshot_id)), snapshot_id=snapshot_id)),)
+    def updates(current: TableMetadata) -> Sequence[SetSnapshotRef]:
+        _check_not_expired(current, name, snapshot_id)
+        return (SetSnapshotRef(name, replace(current.refs.get(name, SnapshotRef(snapshot_id=snapshot_id)), snapshot_id=snapshot_id)),)
 
     return RefChange(updates, {name: ref, **{other: base.refs.get(other) for other in others}})
 
 
 def replace_branch(base: TableMetadata, name: str, snapshot_id: int, *others: str) -> RefChange:
-    """The branch at any snapshot, whatever was written to it. Raises as `move_ref`."""
+    """Return the change that sets a branch to any snapshot, regardless of its history. Raises as `move_ref`."""
     return move_ref(base, name, BRANCH, snapshot_id, *others)
 
 
 def fast_forward(base: TableMetadata, name: str, snapshot_id: int, *others: str) -> RefChange:
-    """The branch at a later snapshot, of whose history its head is a part. Raises `InvalidInputError` where it is not: something would be lost."""
+    """Return the change that sets a branch to a descendant of its head. Raises as `move_ref`, and `InvalidInputError` if it is no descendant."""
     branch = base.refs.get(name)
     if branch is not None and branch.is_branch and not is_ancestor(base, branch.snapshot_id, of=snapshot_id):
         raise InvalidInputError(
             f"the branch {name!r} cannot be fast-forwarded to snapshot {snapshot_id}: its head {branch.snapshot_id} is not among the ancestors "
-            f"of {snapshot_id} ({_line_of(base, snapshot_id)}), so what was written to it since they parted would be lost",
+            f"of {snapshot_id} ({_describe_history(base, snapshot_id)}), so the changes of the branch since their common ancestor would be lost",
             snapshot_id=snapshot_id,
-            next_step="cherry-pick the snapshots that are wanted, or lose what is there on purpose with replace_branch",
+            next_step="cherry-pick the snapshots that you need, or discard the changes of the branch with replace_branch",
         )
     return move_ref(base, name, BRANCH, snapshot_id, *others)
 
 
 def rollback(base: TableMetadata, name: str, snapshot_id: int) -> RefChange:
-    """The branch at an earlier snapshot of its own history. Raises `InvalidInputError` where the snapshot is not in it."""
+    """Return the change that sets a branch to an earlier snapshot of its history. Raises as `move_ref`, and `InvalidInputError` if it is not in it."""
     head = ref_named(base, name, BRANCH).snapshot_id
     snapshot_named(base, snapshot_id)
     if not is_ancestor(base, snapshot_id, of=head):
         raise InvalidInputError(
             f"the branch {name!r} cannot be rolled back to snapshot {snapshot_id}: it is not among the ancestors of its head {head} "
-            f"({_line_of(base, head)})",
+            f"({_describe_history(base, head)})",
             snapshot_id=snapshot_id,
-            next_step="use set_current_snapshot to go to any snapshot of the table",
+            next_step="use set_current_snapshot to set the branch to any snapshot of the table",
         )
     return move_ref(base, name, BRANCH, snapshot_id)
 
 
 def snapshot_before(base: TableMetadata, name: str, timestamp_ms: int) -> Snapshot:
-    """The newest ancestor of a branch's head that is older than a time. Raises `NoSuchSnapshotError` where there is none."""
-    line = list(ancestors(base, ref_named(base, name, BRANCH).snapshot_id))
-    older = [snapshot for snapshot in line if snapshot.timestamp_ms < timestamp_ms]
+    """Return the newest snapshot in the history of a branch that is older than a time. Raises `NoSuchSnapshotError` if there is none."""
+    history = list(ancestors(base, ref_named(base, name, BRANCH).snapshot_id))
+    older = [snapshot for snapshot in history if snapshot.timestamp_ms < timestamp_ms]
     if not older:
+        oldest = history[-1]
         raise NoSuchSnapshotError(
-            f"the branch {name!r} has no snapshot from before {timestamp_ms} ms: its oldest is {line[-1].snapshot_id} of {line[-1].timestamp_ms} ms",
-            snapshot_id=line[-1].snapshot_id,
-            next_step="choose a later time" if line[-1].parent_snapshot_id is None else "choose a later time: those before it were expired",
+            f"the branch {name!r} has no snapshot from before {timestamp_ms} ms: its oldest is {oldest.snapshot_id} of {oldest.timestamp_ms} ms",
+            snapshot_id=oldest.snapshot_id,
+            next_step="choose a later time" if oldest.parent_snapshot_id is None else "choose a later time: older snapshots were expired",
         )
     return max(older, key=lambda snapshot: snapshot.timestamp_ms)
 
 
 def set_retention(base: TableMetadata, name: str, **rules: int | None) -> RefChange:
-    """How long the branch's snapshots, or the ref itself, are kept; None takes a rule away, so that the table's property holds.
+    """Return the change that sets the retention of a ref. It does not depend on the snapshot of the ref, so concurrent moves are no conflict.
 
-    It is about no snapshot, and so holds wherever other writers move the ref. Raises `InvalidInputError` for a rule that a tag has not, and a value below 1.
+    Args:
+        base: the table.
+        name: the name of a branch or tag.
+        rules: `min_snapshots_to_keep`, `max_snapshot_age_ms`, `max_ref_age_ms`; None removes a rule, so that the table property applies.
+
+    Raises:
+        NoSuchSnapshotError: there is no branch or tag of this name.
+        InvalidInputError: a rule does not apply to a tag, or a value is below 1.
     """
     _check_retention(ref_named(base, name).type, rules)
 
-    def updates(now: TableMetadata) -> Sequence[SetSnapshotRef]:
-        ref = ref_named(now, name)
+    def updates(current: TableMetadata) -> Sequence[SetSnapshotRef]:
+        ref = ref_named(current, name)
         _check_retention(ref.type, rules)
         return (SetSnapshotRef(name, replace(ref, **rules)),)  # type: ignore[arg-type]  # the names are those of its fields
 
@@ -232,50 +275,50 @@ def set_retention(base: TableMetadata, name: str, **rules: int | None) -> RefCha
 
 
 def ref_named(base: TableMetadata, name: str, kind: str | None = None) -> SnapshotRef:
-    """The branch or tag of that name. Raises `NoSuchSnapshotError` where there is none, `InvalidInputError` where it is of the other kind."""
+    """Return the branch or tag of a name. Raises `NoSuchSnapshotError` if there is none, `InvalidInputError` if it is of the other type."""
     ref = base.refs.get(name)
     if ref is None:
-        known = ", ".join(sorted(other for other, found in base.refs.items() if kind in (None, found.type))) or "none"
+        names = ", ".join(sorted(other for other, other_ref in base.refs.items() if kind in (None, other_ref.type))) or "none"
         empty = ": nothing was written to it yet" if name == MAIN else ""
-        raise NoSuchSnapshotError(f"there is no {kind or 'branch or tag'} {name!r}{empty}", next_step=f"there are: {known}")
+        raise NoSuchSnapshotError(f"there is no {kind or 'branch or tag'} {name!r}{empty}", next_step=f"there are: {names}")
     if kind is not None and ref.type != kind:
-        raise InvalidInputError(f"{name!r} was to be a {kind}, and is a {ref.type}", next_step=f"use the operation for a {ref.type}")
+        raise InvalidInputError(f"{name!r} is a {ref.type}, not a {kind}", next_step=f"use the operation for a {ref.type}")
     return ref
 
 
 def snapshot_named(base: TableMetadata, snapshot: int | str) -> Snapshot:
-    """The snapshot of an id, or at the head of a branch or tag. Raises `NoSuchSnapshotError`, and `InvalidInputError` for anything else."""
-    if type(snapshot) not in (int, str):  # no bool either
+    """Return the snapshot of an id, or of a branch or tag. Raises `NoSuchSnapshotError`, and `InvalidInputError` for other types."""
+    if type(snapshot) not in (int, str):  # a bool is refused too
         raise InvalidInputError(
-            f"{snapshot!r} is no snapshot id and no name", next_step="pass the id as a number, or a branch or tag by its name"
+            f"{snapshot!r} is not a snapshot id, branch or tag", next_step="pass the id as a number, or the name of a branch or tag"
         )
     snapshot_id = ref_named(base, snapshot).snapshot_id if isinstance(snapshot, str) else snapshot
-    found = base.snapshot_by_id(snapshot_id)
-    if found is None:
+    named = base.snapshot_by_id(snapshot_id)
+    if named is None:
         raise NoSuchSnapshotError(
             f"the table has no snapshot {snapshot_id}",
             snapshot_id=snapshot_id,
-            next_step="choose one from table.snapshots(); an expired one is gone",
+            next_step="choose one from table.snapshots(); expired snapshots cannot be restored",
         )
-    return found
+    return named
 
 
 def check_new_name(base: TableMetadata, name: str) -> None:
-    """Raises `InvalidInputError` where a branch or tag cannot have this name: it is taken, or no text."""
+    """Raise `InvalidInputError` if a branch or tag cannot have this name: it is used already, or is no string or empty."""
     if type(name) is not str or not name.strip():
-        raise InvalidInputError(f"{name!r} is no name of a branch or tag", next_step="pass a text that is not empty")
-    taken = base.refs.get(name)
-    if taken is not None:
+        raise InvalidInputError(f"{name!r} is not a valid name of a branch or tag", next_step="pass a string that is not empty")
+    existing = base.refs.get(name)
+    if existing is not None:
         raise InvalidInputError(
-            f"there is a {taken.type} {name!r} already, at snapshot {taken.snapshot_id}",
-            snapshot_id=taken.snapshot_id,
-            next_step=f"choose another name, or move it with replace_{taken.type}",
+            f"there is a {existing.type} {name!r} already, at snapshot {existing.snapshot_id}",
+            snapshot_id=existing.snapshot_id,
+            next_step=f"choose another name, or move it with replace_{existing.type}",
         )
 
 
 def is_ancestor(base: TableMetadata, snapshot_id: int, *, of: int) -> bool:
-    """Whether the snapshot is the other one, or in its history as far as the table still has it."""
-    return any(found.snapshot_id == snapshot_id for found in ancestors(base, of))
+    """Return True if a snapshot is the other one or in its history, as far as the table has it."""
+    return any(ancestor.snapshot_id == snapshot_id for ancestor in ancestors(base, of))
 
 
 def _check_retention(kind: str, rules: Mapping[str, int | None]) -> None:
@@ -286,22 +329,22 @@ def _check_retention(kind: str, rules: Mapping[str, int | None]) -> None:
             continue
         if kind not in kinds:
             raise InvalidInputError(
-                f"a tag has no {name}: it names one snapshot, and only {kinds[0]}es keep those before", next_step="leave it out"
+                f"a tag has no {name}: it refers to one snapshot; only {kinds[0]}es keep older ones", next_step="remove the option"
             )
-        if type(value) is not int or not 1 <= value <= largest:  # no bool either
-            raise InvalidInputError(f"{name} is {value!r}; it counts {unit}, so it is a whole number from 1 to {largest}")
+        if type(value) is not int or not 1 <= value <= largest:  # a bool is refused too
+            raise InvalidInputError(f"{name} is {value!r}; it must be a number of {unit}, from 1 to {largest}")
 
 
 def _changes_anything(change: SetSnapshotRef | RemoveSnapshotRef, base: TableMetadata) -> bool:
     return isinstance(change, RemoveSnapshotRef) or base.refs.get(change.name) != change.ref
 
 
-def _at(ref: SnapshotRef | None) -> str:
+def _describe_ref(ref: SnapshotRef | None) -> str:
     return "absent" if ref is None else f"a {ref.type} at snapshot {ref.snapshot_id}"
 
 
-def _told(base: TableMetadata, snapshot_id: int) -> str:
-    """A snapshot as a message says it: its id, what made it, by whom and when."""
+def _describe_snapshot(base: TableMetadata, snapshot_id: int) -> str:
+    """Return the id, operation, engine and time of a snapshot, for a message."""
     snapshot = base.snapshot_by_id(snapshot_id)
     if snapshot is None:
         return str(snapshot_id)
@@ -310,10 +353,12 @@ def _told(base: TableMetadata, snapshot_id: int) -> str:
     return f"{snapshot_id} ({snapshot.operation or 'unknown operation'}{' by ' + by if by else ''}, {snapshot.timestamp_ms} ms)"
 
 
-def _line_of(base: TableMetadata, snapshot_id: int) -> str:
-    """How far a snapshot's history is known, in words."""
-    line = list(ancestors(base, snapshot_id))
-    if not line:
+def _describe_history(base: TableMetadata, snapshot_id: int) -> str:
+    """Return how far the table has the history of a snapshot, for a message."""
+    history = list(ancestors(base, snapshot_id))
+    if not history:
         return "none is known"
-    gone = line[-1].parent_snapshot_id
-    return f"{len(line)} known, back to {line[-1].snapshot_id}" + ("" if gone is None else f", before which {gone} was expired")
+    expired_id = history[-1].parent_snapshot_id
+    return f"{len(history)} known, back to {history[-1].snapshot_id}" + (
+        "" if expired_id is None else f", before which {expired_id} was expired"
+    )

@@ -1,7 +1,7 @@
-"""`ReplaceTable`: a table gets another schema, spec, sort order, location and properties, and loses its rows; its identity and its history stay.
+"""`ReplaceTable`: the action of REPLACE TABLE: a new schema, spec, sort order, location and properties without rows; the UUID and the history are kept.
 
-Columns of the same name keep their ids where the type is the same or wider; others are new columns. JAVA: TableMetadata.buildReplacement, which keeps the id of
-every name, whatever its type. Spec: Table Metadata; Schema Evolution; Partition Evolution.
+A column keeps its id if its name is the same and its type is the same or wider; otherwise it is a new column. JAVA: TableMetadata.buildReplacement, which keeps
+the id for every name, whatever the type. Spec: Table Metadata; Schema Evolution; Partition Evolution.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,10 +36,10 @@ from icefloe.kernel.schema.schema_evolution import evolve_schema
 
 
 class ReplaceTable:
-    """The action. What is given is as for a new table: `spec` and `sort_order` are over the ids of `schema`, which mean nothing here.
+    """A replacement of the definition of a table.
 
-    Rows that others add meanwhile are replaced with all others. A schema, spec or sort order that changed meanwhile is a conflict: the ids of columns that the
-    new rows were written with would be others.
+    Rows that another writer adds before the commit are replaced like all others. A concurrent change of the schema, spec or sort order is a conflict, because
+    the new rows were written with column ids that would change.
     """
 
     def __init__(
@@ -53,6 +53,17 @@ class ReplaceTable:
         properties: Mapping[str, str],
         new_uuid: str,
     ) -> None:
+        """Create the action.
+
+        Args:
+            base: the table that is replaced.
+            schema: the new columns; their ids only connect them with `spec` and `sort_order`, and are assigned again.
+            spec: the partition spec, over the ids of `schema`.
+            sort_order: the sort order, over the ids of `schema`.
+            location: the new location; None keeps it.
+            properties: properties to set; others are kept.
+            new_uuid: the UUID if a v1 table without one is upgraded.
+        """
         self._schema = schema
         self._spec = spec
         self._sort_order = sort_order
@@ -66,14 +77,20 @@ class ReplaceTable:
         )
 
     def new_data_files(self) -> Sequence[str]:
+        """See `Action.new_data_files`."""
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:  # noqa: ARG002
-        """See `Action.attempt`. Raises `CommitConflictError`, and what a wrong definition does."""
+        """See `Action.attempt`.
+
+        Raises:
+            CommitConflictError: another writer changed the schema, the spec or the sort order.
+            InvalidSchemaError, InvalidPartitionSpecError, InvalidPropertyError: the definition is not valid for this table.
+        """
         check_requirements(self._requirements, base)
         main = base.refs.get(MAIN)
-        seen = AssertRefSnapshotId(MAIN, None if main is None else main.snapshot_id)
-        return Attempt(updates=tuple(self._updates(base)), requirements=(*self._requirements, seen))
+        main_unchanged = AssertRefSnapshotId(MAIN, None if main is None else main.snapshot_id)
+        return Attempt(updates=tuple(self._updates(base)), requirements=(*self._requirements, main_unchanged))
 
     def _updates(self, base: TableMetadata) -> list[Update]:
         upgrade = set_property_updates(base, self._properties, self._new_uuid)
@@ -85,10 +102,10 @@ class ReplaceTable:
         if not base.spec().is_unpartitioned and not spec.is_equivalent(base.spec()):
             if base.format_version == 1:
                 raise InvalidPartitionSpecError(
-                    "a table of format version 1 keeps its partition fields for ever, so that it cannot be replaced by one partitioned otherwise",
+                    "a table of format version 1 keeps its partition fields, so it cannot be replaced by a table with another partition spec",
                     next_step="upgrade it to format version 2 first, or drop it",
                 )
-            # Between the old spec and the new one, whose columns are in different schemas.
+            # The default spec must be valid for the current schema at each step, and the old and the new spec have columns of different schemas.
             updates += [AddPartitionSpec(UNPARTITIONED_SPEC), SetDefaultSpec(LAST_ADDED)]
         if not base.sort_order().is_unsorted:
             updates += [AddSortOrder(UNSORTED_SORT_ORDER), SetDefaultSortOrder(LAST_ADDED)]
@@ -99,14 +116,14 @@ class ReplaceTable:
         return updates
 
     def _new_schema(self, base: TableMetadata) -> Schema:
-        known = {field.name for field in base.schema().fields}
-        # What older rows have in a column stays as it is, and of the new rows none is without it.
-        wanted = Schema(
-            *(replace(field, initial_default=None) if field.name in known else field for field in self._schema.fields),
+        existing_names = {field.name for field in base.schema().fields}
+        # The initial default of an existing column applies to older rows and does not change; new rows always contain the column.
+        replacement = Schema(
+            *(replace(field, initial_default=None) if field.name in existing_names else field for field in self._schema.fields),
             identifier_field_ids=self._schema.identifier_field_ids,
         )
         version = _version(base, self._properties)
-        changes = [ReplaceWith(schema=wanted)]
+        changes = [ReplaceWith(schema=replacement)]
         return evolve_schema(base.schema(), changes, base.last_column_id, allow_incompatible=True, format_version=version)[0]
 
 

@@ -1,4 +1,4 @@
-"""`RewriteFiles`: a snapshot that holds the same rows in other files (the spec's `replace`), as compaction makes it.
+"""`RewriteFiles`: the action that replaces files by others with the same rows (operation `replace`), for example for compaction. JAVA: RewriteFiles.
 
 Spec: Snapshots (operation replace); Sequence Numbers; Row Lineage.
 """
@@ -10,20 +10,14 @@ from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
 from icefloe.kernel.commit.conflicts import ConflictRules
 from icefloe.kernel.commit.file_changes import file_changes
-from icefloe.kernel.commit.merging_snapshot_producer import Found, MergingSnapshotProducer
+from icefloe.kernel.commit.merging_snapshot_producer import FilteredManifests, MergingSnapshotProducer
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 
 class RewriteFiles:
-    """Puts `added` in the place of `removed`, which hold the same rows, less those that deletes in the snapshot that was read had taken away.
-
-    `rules` name that snapshot (`since`); newer deletes of the removed files are always looked for. `sequence_number` keeps the rows' age, so that equality
-    deletes which others add meanwhile still apply to them; it is at least that of every removed file and at most that of the snapshot read. None makes the
-    rows as young as this commit, which is refused where such deletes were added. `removed_deletes` are delete files that no data file needs any longer;
-    `added_deletes` take the place of some of them.
-    """
+    """A replacement of data files by others with the same rows, except for rows that were deleted in the snapshot that was read."""
 
     def __init__(
         self,
@@ -37,7 +31,23 @@ class RewriteFiles:
         added_deletes: Sequence[DataFile] = (),
         removed_deletes: Sequence[DataFile] = (),
     ) -> None:
-        """Raises `InvalidInputError` as `file_changes` does, and where rows would appear: more are added than removed."""
+        """Create the action.
+
+        Args:
+            added: data files to add.
+            removed: live data files to remove.
+            rules: `since` is the snapshot that was read. Newer deletes of the removed files are always refused.
+            context: the ids and the branch of the commit.
+            numbers: the counter for names of manifests, over all attempts of the commit.
+            sequence_number: the data sequence number of the added files, so that equality deletes which another writer adds in the meantime still apply: at
+                least that of every removed file, at most that of the snapshot that was read. None inherits that of the commit; the commit is then refused if
+                such deletes were added.
+            added_deletes: delete files that replace some of `removed_deletes`.
+            removed_deletes: delete files that no longer apply to any data file.
+
+        Raises:
+            InvalidInputError: `added` has more rows than `removed`; or see `file_changes`.
+        """
         self._changes = file_changes(
             added=added,
             added_deletes=added_deletes,
@@ -45,34 +55,37 @@ class RewriteFiles:
             removed_deletes=removed_deletes,
             sequence_number=sequence_number,
         )
-        before, after = (sum(file.record_count for file in files) for files in (removed, added))
-        if after > before:
-            raise InvalidInputError(f"a rewrite keeps the rows as they are, and this one puts {after} in the place of {before}")
+        removed_rows, added_rows = (sum(file.record_count for file in files) for files in (removed, added))
+        if added_rows > removed_rows:
+            raise InvalidInputError(f"a rewrite cannot add rows: the added files have {added_rows} rows, the removed files {removed_rows}")
         self._since = rules.since
-        self._work = MergingSnapshotProducer(self._changes, context, numbers, replace(rules, no_newer_deletes=True))
+        self._producer = MergingSnapshotProducer(self._changes, context, numbers, replace(rules, no_newer_deletes=True))
 
     def new_data_files(self) -> Sequence[str]:
+        """See `Action.new_data_files`."""
         return list(dict.fromkeys(file.file_path for file in (*self._changes.added, *self._changes.added_deletes)))
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`; None where nothing changes.
+        """See `Action.attempt`; None if nothing changes.
 
         Raises:
-            CommitInvalidatedError: a removed file is no longer live, or has newer deletes, or another snapshot broke a rule.
-            InvalidInputError: `sequence_number` would make deletes apply that did not, or not apply that did.
+            CommitInvalidatedError: a removed file is no longer live or has newer deletes, or a newer snapshot violated a rule.
+            InvalidInputError: with `sequence_number`, other deletes would apply to the rows than before.
         """
-        return self._work.attempt(base, operation=lambda _: "replace", number=number, now_ms=now_ms, read=read, check=self._check_age)
+        return self._producer.attempt(
+            base, operation=lambda _: "replace", number=number, now_ms=now_ms, read=read, check=self._check_sequence_number
+        )
 
-    def _check_age(self, base: TableMetadata, found: Found) -> None:
+    def _check_sequence_number(self, base: TableMetadata, filtered: FilteredManifests) -> None:
         number = self._changes.sequence_number
         if number is None or base.format_version == 1:
             return
         read = None if self._since is None else base.snapshot_by_id(self._since)
         if read is not None and number > read.sequence_number:
             raise InvalidInputError(
-                f"rows of snapshot {read.snapshot_id} are at most as young as its sequence number {read.sequence_number}, not {number}"
+                f"the sequence number {number} is newer than that of snapshot {read.snapshot_id}, which was read: {read.sequence_number}"
             )
-        for entry in found.gone:
+        for entry in filtered.removed_entries:
             if entry.data_file.content == FileContent.DATA and entry.sequence_number is not None and entry.sequence_number > number:
                 path = entry.data_file.file_path
                 raise InvalidInputError(

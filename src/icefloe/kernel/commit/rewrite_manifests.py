@@ -1,6 +1,6 @@
-"""`RewriteManifests`: a snapshot of the same files in other manifests (the spec's `replace`): clustered, and of the table's target size.
+"""`RewriteManifests`: the action that replaces manifests by others with the same files (operation `replace`): clustered, and of the table's target size.
 
-How the entries are put together is `clustered_entries.py`. Merging small manifests by the way, with every commit, is `manifest_merge_manager.py`.
+`clustered_entries.py` assigns entries to manifests. `manifest_merge_manager.py` merges small manifests as part of other commits. JAVA: BaseRewriteManifests.
 Spec: Manifests; Manifest Lists; Snapshots (operation replace); Commit Conflict Resolution and Retry.
 """
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, Problem
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
-from icefloe.kernel.commit.clustered_entries import Clustering, clustered
+from icefloe.kernel.commit.clustered_entries import Clustering, cluster_entries
 from icefloe.kernel.commit.manifest_merge_manager import ManifestMergeManager, merge_rules
 from icefloe.kernel.commit.new_manifest import ManifestNumbers, NewManifest, manifest_target
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, snapshot_attempt
@@ -26,34 +26,35 @@ EVERY_CONTENT = frozenset(ManifestContent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewritten:
-    """What one attempt does: the manifests it takes away and puts in their place, those it keeps, and how many entries it wrote again."""
+class ReplacedManifests:
+    """The manifests that one attempt removes, adds and keeps, and the number of entries that it rewrote."""
 
     removed: tuple[ManifestFile, ...] = ()
     added: tuple[ManifestFile, ...] = ()
     kept: tuple[ManifestFile, ...] = ()
     entries: int = 0
-    snapshot_id: int | None = None  # None where there was nothing to do
+    snapshot_id: int | None = None  # None if there was nothing to rewrite
 
 
 @dataclass(slots=True)
-class _Work:
-    """What was rewritten for a base; a later base with the same manifests uses it again."""
+class _ClusteredManifests:
+    """Rewritten manifests, which a retry reuses if all their sources are still in the table."""
 
     format_version: int = 0
     sources: tuple[ManifestFile, ...] = ()
-    made: tuple[ManifestFile, ...] = ()
+    new_manifests: tuple[ManifestFile, ...] = ()
     entries: int = 0
-    written: list[NewManifest] = field(default_factory=list)
+    new_files: list[NewManifest] = field(default_factory=list)
 
 
 class RewriteManifests:
-    """Live entries of the chosen manifests go, as they are, into new manifests of about `commit.manifest.target-size-bytes`.
+    """A rewrite of the live entries of some manifests into new manifests of about `commit.manifest.target-size-bytes`.
 
-    `clustering` says how entries are put together; None rewrites nothing, and only `removed` and `added` manifests change places. `rewrite_if` chooses
-    manifests, of the `contents` asked for. Manifests that cannot be written again (encrypted ones, or of a spec with an unknown transform) are kept. The
-    snapshot holds the same data and delete files as its parent: a commit that would not is refused. `skips_good` leaves a spec's manifests alone where there
-    is one already.
+    Manifests that cannot be written again (encrypted ones, or of a spec with an unknown transform) are kept. The snapshot has the same data and delete files as
+    its parent; a commit that would change them is refused.
+
+    Attributes:
+        result: the manifests that the last attempt replaced.
     """
 
     def __init__(
@@ -66,59 +67,75 @@ class RewriteManifests:
         contents: Collection[ManifestContent] = EVERY_CONTENT,
         removed: Sequence[ManifestFile] = (),
         added: Sequence[ManifestFile] = (),
-        skips_good: bool = False,
+        skip_optimal: bool = False,
     ) -> None:
-        """Raises `InvalidInputError` where an added manifest holds added or deleted files, or has a snapshot's numbers already."""
+        """Create the action.
+
+        Args:
+            context: the ids and the branch of the commit.
+            numbers: the counter for names of manifests, over all attempts of the commit.
+            clustering: how entries are assigned to manifests; None rewrites nothing, and only replaces `removed` by `added`.
+            rewrite_if: whether to rewrite a manifest; None rewrites all.
+            contents: rewrite data manifests, delete manifests, or both.
+            removed: manifests to remove.
+            added: manifests to add, with existing entries only.
+            skip_optimal: do not rewrite the manifests of a spec if they are one manifest without removed entries, and would become one.
+
+        Raises:
+            InvalidInputError: an added manifest has added or deleted files, or a sequence number already.
+        """
         self._context = context
         self._numbers = numbers
         self._clustering = clustering
         self._rewrite_if = rewrite_if
         self._contents = contents
         self._removed = tuple(dict.fromkeys(removed))
-        self._added = tuple(map(_addable, added))
-        self._skips_good = skips_good
-        self._manifests = ManifestMergeManager(context, numbers, merges=False)
-        self._work = _Work()
-        self.done = Rewritten()
+        self._added = tuple(map(_check_addable, added))
+        self._skip_optimal = skip_optimal
+        self._merge_manager = ManifestMergeManager(context, numbers, merges=False)
+        self._clustered = _ClusteredManifests()
+        self.result = ReplacedManifests()
 
     def new_data_files(self) -> Sequence[str]:
+        """See `Action.new_data_files`."""
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`; None where nothing changes.
+        """See `Action.attempt`; None if nothing changes.
 
         Raises:
             CommitInvalidatedError: a manifest to remove is no longer in the branch.
-            InvalidInputError: the manifests removed and added do not hold equally many files; an added one holds what a manifest cannot.
+            InvalidInputError: the removed and the added manifests have different numbers of live files, or an added one has entries that are not existing.
         """
         parent = parent_snapshot(base, self._context.branch)
         current = tuple(read_manifests(parent, read)) if parent else ()
         self._check_removed(current, parent.snapshot_id if parent else None)
         if self._clustering is not None:
             self._rewrite(base, current, read)
-        sources = {*self._removed, *self._work.sources}
+        sources = {*self._removed, *self._clustered.sources}
         kept = tuple(manifest for manifest in current if manifest not in sources)
-        given = [self._given(base, manifest, read) for manifest in self._added]
-        new = (*self._work.made, *given)
+        new = (*self._clustered.new_manifests, *(self._copy_added(base, manifest, read) for manifest in self._added))
         if not sources and not new:
-            self.done = Rewritten(kept=kept)
+            self.result = ReplacedManifests(kept=kept)
             return None
         self._check_files(sources, new, read)
         summary = build_summary("replace", previous=parent.summary if parent else None, extra=self._context.snapshot_properties)
-        made = snapshot_attempt(
+        attempt = snapshot_attempt(
             base,
             self._context,
             number=number,
             now_ms=now_ms,
             new_manifests=new,
-            kept=kept,
-            summary={**summary, "entries-processed": str(self._work.entries)},
+            kept_manifests=kept,
+            summary={**summary, "entries-processed": str(self._clustered.entries)},
             read=read,
-            manifests=self._manifests,
-            replaced=len(sources),
+            merge_manager=self._merge_manager,
+            replaced_count=len(sources),
         )
-        self.done = Rewritten(removed=tuple(sources), added=new, kept=kept, entries=self._work.entries, snapshot_id=made.snapshot_id)
-        return made
+        self.result = ReplacedManifests(
+            removed=tuple(sources), added=new, kept=kept, entries=self._clustered.entries, snapshot_id=attempt.snapshot_id
+        )
+        return attempt
 
     def _check_removed(self, current: Sequence[ManifestFile], snapshot_id: int | None) -> None:
         for manifest in self._removed:
@@ -132,25 +149,25 @@ class RewriteManifests:
                         Problem(where="expected", what=f"{manifest.manifest_path} among the manifests of {self._context.branch}"),
                         Problem(where="found", what=f"snapshot {snapshot_id} without it"),
                     ),
-                    next_step="a retry will fail again: refresh, and choose among the manifests that are there now",
+                    next_step="a retry will fail again: refresh the table, and choose among its current manifests",
                 )
 
     def _rewrite(self, base: TableMetadata, current: Sequence[ManifestFile], read: Read) -> None:
-        """Writes the chosen manifests again, unless an earlier attempt did and all of them are still there."""
-        work = self._work
-        if work.sources and work.format_version == base.format_version and set(work.sources) <= set(current):
+        """Rewrite the chosen manifests, unless an earlier attempt did and all of them are still in the table."""
+        clustered = self._clustered
+        if clustered.sources and clustered.format_version == base.format_version and set(clustered.sources) <= set(current):
             return
-        # Assigned at the end: an attempt that fails half way, such as on a file that was expired meanwhile, leaves no part for the next one.
-        work = _Work(format_version=base.format_version)
+        # Assigned at the end: an attempt that fails half-way, for example on a manifest that was expired meanwhile, leaves no partial result to a retry.
+        clustered = _ClusteredManifests(format_version=base.format_version)
         groups: dict[tuple[ManifestContent, int], list[ManifestFile]] = {}
         for manifest in current:
             if self._is_chosen(base, manifest):
                 groups.setdefault((manifest.content, manifest.partition_spec_id), []).append(manifest)
         for (content, spec_id), manifests in sorted(groups.items()):
-            self._rewrite_group(work, base, content, spec_id, manifests, read)
-        work.made = tuple(manifest for _, manifest in work.written)
-        self._manifests.add(work.written)
-        self._work = work
+            self._rewrite_group(clustered, base, content, spec_id, manifests, read)
+        clustered.new_manifests = tuple(manifest for _, manifest in clustered.new_files)
+        self._merge_manager.add(clustered.new_files)
+        self._clustered = clustered
 
     def _is_chosen(self, base: TableMetadata, manifest: ManifestFile) -> bool:
         if manifest in self._removed or manifest.content not in self._contents or manifest.key_metadata is not None:
@@ -160,70 +177,84 @@ class RewriteManifests:
         return self._rewrite_if is None or self._rewrite_if(manifest)
 
     def _rewrite_group(
-        self, work: "_Work", base: TableMetadata, content: ManifestContent, spec_id: int, manifests: Sequence[ManifestFile], read: Read
+        self,
+        clustered: _ClusteredManifests,
+        base: TableMetadata,
+        content: ManifestContent,
+        spec_id: int,
+        manifests: Sequence[ManifestFile],
+        read: Read,
     ) -> None:
-        assert self._clustering is not None  # noqa: S101  asked for by the caller
-        kind = spec_partition_type(base, spec_id)
-        found = clustered(
-            manifests, kind, spec_id, self._clustering, read, target_bytes=merge_rules(base).target_bytes, parallel=self._context.parallel
+        """Rewrite the manifests of one content and spec, and add the result to `clustered`."""
+        assert self._clustering is not None  # noqa: S101  checked by the caller
+        tables = cluster_entries(
+            manifests,
+            spec_partition_type(base, spec_id),
+            spec_id,
+            self._clustering,
+            read,
+            target_bytes=merge_rules(base).target_bytes,
+            parallel=self._context.parallel,
         )
-        if self._skips_good and len(manifests) == 1 and len(found) == 1 and manifests[0].deleted_files_count == 0:
+        if self._skip_optimal and len(manifests) == 1 and len(tables) == 1 and manifests[0].deleted_files_count == 0:
             return
-        targets = [manifest_target(base, content, spec_id, self._context, self._numbers) for _ in found]
-        made = self._context.parallel(lambda pair: write_manifest_columns(*pair), zip(found, targets, strict=True))
-        work.written += [(NewFile(location=line.manifest_path, content=data), line) for data, line in made]
-        work.entries += sum(entries.num_rows for entries in found)
-        work.sources += tuple(manifests)
+        targets = [manifest_target(base, content, spec_id, self._context, self._numbers) for _ in tables]
+        written = self._context.parallel(lambda pair: write_manifest_columns(*pair), zip(tables, targets, strict=True))
+        clustered.new_files += [(NewFile(location=manifest.manifest_path, content=data), manifest) for data, manifest in written]
+        clustered.entries += sum(entries.num_rows for entries in tables)
+        clustered.sources += tuple(manifests)
 
-    def _given(self, base: TableMetadata, manifest: ManifestFile, read: Read) -> ManifestFile:
-        """A manifest that the caller wrote, as one of this snapshot. Raises `InvalidInputError` where its entries cannot stand in it."""
+    def _copy_added(self, base: TableMetadata, manifest: ManifestFile, read: Read) -> ManifestFile:
+        """Return a manifest that the caller wrote as one of this snapshot. Raises `InvalidInputError` if an entry has no sequence number."""
         content = read(manifest.manifest_path)
         entries = read_columns(content, manifest, spec_partition_type(base, manifest.partition_spec_id)).entries
-        bare = [name for name in ("sequence_number", "file_sequence_number") if base.format_version > 1 and entries[name].null_count]
-        if bare:
+        missing = [name for name in ("sequence_number", "file_sequence_number") if base.format_version > 1 and entries[name].null_count]
+        if missing:
             raise InvalidInputError(
-                f"{manifest.manifest_path} cannot be added: {entries[bare[0]].null_count} of its entries have no {bare[0]}, which files that are in the "
-                "table already keep",
+                f"{manifest.manifest_path} cannot be added: {entries[missing[0]].null_count} of its entries have no {missing[0]}, which existing files "
+                "must keep",
                 path=manifest.manifest_path,
             )
-        least = pc.min(entries["sequence_number"]).as_py() if base.format_version > 1 else 0
+        minimum = pc.min(entries["sequence_number"]).as_py() if base.format_version > 1 else 0
         counted = fill_counts(content, manifest)
-        return replace(counted, added_snapshot_id=self._context.snapshot_id, min_sequence_number=UNASSIGNED_SEQ if least is None else least)
+        return replace(
+            counted, added_snapshot_id=self._context.snapshot_id, min_sequence_number=UNASSIGNED_SEQ if minimum is None else minimum
+        )
 
     def _check_files(self, removed: Iterable[ManifestFile], added: Iterable[ManifestFile], read: Read) -> None:
-        """The files that stay live must be as many as before."""
+        """Check that the number of live files does not change."""
         for content in ManifestContent:
-            before = _live_files((manifest for manifest in removed if manifest.content == content), read)
-            after = _live_files((manifest for manifest in added if manifest.content == content), read)
+            before = _live_file_count((manifest for manifest in removed if manifest.content == content), read)
+            after = _live_file_count((manifest for manifest in added if manifest.content == content), read)
             if before != after:
                 raise InvalidInputError(
-                    f"the manifests of {content.name} that are removed hold {before} live files, and those in their place {after}",
+                    f"the removed manifests of {content.name} contain {before} live files, the added ones {after}",
                     next_step="a rewrite keeps every file: add manifests with exactly the live files of those that are removed",
                 )
 
 
-def _live_files(manifests: Iterable[ManifestFile], read: Read) -> int:
+def _live_file_count(manifests: Iterable[ManifestFile], read: Read) -> int:
     count = 0
     for manifest in manifests:
-        known = manifest
+        counted = manifest
         if None in (manifest.added_files_count, manifest.existing_files_count):
-            known = fill_counts(read(manifest.manifest_path), manifest)
-        count += (known.added_files_count or 0) + (known.existing_files_count or 0)
+            counted = fill_counts(read(manifest.manifest_path), manifest)
+        count += (counted.added_files_count or 0) + (counted.existing_files_count or 0)
     return count
 
 
-def _addable(manifest: ManifestFile) -> ManifestFile:
+def _check_addable(manifest: ManifestFile) -> ManifestFile:
     what = None
     if manifest.added_files_count != 0:
         what = "added files"
     elif manifest.deleted_files_count != 0:
         what = "deleted files"
     elif manifest.sequence_number != UNASSIGNED_SEQ:
-        what = f"the sequence number {manifest.sequence_number}, which the commit gives it"
+        what = f"the sequence number {manifest.sequence_number} already, which the commit assigns"
     if what is not None:
         raise InvalidInputError(
             f"{manifest.manifest_path} cannot be added: it has {what}",
             path=manifest.manifest_path,
-            next_step="write its entries as existing ones, with their own numbers",
+            next_step="write its entries as existing ones, with their own sequence numbers",
         )
     return manifest

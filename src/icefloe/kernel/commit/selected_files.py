@@ -1,6 +1,7 @@
-"""`SelectedFiles`: the live files that a commit removes by a rule instead of by name: those of which every row matches a filter, or those of some partitions.
+"""`SelectedFiles`: the live files that a commit removes by a rule instead of by name: files of which all rows match a filter, and files of some partitions.
 
-Nothing but manifests is read: a file of which only some rows match is refused, since taking those out means writing it anew (`table/rows/replace_rows.py`).
+Only manifests are read. A file of which some, but not all, rows match is refused, because it must be rewritten (`table/rows/replace_rows.py`). JAVA:
+ManifestFilterManager.deleteByRowFilter, dropPartition.
 Spec: Scan Planning, strict evaluation; Commit Conflict Resolution and Retry.
 """
 
@@ -13,7 +14,7 @@ from icefloe.errors import CommitInvalidatedError, InvalidFilterError, InvalidIn
 from icefloe.kernel.commit.added_deletes import partition_key
 from icefloe.kernel.commit.attempt import Read
 from icefloe.kernel.commit.file_changes import DeleteKey, FileChanges
-from icefloe.kernel.commit.live_entries import live_entries, may_hold, partitions_of
+from icefloe.kernel.commit.live_entries import live_entries, may_contain_partitions, partitions_of
 from icefloe.kernel.commit.new_manifest import NewManifest
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.metrics_evaluator import Mask
@@ -29,101 +30,108 @@ from icefloe.kernel.scan.scan_context import ScanContext
 
 
 class SelectedFiles:
-    """The selection of one commit on one base. `first` is the base of the commit's first attempt: what is not in it, others added meanwhile.
+    """The selection of one commit on one base."""
 
-    Raises:
-        InvalidFilterError: the filter does not fit the table's schema.
-    """
+    def __init__(self, base: TableMetadata, changes: FileChanges, first_base: TableMetadata) -> None:
+        """Bind the row filter.
 
-    def __init__(self, base: TableMetadata, changes: FileChanges, first: TableMetadata) -> None:
+        Args:
+            base: the current metadata of the table.
+            changes: the row filter and the dropped partitions.
+            first_base: the base of the first attempt of the commit; another writer added what is not in it.
+
+        Raises:
+            InvalidFilterError: the filter is not valid for the schema of the table.
+            CommitInvalidatedError: the filter was valid for the schema of the first attempt, and is not for the current one.
+        """
         self._base = base
         self._changes = changes
-        self._first = first
-        self._question = None if changes.row_filter is None else self._asked()
+        self._first_base = first_base
+        self._scan_context = None if changes.row_filter is None else self._bind_filter()
 
-    def _asked(self) -> ScanContext:
+    def _bind_filter(self) -> ScanContext:
         schema, changes = self._base.schema(), self._changes
-        assert changes.row_filter is not None  # noqa: S101  asked only then
+        assert changes.row_filter is not None  # noqa: S101  checked by the caller
         try:
             bound = bind(changes.row_filter, schema, changes.case_sensitive)
         except InvalidFilterError as error:
-            if self._base is self._first:
+            if self._base is self._first_base:
                 raise
             raise CommitInvalidatedError(
-                f"the filter of the rows to delete does not fit the table any longer: {error.message}",
+                f"the filter of the rows to delete is not valid for the current schema of the table: {error.message}",
                 problems=(
                     Problem(where="expected", what=f"a filter of the table's columns: {changes.row_filter}"),
                     Problem(where="found", what=f"schema {schema.schema_id}: {error.message}"),
                 ),
-                next_step="a retry will fail again: the schema was changed meanwhile; write the filter for the schema as it is now",
+                next_step="a retry will fail again: the schema was changed by another commit; write the filter for the current schema",
             ) from error
         return ScanContext(
             metadata=self._base, schema=schema, bound=bound, explain=False, include_statistics=False, find_covered=True, every_delete=True
         )
 
-    def of(self, manifest: ManifestFile, read: Read) -> frozenset[DeleteKey]:
-        """The files of a manifest to remove.
+    def select(self, manifest: ManifestFile, read: Read) -> frozenset[DeleteKey]:
+        """Return the keys of the files of a manifest to remove.
 
-        Delete files go by their partition alone: one whose rows all match deletes rows that go as well.
+        Delete files are selected by their partition only: if all rows of the partition match, the rows that the deletes apply to are removed as well.
 
         Raises:
-            InvalidInputError: of a data file some rows, but not all, match the filter.
-            CommitInvalidatedError: so it is with a file that another writer added since the commit's first attempt.
+            InvalidInputError: some, but not all, rows of a data file match the filter.
+            CommitInvalidatedError: the same for a file that another writer added since the first attempt of the commit.
         """
-        in_filter, in_partitions = self._may_match(manifest), may_hold(self._base, manifest, self._changes.dropped_partitions)
-        if not in_filter and not in_partitions:
+        may_match = self._may_match(manifest)
+        if not may_match and not may_contain_partitions(self._base, manifest, self._changes.dropped_partitions):
             return frozenset()
-        asked, is_data = self._question, manifest.content is ManifestContent.DATA
-        spec = None if asked is None else asked.specs[manifest.partition_spec_id]
+        context, is_data = self._scan_context, manifest.content is ManifestContent.DATA
+        spec = None if context is None else context.specs[manifest.partition_spec_id]
         statistics = (
-            () if asked is None or spec is None or not is_data else required_statistics(asked.bound, spec, asked.schema, strict=True)
+            () if context is None or spec is None or not is_data else required_statistics(context.bound, spec, context.schema, strict=True)
         )
         entries = live_entries(self._base, manifest, read, statistics).combine_chunks()
-        chosen = self._dropped(manifest, entries)
-        if asked is not None and spec is not None:
-            test = FileMetricsEvaluator(ManifestColumns(entries), asked.bound, spec, asked.schema)
-            self._refuse_parts(entries, test.may_match & ~test.must_match & ~chosen & is_data)
-            chosen |= test.may_match & test.must_match
-        if not chosen.any():
+        selected = self._dropped(manifest, entries)
+        if context is not None and spec is not None:
+            evaluator = FileMetricsEvaluator(ManifestColumns(entries), context.bound, spec, context.schema)
+            self._refuse_partial_matches(entries, evaluator.may_match & ~evaluator.must_match & ~selected & is_data)
+            selected |= evaluator.may_match & evaluator.must_match
+        if not selected.any():
             return frozenset()
         offsets = [None] * entries.num_rows if is_data else entries["content_offset"].to_pylist()
         keys: Sequence[DeleteKey] = list(zip(entries["file_path"].to_pylist(), offsets, strict=True))
-        return frozenset(keys[row] for row in np.flatnonzero(chosen).tolist())
+        return frozenset(keys[row] for row in np.flatnonzero(selected).tolist())
 
     def _may_match(self, manifest: ManifestFile) -> bool:
-        asked = self._question
-        return asked is not None and bool(manifest_mask([manifest], asked.bound, asked.specs, asked.schema)[0])
+        context = self._scan_context
+        return context is not None and bool(manifest_mask([manifest], context.bound, context.specs, context.schema)[0])
 
     def _dropped(self, manifest: ManifestFile, entries: Any) -> Mask:
         dropped = {partition_key(partition) for partition in self._changes.dropped_partitions}
         if not dropped:
             return np.zeros(entries.num_rows, dtype=bool)
         spec_id = manifest.partition_spec_id
-        found = partitions_of(entries, spec_partition_type(self._base, spec_id))
-        return np.array([partition_key((spec_id, values)) in dropped for values in found], dtype=bool)
+        entry_partitions = partitions_of(entries, spec_partition_type(self._base, spec_id))
+        return np.array([partition_key((spec_id, values)) in dropped for values in entry_partitions], dtype=bool)
 
-    def _refuse_parts(self, entries: Any, partly: Mask) -> None:
-        if not partly.any():
+    def _refuse_partial_matches(self, entries: Any, partial_matches: Mask) -> None:
+        if not partial_matches.any():
             return
-        row = int(np.argmax(partly))
+        row = int(np.argmax(partial_matches))
         path, snapshot_id = entries["file_path"][row].as_py(), entries["snapshot_id"][row].as_py()
         message = f"cannot delete file where some, but not all, rows match {self._changes.row_filter}: {path}"
-        if self._first.snapshot_by_id(snapshot_id) is None:
+        if self._first_base.snapshot_by_id(snapshot_id) is None:
             raise CommitInvalidatedError(
                 f"{message}; snapshot {snapshot_id} added it while this commit was prepared",
                 path=path,
                 snapshot_id=snapshot_id,
                 problems=(
-                    Problem(where="expected", what=f"of every live file all rows match {self._changes.row_filter}, or none"),
+                    Problem(where="expected", what=f"all rows of a live file match {self._changes.row_filter}, or none of them"),
                     Problem(
                         where="found",
                         what=f"{path}, of which some may match, added by snapshot {snapshot_id}{self._operation(snapshot_id)}",
                     ),
                 ),
-                next_step="a retry will fail again: delete the rows with table.delete(...), which writes such files anew",
+                next_step="a retry will fail again: delete the rows with table.delete(...), which rewrites such files",
             )
         raise InvalidInputError(
-            message, path=path, snapshot_id=snapshot_id, next_step="delete the rows with table.delete(...), which writes such files anew"
+            message, path=path, snapshot_id=snapshot_id, next_step="delete the rows with table.delete(...), which rewrites such files"
         )
 
     def _operation(self, snapshot_id: int) -> str:
@@ -132,8 +140,17 @@ class SelectedFiles:
 
 
 def check_added_match(base: TableMetadata, changes: FileChanges, written: Sequence[NewManifest]) -> None:
-    """Raises `InvalidInputError` where a data file of the manifests, by its partition and statistics, may hold a row that does not match the row filter."""
-    asked = ScanContext(
+    """Check that all rows of added data files match the row filter, by the partition and statistics of each file.
+
+    Args:
+        base: the table.
+        changes: the row filter.
+        written: the manifests of the added files.
+
+    Raises:
+        InvalidInputError: a data file may contain a row that does not match.
+    """
+    context = ScanContext(
         metadata=base,
         schema=base.schema(),
         bound=bind(changes.row_filter or AlwaysFalse(), base.schema(), changes.case_sensitive),
@@ -145,14 +162,14 @@ def check_added_match(base: TableMetadata, changes: FileChanges, written: Sequen
     for file, manifest in written:
         if manifest.content is not ManifestContent.DATA:
             continue
-        spec = asked.specs[manifest.partition_spec_id]
-        statistics = required_statistics(asked.bound, spec, asked.schema, strict=True)
-        columns = read_columns(file.content, manifest, asked.partition_types[manifest.partition_spec_id], statistics=statistics)
-        outside = ~FileMetricsEvaluator(columns, asked.bound, spec, asked.schema).must_match
-        if outside.any():
-            path = columns.entries["file_path"][int(np.argmax(outside))].as_py()
+        spec = context.specs[manifest.partition_spec_id]
+        statistics = required_statistics(context.bound, spec, context.schema, strict=True)
+        columns = read_columns(file.content, manifest, context.partition_types[manifest.partition_spec_id], statistics=statistics)
+        may_not_match = ~FileMetricsEvaluator(columns, context.bound, spec, context.schema).must_match
+        if may_not_match.any():
+            path = columns.entries["file_path"][int(np.argmax(may_not_match))].as_py()
             raise InvalidInputError(
-                f"{path} is added, and may hold rows that do not match the overwrite filter {changes.row_filter}",
+                f"the added file {path} may contain rows that do not match the overwrite filter {changes.row_filter}",
                 path=path,
-                next_step="add files of which every row matches, by partition or by the bounds in their metrics",
+                next_step="add only files of which all rows match, by their partition or by the bounds in their metrics",
             )

@@ -1,6 +1,6 @@
-"""Puts manifests together into a new snapshot: its manifest list, its summary, the updates and what they require.
+"""The new snapshot of an attempt: its manifest list, summary, metadata updates and requirements. JAVA: SnapshotProducer.apply.
 
-
+The actions of this package pass the manifests; `manifest_merge_manager.py` merges them first.
 Spec: Snapshots; Manifest Lists; Sequence Numbers; First Row ID Assignment; Snapshot Row IDs.
 """
 
@@ -31,20 +31,20 @@ from icefloe.kernel.partitioning.partition_spec import partition_path
 
 
 def parent_snapshot(base: TableMetadata, branch: str) -> Snapshot | None:
-    """The snapshot a commit to `branch` builds on: its head, or main's for a branch that is to be made; None for the first one.
+    """Return the parent of a new snapshot of a branch: its head, or the head of main for a new branch; None if there is no snapshot.
 
     Raises:
-        UnsupportedFeatureError: that snapshot is encrypted, or the table's new files are to be.
+        UnsupportedFeatureError: that snapshot is encrypted, or new files of the table must be.
     """
     ref = base.refs.get(branch) or base.refs.get(MAIN)
-    found = base.snapshot_by_id(ref.snapshot_id) if ref else None
-    refuse_encrypted(found)
+    parent = base.snapshot_by_id(ref.snapshot_id) if ref else None
+    refuse_encrypted(parent)
     refuse_plain_files(base)
-    return found
+    return parent
 
 
 def path_of_partition(base: TableMetadata) -> Callable[[int, tuple[Any, ...]], str]:
-    """The function from a spec id and a partition tuple to the partition's folder."""
+    """Return a function that returns the folder of a partition, for a spec id and a partition tuple."""
 
     def path(spec_id: int, values: tuple[Any, ...]) -> str:
         return partition_path(base.spec_by_id(spec_id), spec_schema(base, spec_id), values)
@@ -59,24 +59,41 @@ def snapshot_attempt(
     number: int,
     now_ms: int,
     new_manifests: Sequence[ManifestFile],
-    kept: Sequence[ManifestFile] | None,
+    kept_manifests: Sequence[ManifestFile] | None,
     summary: Mapping[str, str],
     read: Read,
-    manifests: ManifestMergeManager,
-    replaced: int = 0,
+    merge_manager: ManifestMergeManager,
+    replaced_count: int = 0,
 ) -> Attempt:
-    """The attempt that adds a snapshot of `written` + `already_written` + `kept` manifests, merged as `manifests` says.
+    """Return the attempt that adds a snapshot of `new_manifests` and `kept_manifests`, after merging.
 
-    `kept` None keeps every manifest of the parent, whose list is then carried over without decoding it, where nothing is merged. It may hold manifests that are
-    among the written ones, in the places of those they are made of: `replaced` says how many. `number` counts attempts from 0.
+    Args:
+        base: the current metadata of the table.
+        context: the ids and the branch of the commit.
+        number: the number of the attempt, from 0.
+        now_ms: the current time, in milliseconds since 1970 (UTC).
+        new_manifests: the manifests that the commit wrote.
+        kept_manifests: the other manifests in order, newest first. They can include rewritten manifests of `new_manifests`, in the places of their sources.
+            None keeps all manifests of the parent; if nothing is merged, the bytes of its manifest list are then copied without decoding.
+        summary: the summary, without the counts of manifests.
+        read: returns the bytes of a metadata file.
+        merge_manager: merges the manifests, and has the files of the new ones.
+        replaced_count: how many manifests of the parent were rewritten.
+
+    Raises:
+        CommitConflictError: another writer removed the branch.
+        InvalidInputError: the wap id is used already.
     """
     _check_branch(base, context)
     parent = parent_snapshot(base, context.branch)
-    in_place = {manifest.manifest_path for manifest in kept or ()}
-    new = [manifest for manifest in new_manifests if manifest.manifest_path not in in_place]
-    listed = _listed(base, parent, new, kept, read, manifests)
-    content, next_row_id = _manifest_list(base, context, parent, listed)
-    summary = {**summary, **manifest_counts(listed.manifests, context, kept=listed.carried, replaced=replaced + listed.replaced)}
+    kept_paths = {manifest.manifest_path for manifest in kept_manifests or ()}
+    new = [manifest for manifest in new_manifests if manifest.manifest_path not in kept_paths]
+    list_parts = _list_parts(base, parent, new, kept_manifests, read, merge_manager)
+    content, next_row_id = _manifest_list(base, context, parent, list_parts)
+    counts = manifest_counts(
+        list_parts.manifests, context, kept_count=list_parts.copied_count, replaced_count=replaced_count + list_parts.replaced_count
+    )
+    summary = {**summary, **counts}
     location = f"{context.metadata_location}/{manifest_list_name(context.snapshot_id, number, context.commit_uuid)}"
     snapshot = Snapshot(
         snapshot_id=context.snapshot_id,
@@ -93,14 +110,14 @@ def snapshot_attempt(
     updates: tuple[Update, ...] = (AddSnapshot(snapshot),)
     requirements: tuple[Requirement, ...] = (AssertTableUUID(base.table_uuid),)
     if not context.stage_only:
-        updates = (*updates, SetSnapshotRef(context.branch, _moved(ref, context.snapshot_id)))
+        updates = (*updates, SetSnapshotRef(context.branch, _with_snapshot(ref, context.snapshot_id)))
         requirements = (*requirements, AssertRefSnapshotId(context.branch, ref.snapshot_id if ref else None))
-    own = manifests.own(listed.manifests)
+    created = merge_manager.manifests_of_commit(list_parts.manifests)
     return Attempt(
         snapshot_id=context.snapshot_id,
         summary=summary,
-        manifests=own,
-        manifest_files=manifests.new_files(own),
+        manifests=created,
+        manifest_files=merge_manager.new_files(created),
         manifest_lists=(NewFile(location=location, content=content),),
         updates=updates,
         requirements=requirements,
@@ -108,82 +125,85 @@ def snapshot_attempt(
 
 
 def _check_branch(base: TableMetadata, context: CommitContext) -> None:
-    """Another writer may have removed the branch since the commit was begun, or given its name to a tag; or taken the wap id."""
+    """Check that another writer has not removed the branch, created a tag of its name, or used the wap id."""
     ref = base.refs.get(context.branch)
     if (ref is None and context.branch != MAIN and not context.makes_branch) or (ref is not None and not ref.is_branch):
         raise CommitConflictError(
-            f"the branch {context.branch!r} was to be there, and is {'gone' if ref is None else 'a tag'}: another writer removed it",
+            f"the branch {context.branch!r} {'does not exist any more' if ref is None else 'is a tag now'}: another writer removed it",
             snapshot_id=None if ref is None else ref.snapshot_id,
             problems=(
                 Problem(where="expected", what=f"a branch {context.branch}"),
                 Problem(where="found", what="no such branch" if ref is None else f"a tag {context.branch} at snapshot {ref.snapshot_id}"),
             ),
-            next_step="a retry will fail again: refresh the table, and write to another branch, or make this one again",
+            next_step="a retry will fail again: refresh the table, and write to another branch, or create this one again",
         )
     wap_id = context.snapshot_properties.get(WAP_ID)
     if context.stage_only and wap_id is not None:
         check_wap_id_is_new(base, wap_id)
 
 
-def _moved(ref: SnapshotRef | None, snapshot_id: int) -> SnapshotRef:
-    """The branch at another snapshot, with all else as it was."""
+def _with_snapshot(ref: SnapshotRef | None, snapshot_id: int) -> SnapshotRef:
+    """Return the branch at another snapshot, with the same retention."""
     return SnapshotRef(snapshot_id=snapshot_id) if ref is None else replace(ref, snapshot_id=snapshot_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Listed:
-    """What a manifest list is made of: its manifests, and the bytes and path of an older list whose `carried` manifests follow them as they are."""
+class _ListParts:
+    """The parts of a new manifest list: manifests, and then the lines of the parent's list (its bytes and path), copied without decoding."""
 
     manifests: Sequence[ManifestFile]
-    replaced: int = 0
-    old_list: tuple[bytes, str] | None = None
-    carried: int = 0
+    replaced_count: int = 0
+    parent_list: tuple[bytes, str] | None = None
+    copied_count: int = 0
 
 
-def _listed(
+def _list_parts(
     base: TableMetadata,
     parent: Snapshot | None,
     new: Sequence[ManifestFile],
-    kept: Sequence[ManifestFile] | None,
+    kept_manifests: Sequence[ManifestFile] | None,
     read: Read,
-    manifests: ManifestMergeManager,
-) -> _Listed:
-    if kept is None and parent is not None:
-        carried = _carried_over(base, parent, new, read, manifests)
-        if carried is not None:
-            return carried
-    old = kept if kept is not None else read_manifests(parent, read) if parent else ()
-    merged = manifests.merged(base, [*new, *old], read)
-    return _Listed(manifests=[_counted(manifest, base.format_version, read) for manifest in merged.manifests], replaced=merged.replaced)
+    merge_manager: ManifestMergeManager,
+) -> _ListParts:
+    if kept_manifests is None and parent is not None:
+        copied = _copied_list(base, parent, new, read, merge_manager)
+        if copied is not None:
+            return copied
+    older = kept_manifests if kept_manifests is not None else read_manifests(parent, read) if parent else ()
+    merged = merge_manager.merge(base, [*new, *older], read)
+    manifests = [_with_counts(manifest, base.format_version, read) for manifest in merged.manifests]
+    return _ListParts(manifests=manifests, replaced_count=merged.replaced_count)
 
 
-def _carried_over(
-    base: TableMetadata, parent: Snapshot, new: Sequence[ManifestFile], read: Read, manifests: ManifestMergeManager
-) -> _Listed | None:
-    """The new manifests before the parent's own list; None where each of its manifests must be looked at.
+def _copied_list(
+    base: TableMetadata, parent: Snapshot, new: Sequence[ManifestFile], read: Read, merge_manager: ManifestMergeManager
+) -> _ListParts | None:
+    """Return the new manifests followed by the parent's list; None if the manifests of that list must be decoded.
 
-    A list from before an upgrade may lack the counts that v2 requires, and has no row ids, which v3 gives to every data manifest.
+    A list from before an upgrade may lack the counts that v2 requires, or the row ids that v3 assigns to every data manifest.
     """
     if parent.manifest_list is None or (base.format_version > 1 and parent.sequence_number == 0):
         return None
     if base.format_version > 2 and parent.first_row_id is None:
         return None
     content = read(parent.manifest_list)
-    lines = read_manifest_summaries(content, parent.manifest_list)
-    if base.format_version > 2 and not all(map(has_required_row_id, lines)):
+    parent_summaries = read_manifest_summaries(content, parent.manifest_list)
+    if base.format_version > 2 and not all(map(has_required_row_id, parent_summaries)):
         return None
-    if not manifests.leaves(base, new, lines):
+    if not merge_manager.keeps_all(base, new, parent_summaries):
         return None
-    return _Listed(manifests=new, old_list=(content, parent.manifest_list), carried=len(lines))
+    return _ListParts(manifests=new, parent_list=(content, parent.manifest_list), copied_count=len(parent_summaries))
 
 
-def _manifest_list(base: TableMetadata, context: CommitContext, parent: Snapshot | None, listed: _Listed) -> tuple[bytes, int | None]:
-    """The bytes of the manifest list, and the next row id after it, which is None before v3."""
+def _manifest_list(
+    base: TableMetadata, context: CommitContext, parent: Snapshot | None, list_parts: _ListParts
+) -> tuple[bytes, int | None]:
+    """Return the bytes of the manifest list, and the next row id after it (None before v3)."""
     assigns_row_ids = base.format_version > 2
-    manifests, next_row_id = listed.manifests, None
+    manifests, next_row_id = list_parts.manifests, None
     if assigns_row_ids:
         manifests, next_row_id = assign_first_row_ids(manifests, base.next_row_id)
-    commit = _ListHeader(
+    header = _ListHeader(
         format_version=base.format_version,
         snapshot_id=context.snapshot_id,
         parent_snapshot_id=parent.snapshot_id if parent else None,
@@ -191,9 +211,9 @@ def _manifest_list(base: TableMetadata, context: CommitContext, parent: Snapshot
         first_row_id=base.next_row_id if assigns_row_ids else None,
         codec=table_properties.AVRO_CODEC.read(base.properties),
     )
-    if listed.old_list is not None:
-        return append_to_manifest_list(*listed.old_list, manifests, **commit), next_row_id
-    return write_manifest_list(manifests, **commit), next_row_id
+    if list_parts.parent_list is not None:
+        return append_to_manifest_list(*list_parts.parent_list, manifests, **header), next_row_id
+    return write_manifest_list(manifests, **header), next_row_id
 
 
 class _ListHeader(TypedDict):
@@ -205,8 +225,8 @@ class _ListHeader(TypedDict):
     codec: str
 
 
-def _counted(manifest: ManifestFile, format_version: int, read: Read) -> ManifestFile:
-    """The manifest with the counts that v2 requires and a v1 list may lack."""
+def _with_counts(manifest: ManifestFile, format_version: int, read: Read) -> ManifestFile:
+    """Return the manifest with the counts that v2 requires and a v1 list may lack."""
     counts = (
         manifest.added_files_count,
         manifest.existing_files_count,

@@ -1,6 +1,6 @@
-"""`ExpireSnapshots`: the action that takes snapshots, branches and tags out of a table by its retention policy; rows and files stay as they are.
+"""`ExpireSnapshots`: the action that removes snapshots, branches and tags from the metadata of a table by its retention policy. JAVA: RemoveSnapshots.
 
-Which go is chosen anew on every base (`kernel/metadata/retention.py`). The files that nothing needs afterwards are `icefloe.table.expiry.file_cleanup`'s.
+`kernel/metadata/retention.py` chooses them, again for every base. `icefloe.table.expiry.file_cleanup` deletes the files that are no longer referenced.
 Spec: Snapshot Retention Policy; REST catalog, TableUpdate and TableRequirement.
 """
 
@@ -19,12 +19,23 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 
 class ExpireSnapshots:
-    """After an attempt, `base` is what it was made on, `expired` what it takes out, `spec_ids` and `schema_ids` what goes with it.
+    """An expiry of snapshots.
 
-    `deletes_files` says that the caller will delete files once the commit stands, which a table with `gc.enabled` false forbids.
+    Attributes:
+        base: the base of the last attempt.
+        expired: the snapshots, branches and tags that it removes.
+        spec_ids: the unused partition specs that it removes.
+        schema_ids: the unused schemas that it removes.
     """
 
     def __init__(self, retention: Retention, *, clean_metadata: bool = False, deletes_files: bool = True) -> None:
+        """Create the action.
+
+        Args:
+            retention: which snapshots and refs to keep or to remove.
+            clean_metadata: also remove unused partition specs and schemas.
+            deletes_files: the caller will delete files after the commit, which a table with `gc.enabled` false forbids.
+        """
         self._retention = retention
         self._clean_metadata = clean_metadata
         self._deletes_files = deletes_files
@@ -34,13 +45,14 @@ class ExpireSnapshots:
         self.schema_ids: tuple[int, ...] = ()
 
     def new_data_files(self) -> Sequence[str]:
+        """See `Action.new_data_files`."""
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:  # noqa: ARG002
         """See `Action.attempt`.
 
         Raises:
-            InvalidInputError: a branch or tag needs a snapshot that was asked for by its id, or the table forbids the deletion of its files.
+            InvalidInputError: a branch or tag needs a snapshot that must be removed by its id, or the table forbids the deletion of its files.
         """
         if self._deletes_files:
             check_files_may_be_deleted(base)
@@ -53,14 +65,15 @@ class ExpireSnapshots:
             updates += self._unused_metadata(apply_updates(base, updates, now_ms), read)
         if not updates:
             return None
-        # Every reference, kept or not: one that moved may lead to other snapshots, and one whose age decided may name a younger one.
+        # All refs are required, kept or not: a moved ref can keep other snapshots, and a ref that expires by age can be at a newer snapshot now.
         heads = tuple(AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in sorted(base.refs.items()))
         return Attempt(updates=tuple(updates), requirements=(AssertTableUUID(base.table_uuid), *heads))
 
     def _unused_metadata(self, kept: TableMetadata, read: Read) -> list[Update]:
-        """The removal of partition specs that no manifest is written with, and of schemas that no snapshot is read with.
+        """Return the updates that remove partition specs of no manifest and schemas of no snapshot.
 
-        JAVA: RemoveSnapshots.cleanExpiredMetadata. It also drops a schema that alone knows the type of a spec's column; its manifests could not be read then.
+        JAVA: RemoveSnapshots.cleanExpiredMetadata, which also removes a schema that is the only one with the type of a spec's source column, so that manifests
+        of that spec cannot be read any more.
         """
         used_specs = {kept.default_spec_id}
         if len(kept.partition_specs) > 1:
@@ -74,21 +87,21 @@ class ExpireSnapshots:
 
 
 def check_files_may_be_deleted(metadata: TableMetadata) -> None:
-    """Raises `InvalidInputError` where the table says that its files are not its own: another table may need them."""
+    """Raise `InvalidInputError` if `gc.enabled` is false: the files may belong to other tables too."""
     if not table_properties.GC_ENABLED.read(metadata.properties):
         raise InvalidInputError(
-            "the table property gc.enabled is false: its files may be those of other tables too, so none may be deleted",
-            next_step="expire with delete_files=False, which changes the metadata alone; or set gc.enabled to true where no other table needs the files",
+            "the table property gc.enabled is false: the files may belong to other tables too, so none can be deleted",
+            next_step="expire with delete_files=False, which changes only the metadata; or set gc.enabled to true if no other table needs the files",
         )
 
 
 def _schemas_of_sources(metadata: TableMetadata, spec_ids: set[int], schema_ids: set[int]) -> set[int]:
-    """For each source column of these specs that none of these schemas has: the newest schema that has it, which knows its type."""
-    known = {field_id for schema_id in schema_ids for field_id in metadata.schema_by_id(schema_id).field_ids}
-    found = set()
+    """Return the newest schema with each source column of these specs that is in none of these schemas: it is needed for the column's type."""
+    covered_ids = {field_id for schema_id in schema_ids for field_id in metadata.schema_by_id(schema_id).field_ids}
+    required_schema_ids = set()
     for spec_id in sorted(spec_ids):
         for source_id in (source_id for field in metadata.spec_by_id(spec_id).fields for source_id in field.source_ids):
-            if source_id not in known:
-                found |= set([schema.schema_id for schema in metadata.schemas if source_id in schema.field_ids][-1:])
-                known.add(source_id)
-    return found
+            if source_id not in covered_ids:
+                required_schema_ids |= set([schema.schema_id for schema in metadata.schemas if source_id in schema.field_ids][-1:])
+                covered_ids.add(source_id)
+    return required_schema_ids

@@ -1,6 +1,6 @@
-"""Write, audit, publish: snapshots that are staged under an id of their own, looked at, and then published, once.
+"""Write-audit-publish (WAP): lookups of snapshots that were staged under a wap id, and checks that an id is staged and published only once.
 
-Publishing is `cherry_pick.py`; who asks for staging is `icefloe.table.rows.staged_writes`.
+`cherry_pick.py` publishes a staged snapshot; `icefloe.table.rows.staged_writes` decides which writes are staged. JAVA: WapUtil.
 Spec: Appendix F, Other Fields (`wap.id`, `published-wap-id`).
 """
 
@@ -16,36 +16,36 @@ PUBLISHED_WAP_ID = "published-wap-id"
 
 
 def check_wap_id_is_new(base: TableMetadata, wap_id: str) -> None:
-    """Raises `InvalidInputError` where a snapshot of the table was staged or published under this id before."""
-    taken = _with_wap_id(base.snapshots, wap_id)
-    if taken is not None:
+    """Raise `InvalidInputError` if a snapshot of the table was staged or published under this id before."""
+    existing = _with_wap_id(base.snapshots, wap_id)
+    if existing is not None:
         raise InvalidInputError(
-            f"the wap id {wap_id!r} was to be new, and snapshot {taken.snapshot_id} has it already",
-            snapshot_id=taken.snapshot_id,
+            f"the wap id {wap_id!r} must be new, but snapshot {existing.snapshot_id} has it already",
+            snapshot_id=existing.snapshot_id,
             next_step="stage under another id; a retry does not help",
         )
 
 
 def published_as(base: TableMetadata, head: int | None, wap_id: str) -> Snapshot | None:
-    """The ancestor of a branch's head by which a wap id was published; None where it was not."""
+    """Return the snapshot in the history of a branch's head that published a wap id; None if there is none."""
     return _with_wap_id(ancestors(base, head), wap_id)
 
 
 def staged_as(base: TableMetadata, wap_id: str) -> Snapshot:
-    """The one snapshot that was staged under a wap id. Raises `NoSuchSnapshotError` for none, `InvalidInputError` for several."""
-    found = [snapshot for snapshot in base.snapshots if snapshot.summary.get(WAP_ID) == wap_id]
-    if not found:
-        known = [snapshot.summary[WAP_ID] for snapshot in base.snapshots if WAP_ID in snapshot.summary]
+    """Return the snapshot that was staged under a wap id. Raises `NoSuchSnapshotError` for none, `InvalidInputError` for several."""
+    staged = [snapshot for snapshot in base.snapshots if snapshot.summary.get(WAP_ID) == wap_id]
+    if not staged:
+        wap_ids = [snapshot.summary[WAP_ID] for snapshot in base.snapshots if WAP_ID in snapshot.summary]
         raise NoSuchSnapshotError(
-            f"no snapshot was staged with the wap id {wap_id!r}", next_step=f"there are: {', '.join(known[-10:]) or 'none'}"
+            f"no snapshot was staged with the wap id {wap_id!r}", next_step=f"there are: {', '.join(wap_ids[-10:]) or 'none'}"
         )
-    if len(found) > 1:
-        ids = ", ".join(str(snapshot.snapshot_id) for snapshot in found)
+    if len(staged) > 1:
+        ids = ", ".join(str(snapshot.snapshot_id) for snapshot in staged)
         raise InvalidInputError(
-            f"the wap id {wap_id!r} was to be one snapshot's, and {len(found)} have it: {ids}",
+            f"the wap id {wap_id!r} is not unique: {len(staged)} snapshots have it: {ids}",
             next_step="choose one of them with cherry_pick(snapshot_id)",
         )
-    return found[0]
+    return staged[0]
 
 
 def _with_wap_id(snapshots: Iterable[Snapshot], wap_id: str) -> Snapshot | None:

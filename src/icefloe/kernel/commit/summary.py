@@ -1,5 +1,4 @@
-"""A snapshot's summary: what a commit added and removed, and the totals after it.
-
+"""The summary of a snapshot: counts of added and removed files and rows, and the totals of the table after them. JAVA: SnapshotSummary.
 
 Spec: Snapshots (`summary`); Appendix F, Optional Snapshot Summary Fields; Appendix F, Metrics; Appendix F, Other Fields.
 """
@@ -14,7 +13,7 @@ from typing import Any
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.file_rules import is_deletion_vector
 
-# A total, and the keys it grows and shrinks by.
+# The key of a total, and the keys of the counts that are added to it and subtracted from it.
 _TOTALS = (
     ("total-data-files", "added-data-files", "deleted-data-files"),
     ("total-delete-files", "added-delete-files", "removed-delete-files"),
@@ -23,19 +22,19 @@ _TOTALS = (
     ("total-position-deletes", "added-position-deletes", "removed-position-deletes"),
     ("total-equality-deletes", "added-equality-deletes", "removed-equality-deletes"),
 )
-_LARGEST_TOTAL_DIGITS = 19  # a long
-_NAN = float("nan")  # one object for all: a set finds it by identity
+_LARGEST_TOTAL_DIGITS = 19  # of a long
+_NAN = float("nan")  # a single object, which sets find by its identity
 
 _CONTENT, _RECORDS, _BYTES = attrgetter("content"), attrgetter("record_count"), attrgetter("file_size_in_bytes")
 _SPEC, _PARTITION = attrgetter("spec_id"), attrgetter("partition")
 
-# By spec id. Tuples of both would be made for every partition, and for so many objects the garbage collector looks through all files.
+# Partition tuples by spec id. A set of pairs would create an object per partition, and so many objects make the garbage collector scan all files.
 _Partitions = defaultdict[int, set[tuple[Any, ...]]]
 
 
 @dataclass(slots=True)
-class _Tally:
-    """Counts of the files that one side of a commit adds or removes."""
+class _FileCounts:
+    """Counts of the files that a commit adds, or of those that it removes."""
 
     data_files: int = 0
     records: int = 0
@@ -48,22 +47,22 @@ class _Tally:
     partitions: _Partitions = field(default_factory=lambda: defaultdict(set))
 
     def add_all(self, files: Iterable[DataFile]) -> None:
-        """Many data files are counted all at once, which for a hundred thousand of them takes a tenth of the time."""
-        every = tuple(files)
-        data = every if set(map(_CONTENT, every)) <= {FileContent.DATA} else ()
+        """Count files. Data files are counted in bulk, which takes a tenth of the time for a hundred thousand of them."""
+        all_files = tuple(files)
+        data = all_files if set(map(_CONTENT, all_files)) <= {FileContent.DATA} else ()
         self.data_files += len(data)
         self.records += sum(map(_RECORDS, data))
         self.bytes += sum(map(_BYTES, data))
         specs = set(map(_SPEC, data))
         for spec_id in specs:
-            own = data if len(specs) == 1 else [file for file in data if file.spec_id == spec_id]
-            self.partitions[spec_id].update(_with_one_nan(set(map(_PARTITION, own))))
+            files_of_spec = data if len(specs) == 1 else [file for file in data if file.spec_id == spec_id]
+            self.partitions[spec_id].update(_with_one_nan(set(map(_PARTITION, files_of_spec))))
         if not data:
-            for file in every:
+            for file in all_files:
                 self._add(file)
 
     def _add(self, file: DataFile) -> None:
-        # Of a Puffin file that holds many deletion vectors, each counts its own part.
+        # A deletion vector counts only its own bytes of a Puffin file, which can contain many.
         is_part = file.content_size_in_bytes is not None and is_deletion_vector(file)
         self.bytes += (file.content_size_in_bytes or 0) if is_part else file.file_size_in_bytes
         self.partitions[file.spec_id].update(_with_one_nan((file.partition,)))
@@ -82,7 +81,7 @@ class _Tally:
 
     @property
     def delete_files(self) -> int:
-        """Deletion vectors are delete files too. Spec: Appendix F."""
+        """The number of delete files, including deletion vectors. Spec: Appendix F."""
         return self.position_delete_files + self.deletion_vectors + self.equality_delete_files
 
 
@@ -93,7 +92,7 @@ def _with_one_nan(partitions: Collection[tuple[Any, ...]]) -> Collection[tuple[A
 
 
 def count_of(text: str | None) -> int | None:
-    """Return the count that a text of a summary gives; None without one, and for a text that is no long, which others may have written."""
+    """Return a value of a summary as a count; None if it is missing or is not a valid long, since any writer may have written it."""
     if text is None or not (text.isascii() and text.isdecimal()) or len(text) > _LARGEST_TOTAL_DIGITS:
         return None
     return int(text)
@@ -108,62 +107,70 @@ def build_summary(
     extra: Mapping[str, str] | None = None,
     partition_path: Callable[[int, tuple[Any, ...]], str] | None = None,
 ) -> dict[str, str]:
-    """The summary of a snapshot that adds and removes these files.
+    """Return the summary of a snapshot that adds and removes these files.
 
-    `operation` is `append`, `replace`, `overwrite` or `delete`. `previous` is the parent's summary, None for the first snapshot of a table. A total that the
-    parent does not give, or gives wrongly, is left out, since it cannot be known without reading every manifest. `extra` are further keys, such as those an
-    engine or a user sets; keys that are counted here are not taken from it. Counts of 0 are left out, but for totals. Partitions are told apart by
-    `partition_path`, as Java does, where files of several specs change: two specs can give one folder.
+    Counts of 0 are omitted, except for totals. A total that the parent's summary lacks, or has with an invalid value, is omitted, because it is not known
+    without reading all manifests.
+
+    Args:
+        operation: `append`, `replace`, `overwrite` or `delete`.
+        added: data and delete files that are added.
+        deleted: data and delete files that are removed.
+        previous: the summary of the parent; None for the first snapshot of a table.
+        extra: further keys, from an engine or a user; keys that are counted here are ignored.
+        partition_path: returns the folder of a partition. If files of several specs change, changed partitions are counted by their folders, as Java does: two
+            specs can have the same folder.
+
     Spec: Appendix F, Snapshot Summary Fields.
     """
-    plus, minus = _Tally(), _Tally()
-    plus.add_all(added)
-    minus.add_all(deleted)
+    added_counts, removed_counts = _FileCounts(), _FileCounts()
+    added_counts.add_all(added)
+    removed_counts.add_all(deleted)
     counts = {
-        "added-data-files": plus.data_files,
-        "deleted-data-files": minus.data_files,
-        "added-delete-files": plus.delete_files,
-        "removed-delete-files": minus.delete_files,
-        "added-equality-delete-files": plus.equality_delete_files,
-        "removed-equality-delete-files": minus.equality_delete_files,
-        "added-position-delete-files": plus.position_delete_files,
-        "removed-position-delete-files": minus.position_delete_files,
-        "added-dvs": plus.deletion_vectors,
-        "removed-dvs": minus.deletion_vectors,
-        "added-records": plus.records,
-        "deleted-records": minus.records,
-        "added-files-size": plus.bytes,
-        "removed-files-size": minus.bytes,
-        "added-position-deletes": plus.position_deletes,
-        "removed-position-deletes": minus.position_deletes,
-        "added-equality-deletes": plus.equality_deletes,
-        "removed-equality-deletes": minus.equality_deletes,
+        "added-data-files": added_counts.data_files,
+        "deleted-data-files": removed_counts.data_files,
+        "added-delete-files": added_counts.delete_files,
+        "removed-delete-files": removed_counts.delete_files,
+        "added-equality-delete-files": added_counts.equality_delete_files,
+        "removed-equality-delete-files": removed_counts.equality_delete_files,
+        "added-position-delete-files": added_counts.position_delete_files,
+        "removed-position-delete-files": removed_counts.position_delete_files,
+        "added-dvs": added_counts.deletion_vectors,
+        "removed-dvs": removed_counts.deletion_vectors,
+        "added-records": added_counts.records,
+        "deleted-records": removed_counts.records,
+        "added-files-size": added_counts.bytes,
+        "removed-files-size": removed_counts.bytes,
+        "added-position-deletes": added_counts.position_deletes,
+        "removed-position-deletes": removed_counts.position_deletes,
+        "added-equality-deletes": added_counts.equality_deletes,
+        "removed-equality-deletes": removed_counts.equality_deletes,
     }
-    ours = {"operation", "changed-partition-count", *counts, *(key for key, _, _ in _TOTALS)}
+    computed_keys = {"operation", "changed-partition-count", *counts, *(key for key, _, _ in _TOTALS)}
     return {
         "operation": operation,
-        **{key: text for key, text in (extra or {}).items() if key not in ours},
+        **{key: text for key, text in (extra or {}).items() if key not in computed_keys},
         **{key: str(count) for key, count in counts.items() if count},
-        "changed-partition-count": str(_changed_partitions(plus.partitions, minus.partitions, partition_path)),
+        "changed-partition-count": str(_changed_partitions(added_counts.partitions, removed_counts.partitions, partition_path)),
         **_totals(counts, previous),
     }
 
 
-def _changed_partitions(plus: _Partitions, minus: _Partitions, partition_path: Callable[[int, tuple[Any, ...]], str] | None) -> int:
-    changed = {spec_id: plus.get(spec_id, set()) | minus.get(spec_id, set()) for spec_id in {*plus, *minus}}
+def _changed_partitions(added: _Partitions, removed: _Partitions, partition_path: Callable[[int, tuple[Any, ...]], str] | None) -> int:
+    changed = {spec_id: added.get(spec_id, set()) | removed.get(spec_id, set()) for spec_id in {*added, *removed}}
     if partition_path is None or len(changed) < 2:
         return sum(map(len, changed.values()))
     return len({partition_path(spec_id, values) for spec_id, partitions in changed.items() for values in partitions})
 
 
 def _totals(counts: Mapping[str, int], previous: Mapping[str, str] | None) -> dict[str, str]:
-    found = {}
-    for key, grows_by, shrinks_by in _TOTALS:
+    totals = {}
+    for key, added_key, removed_key in _TOTALS:
         before = "0" if previous is None else previous.get(key)
         total = count_of(before)
         if total is None:
             continue
-        after = total + counts[grows_by] - counts[shrinks_by]
-        if after >= 0:  # less means the parent's total was wrong
-            found[key] = str(after)
-    return found
+        after = total + counts[added_key] - counts[removed_key]
+        if after >= 0:  # a negative total means that the parent's total was wrong
+            totals[key] = str(after)
+    return totals

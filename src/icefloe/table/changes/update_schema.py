@@ -8,7 +8,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.commit.evolve_schema import check_partitions_and_order, evolving, schema_requirements, schema_updates
+from icefloe.kernel.commit.evolve_schema import check_partitions_and_order, schema_requirements, schema_updates, start_schema_update
 from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.schema.arrow_schema import schema_from_arrow
@@ -44,7 +44,7 @@ class UpdateSchema(PendingChange):
         self._commit = commit
         self._allow_incompatible = allow_incompatible_changes
         self._case_sensitive = case_sensitive
-        self._evolving = evolving(base, allow_incompatible=allow_incompatible_changes, case_sensitive=case_sensitive)
+        self._evolving = start_schema_update(base, allow_incompatible=allow_incompatible_changes, case_sensitive=case_sensitive)
         self._changes: list[SchemaChange] = []
 
     def add_column(

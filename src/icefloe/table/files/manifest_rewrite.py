@@ -11,7 +11,7 @@ from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.commit.clustered_entries import Clustering
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
-from icefloe.kernel.commit.rewrite_manifests import EVERY_CONTENT, RewriteManifests, Rewritten
+from icefloe.kernel.commit.rewrite_manifests import EVERY_CONTENT, ReplacedManifests, RewriteManifests
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.snapshot_ref import MAIN
@@ -163,12 +163,12 @@ def chosen_spec(metadata: TableMetadata, spec_id: int | None) -> PartitionSpec:
     return metadata.spec_by_id(spec_id)
 
 
-def result_of(done: Rewritten) -> RewriteManifestsResult:
+def result_of(replaced: ReplacedManifests) -> RewriteManifestsResult:
     """Return the numbers of an action's last attempt."""
     return RewriteManifestsResult(
-        snapshot_id=done.snapshot_id,
-        rewritten_manifests=len(done.removed),
-        added_manifests=len(done.added),
-        kept_manifests=len(done.kept),
-        entries=done.entries,
+        snapshot_id=replaced.snapshot_id,
+        rewritten_manifests=len(replaced.removed),
+        added_manifests=len(replaced.added),
+        kept_manifests=len(replaced.kept),
+        entries=replaced.entries,
     )
