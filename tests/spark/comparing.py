@@ -13,7 +13,7 @@ def in_order(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def same_rows(table: Table, where: str = "TRUE", *columns: str) -> DataFrame:
-    """Reads with Spark and in this process, compares, and gives Spark's frame."""
+    """Read with Spark and in this process, compare the rows, and return Spark's frame."""
     scan = table.scan(where, selected_fields=columns or ("*",))
     frame: DataFrame = scan.to_spark()
     found = [{name: plain(value) for name, value in row.asDict(recursive=True).items()} for row in frame.collect()]
@@ -22,7 +22,7 @@ def same_rows(table: Table, where: str = "TRUE", *columns: str) -> DataFrame:
 
 
 def plain(value: Any) -> Any:
-    """A value of a Spark row as Arrow gives it."""
+    """Convert a value of a Spark row to the Python value that Arrow returns."""
     if isinstance(value, bytearray):
         return bytes(value)
     if isinstance(value, VariantVal):

@@ -11,7 +11,7 @@ from icefloe.spark.runtime.start_session import session
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """PySpark leaves sockets to the garbage collector (4.0 in every `collect`); what they warn of is not this project's."""
+    """Ignore warnings about sockets that PySpark leaves to the garbage collector (4.0 in every `collect`)."""
     for item in items:
         if item.get_closest_marker("spark") is not None:
             item.add_marker(pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"))

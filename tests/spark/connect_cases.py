@@ -1,4 +1,4 @@
-"""What `test_connect.py` runs in a process of its own: Spark Connect takes a process over, so that no classic session works in it any more.
+"""Tests that `test_connect.py` runs in a process of its own, because no classic session works in a process that has used Spark Connect.
 
 One server is started for all. Rows are compared with those of the in-process reader, which the other tests of this folder compare with the classic session's.
 """
@@ -46,7 +46,7 @@ VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 def connect() -> Iterator[SparkSession]:
     os.environ.update(JAVA_HOME=str(find_java().home), PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Spark's own port may be another server's, such as that of the same tests of another working copy.
+    # Another server may use Spark's default port, such as the same tests of another working copy.
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     DefaultChannelBuilder.default_port = staticmethod(lambda: port)  # type: ignore[method-assign]  # a builder takes no port for a server of its own
@@ -88,7 +88,7 @@ def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
 def same(
     connect: SparkSession, table: Table, way: str, where: str | None = None, columns: tuple[str, ...] = ("*",), **point: Any
 ) -> DataFrame:
-    """Reads by `icefloe.spark.table`, which must take this way, and in this process: both the same. The data source is tried besides where another is taken."""
+    """Read by `icefloe.spark.table`, which must use this reader, and in this process, and compare the rows; compare those of the data source too."""
     frame = icefloe.spark.table(connect, table, where=where, columns=columns, **point)
     scan = table.scan(where, selected_fields=columns, branch=point.get("branch"), snapshot_id=point.get("snapshot_id"))
     expected = (scan.use_ref(point["tag"]) if "tag" in point else scan).to_arrow()
@@ -111,7 +111,7 @@ def assert_same(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> 
 
 
 def through_source(options: dict[str, str]) -> pa.Table:
-    """What the data source gives, run as Spark runs it, in this process."""
+    """Return the rows of the data source, run in this process with the calls that Spark makes."""
     source = IcefloeSource(options)
     schema = source.schema()
     reader = cloudpickle.loads(cloudpickle.dumps(source)).reader(schema)
@@ -125,7 +125,7 @@ def comparable(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def as_spark_gives(value: Any) -> Any:
-    """A uuid as text, a moment as a time in UTC without its zone, a map as such."""
+    """Convert a value to the form of Spark Connect: a uuid as text, an instant as a time in UTC without its zone, a map as a map."""
     if isinstance(value, bytes) and len(value) == UUID_BYTES:
         return str(uuid.UUID(bytes=value))
     if isinstance(value, datetime) and value.tzinfo is not None:
@@ -178,7 +178,7 @@ def test_deleted_rows_are_found_in_files_of_any_name(connect: SparkSession, tmp_
     assert sorted(row.id for row in frame.collect()) == [11, 12, 13, 14]
 
 
-def test_rows_deleted_by_equality_go_through_python(connect: SparkSession, lake: SqlCatalog) -> None:
+def test_files_with_equality_deletes_are_read_through_python(connect: SparkSession, lake: SqlCatalog) -> None:
     table = made(lake, 2, [])
     delete_keys(table, pa.table({"id": [3, 70]}), ["id"])
     frame = same(connect, table, "data source")
@@ -203,7 +203,7 @@ def test_evolved_tables_are_read_by_field_id(connect: SparkSession, lake: SqlCat
     assert_same(rows_of(appended), comparable(table.incremental_append_scan(from_snapshot_id_exclusive=first).to_arrow()))
 
 
-def test_defaults_of_columns_that_files_lack_are_there(connect: SparkSession, lake: SqlCatalog) -> None:
+def test_columns_that_files_lack_have_their_defaults(connect: SparkSession, lake: SqlCatalog) -> None:
     table = made(lake, 3, [])
     with table.update_schema() as update:
         update.add_column("more", LongType(), default_value=5)
@@ -265,7 +265,7 @@ def test_every_type_is_read_and_written(connect: SparkSession, lake: SqlCatalog,
     table.append(data)
     same(connect, table, "data source")
     same(connect, table, "parquet", columns=tuple(name for name in EVERY_TYPE if name != "u"))
-    # Back again, through both ways of writing.
+    # Write the rows back by both writers.
     table.append(icefloe.spark.table(connect, table, where="b"))
     icefloe.spark.table(connect, table, where="b").limit(1).write.format("icefloe").mode("append").save("lake.db.t")
     table.refresh()
@@ -326,7 +326,7 @@ def test_a_snapshot_a_branch_a_tag_and_a_time_are_read(connect: SparkSession, la
         icefloe.spark.table(connect, table, branch="audit", tag="v1")
 
 
-def test_a_frame_stays_at_the_snapshot_it_was_made_of(connect: SparkSession, lake: SqlCatalog) -> None:
+def test_a_frame_keeps_the_snapshot_that_was_current_at_its_creation(connect: SparkSession, lake: SqlCatalog) -> None:
     table = made(lake, 2, [], files=1)
     frames = [icefloe.spark.table(connect, table), connect.read.format("icefloe").load("lake.db.t")]
     assert [frame.columns for frame in frames] == [["id", "kind", "amount"]] * 2
@@ -402,7 +402,7 @@ def test_a_failed_append_leaves_no_file(connect: SparkSession, lake: SqlCatalog)
     assert table.refresh().scan().count() == 60
 
 
-def test_the_data_source_writes(connect: SparkSession, lake: SqlCatalog) -> None:
+def test_the_data_source_appends_and_overwrites(connect: SparkSession, lake: SqlCatalog) -> None:
     table = made(lake, 2, ["kind"], files=1)
     table.manage_snapshots().create_branch(branch_name="audit").commit()
     frame = connect.range(1000, 1004).select("id", F.lit("kind 1").alias("kind"), F.col("id").cast("double").alias("amount"))
@@ -444,7 +444,7 @@ def test_wrong_writes_are_refused_and_leave_nothing(connect: SparkSession, lake:
     assert files_under(table) == before
 
 
-def test_the_way_is_logged(connect: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_reader_of_a_frame_is_logged(connect: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
     table = made(lake, 2, [], files=1)
     with caplog.at_level(logging.INFO, "icefloe.spark.connect.connect_table"):
         frame = icefloe.spark.table(connect, table)
@@ -456,7 +456,7 @@ def test_the_way_is_logged(connect: SparkSession, lake: SqlCatalog, caplog: pyte
 def test_a_catalog_of_the_servers_own_configuration_is_found(connect: SparkSession, lake: SqlCatalog) -> None:
     table = made(lake, 2, [], files=1)
     options = {"catalog": "other", "table": "db.t", "uri": str(lake.properties["uri"]), "warehouse": str(lake.properties["warehouse"])}
-    # Two catalogs in one database are kept apart by their names.
+    # A database may have several catalogs, which differ in their names.
     with pytest.raises(PySparkException, match="other"):
         connect.read.format("icefloe").options(**options).load().collect()
     named = SqlCatalog("other", **lake.properties)

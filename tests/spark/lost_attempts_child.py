@@ -1,6 +1,6 @@
-"""Writes with tasks that are lost, in a session where tasks are tried again, until the driver is killed between a write and its commit.
+"""Writes with tasks that are lost, in a session that repeats failed tasks, until the driver is killed between a write and its commit.
 
-Run by `test_lost_attempts.py` with the catalog's folder; prints what each write came to, a line each.
+Run by `test_lost_attempts.py` with the catalog's folder; prints the outcome of each write, a line each.
 """
 
 import json
@@ -28,7 +28,7 @@ LATE_S = 12.0
 
 
 class KilledWriter(spark_write.TaskWriter):
-    """Is killed in the middle of its first attempt at one partition, when files of it are finished and others open."""
+    """A writer that is killed in the middle of the first attempt at one partition, when it has finished some files and others are open."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return super().__call__(self._until_killed(batches))
@@ -42,7 +42,7 @@ class KilledWriter(spark_write.TaskWriter):
 
 
 class LateWriter(spark_write.TaskWriter):
-    """Reads its rows long after its task failed in its first attempt at one partition, as Python does whose imports take that long."""
+    """A writer that reads its rows long after the first attempt at one partition has failed, like a Python worker with slow imports."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -52,7 +52,7 @@ class LateWriter(spark_write.TaskWriter):
 
 
 def failing(rows: DataFrame, attempts: int) -> DataFrame:
-    """The rows, of which one partition fails near its end in so many attempts."""
+    """Return the rows, of which one partition fails near its end in the first `attempts` attempts."""
 
     def passed_on(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -88,7 +88,7 @@ def report(found: dict[str, Any]) -> None:
 
 
 def run(spark: SparkSession, table: Table) -> None:
-    """The writes, one after another."""
+    """Run the writes one after another."""
     rows = spark.range(0, ROWS, 1, PARTITIONS)
     try:
         table.append(failing(rows, attempts=99))

@@ -1,6 +1,6 @@
 """Every job that writes files, with a task that fails once when its files are written, is killed once in the middle of them, or fails each time.
 
-Run by `test_lost_attempts.py` with the catalog's folder, and jobs if not all, in a session where tasks are tried again; prints what became of each.
+Run by `test_lost_attempts.py` with the catalog's folder, and jobs if not all, in a session that repeats failed tasks; prints the outcome of each.
 """
 
 import json
@@ -32,23 +32,25 @@ from icefloe.table.table import Table
 ROWS, PARTITIONS = 40_000, 2
 ONCE, KILLED, ALWAYS = "failing once", "killed once", "always failing"
 LOST_BATCH = 1
+# The format `icefloe` cannot be registered again in a session with an attached catalog.
+LOSING_FORMAT = "losing"
 
 
 @dataclass(frozen=True)
 class Losing:
-    """Runs in tasks in the place of a class that writes, and loses attempts at the first task."""
+    """A replacement of a class that writes in tasks, which loses attempts at the first task."""
 
     writer: Callable[[Any], Any]
     how: str
     folder: str
 
-    def __call__(self, given: Any) -> Any:
-        if isinstance(given, tuple):  # one file to rewrite
-            outcome = self.writer(given)
+    def __call__(self, task_input: Any) -> Any:
+        if isinstance(task_input, tuple):  # one file to rewrite
+            outcome = self.writer(task_input)
             self._lose(KILLED)
             self._lose(ONCE, ALWAYS)
             return outcome
-        return self._batches(given)
+        return self._batches(task_input)
 
     def _batches(self, batches: Any) -> Iterator[Any]:
         outcomes = list(self.writer(self._until_killed(batches)))
@@ -72,33 +74,42 @@ class Losing:
 
 
 def losing(kind: Any, how: str, folder: str) -> Any:
-    """What makes a losing writer in the place of a class."""
+    """Return a function that creates a losing writer instead of the class's own."""
     return lambda *arguments: Losing(kind(*arguments), how, folder)
 
 
 def by_data_source(spark: SparkSession, rows: DataFrame, how: str, folder: str) -> None:
-    """An append by the data source, whose writer is made in another process."""
+    """Append by the data source, whose writer is created in another process."""
 
     def writer(source: Any, schema: Any, overwrite: bool) -> Any:
-        found: Any = IcefloeSource.writer(source, schema, overwrite)
-        found._task = Attributed(found._task, how, folder, found._task.target)
-        return found
+        table_writer: Any = IcefloeSource.writer(source, schema, overwrite)
+        table_writer._task = LosingTaskWriter(table_writer._task, how, folder, table_writer._task.target)
+        return table_writer
 
-    spark.dataSource.register(
-        type("LosingSource", (IcefloeSource,), {"__module__": "__main__", "known": registered_catalogs(spark), "writer": writer})
-    )
-    rows.write.format("icefloe").mode("append").save("lake.db.t")
+    attributes = {
+        "__module__": "__main__",  # so that it is pickled with its attributes
+        "name": classmethod(lambda _: LOSING_FORMAT),
+        "registered": registered_catalogs(spark),
+        "writer": writer,
+    }
+    spark.dataSource.register(type("LosingSource", (IcefloeSource,), attributes))
+    rows.write.format(LOSING_FORMAT).mode("append").save("lake.db.t")
 
 
 @dataclass(frozen=True)
-class Attributed(Losing):
-    """A losing writer with the attribute `target`, which a `TaskWriter` has."""
+class LosingTaskWriter(Losing):
+    """A losing writer with the attribute `target` and the method `files_of`, which a `TaskWriter` has."""
 
     target: Any
 
+    def files_of(self, batches: Any) -> Any:
+        task_files = self.writer.files_of(self._until_killed(batches))  # type: ignore[attr-defined]
+        self._lose(ONCE, ALWAYS)
+        return task_files
+
 
 def jobs(spark: SparkSession, table: Table, how: str, folder: str) -> dict[str, Callable[[], Any]]:
-    """Each does its work once."""
+    """Return the jobs by name; each changes the table once."""
     low = table.scan().count() * 10
     new = spark.range(low, low + ROWS, 1, PARTITIONS).selectExpr("id", "0L AS v")
     changed = spark.range(0, ROWS, 1, PARTITIONS).selectExpr("id", f"{low}L AS v")
@@ -126,15 +137,15 @@ WRITERS = {
 
 
 def run(spark: SparkSession, table: Table, job: str, how: str, folder: Path) -> None:
-    """One job, and what is there after it."""
-    marks = folder / f"{job} {how}"
-    marks.mkdir()
+    """Run one job and print the files that remain after it."""
+    lost_attempts = folder / f"{job} {how}"
+    lost_attempts.mkdir()
     place = WRITERS[job]
     whole = None if place is None else getattr(*place)
     if place is not None:
-        setattr(*place, losing(whole, how, str(marks)))
+        setattr(*place, losing(whole, how, str(lost_attempts)))
     try:
-        jobs(spark, table.refresh(), how, str(marks))[job]()
+        jobs(spark, table.refresh(), how, str(lost_attempts))[job]()
         ended = True
     except (EngineError, PySparkException) as error:
         if "no such luck" not in f"{error}{error.__cause__}":
@@ -143,7 +154,7 @@ def run(spark: SparkSession, table: Table, job: str, how: str, folder: Path) -> 
     if place is not None:
         setattr(*place, whole)
     left, missing = files_at_the_end(table)
-    found = {"job": job, "lost": how, "was_lost": any(marks.iterdir()), "ended": ended, "left": left, "missing": missing}
+    found = {"job": job, "lost": how, "was_lost": any(lost_attempts.iterdir()), "ended": ended, "left": left, "missing": missing}
     print("OUTCOME" + json.dumps(found), flush=True)
 
 

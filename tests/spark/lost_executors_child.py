@@ -1,7 +1,7 @@
 """Writes on a cluster of two executors: one is killed in the middle of its task, also after a shuffle, so that a stage runs again; and tasks run twice at once.
 
-Run by `test_lost_attempts.py` with the catalog's folder; prints what became of each write, a line each. Every process has an address of its own on
-loopback: Spark runs a task a second time on another host alone.
+Run by `test_lost_attempts.py` with the catalog's folder; prints the outcome of each write, a line each. Every process has an address of its own on
+loopback, because Spark repeats a slow task only on another host.
 """
 
 import json
@@ -20,7 +20,7 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
-from tests.spark.lost_changes_child import settled
+from tests.spark.lost_changes_child import files_at_the_end
 
 from icefloe import SqlCatalog
 from icefloe.spark.attach_catalog import attach
@@ -36,7 +36,7 @@ MOST_S, MOST_STAGES = 240, 300
 
 @dataclass(frozen=True)
 class Losing:
-    """Runs in tasks in the place of a class that writes. The first attempt at the first task is lost, with files of it written and one open."""
+    """A replacement of a class that writes in tasks. It loses the first attempt at the first task, with files written and one open."""
 
     writer: Callable[[Any], Any]
     how: str
@@ -66,23 +66,23 @@ class Losing:
         began = time.monotonic()
         while not Path(self.folder, "written").exists():  # by the other attempt
             if time.monotonic() > began + MOST_S:
-                Path(self.folder, "lost").unlink()  # there was none
+                Path(self.folder, "lost").unlink()  # no other attempt started
                 return
             time.sleep(0.1)
 
 
 def executor() -> int:
     """Return the process id of the JVM that started this Python worker."""
-    found = os.getppid()
-    while b"java" not in Path(f"/proc/{found}/cmdline").read_bytes().split(b"\0")[0]:
-        found = int(Path(f"/proc/{found}/stat").read_text().rpartition(")")[2].split()[1])
-    return found
+    process_id = os.getppid()
+    while b"java" not in Path(f"/proc/{process_id}/cmdline").read_bytes().split(b"\0")[0]:
+        process_id = int(Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[1])
+    return process_id
 
 
 def stages_run_again(spark: SparkSession) -> int:
-    """How many stages were tried more than once so far."""
-    found = map(spark.sparkContext.statusTracker().getStageInfo, range(MOST_STAGES))
-    return sum(stage is not None and stage.currentAttemptId > 0 for stage in found)
+    """Return the number of stages that ran more than once so far."""
+    stages = map(spark.sparkContext.statusTracker().getStageInfo, range(MOST_STAGES))
+    return sum(stage is not None and stage.currentAttemptId > 0 for stage in stages)
 
 
 STATEMENTS = {
@@ -100,7 +100,7 @@ WRITERS = {
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[str]:
-    """A master of Spark's own kind of cluster and two workers of one core each; where the master is."""
+    """Start a standalone Spark master and two workers of one core each, and yield the address of the master."""
     java = find_java()
     environment = {**os.environ, "JAVA_HOME": str(java.home), "SPARK_HOME": _find_spark_home(), "SPARK_SCALA_VERSION": "2.13"}
     with socket.socket() as free:
@@ -124,23 +124,23 @@ def cluster(folder: Path) -> Iterator[str]:
 
 
 def run(spark: SparkSession, catalog: SqlCatalog, job: str, how: str, folder: Path) -> None:
-    """One write, and what is there after it."""
-    marks = folder / f"{job} {how}"
-    marks.mkdir()
-    room, name = WRITERS[job]
-    whole = getattr(room, name)
-    setattr(room, name, lambda *arguments: Losing(whole(*arguments), how, str(marks)))
+    """Run one write and print the rows and files after it."""
+    lost_attempts = folder / f"{job} {how}"
+    lost_attempts.mkdir()
+    module, name = WRITERS[job]
+    writer = getattr(module, name)
+    setattr(module, name, lambda *arguments: Losing(writer(*arguments), how, str(lost_attempts)))
     before = stages_run_again(spark)
     spark.sql(STATEMENTS[job].format(rows=ROWS, partitions=PARTITIONS))
-    setattr(room, name, whole)
+    setattr(module, name, writer)
     name = "db.parted" if "partitions" in job else "db.flat"
     table = catalog.load_table(name)
     seen = spark.table(f"lake.{name}").selectExpr("count(v) AS rows", "count(_pos) AS positions").first()
-    left, missing = settled(table)
+    left, missing = files_at_the_end(table)
     found = {
         "job": job,
         "how": how,
-        "lost": (marks / "lost").exists(),
+        "lost": (lost_attempts / "lost").exists(),
         "rows": table.scan().count(),
         "seen": None if seen is None else [seen.rows, seen.positions],  # executors know what counts positions
         "stage_again": stages_run_again(spark) > before,

@@ -32,7 +32,7 @@ class Part:
 
 
 def write_file(path: Path, schema: Schema, rows: dict[str, list[Any]]) -> Path:
-    """A Parquet file with field ids, as a table of this schema would hold it."""
+    """Write a Parquet file with the field ids of a schema, and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table(rows, schema=schema_to_arrow(schema)), path)
     return path

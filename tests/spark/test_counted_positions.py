@@ -1,4 +1,4 @@
-"""Positions of rows in Spark's own scan: counted where a file is read whole, Spark's where it is split or row groups are left out; the same either way."""
+"""Positions of rows in Spark's own scan: counted where a file is read whole, Spark's where it is split or row groups are skipped, and equal in both."""
 
 import zipfile
 from collections import Counter
@@ -22,7 +22,7 @@ ROWS = 30_000
 
 
 def sources_of(frame: DataFrame) -> list[str]:
-    """The classes of the formats by which a frame is read."""
+    """Return the classes of the file formats of a frame's scans."""
     leaves = frame._jdf.queryExecution().optimizedPlan().collectLeaves()
     return [leaves.apply(place).relation().fileFormat().getClass().getSimpleName() for place in range(leaves.size())]
 
@@ -91,7 +91,7 @@ def test_positions_are_sparks_own_where_executors_lack_the_class(
     assert set(sources_of(same_rows(table, "TRUE", "id", "_pos"))) == {"ParquetFileFormat"}
 
 
-def test_the_jar_for_executors_holds_what_runs_there(spark: SparkSession) -> None:
+def test_the_jar_for_executors_has_the_classes_that_run_there(spark: SparkSession) -> None:
     folder = compiled.compiled_folder(spark)
     names = zipfile.ZipFile(folder / "executors.jar").namelist()
     assert {Path(name).stem.split("$")[0] for name in names} == set(compiled.FOR_EXECUTORS)

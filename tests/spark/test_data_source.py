@@ -78,7 +78,7 @@ def test_wrong_options_are_refused(options: dict[str, str], words: str) -> None:
         parse_options({"table": "lake.db.t", **options})
 
 
-def test_options_are_understood() -> None:
+def test_options_are_parsed() -> None:
     asked = parse_options(
         {"Table": "db.t", "CATALOG": "lake", "columns": "a, b", "s3.region": "x", "snapshot-property.Who": "me", "uri": "u"}
     )
@@ -122,7 +122,7 @@ def test_appended_rows_are_read_between_snapshots(lake: SqlCatalog) -> None:
     assert rows_of(found, schema) == []
 
 
-def test_options_of_javas_cut_files_or_are_warned_of(
+def test_java_options_split_files_or_log_a_warning(
     lake: SqlCatalog, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(warnings_once, "_WARNED", set())
@@ -201,12 +201,12 @@ SCHEMA = Schema(
         (GreaterThan(("at",), datetime(2026, 1, 1, tzinfo=UTC)), "at > TIMESTAMP '2026-01-01 00:00:00+00:00'"),
     ],
 )
-def test_filters_that_mean_the_same_are_taken(given_filter: Any, taken: str | None) -> None:
+def test_filters_with_the_same_meaning_are_accepted(given_filter: Any, taken: str | None) -> None:
     found = as_row_filter(given_filter, SCHEMA)
     assert (None if found is None else str(found)) == taken
 
 
-def test_taken_filters_are_applied(lake: SqlCatalog) -> None:
+def test_accepted_filters_are_applied(lake: SqlCatalog) -> None:
     table_of(lake)
     assert rows_of(source(lake, path="lake.db.t"), pushed=(GreaterThan(("id",), 1), Not(In(("id",), (3,))))) == [2, 4]
 
@@ -216,7 +216,7 @@ def task(size: int, *offsets: int, form: FileFormat = FileFormat.PARQUET) -> Fil
     return FileScanTask(file=file, residual=AlwaysTrue(), spec_id=0, length=size)
 
 
-def test_large_files_are_cut_where_row_groups_begin_and_small_ones_packed() -> None:
+def test_large_files_are_split_at_row_groups_and_small_ones_combined() -> None:
     groups = list(packed([task(100, 4, 30, 60, 90)], bytes_per_task=40))
     assert [[part.start for part in group] for group in groups] == [[0], [30], [60]]
     assert [len(group) for group in packed([task(10) for _ in range(7)], bytes_per_task=40)] == [
@@ -255,13 +255,13 @@ def test_a_file_has_the_name_that_spark_gives_it(location: str, told: str | None
     assert told is None or spark_path(location) == told
 
 
-def test_a_commit_that_was_begun_is_not_undone_by_abort(lake: SqlCatalog) -> None:
+def test_abort_deletes_no_file_after_the_commit_began(lake: SqlCatalog) -> None:
     table = table_of(lake)
     writer = source(lake, path="lake.db.t").writer(schema_to_struct(table.schema(), field_ids=False), False)
     message = writer.write(iter(pa.table({"id": [9], "kind": ["z"]}).to_batches()))
     assert isinstance(message, FilesMessage)
     writer.commit([message])
-    # Spark aborts after a commit that failed; here its answer was lost.
+    # Spark aborts after a commit that failed; here only the response of the catalog was lost.
     writer.abort([message])
     assert table.refresh().scan("id = 9").to_arrow().num_rows == 1
     other = source(lake, path="lake.db.t").writer(schema_to_struct(table.schema(), field_ids=False), False)

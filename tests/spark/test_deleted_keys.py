@@ -56,7 +56,7 @@ def test_a_key_is_looked_up_in_the_deletes_of_its_own_file(
     assert not caplog.records
     assert text.count("BitSet") >= 2  # positions and keys
     assert "LeftAnti" not in text
-    assert len(text) < 8000  # no key is spelled out
+    assert len(text) < 8000  # the plan contains no key
 
 
 @pytest.mark.parametrize("bits", [2**10, 2**23])

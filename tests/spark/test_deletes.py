@@ -55,7 +55,7 @@ def test_rows_deleted_by_position_are_left_out_by_sparks_own_scan(
     assert not caplog.records
     assert frame.count() == 300 - 15
     assert table.scan().count() == 285
-    # Files with deletes and those without are two scans, and the deleted ones are known by their place.
+    # Files with deletes and files without are two scans.
     assert plan_of(frame).count("FileScan parquet") == 2
     assert "TaskReader" not in plan_of(frame)
 
@@ -93,7 +93,7 @@ def test_too_many_bytes_of_deletes_are_read_by_tasks_with_a_warning(
     assert "over 10 bytes" in caplog.text
 
 
-def test_a_wide_table_whose_rows_are_not_read_in_batches_loses_the_same_rows(spark: SparkSession, lake: SqlCatalog) -> None:
+def test_deletes_apply_to_a_wide_table_whose_rows_are_not_read_in_batches(spark: SparkSession, lake: SqlCatalog) -> None:
     wide = pa.table({f"c{number}": np.arange(50) + number for number in range(120)})
     table = lake.create_table("db.wide", wide.schema, properties={"format-version": "3"})
     table.append(wide)
@@ -139,14 +139,14 @@ def test_null_keys_stay_deleted_once_their_column_is_required(spark: SparkSessio
     assert same_rows(table).count() == 1
 
 
-def test_rows_deleted_by_key_are_left_out(spark: SparkSession, lake: SqlCatalog) -> None:
+def test_rows_deleted_by_key_are_not_read(spark: SparkSession, lake: SqlCatalog) -> None:
     table = made(lake, 2)
     delete_keys(table, pa.table({"id": [3, 150]}), ["id"])
     table.append(rows(3, 1))
     assert same_rows(table).count() == 299
 
 
-def test_deleted_keys_hold_for_older_files_alone_and_null_equals_null(
+def test_equality_deletes_apply_to_older_files_only_and_null_equals_null(
     spark: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture
 ) -> None:
     nulls = pa.table({"id": pa.array([1, 2, None, None], pa.int64()), "kind": ["a", None, None, "b"], "amount": [1.0, 2.0, 3.0, 4.0]})
@@ -170,7 +170,7 @@ def test_deleted_keys_hold_for_older_files_alone_and_null_equals_null(
     assert "the query reads _deleted" in caplog.text
 
 
-def test_keys_inside_structs_and_keys_that_the_table_dropped_delete_still(
+def test_keys_inside_structs_and_dropped_key_columns_still_delete_rows(
     spark: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture
 ) -> None:
     points = [{"x": number, "y": f"y{number}"} for number in range(6)]
@@ -192,7 +192,7 @@ def test_keys_inside_structs_and_keys_that_the_table_dropped_delete_still(
     assert not caplog.records
 
 
-def test_keys_that_spark_compares_otherwise_are_looked_up_in_tasks(
+def test_keys_that_spark_compares_differently_are_looked_up_in_tasks(
     spark: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture
 ) -> None:
     data = pa.table({"id": pa.array([1, 2], pa.int64()), "code": pa.array([b"0123456789abcdef", None], pa.binary(16))})

@@ -13,7 +13,7 @@ TEXTS = pa.list_(pa.string())
 
 
 def without_offset(kind: Any) -> Any:
-    """No entries, and buffers as Spark 4.0 has them."""
+    """Return an array without entries, with the buffers that Spark 4.0 sends."""
     nothing = pa.py_buffer(b"")
     if pa.types.is_string(kind):
         return pa.Array.from_buffers(kind, 0, [None, nothing, nothing])
@@ -24,7 +24,7 @@ def offsets_of(array: Any) -> list[int]:
     return [0 if buffer is None else buffer.size for buffer in array.buffers()]
 
 
-def test_what_has_no_entries_is_given_its_offset_and_the_rest_is_left_as_it_is() -> None:
+def test_arrays_without_entries_get_their_offset_and_others_are_unchanged() -> None:
     lists = pa.Array.from_buffers(
         pa.list_(TEXTS), 2, [None, pa.array([0, 0, 0], pa.int32()).buffers()[1]], children=[without_offset(TEXTS)]
     )
@@ -45,7 +45,7 @@ def test_what_has_no_entries_is_given_its_offset_and_the_rest_is_left_as_it_is()
 
 
 @pytest.mark.spark
-def test_rows_of_nothing_but_empty_maps_and_lists_are_written(spark: SparkSession, lake: SqlCatalog) -> None:
+def test_rows_with_only_empty_maps_and_lists_are_written(spark: SparkSession, lake: SqlCatalog) -> None:
     rows = spark.sql(
         "SELECT CAST(map() AS MAP<INT, ARRAY<STRING>>) AS m, CAST(array() AS ARRAY<ARRAY<ARRAY<INT>>>) AS a, 1 AS id"
     ).coalesce(1)

@@ -103,7 +103,7 @@ def test_the_types_of_version_3_are_written_and_read(spark: SparkSession, lake: 
     assert not caplog.records  # a column of unknown type need not be read
 
 
-def test_nanoseconds_are_written_whole_and_refused_where_spark_would_cut_them(spark: SparkSession, lake: SqlCatalog) -> None:
+def test_nanoseconds_are_written_exactly_and_a_read_by_spark_is_refused(spark: SparkSession, lake: SqlCatalog) -> None:
     schema = Schema(
         NestedField(1, "id", LongType()), NestedField(2, "at", TimestampNanoType()), NestedField(3, "utc", TimestamptzNanoType())
     )

@@ -125,7 +125,7 @@ def test_spark_and_arrow_keep_the_same_rows(spark: SparkSession, zone: str) -> N
 
 
 @pytest.mark.spark
-def test_a_column_is_found_by_its_exact_name_whatever_signs_it_holds(spark: SparkSession) -> None:
+def test_a_column_is_found_by_its_exact_name_with_any_characters(spark: SparkSession) -> None:
     frame = spark.range(3).withColumnRenamed("id", "odd `name`.x")
     bound = bind(EqualTo("odd `name`.x", 2), SCHEMA)
     assert frame.where(filter_to_column(bound)).count() == 1

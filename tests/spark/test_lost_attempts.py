@@ -51,7 +51,7 @@ def test_lost_tasks_and_a_lost_driver(lake: SqlCatalog, tmp_path: Path) -> None:
     assert table.scan().count() == 3 + 3 * ROWS
     there = {str(path) for path in (tmp_path / "warehouse").rglob("*.parquet")}
     named = {task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()}
-    assert named < there  # what the lost driver wrote is there, and nothing names it
+    assert named < there  # files of the lost driver exist, and no snapshot names them
     table.append(pa.table({"id": [4]}))
     assert table.scan().count() == 4 + 3 * ROWS
 
@@ -119,7 +119,7 @@ def test_files_of_the_attempt_that_lost_are_deleted_and_no_others(tmp_path: Path
     assert sorted(str(path) for path in (tmp_path / "data").iterdir()) == sorted([*second, str(other)])
 
 
-def test_files_that_a_lost_attempt_writes_after_the_last_look_are_deleted_and_delete_files_of_the_operation_are_kept(
+def test_late_files_of_a_lost_attempt_are_deleted_and_delete_files_of_the_operation_are_kept(
     tmp_path: Path,
 ) -> None:
     target, first, second = two_attempts(tmp_path)
@@ -145,7 +145,7 @@ class Refusing(LocalFileIO):
         raise StorageError(f"no right to delete {location}", path=location)
 
 
-def test_files_that_the_storage_does_not_delete_are_warned_of_and_nothing_waits_for_them(
+def test_files_that_the_storage_cannot_delete_cause_one_warning_and_no_wait(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, first, second = two_attempts(tmp_path)
@@ -158,14 +158,14 @@ def test_files_that_the_storage_does_not_delete_are_warned_of_and_nothing_waits_
     assert all(part in caplog.messages[0] for part in (target.data_location, target.operation_uuid, first[0]))
 
 
-def test_no_folder_of_data_is_nothing_to_delete(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_data_folder_is_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     target, _, _ = two_attempts(tmp_path)
     delete_files_of_operation(replace(target, data_location=str(tmp_path / "none")), (), (0.0,))
     assert not caplog.messages
 
 
 @pytest.mark.spark
-def test_where_each_task_had_one_attempt_nothing_is_looked_for(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_files_are_listed_if_each_task_had_one_attempt(spark: SparkSession, tmp_path: Path) -> None:
     target, first, second = two_attempts(tmp_path)
     delete_lost_attempts(spark, target, set(second), [Attempt()])
     assert Path(first[0]).exists()

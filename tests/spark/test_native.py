@@ -94,7 +94,7 @@ def plan_of(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
-def test_a_filter_of_constants_and_columns_is_applied_whole(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_filter_of_constants_and_columns_is_applied_completely(spark: SparkSession, tmp_path: Path) -> None:
     frame = scan(spark, files_of(tmp_path, 3), {"n": ("int", pa.int32(), [1, 2, 3]), "t": ("string", pa.string(), ["a", "b", None])})
     assert [r["id"] for r in frame.where("(n = 2 AND id < 12) OR (t IS NULL AND id % 10 = 0)").orderBy("id").collect()] == [10, 11, 20]
     assert frame.where("n > 1 AND upper(t) = 'B' AND id >= 15").count() == 5
@@ -121,7 +121,7 @@ def test_paths_are_read_without_decoding(spark: SparkSession, tmp_path: Path, fo
         assert frame.count() == 20, spelled
 
 
-def test_a_hundred_thousand_files_cross_at_once(spark: SparkSession) -> None:
+def test_a_hundred_thousand_files_are_passed_to_spark_in_one_call(spark: SparkSession) -> None:
     count = 100_000
     paths = pa.array([f"/warehouse/db/t/data/day=2024-01-01/{number:05d}-1-6dbd0ab0-0001.parquet" for number in range(count)])
     files = pa.table({"path": hadoop_paths(paths), "size": pa.array([7] * count, pa.int64()), "n": pa.array(range(count), pa.int64())})
@@ -140,7 +140,7 @@ def test_two_scans_of_the_same_files_share_what_spark_has_cached(spark: SparkSes
     cached.unpersist()
 
 
-def test_classes_are_kept_for_the_next_session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_classes_are_cached_for_the_next_session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     kept = java_compile.compiled_folder(spark)
     assert kept.parent == tmp_path / "icefloe"
@@ -151,7 +151,7 @@ def test_classes_are_kept_for_the_next_session(spark: SparkSession, tmp_path: Pa
     assert [path.name for path in kept.parent.iterdir()] == [kept.name]
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_classes_are_compiled_without_a_writable_cache(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     kept = java_compile.compiled_folder(spark)

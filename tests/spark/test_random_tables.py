@@ -1,4 +1,4 @@
-"""Tables made at random, with appends, deletes of every kind and changes of schema and partitioning: Spark's rows are those of the in-process reader."""
+"""Random tables, with appends, deletes of every kind and changes of schema and partitioning: Spark's rows are those of the in-process reader."""
 
 import random
 
@@ -17,7 +17,7 @@ METADATA = ("_file", "_pos", "_spec_id", "_partition", "_row_id", "_last_updated
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_any_table_is_read_alike(spark: SparkSession, lake: SqlCatalog, seed: int) -> None:
+def test_spark_and_this_process_read_the_same_rows_of_random_tables(spark: SparkSession, lake: SqlCatalog, seed: int) -> None:
     chosen = random.Random(seed)
     version = chosen.choice([2, 3])
     table = lake.create_table(

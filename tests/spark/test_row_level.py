@@ -1,4 +1,4 @@
-"""Deletes that Spark's tasks carry out: rows found for merge-on-read, files copied without them, on top of older deletes and with row ids kept."""
+"""Deletes by Spark tasks: merge-on-read and copy-on-write, in files with older deletes, with unchanged row ids."""
 
 import pyarrow as pa
 import pytest

@@ -208,7 +208,7 @@ def test_a_part_of_a_struct_is_read_alone_and_filtered_by_the_rest(spark: SparkS
     assert "z" not in plan_of(frame).partition("ReadSchema")[2]
 
 
-def test_a_limit_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_limit_is_applied(spark: SparkSession, tmp_path: Path) -> None:
     path = write_file(tmp_path / "1.parquet", TWO, {"a": list(range(50)), "b": list(range(50))})
     assert read(spark, request(TWO, Part([(path, ())]), limit=7)).count() == 7
 
@@ -220,7 +220,7 @@ def test_an_empty_plan_is_an_empty_dataframe_of_the_right_schema(spark: SparkSes
     assert frame.schema.simpleString() == "struct<id:bigint,u:string>"
 
 
-def test_a_uuid_is_text_and_read_the_slower_way_with_a_warning(
+def test_a_uuid_is_text_and_is_read_through_python_with_a_warning(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     inner = StructType(NestedField(4, "u", UUIDType()), NestedField(5, "f", FixedType(2)))

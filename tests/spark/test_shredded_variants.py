@@ -14,7 +14,7 @@ from icefloe import LongType, NestedField, Schema, SqlCatalog, Table, VariantTyp
 pytestmark = pytest.mark.spark
 SHREDDING = "spark.sql.variant.forceShreddingSchemaForTest"
 TYPED = "a int, b string, c struct<d: decimal(9,2), e: array<bigint>>, g double"
-# What fits the typed columns, what fits in part, what does not, and what lies beside them.
+# Values that fit the typed columns completely, in part and not at all, and values besides them.
 DOCUMENTS = [
     '{"a":1,"b":"x","c":{"d":1.25,"e":[1,2,null]},"g":1e10}',
     '{"a":"text","b":null,"z":[1,{"q":true}]}',
@@ -30,7 +30,7 @@ DOCUMENTS = [
 
 
 def documents(found: pa.Table) -> dict[int, Any]:
-    """Each row's value as JSON has it, by id; "no row" where the variant itself is null, which a variant's null is not."""
+    """Return each row's value as JSON, by id; "no row" where the column is null, which differs from a variant that contains null."""
     values = {row["id"]: row["v"] for row in found.to_pylist()}
     return {
         number: "no row"
@@ -47,7 +47,7 @@ def number_of(value: Any) -> float:
 
 @pytest.fixture(scope="module")
 def shredded(spark, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, Any]]:
-    """A file that Spark wrote, and what Spark reads in it."""
+    """Return a file that Spark wrote, and the values that Spark reads in it."""
     if spark.version < "4.1":
         pytest.skip("Spark 4.0 writes shredded variants and does not read them")
     folder = tmp_path_factory.mktemp("shredded")

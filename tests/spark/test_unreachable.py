@@ -28,7 +28,7 @@ def table(spark: SparkSession, lake: SqlCatalog) -> Table:
     return made
 
 
-def test_the_same_files_as_in_this_process(table: Table) -> None:
+def test_a_spark_job_finds_the_same_files_as_this_process(table: Table) -> None:
     by_spark = table.expire_snapshots(FAR, retain_last=2, dry_run=True, engine="spark")
     here = table.expire_snapshots(FAR, retain_last=2, dry_run=True, engine="in-process")
     assert sorted(by_spark.files.to_pylist(), key=str) == sorted(here.files.to_pylist(), key=str)
@@ -59,7 +59,7 @@ def test_a_manifest_that_cannot_be_read_is_reported_or_refused(table: Table) -> 
     assert Path(gone).exists()
 
 
-def test_spark_that_runs_takes_many_manifests_by_itself(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_running_session_reads_many_manifests_by_default(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_cleanup, "MANIFESTS_FOR_SPARK", 1)
     requests = []
     from_spark = file_cleanup.engine_named("spark").unreachable

@@ -79,7 +79,7 @@ def arrow(*rows: dict[str, Any]) -> pa.Table:
 
 
 def frame(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
-    """The rows in narrower types, with the members of the struct in another order."""
+    """Return the rows with narrower types, and the members of the struct in another order."""
     found = [
         {
             **one,
@@ -99,7 +99,7 @@ def make(lake: SqlCatalog, name: str, version: int, mode: str, spec: tuple[str, 
 
 
 def contents(table: Table) -> list[str]:
-    """The rows, with the entries of maps by key: Spark does not keep their order."""
+    """Return the rows with the entries of maps sorted by key, because Spark does not keep their order."""
     return sorted(repr({**found, "tags": sorted(found["tags"] or ())}) for found in table.scan().to_arrow().to_pylist())
 
 
@@ -113,7 +113,7 @@ def contents(table: Table) -> list[str]:
         (3, "merge-on-read", ("part", "day(at)")),
     ],
 )
-def test_an_upsert_by_spark_does_what_one_in_this_process_does(
+def test_upserts_by_spark_and_in_this_process_have_the_same_result(
     spark: SparkSession, lake: SqlCatalog, version: int, mode: str, spec: tuple[str, ...]
 ) -> None:
     by_spark, here = (make(lake, name, version, mode, spec) for name in ("db.s", "db.h"))
@@ -148,7 +148,7 @@ def test_an_upsert_by_spark_does_what_one_in_this_process_does(
 
 @pytest.mark.usefixtures("joined")
 @pytest.mark.parametrize("key", ["id", "u", "at", "raw", "inner.d", "part"])
-def test_keys_of_any_type_are_joined_alike(spark: SparkSession, lake: SqlCatalog, key: str) -> None:
+def test_keys_of_any_type_match_the_same_rows(spark: SparkSession, lake: SqlCatalog, key: str) -> None:
     by_spark, here = (make(lake, f"db.{name}", 2, "merge-on-read") for name in ("s", "h"))
     rows = [row(number) for number in range(1, 7 if key != "part" else 3)]
     for table in (by_spark, here):
@@ -189,10 +189,10 @@ def test_refusals_name_keys_and_columns_and_leave_no_file(spark: SparkSession, l
         table.upsert(frame(spark, row(1)).drop("raw"), ["id"])
     assert set(tmp_path.rglob("*.parquet")) == before
     assert table.upsert(frame(spark, row(8)).limit(0), ["id"]).snapshot_id is None
-    gc.collect()  # the tracebacks above still hold what they were about
+    gc.collect()  # the tracebacks above refer to the frames
     ends_by = time.monotonic() + 60
     while set(spark.sparkContext._jsc.getPersistentRDDs()) - kept and time.monotonic() < ends_by:
-        time.sleep(0.1)  # another thread lets go of them
+        time.sleep(0.1)  # another thread unpersists them
     assert not set(spark.sparkContext._jsc.getPersistentRDDs()) - kept
 
 
@@ -225,7 +225,7 @@ def test_a_dataframe_is_computed_once_also_after_a_lost_race(
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == list(range(15))
 
 
-def test_footers_read_by_spark_are_those_read_here(
+def test_spark_and_this_process_read_the_same_footers(
     spark: SparkSession, lake: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = make(lake, "db.t", 2, "copy-on-write", ("part",))

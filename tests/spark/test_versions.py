@@ -24,7 +24,7 @@ from icefloe.spark.scan import native_scan, pushed_scan, version_probe
 
 ROWS = pa.table({"id": pa.array(range(5), pa.int64())})
 
-# A process whose PySpark has the version 3.5; nothing of the real one is imported.
+# A process with a PySpark of version 3.5; the real one is not imported.
 OLD = """
 import json
 import pyarrow as pa

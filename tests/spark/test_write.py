@@ -74,7 +74,7 @@ def stored(files: list[DataFile]) -> pa.Table:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
-def test_every_type_is_written_as_it_was_given(spark: SparkSession, lake: SqlCatalog, zone: str) -> None:
+def test_every_type_is_written_and_read_back(spark: SparkSession, lake: SqlCatalog, zone: str) -> None:
     inner = StructType(NestedField(11, "u", UUIDType()), NestedField(12, "f", FixedType(2)), NestedField(13, "n", LongType()))
     schema = Schema(
         NestedField(1, "i", IntegerType()),
@@ -243,7 +243,7 @@ def test_a_failed_write_leaves_no_files_of_the_tasks_that_had_succeeded(
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_a_failed_append_leaves_the_table_as_it_was(spark: SparkSession, lake: SqlCatalog) -> None:
+def test_a_failed_append_does_not_change_the_table(spark: SparkSession, lake: SqlCatalog) -> None:
     table = lake.create_table("db.t", EVENTS)
     table.append(events(spark, 10))
     before = table.metadata_location
@@ -261,7 +261,7 @@ def test_a_failure_of_the_rows_themselves_is_an_engine_error_with_the_cause(spar
     assert len(str(caught.value).splitlines()) < 15
 
 
-def test_a_storage_error_of_a_task_is_raised_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_storage_error_of_a_task_keeps_its_class_and_message(spark: SparkSession, tmp_path: Path) -> None:
     def refuse(_: Any) -> Any:
         raise StoragePermissionError("the folder is locked", path="/locked", next_step="unlock it")
 
@@ -291,7 +291,7 @@ def test_a_job_leaves_the_caller_s_job_group_in_place(spark: SparkSession, tmp_p
         context.setLocalProperty("spark.job.description", None)
 
 
-def test_no_rows_make_no_files(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_write_without_rows_creates_no_files(spark: SparkSession, tmp_path: Path) -> None:
     assert ENGINE.write(events(spark).where("id < 0"), target(tmp_path, spec=partition_spec_from_text(EVENTS, ["kind"]))) == []
 
 

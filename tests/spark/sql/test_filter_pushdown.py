@@ -66,14 +66,14 @@ ROWS = 48
 
 
 def _cell(name: str, row: int) -> Any:
-    """The value of a column in a row: each in turn, and a null."""
+    """Return the value of a column in a row: its values one after the other, and null."""
     values = COLUMNS[name][1]
     place = (row * 7 + len(name) + ord(name[-1])) % (len(values) + 1)
     return None if place == len(values) else values[place]
 
 
 def _rows(first: int, last: int, names: list[str]) -> pa.Table:
-    """Rows by their numbers; `st` is a struct that is sometimes null."""
+    """Return rows with these ids; `st` is a struct that is sometimes null."""
     rows = range(first, last)
     arrays: dict[str, Any] = {"id": pa.array(rows, pa.int64())}
     for name in names:
@@ -87,14 +87,14 @@ def _rows(first: int, last: int, names: list[str]) -> pa.Table:
 
 
 def with_uuids(rows: pa.Table) -> pa.Table:
-    """The rows with uuids where they have their texts."""
+    """Convert texts of uuids in the rows to uuids."""
     found = [None if text is None else uuid.UUID(text).bytes for text in rows["u"].to_pylist()]
     return rows.set_column(rows.schema.get_field_index("u"), "u", pa.ExtensionArray.from_storage(pa.uuid(), pa.array(found, pa.binary(16))))
 
 
 @pytest.fixture(scope="module")
 def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
-    """A table of several specs, a renamed column and one that came later, as `lake.db.t`, and the same rows as `plain`."""
+    """Create `lake.db.t`, with several specs, a renamed column and a column added later, and the same rows as the view `plain`."""
     folder: Path = tmp_path_factory.mktemp("filters")
     lake = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
     lake.create_namespace("db")
@@ -118,7 +118,7 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     attach(spark, "lake", lake)
     table = lake.load_table("db.t")
     found = pa.concat_tables([_rows(0, 32, names), _rows(32, ROWS, [*names, "later"])], promote_options="default")
-    # Spark's cache leaves out batches by bounds that know nothing of NaN.
+    # Spark's cache prunes batches by bounds that ignore NaN.
     settings = {"spark.sql.inMemoryColumnarStorage.partitionPruning": "false"}
     if SPARK_TIME is not None:
         settings["spark.sql.timeType.enabled"] = "true"
@@ -168,7 +168,7 @@ def _leaves() -> st.SearchStrategy[str]:
 
 
 def _periods() -> st.SearchStrategy[str]:
-    """Tests of the hour, day, week, month, quarter or year of a column; dates have no hours."""
+    """Return predicates on the hour, day, week, month, quarter or year of a column; dates have no hours."""
     columns = st.sampled_from(["at", "local", "day"])
     days = ("DATE'2024-03-31'", "DATE'2024-03-30'", "DATE'1969-12-31'", "DATE'2024-01-01'", "DATE'2024-03-25'", "DATE'2024-02-29'", "NULL")
     functions = st.sampled_from(
@@ -285,8 +285,8 @@ NOT_A_NUMBER = {"kind": "literal", "type": '"double"', "value": "NaN"}
         ({"kind": "Predicate", "name": ">", "children": [{"kind": "literal", "type": '"double"', "value": "0.0"}, REFERENCE]}, "d < 0"),
     ],
 )
-def test_a_test_that_is_unknown_is_not_true_where_it_is_negated(table: Table, spark: SparkSession, predicate: Any, expected: str) -> None:
-    """As predicates that Spark simplifies before it hands them over, and may one day not."""
+def test_the_negation_of_an_unknown_predicate_is_not_true(table: Table, spark: SparkSession, predicate: Any, expected: str) -> None:
+    """Spark simplifies these predicates before it pushes them down; another version may not."""
     (said,) = to_expressions([predicate], table.schema())
     assert said is not None
     found = sorted(table.scan(said, selected_fields=("id",)).to_arrow()["id"].to_pylist())
@@ -297,17 +297,17 @@ def test_a_test_that_is_unknown_is_not_true_where_it_is_negated(table: Table, sp
     ("zone", "days"),
     [
         ("UTC", (0, 19783)),
-        ("America/Sao_Paulo", (date(2018, 11, 4), date(2018, 2, 18))),  # clocks are put on at midnight; back at midnight
+        ("America/Sao_Paulo", (date(2018, 11, 4), date(2018, 2, 18))),  # clocks are set forward at midnight; back at midnight
         ("America/Havana", (date(2024, 3, 10), date(2024, 11, 3))),
         ("America/St_Johns", (date(2006, 10, 29), date(2006, 4, 2), date(2006, 10, 30))),  # back at one minute past midnight
-        ("Pacific/Apia", (date(2011, 12, 30), date(2011, 12, 31))),  # a day that never was
+        ("Pacific/Apia", (date(2011, 12, 30), date(2011, 12, 31))),  # a day that was skipped
         ("Africa/Monrovia", (date(1972, 1, 7), date(1960, 5, 5))),  # seconds beside whole minutes
         ("+18:00", (0, 19783)),
         ("-18:00", (0,)),
     ],
 )
-def test_days_begin_where_spark_has_them_begin(spark: SparkSession, zone: str, days: tuple[Any, ...]) -> None:
-    """Every minute of the days around, and the microseconds around the instant itself."""
+def test_days_begin_at_the_same_instant_as_in_spark(spark: SparkSession, zone: str, days: tuple[Any, ...]) -> None:
+    """Compare every minute of the neighbouring days, and the microseconds around the first instant."""
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
         for given in days:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def rows(sql: Run, spark: SparkSession) -> DataFrame:
-    """Four rows for the empty, partitioned table `lake.db.t`."""
+    """Return four rows for the empty, partitioned table `lake.db.t`."""
     sql("CREATE TABLE lake.db.t (id BIGINT, kind STRING) USING icefloe PARTITIONED BY (kind)")
     return spark.sql("SELECT id, if(id < 2, 'a', 'b') AS kind FROM range(4)")
 
@@ -31,7 +31,7 @@ def read(spark: SparkSession, name: str = "lake.db.t", form: str = "icefloe", **
     return spark.read.format(form).options(**options).load(name)
 
 
-def test_tables_of_an_attached_catalog(rows: DataFrame, spark: SparkSession, lake: SqlCatalog) -> None:
+def test_tables_of_an_attached_catalog_are_written_and_read(rows: DataFrame, spark: SparkSession, lake: SqlCatalog) -> None:
     options = {"compression-codec": "gzip", "snapshot-property.who": "me", "distribution-mode": "hash"}
     rows.write.format("icefloe").mode("append").options(**options).save("lake.db.t")
     table = lake.load_table("db.t")
@@ -49,7 +49,7 @@ def test_tables_of_an_attached_catalog(rows: DataFrame, spark: SparkSession, lak
     assert read(spark, "db.t", catalog="lake").count() == spark.read.format("icefloe").options(table="lake.db.t").load().count() == 4
 
 
-def test_reads_of_other_snapshots(rows: DataFrame, spark: SparkSession, lake: SqlCatalog) -> None:
+def test_other_snapshots_are_read_by_options(rows: DataFrame, spark: SparkSession, lake: SqlCatalog) -> None:
     rows.write.format("iceberg").mode("append").save("lake.db.t")
     table = lake.load_table("db.t")
     start = table.current_snapshot()
@@ -72,7 +72,7 @@ def test_reads_of_other_snapshots(rows: DataFrame, spark: SparkSession, lake: Sq
     assert ids(read(spark, **{"as-of-timestamp": "2100-01-01T00:00:00+00:00"})) == [0, 1, 2, 3]
 
 
-def test_what_save_modes_do(rows: DataFrame, spark: SparkSession, lake: SqlCatalog) -> None:
+def test_save_modes_append_overwrite_ignore_or_refuse(rows: DataFrame, spark: SparkSession, lake: SqlCatalog) -> None:
     for _ in range(2):
         rows.write.format("icefloe").mode("ignore").partitionBy("kind").save("lake.db.made")
     made = lake.load_table("db.made")
@@ -86,7 +86,7 @@ def test_what_save_modes_do(rows: DataFrame, spark: SparkSession, lake: SqlCatal
     assert (read(spark, "lake.db.made").count(), ids(spark.table("lake.db.other"))) == (8, [2])
 
 
-def test_rows_and_columns_by_options_and_tables_by_their_location(rows: DataFrame, spark: SparkSession, lake: SqlCatalog) -> None:
+def test_options_choose_rows_and_columns_and_tables_are_read_by_location(rows: DataFrame, spark: SparkSession, lake: SqlCatalog) -> None:
     rows.write.format("icefloe").mode("append").save("lake.db.t")
     assert read(spark, where="id > 1", columns="id").where("id < 3").collect() == [(2,)]
     rows.limit(1).write.format("icefloe").mode("overwrite").option("where", "id > 1").save("lake.db.t")
@@ -101,7 +101,7 @@ def test_rows_and_columns_by_options_and_tables_by_their_location(rows: DataFram
     spark.catalog.dropTempView("by_format")
 
 
-def test_other_sessions_and_threads(rows: DataFrame, spark: SparkSession, lake: SqlCatalog) -> None:
+def test_other_sessions_and_threads_have_the_same_tables(rows: DataFrame, spark: SparkSession, lake: SqlCatalog) -> None:
     rows.write.format("icefloe").mode("append").save("lake.db.t")
     told, other = spark.newSession(), spark.newSession()
     icefloe.spark.register(told, sea=lake)
@@ -132,7 +132,7 @@ def test_other_sessions_and_threads(rows: DataFrame, spark: SparkSession, lake: 
         ("/no/such/folder", {}, "/no/such/folder"),
     ],
 )
-def test_what_no_read_can_be(rows: DataFrame, spark: SparkSession, name: str, options: dict[str, str], words: str) -> None:
+def test_wrong_reads_are_refused(rows: DataFrame, spark: SparkSession, name: str, options: dict[str, str], words: str) -> None:
     with pytest.raises(Exception, match=words):
         read(spark, name, **options).collect()
 
@@ -142,7 +142,7 @@ def test_streams_are_refused_by_name(rows: DataFrame, spark: SparkSession) -> No
         spark.readStream.format("icefloe").load("lake.db.t")
 
 
-def test_what_no_write_can_be(rows: DataFrame, lake: SqlCatalog) -> None:
+def test_wrong_writes_are_refused(rows: DataFrame, lake: SqlCatalog) -> None:
     writes: list[tuple[str, str, dict[str, str], str]] = [
         ("append", "lake.db.nothing", {}, "TABLE_OR_VIEW_NOT_FOUND.*nothing"),
         ("append", "nolake.db.t", {}, "no catalog 'nolake'"),

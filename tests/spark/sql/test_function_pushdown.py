@@ -1,4 +1,4 @@
-"""Tests of truncated columns are true for exactly the rows for which they are: judged by truncating every value."""
+"""Filters of truncated columns match exactly the rows whose truncated value matches, for random values and widths."""
 
 from decimal import Decimal
 

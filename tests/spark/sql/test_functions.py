@@ -74,7 +74,7 @@ def _rows() -> pa.Table:
 
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlCatalog]:
-    """The rows as `lake.db.t`, and in Spark alone as `plain`."""
+    """Create the rows as the table `lake.db.t`, and as the view `plain` of Spark alone."""
     folder: Path = tmp_path_factory.mktemp("functions")
     lake = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
     lake.create_namespace("db")
@@ -86,8 +86,8 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.mark.parametrize(("source", "zone"), [("lake.db.t", "America/Los_Angeles"), ("plain", "UTC")])
-def test_functions_are_the_transforms(spark: SparkSession, lake: SqlCatalog, source: str, zone: str) -> None:
-    """In tasks by generated code, and for rows that Spark computes while it plans."""
+def test_functions_return_the_values_of_the_transforms(spark: SparkSession, lake: SqlCatalog, source: str, zone: str) -> None:
+    """Compute them in tasks by generated code, and for rows that Spark computes while it plans."""
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
         found = spark.sql(f"SELECT {', '.join(f'lake.system.{call} AS `{call}`' for _, call, _ in CALLS)} FROM {source}").toArrow()
@@ -101,8 +101,8 @@ def test_functions_are_the_transforms(spark: SparkSession, lake: SqlCatalog, sou
 
 
 @pytest.mark.slow
-def test_transforms_without_a_jvm_are_the_same(spark: SparkSession, lake: SqlCatalog) -> None:
-    """What Spark Connect sorts and spreads rows by."""
+def test_transforms_without_a_jvm_return_the_same_values(spark: SparkSession, lake: SqlCatalog) -> None:
+    """Spark Connect sorts and distributes rows by these transforms."""
     calls = {(name, text) for name, _, text in CALLS if not (text.startswith("truncate") and name in ("n", "w", "f"))}
     columns = {
         f"{text} {name}": PortableTransforms().transformed(F.col(name), COLUMNS[name][0], parse_transform(text)) for name, text in calls
@@ -113,7 +113,7 @@ def test_transforms_without_a_jvm_are_the_same(spark: SparkSession, lake: SqlCat
         assert found[f"{text} {name}"].combine_chunks().cast(expected.type).equals(expected), (text, name)
 
 
-def test_values_of_the_specification(spark: SparkSession, lake: SqlCatalog) -> None:
+def test_buckets_are_those_of_the_specification(spark: SparkSession, lake: SqlCatalog) -> None:
     """Appendix B; the calls are computed while Spark plans."""
     hashes = {
         "34": 2017239379,
@@ -152,7 +152,7 @@ def test_values_of_the_specification(spark: SparkSession, lake: SqlCatalog) -> N
         ("iceberg_version()", "string", f"Icefloe {__version__}"),
     ],
 )  # fmt: skip
-def test_types_of_results(spark: SparkSession, lake: SqlCatalog, call: str, kind: str, value: Any) -> None:
+def test_results_have_the_types_of_the_specification(spark: SparkSession, lake: SqlCatalog, call: str, kind: str, value: Any) -> None:
     frame = spark.sql(f"SELECT lake.system.{call} AS found")
     assert frame.schema[0].dataType.simpleString() == kind
     assert frame.collect()[0][0] == value
@@ -177,7 +177,7 @@ def test_types_of_results(spark: SparkSession, lake: SqlCatalog, call: str, kind
         ("truncate(10, -9999999.99BD)", "NUMERIC_VALUE_OUT_OF_RANGE"),
     ],
 )  # fmt: skip
-def test_what_is_not_a_call(spark: SparkSession, lake: SqlCatalog, call: str, message: str) -> None:
+def test_wrong_calls_are_refused(spark: SparkSession, lake: SqlCatalog, call: str, message: str) -> None:
     with pytest.raises(PySparkException, match=message):
         spark.sql(f"SELECT lake.system.{call}").collect()
 
@@ -203,7 +203,7 @@ def test_functions_are_used_in_every_place_of_an_expression(spark: SparkSession,
     run("DROP TABLE lake.db.u")
 
 
-def test_functions_without_their_catalog(spark: SparkSession, lake: SqlCatalog) -> None:
+def test_the_current_catalog_need_not_be_named(spark: SparkSession, lake: SqlCatalog) -> None:
     """In a catalog that is current, names of its namespaces are enough."""
     session = spark.newSession()
     attach(session, "lake", lake)
@@ -214,7 +214,7 @@ def test_functions_without_their_catalog(spark: SparkSession, lake: SqlCatalog) 
     assert session.sql("SELECT upper('a')").collect() == [("A",)]
 
 
-def test_functions_are_shown(spark: SparkSession, lake: SqlCatalog) -> None:
+def test_functions_are_listed_and_described(spark: SparkSession, lake: SqlCatalog) -> None:
     run = lambda text: [tuple(row) for row in spark.sql(text).collect()]  # noqa: E731
     names = ["bucket", "days", "hours", "iceberg_version", "months", "truncate", "years"]
     assert run("SHOW FUNCTIONS IN lake.system") == run("SHOW USER FUNCTIONS FROM lake") == [(f"lake.system.{name}",) for name in names]
@@ -240,7 +240,7 @@ def test_functions_are_shown(spark: SparkSession, lake: SqlCatalog) -> None:
         ("lake.system.truncate(4, id) <> 4", 4),
     ],
 )
-def test_filters_by_functions_leave_out_files(spark: SparkSession, lake: SqlCatalog, predicate: str, files: int) -> None:
+def test_filters_on_functions_prune_files(spark: SparkSession, lake: SqlCatalog, predicate: str, files: int) -> None:
     if not lake.table_exists("db.days"):
         spark.sql("CREATE TABLE lake.db.days (id INT, at TIMESTAMP) PARTITIONED BY (days(at))")
         spark.sql(
@@ -275,7 +275,7 @@ def test_filters_by_functions_leave_out_files(spark: SparkSession, lake: SqlCata
         ("lake.system.bucket(4, id) = 2 AND lake.system.bucket(4, id) = 3", 0 + 1),
     ],
 )
-def test_filters_by_buckets_leave_out_files_of_others(spark: SparkSession, lake: SqlCatalog, predicate: str, files: int) -> None:
+def test_filters_on_buckets_prune_files_of_other_buckets(spark: SparkSession, lake: SqlCatalog, predicate: str, files: int) -> None:
     rows = pa.table({"id": [*range(100), None]})
     if not lake.table_exists("db.shards"):
         table = lake.create_table("db.shards", rows.schema, partition_spec=["bucket(4, id)"])
@@ -292,7 +292,7 @@ def test_filters_by_buckets_leave_out_files_of_others(spark: SparkSession, lake:
     every.unpersist()
 
 
-def test_delete_files_of_other_buckets_are_left_out_too(spark: SparkSession, lake: SqlCatalog) -> None:
+def test_filters_on_buckets_prune_delete_files_of_other_buckets(spark: SparkSession, lake: SqlCatalog) -> None:
     spark.sql(
         "CREATE TABLE lake.db.marked PARTITIONED BY (bucket(4, id)) "
         "TBLPROPERTIES ('format-version' = '3', 'write.delete.mode' = 'merge-on-read') AS SELECT id FROM range(1000)"
@@ -341,7 +341,7 @@ def test_rows_of_a_bucket_are_deleted_and_changed(spark: SparkSession, lake: Sql
         assert [tuple(row) for row in found] == [(b, int(b == 2), int(b == 2), counts[b]) for b in (0, 2, 3)]
 
 
-def test_a_function_is_the_key_of_a_join_that_leaves_out_files_as_it_runs(spark: SparkSession, lake: SqlCatalog) -> None:
+def test_a_join_on_a_function_prunes_files_at_run_time(spark: SparkSession, lake: SqlCatalog) -> None:
     spark.sql("CREATE TABLE lake.db.keyed (i INT, k INT, v INT) PARTITIONED BY (k)")
     spark.sql("INSERT INTO lake.db.keyed VALUES (1, 0, 1), (2, 1, 2)")
     found = "(SELECT * FROM VALUES (1, 11), (4, 14) AS s(i, v)) s ON t.i = s.i AND t.k = lake.system.bucket(1, s.i)"

@@ -22,20 +22,20 @@ OF_SPARK = {"path", "versionAsOf", "timestampAsOf"}
 OF_WAP = {"spark.wap.id", "spark.wap.branch"}
 
 
-def test_every_setting_of_javas_is_acted_on_or_has_a_reason_why_not() -> None:
+def test_every_java_setting_has_an_effect_or_a_reason_for_none() -> None:
     acted_on = {SESSION_PREFIX + name for name in (*ACTED_ON_SETTINGS, *SETTINGS)} | OF_WAP
     unused = {SESSION_PREFIX + name for name in UNUSED_SETTINGS}
     assert [name for name in SESSION_SETTINGS if name not in acted_on | unused] == []
     assert acted_on & unused == set()
 
 
-def test_every_read_option_of_javas_is_acted_on_or_has_a_reason_why_not() -> None:
+def test_every_java_read_option_has_an_effect_or_a_reason_for_none() -> None:
     acted_on = {*ACTED_ON_OPTIONS} | OF_SPARK
     assert [name for name in READ_OPTIONS if name not in acted_on | UNUSED_READ_OPTIONS.keys()] == []
     assert acted_on & UNUSED_READ_OPTIONS.keys() == set()
 
 
-def test_every_write_option_of_javas_is_acted_on_or_refused() -> None:
+def test_every_java_write_option_has_an_effect_or_is_refused() -> None:
     known = {*KNOWN_OPTIONS, SNAPSHOT_PROPERTY.rstrip(".")}
     assert [name for name in WRITE_OPTIONS if name.lower() not in known] == []
     assert set(REFUSED_OPTIONS) <= known
@@ -71,7 +71,7 @@ def warned(caplog: pytest.LogCaptureFixture, kind: str) -> list[str]:
 
 
 @pytest.mark.spark
-def test_settings_and_options_without_effect_are_warned_of_once_in_a_session(
+def test_settings_and_options_without_effect_log_one_warning_per_session(
     spark: SparkSession, sql: Run, table: Table, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)

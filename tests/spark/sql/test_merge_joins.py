@@ -29,7 +29,7 @@ SEMI = "Join LeftSemi"
 
 @pytest.fixture
 def plan(monkeypatch: pytest.MonkeyPatch) -> Plans:
-    """The optimized and the executed plan of the last statement."""
+    """Return the optimized and the executed plan of the last statement."""
     seen: list[str] = []
 
     def noting(rows: DataFrame, *others: Any) -> ChangedRows:
@@ -44,7 +44,7 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> Plans:
 
 @pytest.fixture
 def many(sql: Run) -> None:
-    """A table of 100,000 rows, and a view `few` of rows of which some are new."""
+    """Create a table of 100,000 rows, and a view `few` with some rows of the table and some new ones."""
     sql(
         "CREATE TABLE lake.db.t (id BIGINT, v BIGINT, note STRING) TBLPROPERTIES ('format-version' = '3', 'write.merge.mode' = 'merge-on-read')"
     )
@@ -58,7 +58,7 @@ def test_the_target_is_semi_joined_before_rows_are_inserted(sql: Run, plan: Plan
     semi = next(line for line in optimized if SEMI in line)
     assert "rightHint=(strategy=broadcast)" in semi
     assert any("Join RightOuter" in line for line in optimized)
-    # Only the key is sent to where the target is read.
+    # Only the keys are sent to the scan of the target.
     executed = plan()[plan().index("BroadcastHashJoin") :].splitlines()
     sent = next(place for place, line in enumerate(executed) if "BroadcastExchange" in line)
     assert re.search(r"Project \[id#\d+L\]$", executed[sent + 1])

@@ -122,7 +122,7 @@ def test_a_condition_without_an_equality_works(sql: Run, reading: str) -> None:
 def test_the_target_can_be_its_own_source(sql: Run, reading: str, mode: str) -> None:
     made(sql, "id BIGINT, v BIGINT", "SELECT id, id FROM range(4)", mode)
     sql(f"MERGE INTO lake.db.t t USING lake.db.t s ON t.id = s.id + 1 {TAKE_ALL}")
-    # 1, 2 and 3 take the values of 0, 1 and 2; the row 3 is no other row's, and comes again.
+    # 1, 2 and 3 take the values of 0, 1 and 2; the source row 3 matches no row and is inserted.
     assert ids(sql) == [(0, 0), (1, 0), (2, 1), (3, 2), (3, 3)]
     sql(
         "MERGE INTO lake.db.t t USING (SELECT id, max(v) AS v FROM lake.db.t GROUP BY id) s ON t.id = s.id AND t.v < s.v WHEN MATCHED THEN DELETE"

@@ -1,4 +1,4 @@
-"""Metadata tables in SQL: each by its name, at a snapshot, filtered, joined, and the same rows as `icefloe.inspect` gives."""
+"""Metadata tables in SQL: each by its name, at a snapshot, filtered, joined, with the same rows as `icefloe.inspect`."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def test_every_metadata_table_has_the_rows_of_the_python_api(written: Run, lake:
         *(pytest.param(name, marks=pytest.mark.slow) for name in ("files", "data_files", "all_files", "all_delete_files", "all_entries")),
     ],
 )
-def test_a_spark_job_makes_the_same_rows(written: Run, spark: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spark_job_returns_the_same_rows(written: Run, spark: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("icefloe.spark.scan.metadata_table_job.BYTES_OF_A_TASK", 1)  # each manifest on its own
     written("ALTER TABLE lake.db.t ADD PARTITION FIELD bucket(4, id)")
     written("ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
@@ -79,7 +79,7 @@ def test_many_manifests_are_read_by_a_job_unless_a_table_property_prevents_it(
     assert "MapInArrow" not in plan()
 
 
-def test_a_manifest_that_is_gone_is_named_where_a_job_reads_it(written: Run, spark: SparkSession, lake: SqlCatalog) -> None:
+def test_the_error_of_a_job_names_a_missing_manifest(written: Run, spark: SparkSession, lake: SqlCatalog) -> None:
     path = metadata_table(lake.load_table("db.t"), "manifests").arrow()["path"][0].as_py()
     rows = spark.read.option("planning-mode", "distributed").table("lake.db.t.files")
     Path(path.removeprefix("file://")).unlink()
@@ -87,7 +87,7 @@ def test_a_manifest_that_is_gone_is_named_where_a_job_reads_it(written: Run, spa
         rows.collect()
 
 
-def test_they_are_read_like_any_table(written: Run, lake: SqlCatalog) -> None:
+def test_metadata_tables_are_filtered_joined_and_read_at_snapshots(written: Run, lake: SqlCatalog) -> None:
     first = lake.load_table("db.t").snapshots()[0].snapshot_id
     assert written("SELECT partition.kind, sum(record_count) FROM lake.db.t.files GROUP BY 1 ORDER BY 1") == [("a", 5), ("b", 5), ("c", 5)]
     assert written(f"SELECT sum(record_count) FROM lake.db.t.files VERSION AS OF {first}") == [(10,)]
@@ -99,7 +99,7 @@ def test_they_are_read_like_any_table(written: Run, lake: SqlCatalog) -> None:
     assert written("SELECT operation FROM lake.db.t.snapshots ORDER BY committed_at") == [("append",), ("append",)]
 
 
-def test_they_cannot_be_written(written: Run) -> None:
+def test_metadata_tables_cannot_be_written(written: Run) -> None:
     with pytest.raises(PySparkException, match=r"(?i)append|write"):
         written("INSERT INTO lake.db.t.refs SELECT * FROM lake.db.t.refs")
     with pytest.raises(PySparkException, match="TABLE_OR_VIEW_NOT_FOUND"):
@@ -155,7 +155,7 @@ def test_a_changelog_view_leaves_out_copies_and_finds_updates(sql: Run, changed:
     for arguments, words in (("compute_updates => true", "no identifier fields"), ("net_changes => true", "net changes")):
         with pytest.raises(PySparkException, match=words):
             sql(f"CALL lake.system.create_changelog_view(table => 'db.t', {arguments})")
-    if pyspark.__version__ >= "4.1":  # older ones do not know the statement
+    if pyspark.__version__ >= "4.1":  # older versions do not have the statement
         assert ("create_changelog_view",) in [row[-1:] for row in sql("SHOW PROCEDURES IN lake.system")]
 
 

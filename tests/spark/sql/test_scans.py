@@ -66,12 +66,12 @@ def test_a_table_without_files_has_no_rows(sql: Run) -> None:
     assert sql("SELECT * FROM lake.db.without WHERE id > 7") == []
 
 
-def test_a_filter_that_holds_on_all_planned_files_is_not_tested_again(sql: Run, events: Table) -> None:
+def test_a_filter_that_is_true_of_all_planned_rows_is_not_evaluated(sql: Run, events: Table) -> None:
     assert "+- Filter" not in _physical(sql, "SELECT sum(v) FROM lake.db.events WHERE day = DATE'2024-01-03'")
     assert "+- Filter" not in _physical(sql, "SELECT sum(v) FROM lake.db.events WHERE day >= DATE'2024-01-03' AND id < 500")
     assert "+- Filter" in _physical(sql, "SELECT sum(v) FROM lake.db.events WHERE day = DATE'2024-01-03' AND id < 250")
     assert sql("SELECT count(v), sum(id) FROM lake.db.events WHERE day >= DATE'2024-01-03' AND id < 500") == [(300, sum(range(200, 500)))]
-    # Of null it is neither true nor false that it is another day.
+    # For a null day the predicate `day <> d` is unknown.
     events.append(pa.table({"id": [1000], "day": pa.array([None], pa.date32()), "v": [1.0]}))
     assert sql("SELECT sum(id) FROM lake.db.events WHERE day <> DATE'2024-01-01'") == [(sum(range(100, 1000)),)]
     assert sql("SELECT sum(id) FROM lake.db.events WHERE NOT (day <=> DATE'2024-01-01')") == [(sum(range(100, 1001)),)]
@@ -154,7 +154,7 @@ def test_aggregates_of_fields_of_structs_are_read_from_metadata(sql: Run, lake: 
         assert sql(f"SELECT {text} FROM lake.db.t") == sql(f"SELECT {text} FROM (SELECT * FROM lake.db.t DISTRIBUTE BY x)"), text
 
 
-def test_aggregates_that_metadata_is_not_sure_of_are_computed(sql: Run, lake: SqlCatalog) -> None:
+def test_aggregates_without_exact_metadata_are_computed_from_rows(sql: Run, lake: SqlCatalog) -> None:
     rows = pa.table({"s": ["a" * 40, "b"], "f": [float("nan"), 1.0], "z": [0.0, -0.0], "id": pa.array([1, 2], pa.int64())})
     table = lake.create_table("db.t", rows.schema, properties={"format-version": "2", "write.delete.mode": "merge-on-read"})
     table.append(rows)
@@ -184,7 +184,7 @@ def test_a_limit_plans_no_more_files_than_it_needs(spark: SparkSession, sql: Run
     assert _files_read(spark, "SELECT * FROM lake.db.events WHERE v > 3 LIMIT 150") == 10
 
 
-def test_a_filtered_table_is_as_small_as_its_columns_and_rows(spark: SparkSession, sql: Run, events: Table) -> None:
+def test_the_estimated_size_of_a_scan_follows_its_columns_and_files(spark: SparkSession, sql: Run, events: Table) -> None:
     spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "4000")
     try:
         joined = "SELECT count(e.v) FROM lake.db.events e JOIN lake.db.events o ON e.id = o.id"
@@ -209,14 +209,14 @@ def test_distinct_values_reach_the_optimizer(spark: SparkSession, sql: Run, even
     assert before != after
 
 
-def test_files_are_left_out_by_what_a_join_finds(spark: SparkSession, sql: Run, events: Table, lake: SqlCatalog) -> None:
+def test_a_join_prunes_files_at_run_time(spark: SparkSession, sql: Run, events: Table, lake: SqlCatalog) -> None:
     days = pa.table({"day": [date(2024, 1, 2), date(2024, 1, 9), date(2023, 1, 1)], "name": ["x", "x", "y"]})
     lake.create_table("db.days", days.schema).append(days)
     text = "SELECT sum(e.id) FROM lake.db.events e JOIN lake.db.days d ON e.day = d.day WHERE d.name = 'x'"
     assert "dynamicpruning" in _physical(sql, text).lower()
     assert sql(text) == [(sum(range(100, 200)) + sum(range(800, 900)),)]
     assert _files_read(spark, text) == 2 + 1
-    # With rows deleted the files are read in two ways; both are left out alike.
+    # Files with deleted rows are read by a scan of their own; both scans are pruned.
     events.delete("id = 150")
     assert sql(text) == [(sum(range(100, 200)) + sum(range(800, 900)) - 150,)]
     assert _files_read(spark, text) == 2 + 1
@@ -259,7 +259,7 @@ def test_manifests_are_read_by_a_job_in_distributed_mode(spark: SparkSession, sq
 
 
 def _jobs(spark: SparkSession) -> list[str]:
-    """What the jobs that the session ran were for."""
+    """Return the descriptions of the jobs that the session ran."""
     listed = spark._jsparkSession.sparkContext().statusStore().jobsList(None)
     found = [listed.apply(place) for place in range(listed.size())]
     return [str(job.description()) for job in sorted(found, key=lambda job: job.jobId())]
@@ -283,7 +283,7 @@ def _jobs(spark: SparkSession) -> list[str]:
         ("u > '80000000-0000-0000-0000-000000000000'", 1),
     ],
 )
-def test_files_are_left_out_by_dates_of_times_and_by_uuids(
+def test_files_are_pruned_by_dates_of_timestamps_and_by_uuids(
     spark: SparkSession, lake: SqlCatalog, predicate: str, files: int, zone: str
 ) -> None:
     table = lake.create_table(

@@ -33,12 +33,12 @@ def table(sql: Run, lake: SqlCatalog) -> Table:
 
 
 def _first(table: Table) -> tuple[int, int]:
-    """The id of the first snapshot, and a time in milliseconds at which it was the current one."""
+    """Return the id of the first snapshot, and a time in milliseconds at which it was current."""
     snapshot = min(table.snapshots(), key=lambda one: one.sequence_number)
     return snapshot.snapshot_id, snapshot.timestamp_ms
 
 
-def test_by_option_the_tables_columns_as_they_are_now(spark: SparkSession, sql: Run, table: Table) -> None:
+def test_options_read_older_rows_with_the_current_columns(spark: SparkSession, sql: Run, table: Table) -> None:
     snapshot_id, at = _first(table)
     chosen = {
         "snapshot-id": (snapshot_id, [1, 2]),
@@ -52,7 +52,7 @@ def test_by_option_the_tables_columns_as_they_are_now(spark: SparkSession, sql: 
     assert spark.read.option("tag", "first").table("lake.db.t").where("number = 2").count() == 1
 
 
-def test_by_clause_and_by_name_the_snapshots_own_columns(sql: Run, table: Table) -> None:
+def test_clauses_and_names_read_older_rows_with_the_columns_of_the_snapshot(sql: Run, table: Table) -> None:
     snapshot_id, at = _first(table)
     time = datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
     for text in (
@@ -88,7 +88,7 @@ def test_a_snapshots_id_wins_over_a_tag_or_branch_of_that_name(spark: SparkSessi
     assert sql("SELECT count(*) FROM lake.db.t VERSION AS OF '12'") == [(2,)]
 
 
-def test_the_branch_of_the_session(spark: SparkSession, sql: Run, table: Table) -> None:
+def test_the_branch_of_the_session_is_read(spark: SparkSession, sql: Run, table: Table) -> None:
     spark.conf.set("spark.wap.branch", "audit")
     try:
         assert sql("SELECT max(number) FROM lake.db.t") == [(4,)]
@@ -114,7 +114,7 @@ def test_a_missing_or_doubly_named_snapshot_is_refused(spark: SparkSession, sql:
         sql("SELECT * FROM lake.db.t VERSION AS OF 7")
 
 
-def test_metadata_columns_of_the_file_of_a_row(sql: Run, table: Table) -> None:
+def test_metadata_columns_have_the_file_and_position_of_a_row(sql: Run, table: Table) -> None:
     rows = sql("SELECT number, _row_id, _last_updated_sequence_number, _pos, _spec_id, _file FROM lake.db.t ORDER BY number")
     assert [row[:5] for row in rows] == [(1, 0, 1, 0, 0), (2, 1, 1, 1, 0), (3, 2, 2, 0, 0)]
     assert {row[5] for row in rows} == {task.file.file_path for task in table.scan().plan_files()}

@@ -84,7 +84,7 @@ VERBS: dict[str, tuple[Callable[[DataFrame], Any], list[tuple[int, str]]]] = {
 
 @pytest.mark.usefixtures("table")
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_write_method_of_a_dataframe(spark: SparkSession, sql: Run, verb: str) -> None:
+def test_every_write_method_of_a_dataframe_writes_its_rows(spark: SparkSession, sql: Run, verb: str) -> None:
     write, wanted = VERBS[verb]
     write(frame(spark, (10, "a", 1.0)))
     assert content(sql) == wanted
@@ -175,7 +175,7 @@ def test_branches_are_written_by_option_and_by_name(spark: SparkSession, sql: Ru
         frame(spark, (12, "a", 1.0)).writeTo(f"{TABLE}.branch_audit").option("branch", "other").append()
 
 
-def test_staged_writes_of_the_session(spark: SparkSession, sql: Run, table: Table) -> None:
+def test_writes_are_staged_by_the_settings_of_the_session(spark: SparkSession, sql: Run, table: Table) -> None:
     sql("ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.wap.enabled' = 'true')")
     spark.conf.set("spark.wap.id", "nightly")
     try:
@@ -250,7 +250,7 @@ def test_the_isolation_level_determines_which_concurrent_commits_are_allowed(
 ) -> None:
     sql("INSERT INTO lake.db.t VALUES (5, 'a', 5)")
     since = str(table.refresh().snapshots()[-1].snapshot_id)
-    sql("INSERT INTO lake.db.t VALUES (6, 'b', 6)")  # of another partition: no harm
+    sql("INSERT INTO lake.db.t VALUES (6, 'b', 6)")  # of another partition: no conflict
     if other == "append":
         sql("INSERT INTO lake.db.t VALUES (4, 'a', 4)")
     else:
@@ -270,7 +270,7 @@ def test_the_isolation_level_determines_which_concurrent_commits_are_allowed(
         assert [row for row in content(sql) if row[1] == "a"] == [(10, "a")]
 
 
-def test_isolation_in_python(spark: SparkSession, table: Table) -> None:
+def test_the_isolation_level_is_an_argument_in_python(spark: SparkSession, table: Table) -> None:
     since = table.snapshots()[-1].snapshot_id
     rows = frame(spark, (10, "a", 1.0))
     table.append(rows)

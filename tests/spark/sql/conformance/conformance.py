@@ -68,12 +68,12 @@ class Statement:
 
     @property
     def since(self) -> tuple[int, ...]:
-        """The version of Spark from which on Icefloe returns the expected result."""
+        """Return the version of Spark from which on Icefloe returns the expected result."""
         return _version_after("-- since ", self.before)
 
     @property
     def until(self) -> tuple[int, ...]:
-        """The version of Spark from which on the statement is skipped; empty if no version skips it."""
+        """Return the version of Spark from which on the statement is skipped; empty if no version skips it."""
         return _version_after("-- until ", self.before)
 
     @property
@@ -104,7 +104,7 @@ class Names:
         return _NAME.sub(lambda found: self.known[found[1]], text)
 
     def with_names(self, row: str) -> str:
-        """The row with names where it has values that bear one."""
+        """Return the row with names instead of the values that have one."""
         for name, value in self.known.items():
             row = row.replace(value, "${" + name + "}")
         return row.replace(f'["Owner", "{getpass.getuser()}"]', '["Owner", "${user}"]')
@@ -123,7 +123,7 @@ class Names:
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """Major and minor version: `4.1` and `4.1.4` are (4, 1)."""
+    """Return the major and minor version: (4, 1) for `4.1` and `4.1.4`."""
     return tuple(int(part) for part in text.split(".")[:2])
 
 
@@ -137,7 +137,7 @@ def files() -> list[Path]:
 
 
 def statements(path: Path) -> list[Statement]:
-    """The statements of a file in their order.
+    """Return the statements of a file in their order.
 
     Raises:
         ValueError: a statement has no `;` at the end of a line before the block ends.
@@ -184,7 +184,7 @@ def _expected(lines: list[str]) -> Outcome | None:
 
 
 def written(head: str, blocks: list[Statement]) -> str:
-    """A file's text: remarks at its head, then every block with what is expected."""
+    """Return the text of a file: its head, then every block with the expected result."""
     parts = [head] if head else []
     for one in blocks:
         lines = one.expected.lines() if one.expected is not None else []
@@ -193,7 +193,7 @@ def written(head: str, blocks: list[Statement]) -> str:
 
 
 def outcomes(run: Run, path: Path, engine: str, folder: str, spark: str = "") -> Iterator[tuple[Statement, Outcome]]:
-    """Runs a file's statements in order, without those that are another engine's or, on Icefloe, of an older version than this `spark`."""
+    """Run the statements of a file in order, without those of another engine or, on Icefloe, of an older version than `spark`."""
     names = Names({"folder": folder})
     for one in statements(path):
         if one.only not in (None, engine) or (one.until and (engine != "icefloe" or version_of(spark) >= one.until)):
@@ -220,7 +220,7 @@ def _outcome(run: Run, names: Names, one: Statement) -> Outcome:
 
 
 def plain(value: Any) -> Any:
-    """A value of a row as JSON has it: structs by name, maps as pairs in order, what JSON has no word for as text."""
+    """Convert a value of a row to JSON: structs by name, maps as sorted pairs, and other types without a JSON form as text."""
     if hasattr(value, "asDict"):
         return {name: plain(item) for name, item in value.asDict().items()}
     if isinstance(value, Mapping):
@@ -239,7 +239,7 @@ def _as_text(value: Any) -> str:
 
 
 def agrees(expected: Outcome | None, found: Outcome, engine: str) -> bool:
-    """Whether it is the rows or the error that are expected. Java's errors without a class, of which it has many, are any error's like."""
+    """Return True for the expected rows or error. An expected error without a class, of which Java has many, matches any error."""
     if expected is None:
         return False
     if expected.error is None or found.error is None:

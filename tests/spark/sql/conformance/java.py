@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from tests.oracle.conftest import ORACLES, interpreter
 from tests.spark.sql.conformance.conformance import FOLDER, Outcome
 
-# A catalog in memory: it renames tables and keeps views, which Java's catalog of folders does not.
+# A catalog in memory, because Java's catalog of folders neither renames tables nor has views.
 SCRIPT = """
 import json, os, sys
 sys.path[:0] = sys.argv[2:4]
@@ -32,14 +32,14 @@ for path in files():
         continue
     for one, found in outcomes(run, path, "java", folder):
         print("OUTCOME " + json.dumps([path.stem, one.line, found.rows, found.error, found.words]), flush=True)
-    for view in spark.catalog.listTables():  # a file's temporary views would be listed among the next one's
+    for view in spark.catalog.listTables():  # temporary views of one file would be listed in the next one
         if view.isTemporary:
             spark.catalog.dropTempView(view.name)
 """
 
 
 def java_outcomes(*subjects: str) -> dict[tuple[str, int], Outcome]:
-    """What Java gave for each statement that is not Icefloe's alone, by file and line."""
+    """Return the result of Java for each statement that is not for Icefloe alone, by file and line."""
     with TemporaryDirectory() as folder:
         command = [interpreter("java"), "-c", SCRIPT, folder, str(ORACLES), str(FOLDER.parents[3]), *subjects]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(folder))

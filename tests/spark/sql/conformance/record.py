@@ -12,7 +12,7 @@ from tests.spark.sql.conformance.java import java_outcomes
 
 
 def head(path: Path) -> str:
-    """The remarks before the first block that holds a statement."""
+    """Return the comments before the first block with a statement."""
     first = path.read_text().split("\n\n")[0]
     return first if all(line.startswith("--") for line in first.splitlines()) else ""
 
