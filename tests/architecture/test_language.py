@@ -103,7 +103,6 @@ UNFINISHED = frozenset(
         "src/icefloe/spark/jobs",
         "src/icefloe/spark/runtime",
         "src/icefloe/table",
-        "src/icefloe/table/rows",
         "src/icefloe/testing",
         "tests",
         "tests/catalog",

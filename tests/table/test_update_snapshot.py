@@ -216,7 +216,7 @@ def test_wrong_files_are_refused_in_their_own_line(table: Table) -> None:
         table.update_snapshot().overwrite().delete_file(file).add_file(file)
     with pytest.raises(InvalidInputError, match="no position delete files are added"):
         table.update_snapshot().row_delta().add_deletes(replace(file, content=FileContent.POSITION_DELETES))
-    with pytest.raises(InvalidInputError, match="EQUALITY_DELETES; DATA or POSITION_DELETES is wanted"):
+    with pytest.raises(InvalidInputError, match="EQUALITY_DELETES; DATA or POSITION_DELETES is required"):
         table.update_snapshot().rewrite_files().add_file(replace(file, content=FileContent.EQUALITY_DELETES, equality_ids=(1,)))
     with pytest.raises(NoSuchSnapshotError, match="has no snapshot 5, from which this change is to be checked"):
         table.update_snapshot().row_delta().validate_from_snapshot(5)

@@ -1,4 +1,4 @@
-"""The writes of rows: what each makes of rows or a filter until it is files and one action.
+"""The writes of rows: from rows or a filter to data files and one action for the commit.
 
 Spec: Row-level Deletes; Writing Data Files.
 """

@@ -1,6 +1,6 @@
-"""`AddFiles`: the action of `table.add_files`: data files that other writers made become the table's, as they are and where they are.
+"""`AddFiles`: the action of `table.add_files`: data files of other writers become files of the table, unchanged and in place.
 
-What their footers say is `datafile/foreign_files.py` and `datafile/partition_of_file.py`.
+Their footers are read by `datafile/foreign_files.py` and `datafile/partition_of_file.py`.
 Spec: Snapshots; Column Projection.
 """
 
@@ -30,17 +30,17 @@ from icefloe.table.engine import Engine
 from icefloe.table.find_engine import IN_PROCESS, running_engine
 from icefloe.table.table_handle import TableHandle
 
-# Footers. From so many on Spark reads them where it runs already; in this process ten thousand small ones take seconds.
+# From this many footers on Spark reads them, if it runs already; in this process ten thousand small ones take seconds.
 FOOTERS_FOR_SPARK = 2_000
-# Files that an error names.
+# The number of files that an error names.
 SHOWN_FILES = 5
 _SIGNS = "*?["
 
 
 class AddFiles:
-    """Adds files to the head of a branch; with them, where they have no field ids and the table no name mapping, the mapping of its present names.
+    """Adds files to the head of a branch; and a name mapping of the table's present names, if files have no field ids and the table has no name mapping.
 
-    After a lost race the files that are the table's by then are looked for anew. The files are not this commit's own: none is ever deleted.
+    After a lost race the check for files that the table has already is repeated. The files are not this commit's own: none is ever deleted.
     """
 
     def __init__(
@@ -62,108 +62,112 @@ class AddFiles:
         self._read_by = (base.current_schema_id, base.properties.get(NAME_MAPPING.name))
 
     def new_data_files(self) -> Sequence[str]:
-        """None: the files were there before, and stay."""
+        """Return no file: the files existed before, and stay."""
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
         """See `Action.attempt`.
 
         Raises:
-            InvalidInputError: one of the files is the table's already.
-            CommitInvalidatedError: the schema or the name mapping that the files were held against is another by now.
+            InvalidInputError: the table has one of the files already.
+            CommitInvalidatedError: the schema or the name mapping that the files were checked against has changed.
         """
         if not self._files:
             return None
         if not self._are_read_alike(base):
             newest = base.current_snapshot()
             raise CommitInvalidatedError(
-                f"another writer changed the schema or the name mapping of {self._handle.table_name} while its new files were looked at",
+                f"another writer changed the schema or the name mapping of {self._handle.table_name} while the files to add were checked",
                 table=self._handle.table_name,
                 snapshot_id=None if newest is None else newest.snapshot_id,
                 problems=_read_by_problems(self._read_by, base),
-                next_step="a retry makes sense: refresh the table and add the files again, which are then read by what it is now",
+                next_step="a retry makes sense: refresh the table and add the files again: they are then read by the new schema and name mapping",
             )
         if self._check_duplicates:
-            self._refuse_known(base, read)
+            self._refuse_live_files(base, read)
         if not self._maps_names or NAME_MAPPING.name in base.properties:
             return self._append.attempt(base, number=number, now_ms=now_ms, read=read)
         mapping = SetProperties({NAME_MAPPING.name: mapping_to_json(mapping_for(base.schema()))})
         working = apply_updates(base, (mapping,), max(now_ms, base.last_updated_ms))
-        made = self._append.attempt(working, number=number, now_ms=now_ms, read=read)
-        # A column that was renamed meanwhile would be found under its old name no more.
+        attempt = self._append.attempt(working, number=number, now_ms=now_ms, read=read)
+        # The mapping has the present names: a column that was renamed meanwhile would no longer be found.
         return replace(
-            made, updates=(mapping, *made.updates), requirements=(*made.requirements, AssertCurrentSchemaId(base.current_schema_id))
+            attempt,
+            updates=(mapping, *attempt.updates),
+            requirements=(*attempt.requirements, AssertCurrentSchemaId(base.current_schema_id)),
         )
 
     def _are_read_alike(self, base: TableMetadata) -> bool:
-        """Whether columns are found as in the table that the footers were held against: also where another writer's new files brought the same mapping."""
+        """Return whether the base has the schema and name mapping that the footers were checked against, or another writer added the same mapping."""
         schema_id, mapping = self._read_by
-        found = base.properties.get(NAME_MAPPING.name)
-        is_made = mapping is None and found == mapping_to_json(mapping_for(base.schema()))
-        return base.current_schema_id == schema_id and (found == mapping or is_made)
+        current_mapping = base.properties.get(NAME_MAPPING.name)
+        is_of_names = mapping is None and current_mapping == mapping_to_json(mapping_for(base.schema()))
+        return base.current_schema_id == schema_id and (current_mapping == mapping or is_of_names)
 
-    def _refuse_known(self, base: TableMetadata, read: Read) -> None:
+    def _refuse_live_files(self, base: TableMetadata, read: Read) -> None:
         parent = parent_snapshot(base, self._context.branch)
-        wanted = {file.file_path for file in self._files}
-        known: list[str] = []
+        paths_to_add = {file.file_path for file in self._files}
+        live_paths: list[str] = []
         for manifest in read_manifests(parent, read) if parent is not None else ():
             if manifest.has_live_files:
                 entries = live_entries(base, manifest, read)
-                known += pc.unique(entries.filter(is_among(entries["file_path"], wanted))["file_path"]).to_pylist()
-        if known:
+                live_paths += pc.unique(entries.filter(is_among(entries["file_path"], paths_to_add))["file_path"]).to_pylist()
+        if live_paths:
             raise InvalidInputError(
-                f"{_counted(len(known))} of {self._handle.table_name} already: {_shown(sorted(known))}",
+                f"{_counted(len(live_paths))} of {self._handle.table_name} already: {_shown(sorted(live_paths))}",
                 table=self._handle.table_name,
-                path=sorted(known)[0],
-                next_step="leave them out; a file that stands in a table twice has all its rows twice",
+                path=sorted(live_paths)[0],
+                next_step="leave them out: a table that has a file twice has all its rows twice",
             )
 
 
 def _read_by_problems(read_by: tuple[int, str | None], base: TableMetadata) -> tuple[Problem, Problem]:
     newest = base.current_snapshot()
     by = "" if newest is None else f"; its newest snapshot is {newest.snapshot_id} ({newest.operation or 'of an unknown operation'})"
-    told = [
+    states = [
         f"schema {schema_id}, {'no' if mapping is None else 'the'} name mapping{'' if mapping is None else f' {mapping}'}"
         for schema_id, mapping in (read_by, (base.current_schema_id, base.properties.get(NAME_MAPPING.name)))
     ]
-    return Problem(where="expected", what=told[0]), Problem(where="found", what=told[1] + by)
+    return Problem(where="expected", what=states[0]), Problem(where="found", what=states[1] + by)
 
 
 def locations_to_add(handle: TableHandle, file_paths: str | Sequence[str], *, missing_is_empty: bool = False) -> list[str]:
-    """The files' locations as they are to stand in manifests: a text may be a folder or a pattern, as may those of a list that end with a slash or have a `*`.
+    """Return the files' locations as manifests will contain them.
+
+    A single text may be a folder or a pattern, and so may those of a list that end with a slash or contain a `*`.
 
     Raises:
-        InvalidInputError: a location stands twice, or is no text.
+        InvalidInputError: a location occurs twice, or is not a text.
         NoSuchFileError: a folder or pattern has no files, unless `missing_is_empty`.
     """
-    given = [file_paths] if isinstance(file_paths, str) else list(file_paths)
-    if not all(map(_is_text, given)):
-        raise InvalidInputError("one of the files to add is no location", next_step="pass locations as text")
-    found: list[str] = []
-    for location in map(qualified, given):
+    locations = [file_paths] if isinstance(file_paths, str) else list(file_paths)
+    if not all(isinstance(location, str) for location in locations):
+        raise InvalidInputError("one of the files to add is not a location", next_step="pass locations as text")
+    files: list[str] = []
+    for location in map(qualified, locations):
         expands = isinstance(file_paths, str) or location.endswith("/") or any(sign in location for sign in _SIGNS)
         try:
-            found += files_of(handle.io, location) if expands else [location]
+            files += files_of(handle.io, location) if expands else [location]
         except NoSuchFileError:
             if not missing_is_empty:
                 raise
-    twice = sorted(location for location, count in Counter(found).items() if count > 1)
+    twice = sorted(location for location, count in Counter(files).items() if count > 1)
     if twice:
         raise InvalidInputError(
-            f"{len(twice):,} of the files to add {'stands' if len(twice) == 1 else 'stand'} in the list twice: {_shown(twice)}",
+            f"{len(twice):,} of the files to add {'is' if len(twice) == 1 else 'are'} in the list twice: {_shown(twice)}",
             path=twice[0],
             next_step="name each file once",
         )
-    return found
+    return files
 
 
 def engine_for_footers(locations: Sequence[str]) -> Engine:
-    """Spark where it runs already and there are many footers; this process otherwise."""
+    """Return the engine that reads the footers: Spark if it runs already and they are many, else the in-process engine."""
     return running_engine() if len(locations) >= FOOTERS_FOR_SPARK else IN_PROCESS
 
 
 def footer_request(handle: TableHandle, base: TableMetadata) -> FooterRequest:
-    """What the files are held against: the table's columns, found by its name mapping, or by their present names where it has none."""
+    """Return what the footers are checked against: the table's columns, found by its name mapping, or by their present names if it has none."""
     return FooterRequest(
         schema=base.schema(),
         properties=base.properties,
@@ -171,10 +175,6 @@ def footer_request(handle: TableHandle, base: TableMetadata) -> FooterRequest:
         io=handle.io,
         sort_order=base.sort_order(),
     )
-
-
-def _is_text(location: object) -> bool:
-    return isinstance(location, str)
 
 
 def _shown(paths: Sequence[str]) -> str:

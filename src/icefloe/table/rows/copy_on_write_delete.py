@@ -1,7 +1,7 @@
-"""`CopyOnWriteDelete`: rows removed by copying the files they are in, without them and without the rows that deletes had removed before.
+"""`CopyOnWriteDelete`: deletion of rows by copying their files without them, and without the rows that deletes had removed before.
 
-How files are copied is `datafile/copy_data_file.py` and `datafile/copy_file_group.py`; which of them become one is `copy_on_write_groups.py`; merge-on-read is
-`merge_on_read_delete.py`. Spec: Row-level Deletes; Row Lineage.
+Files are copied by `datafile/copy_data_file.py` and `datafile/copy_file_group.py`; which files are merged into one is decided by `copy_on_write_groups.py`;
+merge-on-read is `merge_on_read_delete.py`. Spec: Row-level Deletes; Row Lineage.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from icefloe.table.table_handle import TableHandle
 
 
 class CopyOnWriteDelete:
-    """The copies of one operation over all attempts of its commit: those whose source is as it was are used again."""
+    """The copies of one operation over all attempts of its commit: copies whose source is unchanged are used again."""
 
     def __init__(self, removal: Removal) -> None:
         self._removal = removal
@@ -31,19 +31,19 @@ class CopyOnWriteDelete:
         self.engine_name: str | None = None
 
     def new_files(self) -> list[str]:
-        """Locations of the copies that are there."""
+        """Return the locations of the copies."""
         return [file.file_path for copy in self._copies.values() for file in copy.added]
 
     def change(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> RowChange:
-        """Makes the copies that are missing. Raises as `rewrite_task`."""
+        """Make the missing copies, and return the change of the table's files. Raises as `rewrite_task`."""
         self._keep({task_key(task) for task in tasks} if self._copied_under == base.current_schema_id else set())
         self._copied_under = base.current_schema_id
         missing = [task for task in tasks if task_key(task) not in self._copies]
         if missing:
             engine = engine_for_files(missing)
             self.engine_name = engine.name
-            made = engine.rewrite(self._removal.rewrite_request(missing, base))
-            self._copies.update((task_key(task), copy) for task, copy in zip(missing, made, strict=True))
+            copies = engine.rewrite(self._removal.rewrite_request(missing, base))
+            self._copies.update((task_key(task), copy) for task, copy in zip(missing, copies, strict=True))
         touched = [copy for copy in self._copies.values() if not copy.unchanged]
         return RowChange(
             added=tuple(file for copy in touched for file in copy.added),
@@ -54,12 +54,12 @@ class CopyOnWriteDelete:
         )
 
     def discard(self) -> None:
-        """Deletes every copy."""
+        """Delete every copy."""
         self._keep(set())
 
-    def _keep(self, wanted: set[TaskKey]) -> None:
-        """Deletes the copies of other files. Under another schema the filter may mean other columns, so that no copy holds any longer."""
-        stale = [self._copies.pop(key) for key in list(self._copies) if key not in wanted]
+    def _keep(self, keys: set[TaskKey]) -> None:
+        """Delete the copies of other files. Under another schema the filter may mean other columns, so that no copy is valid any longer."""
+        stale = [self._copies.pop(key) for key in list(self._copies) if key not in keys]
         delete_quietly(self._removal.handle, [file.file_path for copy in stale for file in copy.added])
 
 
@@ -67,43 +67,46 @@ def copies_without(
     handle: TableHandle,
     engine: Engine,
     base: TableMetadata,
-    found: Sequence[tuple[FileScanTask, Any]],
+    rows_to_delete: Sequence[tuple[FileScanTask, Any]],
     new_files: Sequence[DataFile],
     target: WriteTarget,
 ) -> tuple[RowChange, list[DataFile]]:
     """Write the remaining rows of files together with new rows of their partitions, so that no file becomes two.
 
     Args:
-        found: files, each with the positions, ascending, of the rows that go.
-        new_files: files of new rows, which no commit names yet. Those that others take the place of are deleted.
+        handle: the table.
+        engine: the engine that writes.
+        base: the metadata that the operation is planned on.
+        rows_to_delete: files, each with the positions, ascending, of the rows to delete.
+        new_files: files of new rows, which no commit names yet. Those whose rows are written into other files are deleted.
         target: the write that the new files are of.
 
     Returns:
-        What is done to the table's files, and those of the new files that stay.
+        The change of the table's files, and those of the new files that stay.
 
     Raises:
-        NoSuchFileError, DataFileFormatError, StorageError: as `rewrite_group`; all new files are left then.
+        NoSuchFileError, DataFileFormatError, StorageError: as `rewrite_group`; all new files remain then.
     """
-    if not found:
+    if not rows_to_delete:
         return RowChange(), list(new_files)
-    target = replace(target, operation_uuid=handle.ids.uuid())  # names of files would be given twice
-    groups = groups_of(found, new_files, target, keeps_row_ids=base.format_version > 2)
-    gone = {task.file.file_path: task for group in groups for task, _ in group.sources}
-    emptied = [task for task, _ in found if task.file.file_path not in gone]
-    made = engine.rewrite_groups(
+    target = replace(target, operation_uuid=handle.ids.uuid())  # else the new files could get names that the operation has used already
+    groups = groups_of(rows_to_delete, new_files, target, keeps_row_ids=base.format_version > 2)
+    copied = {task.file.file_path for group in groups for task, _ in group.sources}
+    emptied = [task for task, _ in rows_to_delete if task.file.file_path not in copied]
+    rewritten = engine.rewrite_groups(
         RewriteGroupsRequest(groups=groups, schema=base.schema(), specs=specs_of(base), target=target, schemas=tuple(base.schemas))
     )
-    replaced = {file.file_path for group in made for file in group.replaced}
+    replaced = {file.file_path for group in rewritten for file in group.replaced}
     delete_quietly(handle, replaced)
     change = RowChange(
-        added=tuple(file for group in made for file in group.added),
-        removed=(*(file for group in made for file in group.sources), *(task.file for task in emptied)),
+        added=tuple(file for group in rewritten for file in group.added),
+        removed=(*(file for group in rewritten for file in group.sources), *(task.file for task in emptied)),
         removed_deletes=(
-            *(file for group in made for file in group.dangling_deletes),
+            *(file for group in rewritten for file in group.dangling_deletes),
             *(file for task in emptied for file in deletes_about_alone(task)),
         ),
-        rewritten_files=sum(group.rewritten_files for group in made),
-        deleted_rows=sum(len(positions) for _, positions in found),
-        copied_rows=sum(group.kept_rows for group in made),
+        rewritten_files=sum(group.rewritten_files for group in rewritten),
+        deleted_rows=sum(len(positions) for _, positions in rows_to_delete),
+        copied_rows=sum(group.kept_rows for group in rewritten),
     )
     return change, [file for file in new_files if file.file_path not in replaced]

@@ -1,6 +1,6 @@
-"""`groups_of`: which files of a copy-on-write operation are written together, so that files do not become more with every statement.
+"""`groups_of`: which files of a copy-on-write operation are written together, so that the number of files does not grow with every statement.
 
-Writing a group is `datafile/copy_file_group.py`. Spec: Row-level Deletes (copy-on-write); Sorting.
+A group is written by `datafile/copy_file_group.py`. Spec: Row-level Deletes (copy-on-write); Sorting.
 """
 
 from collections import defaultdict
@@ -19,10 +19,10 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.table.rows.row_change import records_left
 
 Positions = NDArray[np.int64]
-# Bytes of files that a group takes where nothing advises another size. Their rows are about the 64 MB that Spark's adaptive execution gives a task: one task
-# writes a group, and larger ones would leave others idle.
+# Bytes of the files of a group, unless a property advises another size. Their rows are about the 64 MB that Spark's adaptive execution gives a task: one task
+# writes a group, and larger groups would leave other tasks idle.
 GROUP_BYTES = 32 * 1024 * 1024
-# A file of new rows of this size is worth more than writing it again: beside files that are rewritten anyway, and where there are only new files.
+# New files from these sizes on are not written again: in partitions with files that are rewritten anyway, and in those with new files only.
 LARGE_NEW_FILE_BYTES, LARGE_AMONG_NEW_BYTES = 8 * 1024 * 1024, 1024 * 1024
 
 
@@ -35,17 +35,17 @@ class _Group:
 
 
 def groups_of(
-    found: Sequence[tuple[FileScanTask, Positions]], new_files: Sequence[DataFile], target: WriteTarget, *, keeps_row_ids: bool
+    rows_to_delete: Sequence[tuple[FileScanTask, Positions]], new_files: Sequence[DataFile], target: WriteTarget, *, keeps_row_ids: bool
 ) -> list[RewriteGroup]:
-    """Return the groups to write: files of one partition and spec, up to the advisory size together, the files of new rows with the smallest group there.
+    """Return the groups to write: files of one partition and spec, up to the advisory size together; new files join the smallest group there.
 
-    Files of which no row remains are in no group, nor are files of new rows that stay as they are. A table with a sort order has groups that can be sorted in
+    Files of which no row remains are in no group, nor are new files that stay as they are. A table with a sort order has groups that can be sorted in
     memory; a file that is too large for that is alone in its group.
 
     Args:
-        found: files, each with the positions, ascending, of the rows that go.
+        rows_to_delete: files, each with the positions, ascending, of the rows to delete.
         new_files: files of new rows of the same operation.
-        target: the write, whose properties say the sizes.
+        target: the write, whose properties determine the sizes.
         keeps_row_ids: whether rows have row ids.
     """
     limit = min(ADVISORY_PARTITION_SIZE_BYTES.read(target.properties) or GROUP_BYTES, TARGET_FILE_SIZE_BYTES.read(target.properties))
@@ -56,10 +56,10 @@ def groups_of(
     def fits(group: _Group, size: int, memory: int, limit: int) -> bool:
         return group.size + size <= limit and not (is_sorted and group.memory + memory > SORTED_BYTES)
 
-    for task, positions in found:
-        left = records_left(task)
-        rows = (task.file.record_count if left is None else left) - len(positions)
-        if rows <= 0 and left is not None:
+    for task, positions in rows_to_delete:
+        live_records = records_left(task)
+        rows = (task.file.record_count if live_records is None else live_records) - len(positions)
+        if rows <= 0 and live_records is not None:
             continue
         size, memory = task.file.file_size_in_bytes * rows // max(1, task.file.record_count), rows * bytes_of_row
         groups = by_partition[_partition_key(task.file)]
@@ -99,5 +99,5 @@ def groups_of(
 
 
 def _partition_key(file: DataFile) -> tuple[int, str]:
-    # Values of a partition may be NaN, which is not equal to itself; their text tells partitions apart as well.
+    # Values of a partition may be NaN, which is not equal to itself; their text identifies partitions as well.
     return file.spec_id, repr(file.partition)

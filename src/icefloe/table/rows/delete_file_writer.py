@@ -1,7 +1,6 @@
-"""`DeleteFileWriter`: the delete files of one operation that say where rows are gone: position delete files in version 2 of the format, deletion
-vectors from 3 on.
+"""`DeleteFileWriter`: the delete files of one operation with the positions of deleted rows: position delete files in format version 2, deletion vectors from 3.
 
-Which rows go is found by `merge_on_read_delete.py` and `upsert.py`; one file is written by `datafile/deletes/delete_file_output.py`.
+The rows to delete are found by `merge_on_read_delete.py` and `upsert.py`; one file is written by `datafile/deletes/delete_file_output.py`.
 Spec: Row-level Deletes; Position Delete Files; Deletion Vectors.
 """
 
@@ -23,59 +22,63 @@ from icefloe.table.rows.write_context import write_target
 from icefloe.table.table_handle import TableHandle
 
 Positions = NDArray[np.int64]
-Marked = tuple[FileScanTask, Positions]
+# A file, and the positions, ascending, of the rows to delete.
+RowsOfFile = tuple[FileScanTask, Positions]
 
 
 class DeleteFileWriter:
-    """Delete files over all attempts of a commit: written anew only where a file, its deletes or the table's form are others by then."""
+    """The delete files of one operation over all attempts of its commit.
+
+    They are written again only if a data file, its deletes, the schema or the format version has changed since.
+    """
 
     def __init__(self, handle: TableHandle, mode_property: str = DELETE_MODE.name) -> None:
-        """`mode_property` is the table property that asked for marks, for whoever is told that they cannot be made."""
+        """Start without delete files. `mode_property` is the `write.*.mode` property that chose merge-on-read, for error messages."""
         self._handle = handle
         self._mode_property = mode_property
         self._written = WrittenDeletes(added=())
         self._written_for: Any = None
 
     def new_files(self) -> list[str]:
-        """Locations of the delete files that are there; vectors share theirs."""
+        """Return the locations of the delete files; deletion vectors share theirs."""
         return list(dict.fromkeys(file.file_path for file in self._written.added))
 
-    def change(self, found: Sequence[Marked], base: TableMetadata) -> RowChange:
-        """Writes the delete files that are missing. `found` are files, each with the positions, ascending, of rows that are to go and are not gone.
+    def change(self, rows_to_delete: Sequence[RowsOfFile], base: TableMetadata) -> RowChange:
+        """Write the missing delete files, and return the change of the table's files.
 
-        A file of which no row is left goes whole.
+        A file of which no row remains is removed from the table. The rows to delete must be live.
 
         Raises:
-            UnsupportedFeatureError: rows of a file are to be marked, and the table's format version is 1.
+            UnsupportedFeatureError: rows of a file are to be deleted by position, and the table's format version is 1.
             NoSuchFileError, PuffinFormatError: the deletes of a file cannot be read.
         """
-        marked: list[Marked] = []
-        emptied: list[Marked] = []
-        for task, positions in found:
+        partly_deleted: list[RowsOfFile] = []
+        emptied: list[RowsOfFile] = []
+        for task, positions in rows_to_delete:
             if len(positions):
-                (emptied if records_left(task) == len(positions) else marked).append((task, positions))
-        self._write(marked, base)
+                (emptied if records_left(task) == len(positions) else partly_deleted).append((task, positions))
+        self._write(partly_deleted, base)
         return RowChange(
             added_deletes=self._written.added,
             removed=tuple(task.file for task, _ in emptied),
             removed_deletes=(*self._written.superseded, *(file for task, _ in emptied for file in deletes_about_alone(task))),
-            deleted_rows=sum(len(positions) for _, positions in (*marked, *emptied)),
+            deleted_rows=sum(len(positions) for _, positions in (*partly_deleted, *emptied)),
         )
 
     def discard(self) -> None:
-        """Deletes the delete files written so far."""
+        """Delete the delete files that were written so far."""
         delete_quietly(self._handle, self.new_files())
         self._written, self._written_for = WrittenDeletes(added=()), None
 
-    def _write(self, marked: Sequence[Marked], base: TableMetadata) -> None:
-        made_from = (base.format_version, base.current_schema_id, [task_key(task) for task, _ in marked])
-        if made_from == self._written_for:
+    def _write(self, rows_to_delete: Sequence[RowsOfFile], base: TableMetadata) -> None:
+        written_for = (base.format_version, base.current_schema_id, [task_key(task) for task, _ in rows_to_delete])
+        if written_for == self._written_for:
             return
         self.discard()
-        if marked:
-            rows = [RowsToDelete(file=task.file, positions=positions, delete_files=task.delete_files) for task, positions in marked]
+        if rows_to_delete:
+            rows = [RowsToDelete(file=task.file, positions=positions, delete_files=task.delete_files) for task, positions in rows_to_delete]
             self._written = self._written_deletes(rows, base)
-        self._written_for = made_from
+        self._written_for = written_for
 
     def _written_deletes(self, rows: Sequence[RowsToDelete], base: TableMetadata) -> WrittenDeletes:
         target = write_target(self._handle, base)

@@ -1,6 +1,6 @@
-"""`DeleteKeys`: rows deleted by the values of their key columns, in equality delete files, without reading a row of the table.
+"""`DeleteKeys`: deletion of rows by the values of their key columns, in equality delete files, without reading a row of the table.
 
-How one file is written is `datafile/deletes/delete_file_output.py`. Spec: Equality Delete Files; Scan Planning (which deletes apply).
+One file is written by `datafile/deletes/delete_file_output.py`. Spec: Equality Delete Files; Scan Planning (which deletes apply).
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from icefloe.table.table_handle import TableHandle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """Rows to delete by their key columns: `rows` is an Arrow table of `schema`, which has these columns alone; `field_ids` are theirs."""
+    """The keys of rows to delete: `rows` is an Arrow table of `schema`, which has only the key columns; `field_ids` are their ids."""
 
     rows: Any
     schema: Schema
@@ -42,11 +42,11 @@ class Keys:
 
 
 def keys_of(rows: Any, schema: Schema, key_columns: Sequence[str] | None) -> Keys:
-    """The key columns of the rows, in the table's types. Other columns are left out.
+    """Return the key columns of the rows, in the table's types.
 
     Raises:
-        InvalidInputError: there are no key columns, or one cannot be one.
-        InvalidSchemaError: a key column is none of the table's.
+        InvalidInputError: there are no key columns, or a column cannot be one.
+        InvalidSchemaError: the table has no such key column.
         SchemaMismatchError: the rows lack a key column, or its values do not fit.
     """
     ids = sorted(schema.identifier_field_ids) if key_columns is None else [schema.find_field(name).field_id for name in key_columns]
@@ -56,10 +56,10 @@ def keys_of(rows: Any, schema: Schema, key_columns: Sequence[str] | None) -> Key
             next_step='pass key_columns=["id"], or set them with table.update_schema().set_identifier_fields("id")',
         )
     keys = key_schema(schema, ids)
-    # A Spark DataFrame: its keys alone come to this process.
+    # Of a Spark DataFrame only the key columns are collected in this process.
     table = None if hasattr(rows, "toArrow") else arrow_table(rows)
-    known = rows.columns if table is None else table.column_names
-    missing = [Problem(where=name, what="is a key column, and the rows lack it") for name in keys.names if name not in known]
+    column_names = rows.columns if table is None else table.column_names
+    missing = [Problem(where=name, what="is a key column, and the rows lack it") for name in keys.names if name not in column_names]
     if missing:
         raise SchemaMismatchError("the rows do not have every key column", problems=missing)
     table = rows.select(*keys.names).toArrow() if table is None else table
@@ -67,10 +67,10 @@ def keys_of(rows: Any, schema: Schema, key_columns: Sequence[str] | None) -> Key
 
 
 class DeleteKeys:
-    """Adds equality delete files: for each partition that may hold the keys where the key columns tell it, else one for the whole table.
+    """Adds equality delete files: for each partition that may contain the keys if the key columns determine it, else one for the whole table.
 
-    Deletes of one partition apply to data files of the same spec alone, so there are some for each spec that data files are of. A delete for the whole table
-    is of an unpartitioned spec; a table that has none gets one in the same commit, beside its default spec.
+    Deletes of one partition apply only to data files of the same spec, so there are some for each spec that data files have. A delete for the whole table
+    is of an unpartitioned spec; a table without one gets it in the same commit, besides its default spec.
     """
 
     def __init__(self, handle: TableHandle, keys: Keys, context: CommitContext) -> None:
@@ -87,10 +87,11 @@ class DeleteKeys:
         return tuple(self._files)
 
     def new_data_files(self) -> Sequence[str]:
+        """See `Action.new_data_files`."""
         return [file.file_path for file in self._files]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`; None where there is no key, or no row in the table.
+        """See `Action.attempt`; None if there is no key, or no row in the table.
 
         Raises:
             UnsupportedFeatureError: the table's format version is 1.
@@ -109,30 +110,30 @@ class DeleteKeys:
         working = apply_updates(base, updates, max(now_ms, base.last_updated_ms)) if updates else base
         self._write(working, specs)
         delta = RowDelta(added_deletes=self._files, context=self._context, numbers=self._numbers)
-        made = delta.attempt(working, number=number, now_ms=now_ms, read=read)
-        if made is None or not updates:
-            return made
+        attempt = delta.attempt(working, number=number, now_ms=now_ms, read=read)
+        if attempt is None or not updates:
+            return attempt
         return replace(
-            made,
-            updates=(*updates, *made.updates),
-            requirements=(*made.requirements, AssertLastAssignedPartitionId(base.last_partition_id)),
+            attempt,
+            updates=(*updates, *attempt.updates),
+            requirements=(*attempt.requirements, AssertLastAssignedPartitionId(base.last_partition_id)),
         )
 
     def _specs(self, base: TableMetadata, used: Sequence[PartitionSpec]) -> tuple[tuple[PartitionSpec, ...], tuple[Update, ...]]:
-        """The specs to write files in, and the updates that add the one that is not there yet."""
-        whole = next((spec for spec in used if spec.is_unpartitioned), None)
-        if whole is not None:
-            return (whole,), ()
-        if all(self._tells_partition(spec) for spec in used):
+        """Return the specs to write files in, and the updates that add a missing one."""
+        unpartitioned = next((spec for spec in used if spec.is_unpartitioned), None)
+        if unpartitioned is not None:
+            return (unpartitioned,), ()
+        if all(self._determines_partition(spec) for spec in used):
             return tuple(used), ()
-        found = sorted((spec for spec in base.partition_specs if spec.is_unpartitioned), key=lambda spec: (len(spec.fields), spec.spec_id))
-        if found:
-            return (found[0],), ()
+        unused = sorted((spec for spec in base.partition_specs if spec.is_unpartitioned), key=lambda spec: (len(spec.fields), spec.spec_id))
+        if unused:
+            return (unused[0],), ()
         added = AddPartitionSpec(UNPARTITIONED_SPEC)
         spec_id = spec_id_of(added.apply(base, base.last_updated_ms), UNPARTITIONED_SPEC)
         return (PartitionSpec(spec_id=spec_id or 0),), (added,)
 
-    def _tells_partition(self, spec: PartitionSpec) -> bool:
+    def _determines_partition(self, spec: PartitionSpec) -> bool:
         needed = [field for field in spec.fields if not isinstance(field.transform, VoidTransform)]
         return all(not isinstance(field.transform, UnknownTransform) and field.source_id in self._keys.field_ids for field in needed)
 
@@ -155,7 +156,7 @@ class DeleteKeys:
         self._written_for = specs
 
     def _discard(self) -> None:
-        """Deletes the files of earlier attempts."""
+        """Delete the files of earlier attempts."""
         delete_quietly(self._handle, self.new_data_files())
         self._files, self._written_for = [], None
 
@@ -166,7 +167,9 @@ class DeleteKeys:
 
 
 def _specs_in_use(base: TableMetadata, snapshot: Snapshot | None, read: Read) -> list[PartitionSpec]:
-    """The specs of the snapshot's data files, by id; none where there is no data file."""
+    """Return the specs of the snapshot's data files, by id; none if there is no data file."""
     manifests = read_manifests(snapshot, read) if snapshot is not None else ()
-    live = {found.partition_spec_id for found in manifests if found.content is ManifestContent.DATA and found.has_live_files}
-    return [base.spec_by_id(spec_id) for spec_id in sorted(live)]
+    spec_ids = {
+        manifest.partition_spec_id for manifest in manifests if manifest.content is ManifestContent.DATA and manifest.has_live_files
+    }
+    return [base.spec_by_id(spec_id) for spec_id in sorted(spec_ids)]

@@ -1,7 +1,7 @@
-"""`MergeOnReadDelete`: rows removed by writing down where they are, found by a filter.
+"""`MergeOnReadDelete`: deletion of the rows that match a filter by writing their positions into delete files.
 
-How they are found is `datafile/deletes/matching_positions.py`, how they are written down `delete_file_writer.py`; copy-on-write is `copy_on_write_delete.py`.
-Spec: Row-level Deletes; Position Delete Files; Deletion Vectors.
+The rows are found by `datafile/deletes/matching_positions.py`, the delete files written by `delete_file_writer.py`; copy-on-write is
+`copy_on_write_delete.py`. Spec: Row-level Deletes; Position Delete Files; Deletion Vectors.
 """
 
 from collections.abc import Sequence
@@ -16,32 +16,32 @@ from icefloe.table.rows.row_change import Removal, RowChange, TaskKey, task_key
 class MergeOnReadDelete:
     """The positions and delete files of one operation over all attempts of its commit.
 
-    After a lost race the files whose deletes are others now are looked through again, and their deletes, with those that the winner added, written anew.
+    After a lost race the files whose deletes have changed are searched again, and their deletes written again, together with those that the winner added.
     """
 
     def __init__(self, removal: Removal) -> None:
         self._removal = removal
-        self._marks = DeleteFileWriter(removal.handle)
+        self._delete_files = DeleteFileWriter(removal.handle)
         self._found: dict[TaskKey, Positions] = {}
-        self._found_under: int | None = None  # the schema id that the rows were found with
+        self._found_under: int | None = None  # the schema id under which the rows were found
         self.engine_name: str | None = None
 
     def new_files(self) -> list[str]:
-        """Locations of the delete files that are there; vectors share theirs."""
-        return self._marks.new_files()
+        """Return the locations of the delete files; deletion vectors share theirs."""
+        return self._delete_files.new_files()
 
     def change(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> RowChange:
-        """Finds the rows, and writes the delete files that are missing. A file of which no row is left goes whole.
+        """Find the rows, write the missing delete files, and return the change of the table's files. A file without remaining rows is removed.
 
         Raises:
-            UnsupportedFeatureError: rows of a file are to be marked, and the table's format version is 1.
+            UnsupportedFeatureError: rows of a file are to be deleted by position, and the table's format version is 1.
             NoSuchFileError, DataFileFormatError, PuffinFormatError: a file, or its deletes, cannot be read.
         """
-        return self._marks.change(list(zip(tasks, self._positions(tasks, base), strict=True)), base)
+        return self._delete_files.change(list(zip(tasks, self._positions(tasks, base), strict=True)), base)
 
     def discard(self) -> None:
-        """Deletes the delete files written so far."""
-        self._marks.discard()
+        """Delete the delete files that were written so far."""
+        self._delete_files.discard()
 
     def _positions(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> list[Positions]:
         # Under another schema the filter may mean other columns.
@@ -52,6 +52,6 @@ class MergeOnReadDelete:
         if missing:
             engine = engine_for_files(missing)
             self.engine_name = engine.name
-            found = engine.positions(self._removal.positions_request(missing, base))
-            self._found.update((task_key(task), positions) for task, positions in zip(missing, found, strict=True))
+            positions_of_tasks = engine.positions(self._removal.positions_request(missing, base))
+            self._found.update((task_key(task), positions) for task, positions in zip(missing, positions_of_tasks, strict=True))
         return [self._found[task_key(task)] for task in tasks]

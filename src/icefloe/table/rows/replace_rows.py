@@ -1,6 +1,6 @@
-"""`ReplaceRows`: the action of `table.delete` and `table.overwrite`: files that a filter covers go by metadata alone, from others only rows.
+"""`ReplaceRows`: the action of `table.delete` and `table.overwrite`: files whose rows all match the filter are removed by metadata alone, others lose rows.
 
-How rows of a file go is the table's `write.delete.mode`: `copy_on_write_delete.py` or `merge_on_read_delete.py`.
+Rows of a file are deleted as `write.delete.mode` chooses: by `copy_on_write_delete.py` or `merge_on_read_delete.py`.
 Spec: Row-level Deletes; Commit Conflict Resolution and Retry.
 """
 
@@ -26,7 +26,7 @@ from icefloe.table.rows.row_change import Removal, RowChange, TaskKey, deletes_a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """What a change does to files, None where nothing; and the schema, format version and mode that it was made for."""
+    """The planned change of files, None if there is none; and the schema, format version and mode that it was made for."""
 
     delta: RowDelta | None
     made_for: tuple[int, int, str]
@@ -36,7 +36,7 @@ class _Plan:
         return self.delta.attempt(base, number=number, now_ms=now_ms, read=read) if self.delta is not None else None
 
     def may_stay(self, base: TableMetadata) -> bool:
-        """Whether snapshot isolation lets it be tried on a newer base."""
+        """Return whether snapshot isolation allows the plan on a newer base."""
         return self.isolation_level.read(base.properties) == "snapshot" and self.made_for == _made_for(base)
 
 
@@ -45,11 +45,11 @@ def _made_for(base: TableMetadata) -> tuple[int, int, str]:
 
 
 class ReplaceRows:
-    """Removes rows and adds `files`, in one snapshot.
+    """Deletes rows and adds `files`, in one snapshot.
 
-    After a lost race the files are chosen again on the newer table, so the outcome is as if this write had come second; what was made of files that are as
-    they were is used again. Under snapshot isolation (`write.delete.isolation-level`, for an overwrite `write.update.isolation-level`), what was planned stays
-    as long as the files it is about are live and have no newer deletes: rows that others added meanwhile are not looked at.
+    After a lost race the files are selected again on the newer table, so that the result is as if this write had come second; copies and delete files of
+    unchanged files are used again. Under snapshot isolation (`write.delete.isolation-level`, for an overwrite `write.update.isolation-level`) the plan
+    stays as long as its files are live and have no newer deletes: rows that other writers added meanwhile are not deleted.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ReplaceRows:
         adds_rows: bool,
         isolation: ConflictRules | None = None,
     ) -> None:
-        """`isolation` is what others must not have done, beside what the plan itself needs."""
+        """Start without a plan. `isolation` adds rules for other writers' commits to those that the plan itself needs."""
         self._removal = removal
         self._files = tuple(files)
         self._context = context
@@ -69,8 +69,8 @@ class ReplaceRows:
         self._isolation_level = UPDATE_ISOLATION_LEVEL if adds_rows else DELETE_ISOLATION_LEVEL
         self._isolation = () if isolation is None else (isolation,)
         self._numbers = ManifestNumbers(context)
-        self._copied = CopyOnWriteDelete(removal)
-        self._marked = MergeOnReadDelete(removal)
+        self._copy_on_write = CopyOnWriteDelete(removal)
+        self._merge_on_read = MergeOnReadDelete(removal)
         self._counted: dict[TaskKey, int] = {}
         self._counted_by: str | None = None
         self._planned: _Plan | None = None
@@ -78,11 +78,12 @@ class ReplaceRows:
 
     @property
     def engine_name(self) -> str | None:
-        """The engine that moved or looked through rows; None where none had to."""
-        return self._copied.engine_name or self._marked.engine_name or self._counted_by
+        """The engine that copied or searched files; None if no file had to be read."""
+        return self._copy_on_write.engine_name or self._merge_on_read.engine_name or self._counted_by
 
     def new_data_files(self) -> Sequence[str]:
-        return [*(file.file_path for file in self._files), *self._copied.new_files(), *self._marked.new_files()]
+        """See `Action.new_data_files`."""
+        return [*(file.file_path for file in self._files), *self._copy_on_write.new_files(), *self._merge_on_read.new_files()]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
         """See `Action.attempt`."""
@@ -90,7 +91,7 @@ class ReplaceRows:
             try:
                 return self._planned.attempt(base, number, now_ms, read)
             except CommitInvalidatedError:
-                pass  # it is planned again below
+                pass  # the change is planned again below
         self._planned = self._plan(base, read)
         return self._planned.attempt(base, number, now_ms, read)
 
@@ -106,16 +107,16 @@ class ReplaceRows:
             every_delete=True,
         )
         tasks = list(plan.tasks())
-        whole = [task for task in tasks if task.is_covered]
+        covered = [task for task in tasks if task.is_covered]
         merge_on_read = DELETE_MODE.read(base.properties) == "merge-on-read"
-        ours, other = (self._marked, self._copied) if merge_on_read else (self._copied, self._marked)
+        chosen, other = (self._merge_on_read, self._copy_on_write) if merge_on_read else (self._copy_on_write, self._merge_on_read)
         other.discard()
-        change = ours.change([task for task in tasks if not task.is_covered], base)
+        change = chosen.change([task for task in tasks if not task.is_covered], base)
         self.change = replace(
             change,
-            removed=(*(task.file for task in whole), *change.removed),
-            removed_deletes=(*(file for task in whole for file in deletes_about_alone(task)), *change.removed_deletes),
-            deleted_rows=change.deleted_rows + self._live_rows(whole, base),
+            removed=(*(task.file for task in covered), *change.removed),
+            removed_deletes=(*(file for task in covered for file in deletes_about_alone(task)), *change.removed_deletes),
+            deleted_rows=change.deleted_rows + self._live_rows(covered, base),
         )
         if self.change.is_empty and not self._adds_rows:
             return _Plan(delta=None, made_for=_made_for(base), isolation_level=self._isolation_level)
@@ -131,12 +132,12 @@ class ReplaceRows:
         return _Plan(delta=delta, made_for=_made_for(base), isolation_level=self._isolation_level)
 
     def _live_rows(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> int:
-        """How many rows go with these files. Those that other deletes than vectors had removed before must be looked for to be told apart."""
-        known = {task_key(task): records_left(task) for task in tasks}
-        missing = [task for task in tasks if known[task_key(task)] is None and task_key(task) not in self._counted]
+        """Return how many live rows these files have. Files with deletes other than vectors are searched: only that shows which rows were deleted before."""
+        live_records = {task_key(task): records_left(task) for task in tasks}
+        missing = [task for task in tasks if live_records[task_key(task)] is None and task_key(task) not in self._counted]
         if missing:
             engine = engine_for_files(missing)
             self._counted_by = engine.name
-            found = engine.positions(self._removal.positions_request(missing, base))
-            self._counted.update((task_key(task), len(positions)) for task, positions in zip(missing, found, strict=True))
-        return sum(self._counted[key] if records is None else records for key, records in known.items())
+            positions_of_tasks = engine.positions(self._removal.positions_request(missing, base))
+            self._counted.update((task_key(task), len(positions)) for task, positions in zip(missing, positions_of_tasks, strict=True))
+        return sum(self._counted[key] if records is None else records for key, records in live_records.items())

@@ -1,6 +1,6 @@
-"""`RowChange`: what removing the rows of a filter does to a table's files; and `Removal`, which rows go and who looks for them.
+"""`RowChange`: the effect of a deletion of rows on a table's files; and `Removal`, the rows to delete and the requests that find them.
 
-The two ways of removing rows are `copy_on_write_delete.py` and `merge_on_read_delete.py`. Spec: Row-level Deletes.
+The two ways to delete rows are `copy_on_write_delete.py` and `merge_on_read_delete.py`. Spec: Row-level Deletes.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,16 @@ from icefloe.table.engine import PositionsRequest, RewriteRequest
 from icefloe.table.rows.write_context import write_target
 from icefloe.table.table_handle import TableHandle
 
-# What a change of one data file was made from: its path, its first row id and its deletes. Where one of them is another now, the change no longer holds.
+# Identifies the state of a data file: its path, its first row id and its deletes. A change of the file is valid as long as this key is the same.
 TaskKey = tuple[str, int | None, frozenset[DeleteKey]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChange:
-    """Files that come and go, so that rows go. `rewritten_files` of the removed files have a copy of `copied_rows`; `deleted_rows` were live before."""
+    """The files that a deletion of rows adds and removes.
+
+    `rewritten_files` of the removed files were copied, with `copied_rows` rows together; `deleted_rows` were live before.
+    """
 
     added: tuple[DataFile, ...] = ()
     added_deletes: tuple[DataFile, ...] = ()
@@ -37,19 +40,20 @@ class RowChange:
 
     @property
     def is_empty(self) -> bool:
+        """Whether no file is added or removed."""
         return not (self.added or self.added_deletes or self.removed or self.removed_deletes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """The rows to remove: those of a table for which `row_filter` is true."""
+    """The rows to delete: those of a table for which `row_filter` is true."""
 
     handle: TableHandle
     row_filter: BooleanExpression
     case_sensitive: bool
 
     def rewrite_request(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> RewriteRequest:
-        """These files copied without the rows."""
+        """Return the request to copy these files without the rows."""
         schema = base.schema()
         return RewriteRequest(
             tasks=tasks,
@@ -61,7 +65,7 @@ class Removal:
         )
 
     def positions_request(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> PositionsRequest:
-        """Where the rows are in these files."""
+        """Return the request to find the rows in these files."""
         schema = base.schema()
         return PositionsRequest(
             table_name=self.handle.table_name,
@@ -76,22 +80,22 @@ class Removal:
 
 
 def specs_of(base: TableMetadata) -> dict[int, PartitionSpec]:
-    """Every partition spec by its id."""
+    """Return every partition spec by its id."""
     return {spec.spec_id: spec for spec in base.partition_specs}
 
 
 def task_key(task: FileScanTask) -> TaskKey:
-    """See `TaskKey`."""
+    """Return the key of a task's file and deletes, see `TaskKey`."""
     return (task.file.file_path, task.file.first_row_id, frozenset(map(delete_key, task.delete_files)))
 
 
 def deletes_about_alone(task: FileScanTask) -> tuple[DataFile, ...]:
-    """The task's delete files that are about its data file and no other: they leave the table with it. Spec: Deletion Vectors."""
+    """Return the task's delete files that refer only to its data file: they are removed from the table with it. Spec: Deletion Vectors."""
     return tuple(file for file in task.delete_files if is_scoped_to(file, task.file.file_path))
 
 
 def records_left(task: FileScanTask) -> int | None:
-    """How many of the file's rows are not deleted; None where only reading can tell: deletion vectors alone say how many rows they delete."""
+    """Return how many rows of the file are not deleted; None if it has deletes other than vectors, which do not record how many rows they delete."""
     if any(file.file_format is not FileFormat.PUFFIN for file in task.delete_files):
         return None
     return task.file.record_count - sum(file.record_count for file in task.delete_files)

@@ -1,6 +1,6 @@
-"""`RowLevel`: the action of an UPDATE, MERGE or DELETE whose rows another engine computed: which rows go, by file, and the files that come.
+"""`RowLevel`: the action of an UPDATE, MERGE or DELETE whose rows an engine computed: the rows to delete, by file, and the files of new rows.
 
-Rows go by marks (`delete_file_writer.py`) or by copies of their files (`copy_on_write_delete.py`), as the table's `write.*.mode` says.
+Rows are deleted by delete files (`delete_file_writer.py`) or by copies of their files (`copy_on_write_delete.py`), as `write.*.mode` chooses.
 Spec: Row-level Deletes; Row Lineage; Commit Conflict Resolution and Retry.
 """
 
@@ -46,31 +46,31 @@ Positions = NDArray[np.int64]
 
 
 class Command(Enum):
-    """The statements that change rows."""
+    """A statement that changes rows."""
 
     DELETE = "delete"
     UPDATE = "update"
     MERGE = "merge"
 
     def is_merge_on_read(self, base: TableMetadata) -> bool:
-        """Whether rows go by marks."""
+        """Return whether the table deletes rows by delete files in this statement."""
         return _MODES[self].read(base.properties) == "merge-on-read"
 
     def is_serializable(self, base: TableMetadata) -> bool:
-        """Whether rows that others add meanwhile matter."""
+        """Return whether rows that other writers add meanwhile conflict with this statement."""
         return _LEVELS[self].read(base.properties) == "serializable"
 
     def distribution_mode(self, base: TableMetadata) -> str | None:
-        """Return what the table says of how rows of this statement alone are spread over tasks."""
+        """Return the table's distribution mode of this statement's rows; None if it has none."""
         return _DISTRIBUTIONS[self].read(base.properties)
 
     @property
     def mode_property(self) -> str:
-        """The table property that says how rows go."""
+        """Name of the `write.*.mode` property of this statement."""
         return _MODES[self].name
 
 
-# Files that an error names.
+# The number of files that an error names.
 SHOWN_FILES = 5
 _MODES = {Command.DELETE: DELETE_MODE, Command.UPDATE: UPDATE_MODE, Command.MERGE: MERGE_MODE}
 _DISTRIBUTIONS = {
@@ -83,9 +83,9 @@ _LEVELS = {Command.DELETE: DELETE_ISOLATION_LEVEL, Command.UPDATE: UPDATE_ISOLAT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRows:
-    """What an engine computed: the files with new rows, and the positions, ascending, of rows that go, by the path of their file.
+    """The rows that an engine computed: the files with new rows, and the positions, ascending, of rows to delete, by the path of their file.
 
-    `unmatched_updated` and `unmatched_deleted` of the rows of a MERGE matched no row of its source; None where that is not known.
+    `unmatched_updated` and `unmatched_deleted` of the rows of a MERGE matched no row of its source; None if that is unknown.
     """
 
     files: tuple[DataFile, ...] = ()
@@ -97,7 +97,7 @@ class ChangedRows:
     unmatched_deleted: int | None = None
 
     def merge_summary(self, copied: int) -> dict[str, str]:
-        """Return the snapshot properties of a MERGE that wrote so many rows again as they were: counts of rows, under the keys that Java writes."""
+        """Return the snapshot properties of a MERGE that copied so many rows unchanged: counts of rows, under the keys that Java writes."""
         counts = {"copied": copied, "deleted": self.deleted, "updated": self.updated, "inserted": self.inserted}
         if self.unmatched_updated is not None and self.unmatched_deleted is not None:
             counts |= {
@@ -112,9 +112,9 @@ class ChangedRows:
 class RowLevel:
     """One statement over all attempts of its commit.
 
-    Its rows were computed once, from the snapshot that was read: after a lost race they are committed as they are, unless what others did since then breaks the
-    table's isolation level. `serializable`: no rows came that the statement may have been about. Always: the files of which rows go are there, and no other
-    rows of theirs went.
+    Its rows were computed once, from the snapshot that was read: after a lost race they are committed as they are, unless commits of other writers since
+    then violate the table's isolation level. `serializable`: no rows were added that the statement may affect. In any case: the files of which rows are
+    deleted are still live, and no other writer deleted rows of them.
     """
 
     def __init__(
@@ -128,9 +128,10 @@ class RowLevel:
         context: CommitContext,
         target: WriteTarget,
     ) -> None:
-        """`base` is what was read, and `row_filter` what every row fulfils that the statement may be about, for planning and looking for conflicts.
+        """Start with the rows of a statement.
 
-        `target` is what the files of the new rows were written to.
+        `base` is the metadata that was read, and `row_filter` is true for every row that the statement may affect, for planning and conflict checks.
+        `target` is the write of the files of the new rows.
         """
         self._handle = handle
         self._engine = engine
@@ -142,55 +143,56 @@ class RowLevel:
         self._target = target
         self._new_files: Sequence[DataFile] = rows.files
         self._numbers = ManifestNumbers(context)
-        self._marks = DeleteFileWriter(handle, command.mode_property)
+        self._delete_files = DeleteFileWriter(handle, command.mode_property)
         self._delta: RowDelta | None = None
         self.change = RowChange()
 
     def new_data_files(self) -> Sequence[str]:
         """See `Action.new_data_files`."""
-        return [*(file.file_path for file in self.added), *self._marks.new_files()]
+        return [*(file.file_path for file in self.added), *self._delete_files.new_files()]
 
     @property
     def added(self) -> Sequence[DataFile]:
-        """The data files that come."""
+        """The added data files."""
         return (*self._new_files, *self.change.added)
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
         """See `Action.attempt`.
 
         Raises:
-            CommitInvalidatedError: others changed what the statement read, so that it has to run again.
+            CommitInvalidatedError: other writers changed what the statement read, so that it has to run again.
             UnsupportedFeatureError: as `DeleteFileWriter.change`.
         """
         if not self._rows.positions and not self._rows.files:
             return None
         if self._delta is None:
-            self._delta = self._make(read)
+            self._delta = self._plan(read)
         return self._delta.attempt(base, number=number, now_ms=now_ms, read=read)
 
-    def _make(self, read: Read) -> RowDelta:
-        """Takes the rows out that go. Whatever is written is known to `new_data_files` before the next step."""
+    def _plan(self, read: Read) -> RowDelta:
+        """Delete the rows. Every written file is listed by `new_data_files` before the next step."""
         base = self._base
         parent = parent_snapshot(base, self._context.branch)
         plan = plan_scan(base, parent, self._filter, read, every_delete=True, schema=base.schema())
-        wanted = self._rows.positions
-        found = [(task, wanted[task.file.file_path]) for task in plan.tasks() if task.file.file_path in wanted] if wanted else []
-        if len(found) != len(wanted):
-            known = {task.file.file_path for task, _ in found}
+        positions = self._rows.positions
+        tasks = [task for task in plan.tasks() if task.file.file_path in positions] if positions else []
+        rows_to_delete = [(task, positions[task.file.file_path]) for task in tasks]
+        if len(tasks) != len(positions):
+            planned_paths = {task.file.file_path for task in tasks}
             raise CommitInvalidatedError(
-                f"rows of {len(wanted) - len(found)} files are to go that {self._handle.table_name} did not have when it was read",
+                f"rows are to be deleted of {len(positions) - len(tasks)} files that {self._handle.table_name} did not have when it was read",
                 table=self._handle.table_name,
                 problems=tuple(
                     Problem(where=path, what=f"expected in snapshot {plan.snapshot_id}, not found there")
-                    for path in wanted
-                    if path not in known
+                    for path in positions
+                    if path not in planned_paths
                 )[:SHOWN_FILES],
-                next_step="a retry makes sense: run the statement again, which reads the table anew",
+                next_step="a retry makes sense: run the statement again on the newest snapshot",
             )
         if self._command.is_merge_on_read(base):
-            self.change = self._marks.change(found, base)
+            self.change = self._delete_files.change(rows_to_delete, base)
         else:
-            self.change, self._new_files = copies_without(self._handle, self._engine, base, found, self._rows.files, self._target)
+            self.change, self._new_files = copies_without(self._handle, self._engine, base, rows_to_delete, self._rows.files, self._target)
         context = self._context
         if self._command is Command.MERGE:
             counts = self._rows.merge_summary(self.change.copied_rows)
@@ -202,32 +204,31 @@ class RowLevel:
             removed_deletes=self.change.removed_deletes,
             context=context,
             numbers=self._numbers,
-            rules=self._rules([task for task, _ in found], parent.snapshot_id if parent else None),
+            rules=self._rules(tasks, parent.snapshot_id if parent else None),
         )
 
     def _rules(self, touched: Sequence[FileScanTask], since: int | None) -> ConflictRules:
-        """A file may have lost other rows meanwhile where rows are only deleted: both deletions stand."""
+        """Return the conflict rules. A DELETE allows other deletes of rows of the same files: both apply."""
         is_delete = self._command is Command.DELETE
         serializable = self._command.is_serializable(self._base)
-        marked = () if is_delete else touched
+        updated = () if is_delete else touched
         return ConflictRules(
             since=since,
             row_filter=self._filter,
             no_added_data=serializable,
             no_added_deletes=serializable and not is_delete,
             no_newer_deletes=True,
-            files_without_newer_deletes=frozenset((task.file.file_path, (task.file.spec_id, task.file.partition)) for task in marked),
+            files_without_newer_deletes=frozenset((task.file.file_path, (task.file.spec_id, task.file.partition)) for task in updated),
             required_files=frozenset(task.file.file_path for task in touched),
             skip_deletes=is_delete,
         )
 
 
 def check_row_level(handle: TableHandle, base: TableMetadata, command: Command) -> None:
-    """Refuses what can never be committed, before any row is computed.
+    """Refuse a statement that can never be committed, before any row is computed.
 
     Raises:
-        UnsupportedFeatureError: rows are to be marked, and the table's format version is 1.
-        UnsupportedFeatureError: columns of the table have the names by which its rows are told apart.
+        UnsupportedFeatureError: merge-on-read in a table of format version 1; or the table has columns with the names by which rows are identified.
     """
     if base.format_version == 1 and command.is_merge_on_read(base):
         raise UnsupportedFeatureError(
@@ -238,21 +239,21 @@ def check_row_level(handle: TableHandle, base: TableMetadata, command: Command) 
     taken = sorted({FILE.name, POS.name, *([ROW_ID.name] if base.format_version > 2 else [])} & set(base.schema().names))
     if taken:
         raise UnsupportedFeatureError(
-            f"{handle.table_name} has columns of its own called {', '.join(taken)}, by which Spark tells rows apart: {command.name} cannot be run",
+            f"{handle.table_name} has columns of its own called {', '.join(taken)}, by which Spark identifies rows: {command.name} cannot be run",
             table=handle.table_name,
             next_step="rename them with table.update_schema().rename_column(...)",
         )
 
 
 def row_level_result(
-    action: RowLevel, command: Command, rows: ChangedRows, engine: str, made: Attempt | None, attempts: int
+    action: RowLevel, command: Command, rows: ChangedRows, engine: str, attempt: Attempt | None, attempts: int
 ) -> WriteResult:
-    """What the statement did."""
+    """Return the result of the statement."""
     change = action.change
     return WriteResult(
         operation=command.value,
         engine=engine,
-        snapshot_id=made.snapshot_id if made else None,
+        snapshot_id=attempt.snapshot_id if attempt else None,
         attempts=attempts,
         added_files=len(action.added),
         added_records=sum(file.record_count for file in rows.files),

@@ -1,7 +1,7 @@
-"""Append, delete, overwrite, upsert and deletes by key: from rows or a filter to data files to one action, and its commit.
+"""Append, delete, overwrite, upsert and deletes by key: from rows or a filter to data files and one action.
 
-Engines move the rows, the actions say what to commit (`kernel/commit/append.py`, `replace_rows.py`, `delete_keys.py`), the commit loop commits; a transaction
-takes the actions alone. Spec: Snapshots; Optimistic Concurrency.
+Engines read and write the rows; the actions decide what to commit (`kernel/commit/append.py`, `replace_rows.py`, `delete_keys.py`); a table commits an
+action at once, a transaction collects it. Spec: Snapshots; Optimistic Concurrency.
 """
 
 from collections import defaultdict
@@ -35,21 +35,24 @@ from icefloe.table.write_result import METADATA_ONLY, WriteResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedWrite:
-    """A write whose rows lie in files, and which is not committed: `action` commits it, `result` says what its last attempt did, and how many it took."""
+    """A write whose rows are in files and that is not committed yet.
+
+    `action` commits it; `result` returns its result, given the last attempt and the number of attempts.
+    """
 
     action: Action
     result: Callable[[Attempt | None, int], WriteResult]
 
 
 def append(handle: TableHandle, base: TableMetadata, rows: Any, snapshot_properties: Mapping[str, str], branch: str) -> PreparedWrite:
-    """Writes the rows; one `append` snapshot. Raises `UnsupportedFeatureError` under a spec with an unknown transform."""
+    """Write the rows for one `append` snapshot. Raises `UnsupportedFeatureError` under a spec with an unknown transform."""
     engine = engine_for_rows(rows)
     check_known_transforms(base.spec())
     context = commit_context(handle, base, snapshot_properties, branch, engine)
     files = engine.write(rows, write_target(handle, base))
     return PreparedWrite(
         action=Append(files, context),
-        result=lambda made, attempts: _result("append", engine.name, made, attempts, added=files),
+        result=lambda attempt, attempts: _result("append", engine.name, attempt, attempts, added=files),
     )
 
 
@@ -64,7 +67,7 @@ def replace_rows(
     case_sensitive: bool,
     rules: ConflictRules | None = None,
 ) -> PreparedWrite:
-    """Writes `rows` (None for a plain delete); one snapshot that also deletes those for which `row_filter` is true. `rules` are about these."""
+    """Write `rows`, None for a plain delete, for one snapshot that also deletes the rows for which `row_filter` is true; `rules` refer to the latter."""
     writer = engine_for_rows(rows) if rows is not None else None
     context = commit_context(handle, base, snapshot_properties, branch, writer)
     bind(row_filter, base.schema(), case_sensitive=case_sensitive)  # a wrong filter is refused before rows are written
@@ -75,9 +78,9 @@ def replace_rows(
     isolation = rules and replace(rules, row_filter=row_filter, case_sensitive=case_sensitive)
     action = ReplaceRows(removal, files, context, adds_rows=rows is not None, isolation=isolation)
 
-    def result(made: Attempt | None, attempts: int) -> WriteResult:
+    def result(attempt: Attempt | None, attempts: int) -> WriteResult:
         engine = writer.name if writer is not None else action.engine_name or METADATA_ONLY
-        return _result("delete" if rows is None else "overwrite", engine, made, attempts, added=files, change=action.change)
+        return _result("delete" if rows is None else "overwrite", engine, attempt, attempts, added=files, change=action.change)
 
     return PreparedWrite(action=action, result=result)
 
@@ -90,14 +93,16 @@ def overwrite_partitions(
     branch: str,
     rules: ConflictRules | None = None,
 ) -> PreparedWrite:
-    """Writes the rows; one snapshot in which they take the place of everything in their partitions.
+    """Write the rows for one snapshot in which they replace everything in their partitions.
 
-    Raises `InvalidInputError` where the table's spec is unpartitioned, `UnsupportedFeatureError` where it has an unknown transform.
+    Raises:
+        InvalidInputError: the table's spec is unpartitioned.
+        UnsupportedFeatureError: the spec has an unknown transform.
     """
     engine = engine_for_rows(rows)
     if base.spec().is_unpartitioned:
         raise InvalidInputError(
-            f"{handle.table_name} is not partitioned, so that a dynamic partition overwrite would take every row away",
+            f"{handle.table_name} is not partitioned, so that a dynamic partition overwrite would replace every row",
             table=handle.table_name,
             next_step="if that is meant, use table.overwrite(df)",
         )
@@ -105,17 +110,18 @@ def overwrite_partitions(
     context = commit_context(handle, base, snapshot_properties, branch)
     files = engine.write(rows, write_target(handle, base))
     action = ReplacedPartitions(files, context, rules)
-    return PreparedWrite(action=action, result=lambda made, attempts: _replaced(engine.name, made, attempts, files))
+    return PreparedWrite(action=action, result=lambda attempt, attempts: _replaced(engine.name, attempt, attempts, files))
 
 
 class ReplacedPartitions:
-    """The action of a dynamic partition overwrite: nothing where there are no rows."""
+    """The action of a dynamic partition overwrite; it commits nothing if there are no rows."""
 
     def __init__(self, files: Sequence[DataFile], context: CommitContext, rules: ConflictRules | None) -> None:
         numbers = ManifestNumbers(context)
         self._action = ReplacePartitions(added=files, context=context, numbers=numbers, rules=rules) if files else None
 
     def new_data_files(self) -> Sequence[str]:
+        """See `Action.new_data_files`."""
         return self._action.new_data_files() if self._action else ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
@@ -123,14 +129,14 @@ class ReplacedPartitions:
         return self._action.attempt(base, number=number, now_ms=now_ms, read=read) if self._action else None
 
 
-def _replaced(engine: str, made: Attempt | None, attempts: int, files: Sequence[DataFile]) -> WriteResult:
-    counts: dict[str, int] = defaultdict(int, {key: count_of(text) or 0 for key, text in (made.summary if made else {}).items()})
-    # Deletion vectors tell how many of the rows were gone before; other deletes may name a row twice, or none.
+def _replaced(engine: str, attempt: Attempt | None, attempts: int, files: Sequence[DataFile]) -> WriteResult:
+    counts: dict[str, int] = defaultdict(int, {key: count_of(text) or 0 for key, text in (attempt.summary if attempt else {}).items()})
+    # Deletion vectors record how many of the rows were deleted before; other deletes may name a row twice, or none.
     unknown = counts["removed-position-delete-files"] or counts["removed-equality-delete-files"]
     return WriteResult(
         operation="overwrite",
         engine=engine,
-        snapshot_id=made.snapshot_id if made else None,
+        snapshot_id=attempt.snapshot_id if attempt else None,
         attempts=attempts,
         added_files=len(files),
         added_records=sum(file.record_count for file in files),
@@ -152,7 +158,7 @@ def upsert(
     inserts: bool,
     case_sensitive: bool,
 ) -> PreparedWrite:
-    """One snapshot in which the rows replace those of the same key, or are added. Raises as `upsert_keys` and `Engine.upsert_source`."""
+    """Prepare one snapshot in which the rows replace those of the same key, or are added. Raises as `upsert_keys` and `Engine.upsert_source`."""
     if not updates and not inserts:
         raise InvalidInputError(
             "an upsert that neither updates nor inserts does nothing",
@@ -165,10 +171,10 @@ def upsert(
     rules = UpsertRules(key_ids=upsert_keys(handle, schema, join_cols, case_sensitive=case_sensitive), updates=updates, inserts=inserts)
     action = Upsert(handle, engine, rows, schema, rules, context)
 
-    def result(made: Attempt | None, attempts: int) -> WriteResult:
+    def result(attempt: Attempt | None, attempts: int) -> WriteResult:
         found = action.found
         return replace(
-            _result("upsert", engine.name, made, attempts, added=found.added, change=action.change),
+            _result("upsert", engine.name, attempt, attempts, added=found.added, change=action.change),
             deleted_records=0,
             rows_updated=found.updated,
             rows_inserted=found.inserted,
@@ -187,16 +193,18 @@ def add_files(
     *,
     check_duplicates: bool,
 ) -> PreparedWrite:
-    """One `append` snapshot of files that exist. Raises as `locations_to_add`, `FilesToAdd.file_to_add` and `AddFiles`."""
+    """Prepare one `append` snapshot of existing files. Raises as `locations_to_add`, `FilesToAdd.file_to_add` and `AddFiles`."""
     locations = locations_to_add(handle, file_paths)
     spec = spec_of_folders(locations, base.partition_specs, base.spec(), base.schema())
     check_known_transforms(spec)
     engine = engine_for_footers(locations)
     context = commit_context(handle, base, snapshot_properties, branch, engine)
-    found = engine.files_to_add(locations, footer_request(handle, base), spec, handle.table_name)
-    files = [one.file for one in found]
-    action = AddFiles(handle, base, files, context, check_duplicates=check_duplicates, maps_names=not all(one.has_ids for one in found))
-    return PreparedWrite(action=action, result=lambda made, attempts: _result("append", engine.name, made, attempts, added=files))
+    files_to_add = engine.files_to_add(locations, footer_request(handle, base), spec, handle.table_name)
+    files = [added.file for added in files_to_add]
+    action = AddFiles(
+        handle, base, files, context, check_duplicates=check_duplicates, maps_names=not all(added.has_ids for added in files_to_add)
+    )
+    return PreparedWrite(action=action, result=lambda attempt, attempts: _result("append", engine.name, attempt, attempts, added=files))
 
 
 def delete_keys(
@@ -207,16 +215,16 @@ def delete_keys(
     snapshot_properties: Mapping[str, str],
     branch: str,
 ) -> PreparedWrite:
-    """One snapshot of equality deletes by the rows' key columns; the table's identifier fields where none are named. Raises as `keys_of`."""
+    """Prepare one snapshot of equality deletes by key columns, the table's identifier fields by default. Raises as `keys_of`."""
     context = commit_context(handle, base, snapshot_properties, branch, IN_PROCESS)
     keys = keys_of(rows, base.schema(), key_columns)
     action = DeleteKeys(handle, keys, context)
     return PreparedWrite(
         action=action,
-        result=lambda made, attempts: WriteResult(
+        result=lambda attempt, attempts: WriteResult(
             operation="delete",
             engine=IN_PROCESS.name,
-            snapshot_id=made.snapshot_id if made else None,
+            snapshot_id=attempt.snapshot_id if attempt else None,
             attempts=attempts,
             deleted_records=None,
             deleted_keys=keys.rows.num_rows,
@@ -226,13 +234,13 @@ def delete_keys(
 
 
 def _result(
-    operation: str, engine: str, made: Attempt | None, attempts: int, *, added: Sequence[DataFile], change: RowChange | None = None
+    operation: str, engine: str, attempt: Attempt | None, attempts: int, *, added: Sequence[DataFile], change: RowChange | None = None
 ) -> WriteResult:
     change = change or RowChange()
     return WriteResult(
         operation=operation,
         engine=engine,
-        snapshot_id=made.snapshot_id if made else None,
+        snapshot_id=attempt.snapshot_id if attempt else None,
         attempts=attempts,
         added_files=len(added),
         added_records=sum(file.record_count for file in added),

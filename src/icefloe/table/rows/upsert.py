@@ -1,8 +1,7 @@
-"""`Upsert`: the action of `table.upsert`: rows whose key the table has replace those that differ, the others are added, in one snapshot.
+"""`Upsert`: the action of `table.upsert`: rows with a key that the table has replace its rows that differ, others are added, in one snapshot.
 
-Joining and writing rows is an engine's (`arrow_upsert.py` in this process); replaced rows leave by copies of their files or by marks
-(`delete_file_writer.py`), as
-`write.merge.mode` says. Spec: Row-level Deletes; Row Lineage; Commit Conflict Resolution and Retry.
+Rows are joined and written by an engine (`arrow_upsert.py` in this process); replaced rows are deleted by copies of their files or by delete files
+(`delete_file_writer.py`), as `write.merge.mode` chooses. Spec: Row-level Deletes; Row Lineage; Commit Conflict Resolution and Retry.
 """
 
 from collections.abc import Sequence
@@ -34,7 +33,7 @@ from icefloe.table.rows.row_change import RowChange, TaskKey, specs_of, task_key
 from icefloe.table.rows.write_context import write_target
 from icefloe.table.table_handle import TableHandle
 
-# Bytes of files that may hold a key. Up to so many, few rows are joined in this process whatever engine they come from: a job would take longer to start.
+# Up to this many bytes of files that may contain a key, few rows are joined in this process whatever engine they come from: a job would take longer to start.
 MOST_BYTES_HERE = 1 << 28
 
 _NOTHING = UpsertedRows(positions=(), added=(), updated=0, inserted=0, unchanged=0)
@@ -42,7 +41,7 @@ _NOTHING = UpsertedRows(positions=(), added=(), updated=0, inserted=0, unchanged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertRules:
-    """Which columns tell rows apart, and what becomes of rows with a match and without one."""
+    """The columns that identify rows, and the operations on rows with a match and without one."""
 
     key_ids: tuple[int, ...]
     updates: bool
@@ -50,11 +49,11 @@ class UpsertRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Made:
-    """What an attempt found and wrote, and what of the table that holds for."""
+class _Join:
+    """The result of an attempt's join, and the state of the table that it is valid for."""
 
-    form: tuple[Any, ...]  # in which rows were joined and written
-    planned: frozenset[TaskKey]  # every file that may hold a key
+    form: tuple[Any, ...]  # see `_form`
+    planned: frozenset[TaskKey]  # every file that may contain a key
     touched: frozenset[TaskKey]  # those of which rows are replaced
     change: RowChange
 
@@ -62,12 +61,12 @@ class _Made:
 class Upsert:
     """One upsert over all attempts of its commit.
 
-    After a lost race it plans again, and joins again where a file that may hold one of the keys has come, gone or lost rows; with `snapshot` isolation only
-    where that happened to a file of which rows are replaced.
+    After a lost race it plans again, and joins again if a file that may contain one of the keys was added, removed or lost rows; under `snapshot`
+    isolation only if that happened to a file of which rows are replaced.
     """
 
     def __init__(self, handle: TableHandle, engine: Engine, rows: Any, schema: Schema, rules: UpsertRules, context: CommitContext) -> None:
-        """Checks the rows. Raises as `Engine.upsert_source`."""
+        """Check the rows. Raises as `Engine.upsert_source`."""
         self._handle = handle
         self._engine = engine
         self._rows = rows
@@ -76,25 +75,26 @@ class Upsert:
         self._numbers = ManifestNumbers(context)
         self._source = engine.upsert_source(rows, schema, rules.key_ids, updates=rules.updates)
         self._source_schema = schema
-        self._marks = DeleteFileWriter(handle, MERGE_MODE.name)
-        self._made: _Made | None = None
+        self._delete_files = DeleteFileWriter(handle, MERGE_MODE.name)
+        self._joined: _Join | None = None
         self.found = _NOTHING  # of the last attempt
 
     @property
     def change(self) -> RowChange:
-        """What the last attempt did to the table's files."""
-        return self._made.change if self._made else RowChange()
+        """The change of the table's files by the last attempt."""
+        return self._joined.change if self._joined else RowChange()
 
     def new_data_files(self) -> Sequence[str]:
-        return [*(file.file_path for file in (*self.found.added, *self.change.added)), *self._marks.new_files()]
+        """See `Action.new_data_files`."""
+        return [*(file.file_path for file in (*self.found.added, *self.change.added)), *self._delete_files.new_files()]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
         """See `Action.attempt`.
 
         Raises:
-            InvalidInputError: a key matches several rows of the table, and updates are asked for.
-            CommitInvalidatedError: another writer gave the table a schema that the rows do not fit, or that lacks a key column.
-            UnsupportedFeatureError: as `DeleteFileWriter.change`; or the partition spec has a transform that is not known here.
+            InvalidInputError: a key matches several rows of the table that it would update.
+            CommitInvalidatedError: another writer changed the table's schema so that the rows do not fit, or dropped a key column.
+            UnsupportedFeatureError: as `DeleteFileWriter.change`; or the partition spec has an unknown transform.
         """
         check_known_transforms(base.spec())
         parent, source = parent_snapshot(base, self._context.branch), self._source_for(base)
@@ -102,7 +102,7 @@ class Upsert:
         tasks = list(plan.tasks())
         if not self._still_holds(base, tasks):
             self._discard()
-            self._make(base, source, plan, tasks)
+            self._join(base, source, plan, tasks)
         change = self.change
         if change.is_empty and not self.found.added:
             return None
@@ -129,15 +129,15 @@ class Upsert:
         return self._source
 
     def _still_holds(self, base: TableMetadata, tasks: Sequence[FileScanTask]) -> bool:
-        if self._made is None or self._made.form != _form(base):
+        if self._joined is None or self._joined.form != _form(base):
             return False
         now = frozenset(map(task_key, tasks))
         if MERGE_ISOLATION_LEVEL.read(base.properties) == "snapshot":
-            return self._made.touched <= now
-        return self._made.planned == now
+            return self._joined.touched <= now
+        return self._joined.planned == now
 
-    def _make(self, base: TableMetadata, source: UpsertSource, plan: ScanPlan, tasks: Sequence[FileScanTask]) -> None:
-        """Joins, writes the new rows, and takes the replaced ones out. Whatever is written is known to `new_data_files` before the next step."""
+    def _join(self, base: TableMetadata, source: UpsertSource, plan: ScanPlan, tasks: Sequence[FileScanTask]) -> None:
+        """Join, write the new rows and delete the replaced ones. Every written file is listed by `new_data_files` before the next step."""
         target = write_target(self._handle, base)
         engine = self._engine
         if source.here is not None and sum(task.file.file_size_in_bytes for task in tasks) <= MOST_BYTES_HERE:
@@ -156,11 +156,11 @@ class Upsert:
         )
         replaced = [(task, rows) for task, rows in zip(tasks, self.found.positions, strict=True) if len(rows)]
         if _is_merge_on_read(base):
-            change = self._marks.change(replaced, base)
+            change = self._delete_files.change(replaced, base)
         else:
             change, new_files = copies_without(self._handle, engine, base, replaced, self.found.added, target)
             self.found = replace(self.found, added=tuple(new_files))
-        self._made = _Made(
+        self._joined = _Join(
             form=_form(base),
             planned=frozenset(map(task_key, tasks)),
             touched=frozenset(task_key(task) for task, _ in replaced),
@@ -168,36 +168,36 @@ class Upsert:
         )
 
     def _discard(self) -> None:
-        """Deletes what an earlier attempt wrote, and this one cannot use."""
+        """Delete the files of an earlier attempt that this one cannot use."""
         delete_quietly(self._handle, self.new_data_files())
-        self._marks.discard()
-        self._made, self.found = None, _NOTHING
+        self._delete_files.discard()
+        self._joined, self.found = None, _NOTHING
 
 
 def upsert_keys(handle: TableHandle, schema: Schema, join_cols: Sequence[str] | None, *, case_sensitive: bool) -> tuple[int, ...]:
-    """The field ids of the key columns: those named, or the identifier fields.
+    """Return the field ids of the key columns: the named ones, or the identifier fields.
 
     Raises:
-        InvalidInputError: there are none, or one is no primitive, or lies inside a list or map, or is of a type whose values cannot be told apart.
+        InvalidInputError: there are none, or one is no primitive, or is inside a list or map, or has a type whose values cannot be compared.
         InvalidSchemaError: the table has no such column.
     """
     if isinstance(join_cols, str):
         raise InvalidInputError(f"join_cols is the text {join_cols!r}, not a list of names", next_step=f"pass join_cols=[{join_cols!r}]")
     if join_cols is None:
-        found = sorted(schema.identifier_field_ids)
+        key_ids = sorted(schema.identifier_field_ids)
     else:
-        found = [schema.find_field(name, case_sensitive=case_sensitive).field_id for name in join_cols]
-    if not found:
+        key_ids = [schema.find_field(name, case_sensitive=case_sensitive).field_id for name in join_cols]
+    if not key_ids:
         raise InvalidInputError(
             f"no key columns are given, and {handle.table_name} has no identifier fields",
             table=handle.table_name,
             next_step='pass join_cols=["id"], or set them with table.update_schema().set_identifier_fields("id")',
         )
-    for field_id in found:
+    for field_id in key_ids:
         fault = _key_fault(schema, field_id)
         if fault:
             raise InvalidInputError(f"{schema.find_column_name(field_id)!r} cannot be a key column: {fault}", table=handle.table_name)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(key_ids))
 
 
 def _key_fault(schema: Schema, field_id: int) -> str | None:
@@ -241,7 +241,10 @@ def _no_longer_fits(handle: TableHandle, error: SchemaMismatchError, was: Schema
 
 
 def key_filter(source: UpsertSource, schema: Schema) -> BooleanExpression:
-    """What every row of the table that matches one of the source's fulfils, for planning: the keys one by one where they are few, else their range."""
+    """Return a filter for planning that is true for every row with a key of the source.
+
+    It lists the keys if they are few, else it has their range.
+    """
     if source.keys is None:
         return AlwaysFalse()
     return all_of([term for values in source.keys for term in _terms(values, schema)] or [AlwaysTrue()])
@@ -253,7 +256,7 @@ def _terms(values: KeyValues, schema: Schema) -> Sequence[BooleanExpression]:
         is_named = schema.find_field(name).field_id == values.field_id
     except InvalidSchemaError:
         is_named = False
-    if not is_named:  # another column has this name, through dots in it
+    if not is_named:  # the name is another column's, because of dots in names
         return ()
     if values.values is not None:
         return (In(name, values.values),)
@@ -261,7 +264,7 @@ def _terms(values: KeyValues, schema: Schema) -> Sequence[BooleanExpression]:
 
 
 def _form(base: TableMetadata) -> tuple[Any, ...]:
-    """What rows are joined and written by."""
+    """Return the state of the table that determines how rows are joined and written."""
     return (base.format_version, base.schema(), base.default_spec_id, base.default_sort_order_id, _is_merge_on_read(base))
 
 

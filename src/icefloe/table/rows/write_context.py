@@ -1,4 +1,4 @@
-"""Where and in what form a table's new rows are written, and what the attempts of one commit share.
+"""`write_target` and `commit_context`: the folder and form of a table's new rows, and what the attempts of one commit share.
 
 Spec: Writing Data Files; Snapshots.
 """
@@ -30,7 +30,8 @@ def write_target(handle: TableHandle, metadata: TableMetadata) -> WriteTarget:
     """Return where and in what form an engine writes the table's rows now.
 
     Raises:
-        UnsupportedFeatureError: the table is encrypted. LocationNotAllowedError: see `check_paths_for_writes`.
+        UnsupportedFeatureError: the table is encrypted.
+        LocationNotAllowedError: see `check_paths_for_writes`.
         InvalidSchemaError: its columns are nested so deeply that rows could be written and not be read back.
     """
     check_write_nesting(metadata.schema(), handle.table_name)
@@ -59,9 +60,9 @@ def commit_context(
     branch: str = MAIN,
     engine: Engine | None = None,
 ) -> CommitContext:
-    """A new snapshot's id, the branch it is for or whether it is staged, who writes it, and where its files go.
+    """Return a new snapshot's id, its branch or whether it is staged, its writer, and the folder of its files.
 
-    `engine` writes the rows; where none does, the one that runs speaks for the snapshot. Raises as `check_branch`, `staging_of_write`, `check_wap_id_is_new`.
+    `engine` writes the rows; without one, the running engine is named as the writer. Raises as `check_branch`, `staging_of_write`, `check_wap_id_is_new`.
     """
     staging = staging_of_write(metadata, snapshot_properties, branch, handle.table_name)
     if staging.wap_id is not None:
@@ -82,7 +83,7 @@ def snapshot_context(
     makes_branch: bool = False,
     engine: Engine | None = None,
 ) -> CommitContext:
-    """As `commit_context`, for a snapshot of exactly this branch, never staged; `makes_branch` lets it be made. Raises as `check_branch`."""
+    """Return the same for a snapshot of exactly this branch, never staged; `makes_branch` allows that it is created. Raises as `check_branch`."""
     if not makes_branch or branch in metadata.refs:
         check_branch(handle, metadata, branch)
     return CommitContext(
@@ -91,7 +92,7 @@ def snapshot_context(
         metadata_location=metadata_folder(metadata),
         branch=branch,
         makes_branch=makes_branch,
-        # As in Java, what is known of who writes is not for the caller to say.
+        # As in Java, entries that name the writer have precedence over those of the caller.
         snapshot_properties={
             **property_texts(snapshot_properties, "snapshot"),
             **(engine or running_engine()).environment(),
@@ -102,14 +103,19 @@ def snapshot_context(
 
 
 def check_branch(handle: TableHandle, metadata: TableMetadata, branch: str) -> None:
-    """Raises `NoSuchSnapshotError` where there is no such branch (`main` comes with the first snapshot), `InvalidInputError` where the name is a tag's."""
+    """Refuse a write to a branch that does not exist.
+
+    Raises:
+        NoSuchSnapshotError: the branch does not exist; `main` is created by the first snapshot.
+        InvalidInputError: the name is a tag's.
+    """
     ref = metadata.refs.get(branch)
     if ref is None and branch != MAIN:
-        known = ", ".join(sorted(name for name, found in metadata.refs.items() if found.is_branch)) or "none"
+        branches = ", ".join(sorted(name for name, other in metadata.refs.items() if other.is_branch)) or "none"
         raise NoSuchSnapshotError(
             f"{handle.table_name} has no branch {branch!r}",
             table=handle.table_name,
-            next_step=f"create it with table.manage_snapshots().create_branch(...); there are: {known}",
+            next_step=f"create it with table.manage_snapshots().create_branch(...); there are: {branches}",
         )
     if ref is not None and not ref.is_branch:
         raise InvalidInputError(
@@ -120,6 +126,6 @@ def check_branch(handle: TableHandle, metadata: TableMetadata, branch: str) -> N
 
 
 def _schemas_of_dropped_sources(metadata: TableMetadata) -> tuple[Schema, ...]:
-    """One schema for each spec that is computed from a column which the table's schema no longer has."""
-    found = [spec_schema(metadata, spec.spec_id) for spec in metadata.partition_specs]
-    return tuple({schema.schema_id: schema for schema in found if schema.schema_id != metadata.current_schema_id}.values())
+    """Return one schema for each spec with a source column that the table's schema no longer has."""
+    schemas = [spec_schema(metadata, spec.spec_id) for spec in metadata.partition_specs]
+    return tuple({schema.schema_id: schema for schema in schemas if schema.schema_id != metadata.current_schema_id}.values())
