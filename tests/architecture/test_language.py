@@ -97,11 +97,6 @@ UNFINISHED = frozenset(
     {
         "benchmarks",
         "src/icefloe/kernel/avro",
-        "src/icefloe/spark",
-        "src/icefloe/spark/bridge",
-        "src/icefloe/spark/bridge/java",
-        "src/icefloe/spark/jobs",
-        "src/icefloe/spark/runtime",
         "src/icefloe/table",
         "src/icefloe/testing",
         "tests",

@@ -96,7 +96,7 @@ def test_planted_classes_without_digests_are_not_used(any_spark: Any, cache: Pat
 def test_a_changed_file_is_not_used(any_spark: Any, cache: Path, caplog: pytest.LogCaptureFixture, file: str) -> None:
     compiled = java_compile.compiled_folder(any_spark)
     (compiled / file).write_bytes(b"planted")
-    reason = "is not the file that was put there" if Path(file) in WANTED else "does not hold the files"
+    reason = "has changed since it was compiled" if Path(file) in WANTED else "does not contain exactly the files"
     assert_compiled_elsewhere(java_compile.compiled_folder(any_spark), cache, caplog, reason)
 
 

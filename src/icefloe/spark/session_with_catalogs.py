@@ -1,4 +1,4 @@
-"""`session` with catalogs: a Spark session whose SQL knows Icefloe catalogs from the start. Starting Spark is `icefloe.spark.session`."""
+"""The public function `session`: a Spark session with attached catalogs. `runtime/start_session.py` starts Spark."""
 
 from collections.abc import Mapping
 
@@ -21,24 +21,24 @@ def session(
 ) -> SparkSession:
     """Return the active Spark session with these settings, or start one: `session(master="local[2]", catalogs={"lake": catalog})`.
 
-    A new session finds Java by itself, is quiet (errors only, no console progress, no web UI) and computes in UTC, unless settings say otherwise. Where a
+    A new session finds Java by itself, is quiet (errors only, no console progress, no web UI) and computes in UTC, unless the settings differ. Where a
     session runs already, a setting that Spark fixes at its start is not changed, and a warning is logged.
 
     Args:
         conf: Settings by name.
-        catalogs: Catalogs to attach by their names in SQL, each as `attach` takes it; with them those that the settings name
-            (`spark.sql.catalog.lake=icefloe`) are attached.
+        catalogs: Catalogs to attach by their names in SQL, each in a form that `attach` accepts. Even if it is empty, the catalogs in the settings
+            (`spark.sql.catalog.lake=icefloe`) are attached; with None no catalog is attached.
         app_name: The name of the application in Spark's UI.
         master: The master URL, such as `local[2]`.
-        **settings: Settings by name, which win over `conf`.
+        **settings: Settings by name, which take precedence over `conf`.
 
     Returns:
         A classic session.
 
     Raises:
         EngineError: No Java is found, the JVM does not start, or the running session is one of Spark Connect.
-        InvalidInputError: As `attach`.
-        NoSuchCatalogError: As `attach`.
+        InvalidInputError: A catalog cannot be attached, as in `attach`.
+        NoSuchCatalogError: There is no catalog of a configured name.
     """
     spark = start_or_find_session(conf, app_name=app_name, master=master, extensions=extension_settings, **settings)
     if catalogs is not None:

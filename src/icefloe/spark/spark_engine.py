@@ -1,6 +1,6 @@
-"""`SparkEngine`: Spark as an engine of tables. Found through the entry point `icefloe.engines`; making one starts nothing.
+"""`SparkEngine`: Spark as an engine of tables, found through the entry point `icefloe.engines`. Creating one starts nothing.
 
-Reading is `scan.py`, writing `write.py`, copy-on-write `rewrite.py`, finding rows for merge-on-read `positions.py`.
+Reading is in `scan/`, writing in `write/`, row-level operations in `row_level/`, the job that finds unreachable files in `maintenance/`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,33 +51,38 @@ from icefloe.table.write_result import WriteResult
 
 
 class SparkEngine:
-    """Rows as Spark DataFrames; the work is done by Spark's tasks."""
+    """The engine whose rows are Spark DataFrames and whose work is done by Spark's tasks."""
 
     name = "spark"
 
     def environment(self) -> Mapping[str, str]:
-        """Of the running session; of PySpark alone where none runs, and then without the application's id."""
+        """Return the name, the version and the application id for snapshot summaries; without a running session PySpark's version and no id."""
         running = active_session()
         if running is None:
             return {"engine-name": "spark", "engine-version": pyspark.__version__}
         return {"engine-name": "spark", "engine-version": running.version, "app-id": running.sparkContext.applicationId}
 
     def setting(self, name: str) -> str | None:
-        """A setting of the active session, of Spark Connect too; None where it is not set, or no session runs."""
+        """Return a setting of the active session, of Spark Connect too; None where it is not set, or no session runs."""
         running = active_session() or SparkSession.getActiveSession()
-        found = None if running is None else running.conf.get(name, None)
-        return None if found is None else str(found)
+        value = None if running is None else running.conf.get(name, None)
+        return None if value is None else str(value)
 
     def accepts(self, rows: object) -> bool:
-        """Whether it is a Spark DataFrame, of Spark Connect too, or files that Spark's tasks wrote already."""
+        """Return True for a Spark DataFrame, of Spark Connect too, and for files that Spark's tasks have written already."""
         return isinstance(rows, DataFrame | RowsInForm | WrittenFiles)
 
     def is_active(self) -> bool:
-        """Whether a classic session runs in this process."""
+        """Return True if a classic session runs in this process."""
         return active_session() is not None
 
     def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
-        """Writes a DataFrame as data files. Raises as `write_rows` and `write_connect_rows`, and `UnsupportedFeatureError` for locations in memory."""
+        """Write a DataFrame as data files.
+
+        Raises:
+            UnsupportedFeatureError: The table's files are in memory.
+            IcefloeError: As `write_rows` and `write_connect_rows`.
+        """
         if isinstance(rows, WrittenFiles):
             return list(rows.files)
         if isinstance(rows, RowsInForm):
@@ -86,45 +91,45 @@ class SparkEngine:
         return write_rows(rows, target) if has_jvm(rows.sparkSession) else write_connect_rows(rows, target)
 
     def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
-        """Copies each task's file without the deleted rows, one Spark task a file; results are in the order of the tasks."""
+        """Copy each task's file without the deleted rows, one Spark task per file; the results have the order of the tasks."""
         _check_reachable(request.target.table_name, request.target.data_location)
         return rewrite_files(session(), request)
 
     def rewrite_groups(self, request: RewriteGroupsRequest) -> list[RewrittenGroup]:
-        """See `Engine.rewrite_groups`, one Spark task a group. Raises as `rewrite_groups`, and `UnsupportedFeatureError` for locations in memory."""
+        """Run `Engine.rewrite_groups`, one Spark task per group. Raises as `rewrite_groups`, and `UnsupportedFeatureError` for locations in memory."""
         _check_reachable(request.target.table_name, request.target.data_location)
         return rewrite_groups(session(), request)
 
     def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
-        """Where in each task's file the rows lie that match and are not deleted yet, one Spark task a file; in the order of the tasks."""
+        """Return the positions of the matching live rows in each task's file, in the order of the tasks, by one Spark task per file."""
         return find_positions(session(), request)
 
     def files_to_add(self, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str) -> list[FileToAdd]:
-        """Reads the footers of files that another writer made, many in each Spark task; in the order of the locations."""
+        """Read the footers of files of another writer, many in each Spark task; the results have the order of the locations."""
         return files_to_add(session(), locations, request, spec, table_name)
 
     def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
-        """See `Engine.upsert_source`. Raises as `spark_source`, and `UnsupportedFeatureError` for Spark Connect."""
+        """Run `Engine.upsert_source`. Raises as `spark_source`, and `UnsupportedFeatureError` for Spark Connect."""
         _check_classic(rows)
         return spark_source(rows, schema, key_ids, updates=updates)
 
     def upsert(self, request: UpsertRequest) -> UpsertedRows:
-        """See `Engine.upsert`: one join, whose tasks write. Raises as `upsert_rows`, and `UnsupportedFeatureError` for locations in memory."""
+        """Run `Engine.upsert` by one join, whose tasks write. Raises as `upsert_rows`, and `UnsupportedFeatureError` for locations in memory."""
         _check_reachable(request.target.table_name, request.target.data_location)
         return upsert_rows(request)
 
     def run_statement(self, table: Any, statement: Statement) -> WriteResult:
-        """See `Engine.run_statement`. Raises as `Table.update`, and `UnsupportedFeatureError` for rows of Spark Connect and locations in memory."""
+        """Run `Engine.run_statement`. Raises as `Table.update`, and `UnsupportedFeatureError` for rows of Spark Connect and locations in memory."""
         if statement.source is not None:
             _check_classic(statement.source)
         return run_statement(table, statement)
 
     def unreachable(self, request: UnreachableRequest) -> Unreachable:
-        """What the manifests that go name and kept ones do not: read by Spark's tasks, and joined."""
+        """Return the files that manifests of expired snapshots name and kept ones do not, by a Spark job that reads and joins them."""
         return unreachable(session(), request)
 
     def read(self, request: ScanRequest) -> DataFrame:
-        """The rows as a lazy DataFrame of the active session, or of a new one where none is active."""
+        """Return the rows as a lazy DataFrame of the active session, or of a new one where none is active."""
         return read(session(), request)
 
 
@@ -136,7 +141,7 @@ def _check_classic(rows: Any) -> None:
 
 
 def _check_reachable(table_name: str, location: str) -> None:
-    """What a task writes to its own memory is gone when it ends."""
+    """Refuse a location in memory: the files that a task writes to its own memory are lost when it ends."""
     if scheme_of(location) == "memory":
         raise UnsupportedFeatureError(
             f"Spark's tasks cannot reach {location}", table=table_name, next_step="keep the table in files, or write it from Arrow"

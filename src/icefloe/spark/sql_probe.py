@@ -1,4 +1,4 @@
-"""What Spark SQL must answer right on a version that Icefloe is not proven on before a catalog is attached there."""
+"""Statements whose results must be correct on an unproven version of Spark before a catalog is attached there."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -11,9 +11,9 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.errors import Problem
 from icefloe.spark.scan.version_probe import compare_rows, probe_catalog, run_probe
 
-_NAME = "icefloe_trial"
+_NAME = "icefloe_probe"
 _MODES = ", ".join(f"'write.{verb}.mode' = 'merge-on-read'" for verb in ("delete", "update", "merge"))
-# Statements in their order, with the rows that are right where there are any.
+# Statements in their order, with the correct rows of queries.
 STATEMENTS: tuple[tuple[str, list[tuple[Any, ...]] | None], ...] = (
     (f"CREATE TABLE t (id BIGINT, kind STRING, amount DECIMAL(9, 2)) USING iceberg PARTITIONED BY (kind) TBLPROPERTIES ({_MODES})", None),
     ("INSERT INTO t SELECT id, IF(id % 2 = 0, 'even', 'odd'), id FROM range(10)", None),
@@ -36,18 +36,22 @@ STATEMENTS: tuple[tuple[str, list[tuple[Any, ...]] | None], ...] = (
 
 
 def try_statements(spark: SparkSession, attach: Callable[[SparkSession, str, Catalog], object]) -> None:
-    """On a version that is not proven, once: runs statements in a session of their own, whose catalog `attach` makes known, and compares their rows.
+    """Run the statements once on an unproven version, in a session of their own, and compare their rows.
+
+    Args:
+        spark: A classic session.
+        attach: The function that attaches a catalog to a session.
 
     Raises:
-        EngineError: one went wrong; see `run_probe`.
+        EngineError: A statement failed or returned other rows.
     """
 
-    def trial(folder: Path) -> Iterator[Problem]:
+    def probe(folder: Path) -> Iterator[Problem]:
         session = spark.newSession()
         session.conf.set("spark.sql.shuffle.partitions", "1")
         yield from compare_rows("attach", lambda: [(attach(session, _NAME, probe_catalog(folder)),)], None)
         yield from compare_rows("USE", lambda: session.sql(f"USE {_NAME}.db").collect(), None)
         for text, expected in STATEMENTS:
-            yield from compare_rows(text, partial(lambda one: session.sql(one).collect(), text), expected)
+            yield from compare_rows(text, partial(lambda statement: session.sql(statement).collect(), text), expected)
 
-    run_probe(spark, "statements", trial)
+    run_probe(spark, "statements", probe)

@@ -1,4 +1,4 @@
-"""Statements that Python tells about one table, run through Spark SQL: the table is attached alone, for as long as its statement runs."""
+"""SQL statements of a table's Python methods, run through Spark SQL: the table is attached alone, while its statement runs."""
 
 import uuid
 from dataclasses import replace
@@ -20,19 +20,19 @@ from icefloe.table.table import Table
 from icefloe.table.write_result import WriteResult
 
 _CATALOG = "icefloe_statements"
-# Loaded tables by the name they have while their statement runs.
+# Loaded tables by their names while their statements run.
 _RUNNING: dict[str, SparkTable] = {}
 
 
 class _Running(SparkCatalog):
-    """The tables of the statements that run."""
+    """The catalog of the tables whose statements are running."""
 
     @connector_method
     def load_table(self, request: TableToLoad) -> SparkTable:
-        found = _RUNNING.get(request["table"][-1])
-        if found is None:
-            raise NoSuchTableError(f"no statement about {'.'.join(request['table'])} runs")
-        return found
+        table = _RUNNING.get(request["table"][-1])
+        if table is None:
+            raise NoSuchTableError(f"no statement on {'.'.join(request['table'])} is running")
+        return table
 
     @connector_method
     def table_exists(self, request: TableMessage) -> bool:
@@ -40,21 +40,21 @@ class _Running(SparkCatalog):
 
 
 def run_statement(table: Table, statement: Statement) -> WriteResult:
-    """Runs it and commits. The table object holds what was committed afterwards. Raises as `Table.update`."""
+    """Run a statement, which commits, and refresh the table object. Raises as `Table.update`."""
     spark, name = session(), f"t_{uuid.uuid4().hex}"
     register(spark, _CATALOG, _Running(spark, _CATALOG, InMemoryCatalog(_CATALOG)))
     selected = TableSelection(table=table.refresh(), branch=None if statement.branch == MAIN else statement.branch)
-    answers = SparkTable(spark, _CATALOG, selected)
-    answers.snapshot_properties = dict(statement.snapshot_properties)
-    _RUNNING[name] = answers
+    target = SparkTable(spark, _CATALOG, selected)
+    target.snapshot_properties = dict(statement.snapshot_properties)
+    _RUNNING[name] = target
     source = f"icefloe_source_{name}"
     try:
         if statement.source is not None:
             statement.source.createOrReplaceTempView(source)
         spark.sql(statement.text.replace("{target}", f"{_CATALOG}.one.{name}", 1).replace("{source}", source, 1))
     except PySparkException as error:
-        if isinstance(answers.last_error, IcefloeError) and not isinstance(answers.last_error, EngineError):
-            raise answers.last_error from error
+        if isinstance(target.last_error, IcefloeError) and not isinstance(target.last_error, EngineError):
+            raise target.last_error from error
         raise
     finally:
         del _RUNNING[name]
@@ -62,4 +62,4 @@ def run_statement(table: Table, statement: Statement) -> WriteResult:
             spark.catalog.dropTempView(source)
     table.refresh()
     nothing = WriteResult(operation=statement.operation, engine="spark", snapshot_id=None, attempts=0)
-    return nothing if answers.written is None else replace(answers.written, operation=statement.operation)
+    return nothing if target.written is None else replace(target.written, operation=statement.operation)

@@ -71,7 +71,7 @@ def test_threads_write_and_read_at_the_same_time(sql: Run, spark: SparkSession) 
 
 
 def test_an_invalid_catalog_name_is_refused(spark: SparkSession, lake: SqlCatalog) -> None:
-    with pytest.raises(InvalidInputError, match="cannot be a catalog's name"):
+    with pytest.raises(InvalidInputError, match="cannot be the name of a catalog"):
         icefloe.spark.attach(spark, "not a name", lake)
     spark.conf.set("spark.sql.catalog.taken", "com.example.Catalog")
     with pytest.raises(InvalidInputError, match="another catalog"):

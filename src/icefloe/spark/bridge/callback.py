@@ -1,6 +1,6 @@
 """`PythonCallback` and `ConnectorObject`: Python objects whose marked methods Java calls.
 
-A call is the name of a method and its arguments; `messages.py` has the types of the arguments and checks them. The result goes back as JSON, as an object of
+A call is the name of a method and its arguments; `messages.py` has the types of the arguments and checks them. The result is returned as JSON, as an object of
 Spark or as another callback. Nothing is raised across Py4J, where an exception would lose its class: `spark_errors.py` turns an error into an exception of
 Spark or a text. The Java side is `bridge/java/PythonBridge.java` and, for objects of Spark's connector, `bridge/java/PythonProxy.java`.
 
@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK = "_icefloe_connector_method"
-# The result of a method that returns the object it is called on.
+# The result of a method that returns the object itself.
 THIS = "this"
 
 
@@ -49,8 +49,8 @@ class PythonCallback:
             message: Its arguments, as `ConnectorMethod.arguments` takes them.
 
         Returns:
-            JSON text of the result, or the result where it is a Java object or another callback. For an error: the exception of Spark that stands for it, or
-            the text that `refusal` returns.
+            JSON text of the result, or the result where it is a Java object or another callback. For an error: the exception of Spark for it, or the text
+            that `refusal` returns.
         """
         arguments: list[Any] = []
         kind: Any = type(self)
@@ -75,31 +75,34 @@ class PythonCallback:
             self.owner._keep_error(error)
 
     class Java:
+        """Java interfaces of the object, as Py4J reads them."""
+
         implements: ClassVar[list[str]] = ["java.util.function.BiFunction"]
 
 
 class ConnectorObject(PythonCallback):
     """A Python object behind a Java object that has the `interfaces` and passes their calls on to the marked methods.
 
-    A method is named as Spark's is, in Python's spelling, and has as many parameters: `push_predicates` for `pushPredicates`. `bridge/java/PythonProxy.java`
-    converts the result to the type that Spark's method returns: schemas are JSON, columns are names, a number is the index of an object among those that the
-    last call brought. It keeps the result of a method without parameters until a method is called with arguments, unless the result is a boolean or nothing.
+    A method has the name of Spark's method, in Python's spelling, and as many parameters: `push_predicates` for `pushPredicates`. The Java side,
+    `bridge/java/PythonProxy.java`, converts the result to the type that Spark's method returns: schemas are JSON, columns are names, a number is the index of
+    an object among those that the last call passed. It keeps the result of a method without parameters until a method is called with arguments, unless the
+    result is a boolean or nothing.
     """
 
-    # Within `org.apache.spark.sql.connector`, subclasses before their bases. A version of Spark that lacks one leaves it out.
+    # Names within `org.apache.spark.sql.connector`, subclasses before their bases. Interfaces that a version of Spark lacks are left out.
     interfaces: ClassVar[tuple[str, ...]] = ()
 
     def identity(self) -> str | None:
-        """Return a text that equal objects share; None where an object equals only itself."""
+        """Return a text that is the same for equal objects; None where an object equals only itself."""
         return None
 
     def constants(self) -> Mapping[str, Any]:
-        """Return the results of methods that never change, by Spark's names of them: Spark calls some dozens of times, and Python is called once."""
+        """Return the results of methods that never change, by the names of Spark's methods, which Spark may call dozens of times."""
         return {}
 
     @connector_method
     def describe(self) -> ObjectDescription:
-        """Return what Java has to know of the object before it exists there."""
+        """Return the description that Java creates the proxy of this object from."""
         kind: Any = type(self)
         return {
             "interfaces": self.interfaces,
@@ -118,7 +121,7 @@ def connector_methods(kind: Any) -> Mapping[str, ConnectorMethod]:
 
 @cache
 def java_signatures(kind: Any) -> Mapping[str, str]:
-    """Return the Python names of a class's methods by the name and the number of parameters of Spark's, such as `pushPredicates/1`."""
+    """Return the names of a class's methods by the name and the number of parameters of the Java methods, such as `pushPredicates/1`."""
     return {
         re.sub("_(.)", lambda match: match[1].upper(), name) + f"/{len(method.parameters)}": name
         for name, method in connector_methods(kind).items()

@@ -1,8 +1,8 @@
-"""The authenticated way from the JVM to Python objects.
+"""The authenticated connection from the JVM to Python objects.
 
-Py4J's callback server listens on loopback, where every user of the machine can connect, and PySpark starts it without a token. A caller that names an object by
-its number (`p0`, `p1`, ...) may then call any of its methods. Here both sides get a random token: the server refuses a connection whose first command does not
-carry it, and the JVM's client sends it. PySpark's own callbacks, such as those of `foreachBatch`, use the same client.
+Py4J's callback server listens on loopback, where every user of the machine can connect, and PySpark starts it without a token. A client that sends the number
+of an object (`p0`, `p1`, ...) can then call any of its methods. Here both sides get a random token: the server refuses a connection whose first command does
+not contain it, and the JVM's client sends it. PySpark's own callbacks, such as those of `foreachBatch`, use the same client.
 """
 
 import secrets
@@ -21,21 +21,24 @@ _LOCK = threading.Lock()
 
 
 def start_callbacks(gateway: Any) -> None:
-    """Start the callback server of a gateway with a token, or give one to the server that runs; nothing changes the second time.
+    """Start the callback server of a gateway with a token, or give a token to the running server; further calls change nothing.
 
     Connections that were opened before the server had a token keep working for the objects that they could reach then, and reach no later one.
 
+    Args:
+        gateway: The Py4J gateway of a classic session.
+
     Raises:
-        EngineError: the JVM's side of Py4J is not as Icefloe knows it, so that no token can be set.
+        EngineError: The JVM has a Py4J of another structure, so that no token can be set.
     """
     with _LOCK:
-        # A gateway answers any attribute with a package of Java, so only its own dictionary tells.
-        known = gateway.__dict__
-        server = known.get("_callback_server")
-        if server is not None and known.get(_SERVER_ATTRIBUTE) is server:
+        # A gateway returns a package of Java for any attribute, so only its own dictionary is read.
+        attributes = gateway.__dict__
+        server = attributes.get("_callback_server")
+        if server is not None and attributes.get(_SERVER_ATTRIBUTE) is server:
             return
         token = secrets.token_urlsafe(32)
-        # One object holds the parameters of the server and of each of its connections, which look at the token when they start.
+        # One object holds the parameters of the server and of each of its connections, which read the token when they start.
         gateway.callback_server_parameters.auth_token = token
         ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
         server = gateway._callback_server
@@ -45,13 +48,13 @@ def start_callbacks(gateway: Any) -> None:
         except Py4JError as error:
             raise EngineError(
                 f"the callbacks of Spark's JVM cannot be authenticated: {java_words(error)}",
-                next_step="start the session with PySpark's own Py4J, without a gateway of your own",
+                next_step="start the session with PySpark's own Py4J, without a custom gateway",
             ) from error
-        known[_SERVER_ATTRIBUTE] = server
+        attributes[_SERVER_ATTRIBUTE] = server
 
 
 def _separate(server: Any) -> None:
-    """Give the connections that are open, none of which was authenticated, a pool of their own with the objects that are there now."""
+    """Give the open connections, none of which was authenticated, a separate pool with the present objects."""
     pool = PythonProxyPool()
     with server.pool.lock:
         pool.dict.update(server.pool.dict)
@@ -61,14 +64,14 @@ def _separate(server: Any) -> None:
 
 
 def _authenticate_client(gateway: Any, token: str) -> None:
-    """Put a client that knows the token in the place of the JVM's: Py4J's own reset makes one without."""
+    """Replace the JVM's callback client by one that sends the token; Py4J's own reset creates one without a token."""
     java_gateway = JavaObject("GATEWAY_SERVER", gateway._gateway_client).getGateway()
     old = java_gateway.getCallbackClient()
     address, port, collects = old.getAddress(), gateway._callback_server.get_listening_port(), old.isMemoryManagementEnabled()
     period = class_behind(gateway, "py4j.CallbackClient")
     sockets = class_behind(gateway, "javax.net.SocketFactory").getDefault()
     least_time, unit = period.DEFAULT_MIN_CONNECTION_TIME, period.DEFAULT_MIN_CONNECTION_TIME_UNIT
-    if old.getClass().getName() == "py4j.PythonClient":  # a thread of the JVM is one of Python's, PySpark's default
+    if old.getClass().getName() == "py4j.PythonClient":  # PySpark's default: each thread of the JVM has a thread of Python
         client = gateway.jvm.py4j.PythonClient(
             old.getGateway(), None, port, address, least_time, unit, sockets, old.getJavaServer(), collects, old.getReadTimeout(), token
         )

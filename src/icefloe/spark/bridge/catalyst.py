@@ -1,6 +1,6 @@
 """Expressions of Catalyst that Spark's public functions do not build: calls of Java methods, literals of Java objects, conversions between internal forms.
 
-Every function builds its expression through Py4J on the driver, some 0.05 ms a call. Executors know every class that may be called: those of the JDK, of Spark,
+Every function builds its expression through Py4J on the driver, some 0.05 ms a call. Executors have every class that may be called: those of the JDK, of Spark,
 and of libraries that Spark ships. Nodes of logical plans are in `catalyst_plan.py`.
 """
 
@@ -33,7 +33,7 @@ def data_type(spark: SparkSession, ddl: str) -> Any:
 
 
 def object_type(spark: SparkSession, class_name: str) -> Any:
-    """Return the type of Java objects of a class, which is named as `Class.forName` takes it: `[J` is an array of longs."""
+    """Return the type of Java objects of a class, by the name that `Class.forName` takes: `[J` is an array of longs."""
     return java_class(spark, f"{_TYPES}.ObjectType")(_class_of(spark, class_name))
 
 
@@ -43,7 +43,7 @@ def literal(spark: SparkSession, value: Any, kind: Any) -> Any:
 
 
 def object_literal(spark: SparkSession, java_object: Any, class_name: str) -> Any:
-    """Return the literal of a Java object, which travels to the tasks with the query."""
+    """Return the literal of a Java object, which is sent to the tasks with the query."""
     return literal(spark, java_object, object_type(spark, class_name))
 
 

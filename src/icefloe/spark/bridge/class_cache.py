@@ -1,8 +1,8 @@
-"""The folder that keeps compiled classes for the next session, used only where nobody but this user can have changed it.
+"""The folder that keeps compiled classes for the next session, used only where no other user can have changed it.
 
-Classes that the JVM loads, and the jar that executors get, run as this user. So each folder on the way to the cache belongs to this user or to root and lets no
-other user put entries in the place of others; the cache itself is this user's alone (mode 0700) and holds no links; and every file in it has the SHA-256 that
-was noted when it was made. Where any of it does not hold, a session compiles into a new folder of its own.
+Classes that the JVM loads, and the jar that executors receive, run as this user. The cache is used under three conditions: each folder above it belongs to this
+user or to root and lets no other user replace its entries; the cache itself is accessible to this user alone (mode 0700) and has no links; and every file in it
+has the SHA-256 that was recorded when it was created. Otherwise a session compiles into a new folder of its own.
 """
 
 import atexit
@@ -22,7 +22,7 @@ _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
 
 
 class UnsafeCacheError(Exception):
-    """The cache cannot be trusted; the message says why."""
+    """The cache cannot be trusted; the message has the reason."""
 
 
 def cache_folder() -> Path:
@@ -31,11 +31,11 @@ def cache_folder() -> Path:
 
 
 def own_cache_folder() -> Path:
-    """Return the cache folder, made where it is missing, with mode 0700.
+    """Return the cache folder, created where it is missing, with mode 0700.
 
     Raises:
-        UnsafeCacheError: another user can write to it or to a folder above it.
-        OSError: it cannot be made.
+        UnsafeCacheError: Another user can write to it or to a folder above it.
+        OSError: It cannot be created.
     """
     folder = cache_folder().absolute()
     folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def session_folder() -> Path:
     """Return a new folder that this process alone uses and deletes when it ends.
 
     Raises:
-        EngineError: other users can change what is in the folder for temporary files.
+        EngineError: Other users can change the entries of the folder for temporary files.
     """
     folder = Path(tempfile.mkdtemp(prefix="icefloe-classes-")).absolute()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -66,7 +66,7 @@ def session_folder() -> Path:
 
 
 def seal(folder: Path) -> None:
-    """Note the digest of every file of a new folder, and take all rights on them from other users."""
+    """Record the digest of every file of a new folder, and remove all rights of other users on them."""
     digests = {}
     for path in _entries(folder):
         path.chmod(_FOLDER_MODE if path.is_dir() else _FILE_MODE)
@@ -81,28 +81,28 @@ def check_sealed(folder: Path) -> None:
     """Check that a folder has exactly the files that were sealed, and that only this user can have changed them.
 
     Raises:
-        UnsafeCacheError: it has not; the message names the file.
+        UnsafeCacheError: It has not; the message names the file.
     """
     _check_own(folder)
     try:
-        found = set()
+        names = set()
         for path in _entries(folder):
             _check_own(path)
             if not path.is_dir():
-                found.add(path.relative_to(folder).as_posix())
+                names.add(path.relative_to(folder).as_posix())
         digests = json.loads((folder / DIGESTS).read_text("utf-8"))
-        if not isinstance(digests, dict) or found != {DIGESTS, *digests}:
-            raise UnsafeCacheError(f"{folder} does not hold the files that were put there")
+        if not isinstance(digests, dict) or names != {DIGESTS, *digests}:
+            raise UnsafeCacheError(f"{folder} does not contain exactly the files that were compiled")
         changed = sorted(name for name, digest in digests.items() if _digest(folder / name) != digest)
     except (OSError, ValueError, RecursionError) as error:
         raise UnsafeCacheError(f"{folder} cannot be checked: {error}") from error
     if changed:
-        raise UnsafeCacheError(f"{folder / changed[0]} is not the file that was put there")
+        raise UnsafeCacheError(f"{folder / changed[0]} has changed since it was compiled")
 
 
 def _check_above(path: Path) -> None:
-    """Check a folder above the cache, or a link on the way to it."""
-    # The owner of the root folder is root, under another number in some containers.
+    """Check a folder above the cache, or a link in its path."""
+    # The owner of the root folder is root, which has another number in some containers.
     owners = {0, _user(), Path("/").stat().st_uid}
     target = path.stat()
     _check_owner(path, path.lstat(), owners)
@@ -116,30 +116,30 @@ def _check_above(path: Path) -> None:
 
 def _check_own(path: Path) -> None:
     """Check an entry of the cache, or the cache itself."""
-    found = path.lstat()
-    if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
-        raise UnsafeCacheError(f"{path} is a link, or no file or folder")
-    _check_owner(path, found, {_user()})
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    entry = path.lstat()
+    if not (stat.S_ISDIR(entry.st_mode) or stat.S_ISREG(entry.st_mode)):
+        raise UnsafeCacheError(f"{path} is a link, or neither a file nor a folder")
+    _check_owner(path, entry, {_user()})
+    if entry.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise UnsafeCacheError(f"{path} can be written to by other users")
 
 
-def _check_owner(path: Path, found: os.stat_result, owners: set[int]) -> None:
-    if found.st_uid not in owners:
+def _check_owner(path: Path, entry: os.stat_result, owners: set[int]) -> None:
+    if entry.st_uid not in owners:
         raise UnsafeCacheError(f"{path} belongs to another user")
 
 
 def _user() -> int:
     try:
         return os.geteuid()
-    except AttributeError as error:  # Windows, where modes and owners tell nothing
-        raise UnsafeCacheError("owners of files are not known on this system") from error
+    except AttributeError as error:  # Windows, where modes and owners do not show who can write
+        raise UnsafeCacheError("owners of files cannot be determined on this system") from error
 
 
 def _entries(folder: Path) -> Iterator[Path]:
     """Yield all files, links and folders in a folder; links are not followed."""
-    with os.scandir(folder) as found:
-        entries = list(found)
+    with os.scandir(folder) as scan:
+        entries = list(scan)
     for entry in entries:
         yield Path(entry.path)
         if entry.is_dir(follow_symlinks=False):

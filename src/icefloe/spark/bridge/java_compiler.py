@@ -1,7 +1,7 @@
-"""The compiler of the Java sources in `java/`: Janino, which Spark ships, compiles them once per Spark version and source text; the driver loads the classes.
+"""Compilation of the Java sources in `java/`: Janino, which Spark ships, compiles them once per Spark version and source text; the driver loads the classes.
 
-Class files are kept in the user's cache folder (`class_cache.py`), so that only the first session of a Spark version pays for compiling. Executors receive only
-the classes that read batches. What the classes do is in `docs/design/spark-bridge.md`.
+Class files are kept in the user's cache folder (`class_cache.py`), so that only the first session of a Spark version has to compile. Executors receive only
+the classes that read batches. `docs/design/spark-bridge.md` describes the classes.
 """
 
 import logging
@@ -87,7 +87,7 @@ def static_method(spark: SparkSession, class_name: str, method_name: str, *argum
     gateway = gateway_of(spark)
     holder = gateway.jvm.java.util.ArrayList()
     for argument in arguments:
-        holder.add(argument)  # a Python object becomes a Java object on its way through an argument
+        holder.add(argument)  # Py4J converts a Python object to a Java object when it is an argument
     values = gateway.new_array(java_class(spark, "java.lang.Object"), len(arguments))
     for index in range(len(arguments)):
         values[index] = holder.get(index)
@@ -96,7 +96,7 @@ def static_method(spark: SparkSession, class_name: str, method_name: str, *argum
 
 
 def class_loader(spark: SparkSession) -> Any:
-    """Return the Java class loader that has the compiled classes, made once per JVM.
+    """Return the Java class loader that has the compiled classes, created once per JVM.
 
     Raises:
         EngineError: The sources do not compile on this Spark, or it is too old.
@@ -142,7 +142,7 @@ def extension_settings(gateway: Any, extensions: str) -> dict[str, str]:
 
 
 def offer_formats(spark: SparkSession) -> None:
-    """Let every session find the data sources in `FORMATS` by their names; nothing changes the second time."""
+    """Let every session find the data sources in `FORMATS` by their names; further calls change nothing."""
     gateway = gateway_of(spark)
     loader = class_loader(spark)
     if _takes_folders(gateway.jvm, loader):
@@ -163,7 +163,7 @@ def executors_know(spark: SparkSession) -> bool:
             context.addJar(f"{gateway.__dict__[_FOLDER_ATTRIBUTE]}/{_JAR}")
             shipped[application] = True
         except UnsafeCacheError as error:
-            LOG.warning("could not ship the executor jar: %s; deleted rows are found more slowly", error)
+            LOG.warning("could not ship the executor jar: %s; finding deleted rows is slower without it", error)
             shipped[application] = False
         except Py4JError as error:
             LOG.warning("could not ship the executor jar; falling back to Spark's row positions, which is slower: %s", java_words(error))
@@ -198,7 +198,7 @@ def _compiled_folder(gateway: Any, spark_version: str) -> Path:
         )
         return _compiled_once(gateway, spark_version, sources)
     except OSError:
-        # A home that cannot be written to costs one compilation per session, no more.
+        # A home folder without write access costs one compilation per session, nothing else.
         return _compiled_once(gateway, spark_version, sources)
     try:
         _compile(gateway, spark_version, sources, making / "classes")
@@ -217,7 +217,7 @@ def _compiled_once(gateway: Any, spark_version: str, sources: dict[str, str]) ->
 
 
 def _put_in_place(finished: Path, kept: Path) -> Path:
-    """Rename the finished classes to their name, all at once: another process sees the whole folder or none."""
+    """Rename the folder of finished classes in one step: another process sees all of them or none."""
     try:
         finished.rename(kept)
     except OSError:

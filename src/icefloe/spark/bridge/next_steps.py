@@ -1,8 +1,8 @@
-"""`in_sql`: the next step of an error in the words of SQL, where the core, which serves Python too, names a method."""
+"""`in_sql`: the next step of an error as SQL. The packages below Spark serve Python too, so their next steps name Python methods."""
 
 import re
 
-# A call that a next step may name, and the statement that does the same. Longer calls come first.
+# A call that a next step may name, and the SQL statement for it. Longer calls come first.
 _STATEMENTS = (
     (r"(?:table\.)?update_schema\(\)\.rename_column(?:\(\(.*?\), ?\.\.\.\)|\(.*?\))", "ALTER TABLE ... RENAME COLUMN"),
     (r"(?:table\.)?update_schema\(\)\.set_identifier_fields\(.*?\)", "ALTER TABLE ... SET IDENTIFIER FIELDS ..."),
@@ -37,7 +37,7 @@ _CALLS = tuple((re.compile(call), statement) for call, statement in _STATEMENTS)
 
 
 def in_sql(next_step: str) -> str:
-    """Return the next step with each of Python's calls as the statement that does the same."""
+    """Return the next step with each Python call replaced by the SQL statement for it."""
     for call, statement in _CALLS:
         next_step = call.sub(statement, next_step)
     return next_step

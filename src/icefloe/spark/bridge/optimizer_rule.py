@@ -10,14 +10,14 @@ from icefloe.spark.runtime.start_session import NEEDED_CONF
 
 
 def install_rule(spark: SparkSession) -> None:
-    """Puts the rule behind what others may have added, once a session."""
+    """Add the rule to a session, after the rules that others have added; further calls change nothing."""
     for setting, value in NEEDED_CONF.items():
         spark.conf.set(setting, value)
     experimental = spark._jsparkSession.experimental()
     rules: Any = jvm_of(spark).java.util.ArrayList()
-    known = experimental.extraOptimizations()
-    for place in range(known.size()):
-        rules.add(known.apply(place))
+    present = experimental.extraOptimizations()
+    for index in range(present.size()):
+        rules.add(present.apply(index))
     if any(rule.getClass().getName() == "icefloe.SparkRule" for rule in rules):
         return
     rules.add(new_object(spark, "SparkRule"))

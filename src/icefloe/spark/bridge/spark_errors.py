@@ -1,4 +1,7 @@
-"""Errors as exceptions of Spark: missing tables, refused statements, failed jobs."""
+"""Conversion of errors to exceptions of Spark: missing tables, refused statements, failed jobs.
+
+`docs/design/spark-bridge.md` has the table of all errors.
+"""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -35,7 +38,7 @@ from icefloe.spark.bridge.next_steps import in_sql
 
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis"
 _MISSING = (NoSuchTableError, NoSuchViewError)
-# What takes the name of a table, and what that of a namespace.
+# Spark's exceptions with the name of a table, and those with the name of a namespace.
 _OF_TABLES: Mapping[type[IcefloeError], str] = {
     NoSuchTableError: "NoSuchTableException",
     NoSuchViewError: "NoSuchTableException",
@@ -47,7 +50,7 @@ _OF_NAMESPACES: Mapping[type[IcefloeError], str] = {
     NamespaceAlreadyExistsError: "NamespaceAlreadyExistsException",
     NamespaceNotEmptyError: "NonEmptyNamespaceException",
 }
-# The same where the statement is about a view.
+# Spark's exceptions for a statement about a view.
 _OF_VIEWS: Mapping[type[IcefloeError], str] = {
     NoSuchViewError: "NoSuchViewException",
     TableAlreadyExistsError: "ViewAlreadyExistsException",
@@ -57,9 +60,12 @@ _ANTLR = "org.antlr.v4.runtime"
 
 
 class AnalysisError(InvalidInputError):
-    """A statement that is wrong as Spark's analyzer finds it.
+    """A statement that Spark's analyzer would refuse.
 
-    Spark's error has its own message of `condition` with `parameters`; this one's where there is no condition or a next step to say.
+    Attributes:
+        condition: Spark's error condition; None for none. Spark's exception has the message of the condition, but this error's message where there is no
+            condition or where there is a next step.
+        parameters: The parameters of that message.
     """
 
     def __init__(
@@ -70,13 +76,13 @@ class AnalysisError(InvalidInputError):
 
 
 class StatementSyntaxError(InvalidInputError):
-    """A statement that begins as one of Iceberg's own and has a syntax error after that.
+    """A statement that begins like one of Iceberg's SQL extensions and has a syntax error after that.
 
     Attributes:
-        expected: What the statement needs in that place.
-        near: The token there.
+        expected: What the statement requires at that position.
+        near: The token at that position.
         text: The text of the statement.
-        start: Where the token begins in `text`, from 0.
+        start: Index of the first character of the token in `text`, from 0.
     """
 
     def __init__(self, message: str, *, near: str, text: str, start: int) -> None:
@@ -85,16 +91,16 @@ class StatementSyntaxError(InvalidInputError):
 
     @property
     def line(self) -> int:
-        """The line of the token, from 1."""
+        """Return the line of the token, from 1."""
         return self.text.count("\n", 0, self.start) + 1
 
     @property
     def position(self) -> int:
-        """Where the token begins in its line, from 0."""
+        """Return the index of the token in its line, from 0."""
         return self.start - (self.text.rfind("\n", 0, self.start) + 1)
 
 
-# The names that Java's core has for its exceptions, in `jvm/`; all others are a statement that is refused.
+# Errors whose exceptions have the names of Java's Iceberg, in `java/`; all others become `InvalidStatement`.
 _OF_JAVA: tuple[tuple[type[IcefloeError], str], ...] = (
     (CommitInvalidatedError, "ValidationException"),
     (NoSuchSnapshotError, "ValidationException"),
@@ -108,49 +114,57 @@ _OF_JAVA: tuple[tuple[type[IcefloeError], str], ...] = (
 
 
 def refusal(error: BaseException) -> str:
-    """Return what `bridge/java/PythonBridge.java` throws for an error that Spark has no exception for: `!`, the exception's name, and the words in
-    the next lines."""
+    """Return the text for an error without an exception of Spark, which `bridge/java/PythonBridge.java` throws as an exception.
+
+    Returns:
+        `!`, the name of the exception, and the message in the next lines.
+    """
     name = next((name for kind, name in _OF_JAVA if isinstance(error, kind)), "InvalidStatement")
-    return f"!{name}\n{_words(error)}"
+    return f"!{name}\n{_text_of(error)}"
 
 
-def _words(error: BaseException) -> str:
+def _text_of(error: BaseException) -> str:
     if not isinstance(error, IcefloeError):
         return f"{type(error).__name__}: {error}"
     text = str(error)
     return text.replace(f"Next: {error.next_step}", f"Next: {in_sql(error.next_step)}") if error.next_step else text
 
 
-def as_spark_error(error: BaseException, asked: Any) -> JavaObject | None:
-    """Spark's own exception for an error; None where there is none. `asked` is the argument of the question that failed, and names the table or namespace."""
+def as_spark_error(error: BaseException, message: Any) -> JavaObject | None:
+    """Return Spark's exception for an error; None where there is none.
+
+    Args:
+        error: The error.
+        message: The first argument of the call that failed, which names the table or namespace.
+    """
     thrown = _thrown_by_spark(error)
     gateway = SparkContext._gateway
     if thrown is not None or gateway is None:
         return thrown
-    with suppress(Py4JError):  # a version of Spark that makes them otherwise: the words are left
-        return _made(lambda path: class_behind(gateway, path), gateway, error, asked if isinstance(asked, dict) else {})
+    with suppress(Py4JError):  # a version of Spark with other constructors: the caller uses the text alone
+        return _spark_exception(lambda path: class_behind(gateway, path), gateway, error, message if isinstance(message, dict) else {})
     return None
 
 
-def _made(classes: Callable[[str], Any], gateway: Any, error: BaseException, asked: Mapping[str, Any]) -> JavaObject | None:
-    # Of two names, what is renamed is missing, and all else is about the new one.
-    table = asked.get("table") if isinstance(error, _MISSING) else asked.get("to", asked.get("table"))
-    namespace = table[:-1] if table else asked.get("namespace")
+def _spark_exception(classes: Callable[[str], Any], gateway: Any, error: BaseException, message: Mapping[str, Any]) -> JavaObject | None:
+    # In a rename, a missing table is the old name, and every other error concerns the new name.
+    table = message.get("table") if isinstance(error, _MISSING) else message.get("to", message.get("table"))
+    namespace = table[:-1] if table else message.get("namespace")
     if isinstance(error, StatementSyntaxError):
         return _syntax_error(classes, error)
     if isinstance(error, AnalysisError):
         parameters = _scala_map(classes, error.parameters or {})
         if error.condition is not None and error.next_step is None:
             return classes("org.apache.spark.sql.AnalysisException")(error.condition, parameters)
-        none, words = getattr(classes("scala.None$"), "MODULE$"), _words(error)
+        none, words = getattr(classes("scala.None$"), "MODULE$"), _text_of(error)
         condition = none if error.condition is None else classes("scala.Some")(error.condition)
         if error.condition is not None:
             words = f"[{error.condition}] {words}"
         contexts = array_behind(gateway, "org.apache.spark.QueryContext", ())
         return classes("org.apache.spark.sql.AnalysisException")(words, none, none, none, condition, parameters, contexts)
     if isinstance(error, UnsupportedError):
-        return classes("java.lang.UnsupportedOperationException")(_words(error))
-    for kind, name in {**_OF_TABLES, **(_OF_VIEWS if asked.get("is_of_view") else {})}.items():
+        return classes("java.lang.UnsupportedOperationException")(_text_of(error))
+    for kind, name in {**_OF_TABLES, **(_OF_VIEWS if message.get("is_of_view") else {})}.items():
         if isinstance(error, kind) and table:
             identifier = classes("org.apache.spark.sql.connector.catalog.Identifier").of(
                 array_behind(gateway, "java.lang.String", table[:-1]), table[-1]
@@ -163,27 +177,27 @@ def _made(classes: Callable[[str], Any], gateway: Any, error: BaseException, ask
 
 
 def _syntax_error(classes: Callable[[str], Any], error: StatementSyntaxError) -> JavaObject:
-    """Spark's own error for a statement that is wrong at some place."""
+    """Return Spark's exception for a statement with a syntax error at a position."""
     source = classes(f"{_ANTLR}.misc.Pair")(None, classes(f"{_ANTLR}.CharStreams").fromString(error.text))
     token = classes(f"{_ANTLR}.CommonToken")(source, 1, 0, error.start, error.start)
     token.setLine(error.line)
     token.setCharPositionInLine(error.position)
-    place = classes(f"{_ANTLR}.ParserRuleContext")()
+    position = classes(f"{_ANTLR}.ParserRuleContext")()
     for end in ("start", "stop"):
-        set_field(place, end, token)
-    named = _scala_map(classes, {"error": error.near, "hint": f": {error.expected}"})
-    return classes("org.apache.spark.sql.catalyst.parser.ParseException")("PARSE_SYNTAX_ERROR", named, place)
+        set_field(position, end, token)
+    parameters = _scala_map(classes, {"error": error.near, "hint": f": {error.expected}"})
+    return classes("org.apache.spark.sql.catalyst.parser.ParseException")("PARSE_SYNTAX_ERROR", parameters, position)
 
 
 def _scala_map(classes: Callable[[str], Any], values: Mapping[str, str]) -> JavaObject:
-    found = classes("java.util.HashMap")()
+    entries = classes("java.util.HashMap")()
     for key, value in values.items():
-        found.put(key, value)
-    return classes("org.apache.spark.api.python.PythonUtils").toScalaMap(found)
+        entries.put(key, value)
+    return classes("org.apache.spark.api.python.PythonUtils").toScalaMap(entries)
 
 
 def _thrown_by_spark(error: BaseException) -> JavaObject | None:
-    """The exception that a job failed with, such as for a row of a MERGE that matches several."""
+    """Return the exception of Spark that a job failed with, such as for a target row that several source rows of a MERGE match."""
     captured = error.__cause__ if isinstance(error, EngineError) else error
     thrown = getattr(captured, "_origin", None) if isinstance(captured, CapturedException) else None
     while thrown is not None:

@@ -1,6 +1,6 @@
-"""Running a Spark job of Icefloe: its name in Spark's UI, its end on Ctrl-C, errors of tasks as the errors they were.
+"""Execution of Icefloe's Spark jobs: a name in Spark's UI, cancellation by Ctrl-C, and the errors of tasks raised again on the driver.
 
-How an `IcefloeError` of a task crosses Spark is `task_errors.py`.
+The transport of an `IcefloeError` from a task to the driver is in `task_errors.py`.
 """
 
 import uuid
@@ -19,20 +19,28 @@ from icefloe.spark.jobs.task_errors import JOB_PROPERTY, error_in, key_of_this_p
 
 T = TypeVar("T")
 
-# Tasks of one job at most: above this many files a task takes several, so that the driver need not keep track of more.
+# Most tasks of one job: with more files than this a task takes several, which limits the number of tasks that the driver tracks.
 MOST_SPARK_TASKS = 10_000
 _AGAIN_SECONDS = 0.5
-# Lines of a foreign failure that are shown; the whole is the exception's cause.
+# Lines of Spark's error that the message shows; the exception's cause has all of it.
 _SHOWN_LINES = 8
 
 
 def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T:
-    """Runs an action in a job group of its own, and in a thread of its own: the caller's way to the JVM stays free, so that Ctrl-C can use it.
+    """Run an action in a separate job group and thread, so that the caller's connection to the JVM is free for Ctrl-C.
+
+    Args:
+        spark: A classic session.
+        description: The name of the job in Spark's UI.
+        action: The function that starts the job and waits for it.
+
+    Returns:
+        The result of the action.
 
     Raises:
-        IcefloeError: the one that a task raised.
-        EngineError: Spark failed for a reason of its own; the first lines of its message are in it.
-        KeyboardInterrupt: after Ctrl-C, once the job has ended.
+        IcefloeError: The error that a task raised.
+        EngineError: Spark failed for another reason; the message has the first lines of its text.
+        KeyboardInterrupt: After Ctrl-C, when the job has ended.
     """
     context = spark.sparkContext
     group = f"icefloe-{uuid.uuid4()}"
@@ -48,7 +56,7 @@ def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T
         try:
             return cast(T, running.result())
         except KeyboardInterrupt:
-            # A job that has not begun yet cannot be cancelled: again, until there is none.
+            # A job that has not begun yet cannot be cancelled, so the cancellation is repeated until the action ends.
             while not running.done():
                 context.cancelJobGroup(group)
                 wait([running], _AGAIN_SECONDS)
@@ -58,12 +66,12 @@ def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T
 
 
 def task_error(error: Exception, job: str) -> IcefloeError | None:
-    """Return the error that a task of this job raised, or None where Spark's failure is not one of a task of Icefloe's."""
+    """Return the error that a task of this job raised, or None where Spark failed for another reason."""
     return error_in(str(error), job, key_of_this_process())
 
 
 def engine_error(error: Exception) -> EngineError:
-    """Return an `EngineError` with the first lines of what Spark says."""
+    """Return an `EngineError` with the first lines of Spark's message."""
     text = java_words(error) if isinstance(error, Py4JError) else str(error)
     lines = [line for line in text.splitlines() if line.strip()]
     return EngineError(

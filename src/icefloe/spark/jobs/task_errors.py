@@ -1,9 +1,9 @@
-"""Errors of Spark tasks as data: an `IcefloeError` of a task becomes signed JSON in the task's failure, and the same error again on the driver.
+"""Transport of errors from Spark tasks: an `IcefloeError` of a task becomes signed JSON in the task's failure, and the same error on the driver.
 
-Spark hands a task's failure to the driver as text, and any part of that text may quote a cell, a column name or a path that somebody else wrote. So the JSON
-holds plain fields only, `errors.py` has the constructors, and an HMAC proves that a task of this very job wrote it: the key is a random one of the driver's
-process, which travels with the function to the tasks and is in no text. A task signs where a job of Icefloe runs it, and nowhere else: errors that a user's own
-action meets have nothing in them but their message.
+Spark passes a task's failure to the driver as text, and any part of that text may quote a cell, a column name or a path that another user wrote. So the JSON
+has plain fields only, `errors.py` has the constructors, and an HMAC proves that a task of the same job wrote it: the key is random, belongs to the driver's
+process, is sent to the tasks within the function, and appears in no text. A task signs errors only within a job of Icefloe: errors in a user's own action have
+their message alone.
 """
 
 import base64
@@ -24,18 +24,18 @@ from icefloe.errors import IcefloeError, Problem
 
 # Name of the local property of Spark that holds the id of the running job. It is public; the key is not.
 JOB_PROPERTY = "icefloe.job"
-# Characters of one text of an error that cross, and how many of its problems; what is cut is counted in the text.
+# Most characters of one text of an error, most problems, and most characters of one problem; the text has the number of those that are cut.
 MOST_TEXT, MOST_PROBLEMS, MOST_PROBLEM_TEXT = 16_384, 100, 2_000
 _MOST_ENCODED = 4 * 1024 * 1024
 _SEALED = re.compile(rf"icefloe-error\[([A-Za-z0-9+/=]{{1,{_MOST_ENCODED}}})\.([0-9a-f]{{64}})\]")
 
 
 class TaskError(Exception):
-    """An `IcefloeError` on its way out of a Spark task."""
+    """An `IcefloeError` that leaves a Spark task, with the sealed text in its message."""
 
 
 class _Fields(msgspec.Struct, forbid_unknown_fields=True):
-    """What crosses of an error."""
+    """The fields of an error in the sealed text."""
 
     job: str
     code: str
@@ -49,15 +49,17 @@ class _Fields(msgspec.Struct, forbid_unknown_fields=True):
 
 @cache
 def key_of_this_process() -> bytes:
-    """Return the random key of this process, made at the first call."""
+    """Return the random key of this process, which the first call creates."""
     return secrets.token_bytes(32)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskErrors:
-    """The sending side, which travels to tasks inside the function that they run.
+    """The sending side, which tasks receive within the function that they run.
 
-    `job` is the id of the job where the sender knows it; without one, that of the Icefloe job that runs the task.
+    Attributes:
+        key: The key of the driver's process.
+        job: The id of the job; None for the Icefloe job that runs the task.
     """
 
     key: bytes = field(default_factory=key_of_this_process, repr=False)
@@ -65,7 +67,7 @@ class TaskErrors:
 
     @contextmanager
     def carried(self) -> Iterator[None]:
-        """Raise an `IcefloeError` of the block in a form that `error_in` reads, where a job of Icefloe waits for it; else as it is."""
+        """Raise an `IcefloeError` of the block in a form that `error_in` reads, if a job of Icefloe runs this task; else unchanged."""
         try:
             yield
         except IcefloeError as error:
@@ -77,7 +79,9 @@ class TaskErrors:
 
 def sealed(error: IcefloeError, job: str, key: bytes) -> str:
     """Return the error as signed text of bounded length."""
-    problems = [(_cut(one.where, MOST_PROBLEM_TEXT), _cut(one.what, MOST_PROBLEM_TEXT)) for one in error.problems[:MOST_PROBLEMS]]
+    problems = [
+        (_cut(problem.where, MOST_PROBLEM_TEXT), _cut(problem.what, MOST_PROBLEM_TEXT)) for problem in error.problems[:MOST_PROBLEMS]
+    ]
     if len(error.problems) > MOST_PROBLEMS:
         problems.append(("", f"and {len(error.problems) - MOST_PROBLEMS} more"))
     fields = {
@@ -95,9 +99,9 @@ def sealed(error: IcefloeError, job: str, key: bytes) -> str:
 
 
 def error_in(text: str, job: str, key: bytes) -> IcefloeError | None:
-    """Return the error that a task of this job sealed with this key; None where the text has none, whatever else it has."""
-    for found in _SEALED.finditer(text):
-        payload, signature = found.groups()
+    """Return the error that a task of this job sealed with this key; None where the text contains none, whatever else it contains."""
+    for match in _SEALED.finditer(text):
+        payload, signature = match.groups()
         if hmac.compare_digest(_signature(payload, key), signature):
             error = _decoded(payload, job)
             if error is not None:
@@ -126,11 +130,11 @@ def _decoded(payload: str, job: str) -> IcefloeError | None:
 @cache
 def _kinds() -> dict[str, type[IcefloeError]]:
     """Return the classes of `errors.py` by their codes: the only constructors that a message can name."""
-    kinds, more = {IcefloeError.code: IcefloeError}, [IcefloeError]
-    while more:
-        found = [kind for kind in more.pop().__subclasses__() if kind.__module__ == IcefloeError.__module__]
-        kinds.update({kind.code: kind for kind in found})
-        more += found
+    kinds, remaining = {IcefloeError.code: IcefloeError}, [IcefloeError]
+    while remaining:
+        subclasses = [kind for kind in remaining.pop().__subclasses__() if kind.__module__ == IcefloeError.__module__]
+        kinds.update({kind.code: kind for kind in subclasses})
+        remaining += subclasses
     return kinds
 
 

@@ -1,8 +1,8 @@
-"""Values between Spark's driver and tasks as bytes that run nothing where they are read: MessagePack of plain values and of registered classes.
+"""Encoding of values between Spark's driver and tasks, which runs no code when it is read: MessagePack of plain values and of registered classes.
 
-They travel as columns of DataFrames, and with Spark Connect they come from a server that need not be this user's. A registered dataclass is its name and the
-values of its fields; reading sets the fields and calls no constructor, so that bytes can name no other class and no function. Values of RDDs do not come here:
-Spark's own serializer has them, between its own authenticated processes.
+The bytes are columns of DataFrames, and with Spark Connect they come from a server that may belong to another user. A registered dataclass is encoded as its
+name and the values of its fields; reading sets the fields and calls no constructor, so that bytes can name no other class and no function. Values of RDDs are
+not encoded here: Spark's own serializer transports them between its authenticated processes.
 """
 
 import uuid
@@ -25,9 +25,9 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 
 T = TypeVar("T")
 
-# The first member of a list, which says what the others are.
+# The first member of a list, which is the type of the value.
 _LIST, _TUPLE, _DICT, _OBJECT, _ENUM, _INT, _TEXT, _DECIMAL, _UUID = range(9)
-# What MessagePack has a form of its own for.
+# Types that MessagePack encodes itself.
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _TYPES = tuple(kind for kind in vars(types).values() if isinstance(kind, type) and issubclass(kind, types.IcebergType))
 _KINDS: tuple[type, ...] = (
@@ -37,7 +37,7 @@ _KINDS: tuple[type, ...] = (
 
 
 class TaskValues:
-    """Writes and reads values of the format's classes, and of some classes more: dataclasses of such values, and enums."""
+    """The encoder and decoder for values of Iceberg's classes and of the additional classes `more`: dataclasses of such values, and enums."""
 
     def __init__(self, *more: type) -> None:
         self._classes: Mapping[str, type] = {kind.__name__: kind for kind in (*_KINDS, *more)}
@@ -52,22 +52,22 @@ class TaskValues:
         try:
             return msgspec.msgpack.encode(self._packed(value, exact=False))
         except (UnicodeEncodeError, OverflowError):
-            # Text that is no Unicode, as of a file's name, and numbers over 64 bits have forms of ours, which are seldom looked for.
+            # Text that is not valid Unicode, as in the name of a file, and numbers over 64 bits have a special form, which is rare and slower.
             return msgspec.msgpack.encode(self._packed(value, exact=True))
 
     def from_bytes(self, content: bytes, kind: type[T]) -> T:
         """Return the value of that class in the bytes.
 
         Raises:
-            EngineError: the bytes are no such value.
+            EngineError: The bytes are not such a value.
         """
         try:
-            found = self._unpacked(msgspec.msgpack.decode(content))
+            value = self._unpacked(msgspec.msgpack.decode(content))
         except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError) as error:
             raise _unreadable(f"{type(error).__name__}: {error}") from error
-        if not isinstance(found, kind):
-            raise _unreadable(f"it is a {type(found).__name__}, not a {kind.__name__}")
-        return found
+        if not isinstance(value, kind):
+            raise _unreadable(f"it is a {type(value).__name__}, not a {kind.__name__}")
+        return value
 
     def _packed(self, value: Any, *, exact: bool) -> Any:
         kind = type(value)
@@ -78,21 +78,21 @@ class TaskValues:
             return [
                 _OBJECT,
                 self._names[kind],
-                *(one if not exact and type(one) in _PLAIN else self._packed(one, exact=exact) for one in values),
+                *(member if not exact and type(member) in _PLAIN else self._packed(member, exact=exact) for member in values),
             ]
         if kind is tuple or kind is list:
-            return [_TUPLE if kind is tuple else _LIST, *(self._packed(one, exact=exact) for one in value)]
+            return [_TUPLE if kind is tuple else _LIST, *(self._packed(member, exact=exact) for member in value)]
         if isinstance(value, Mapping):
             if not exact and _PLAIN.issuperset(map(type, value.values())) and _PLAIN.issuperset(map(type, value)):
                 return dict(value)
-            return [_DICT, *(self._packed(one, exact=exact) for pair in value.items() for one in pair)]
+            return [_DICT, *(self._packed(member, exact=exact) for pair in value.items() for member in pair)]
         if kind in self._names:
             return [_ENUM, self._names[kind], value.name]
         if kind is Decimal:
             return [_DECIMAL, str(value)]
         if kind is uuid.UUID:
             return [_UUID, value.bytes]
-        raise TypeError(f"a value of type {kind.__qualname__} does not cross between a task and the driver")
+        raise TypeError(f"a value of type {kind.__qualname__} cannot be sent between a task and the driver")
 
     def _unpacked(self, value: Any) -> Any:
         if type(value) is not list:
@@ -104,35 +104,35 @@ class TaskValues:
             return self._enum(value)
         if code in _SCALARS:
             return _SCALARS[code](value[1])
-        members = [one if type(one) in _PLAIN else self._unpacked(one) for one in value[1:]]
+        members = [member if type(member) in _PLAIN else self._unpacked(member) for member in value[1:]]
         if code == _DICT:
             return dict(zip(members[::2], members[1::2], strict=True))
         return {_TUPLE: tuple, _LIST: list}[code](members)
 
     def _object(self, value: list[Any]) -> Any:
         kind = self._classes[value[1]]
-        made: Any = object.__new__(kind)
-        for name, one in zip(self._fields[kind], value[2:], strict=True):
-            object.__setattr__(made, name, one if type(one) in _PLAIN else self._unpacked(one))
-        return made
+        instance: Any = object.__new__(kind)
+        for name, member in zip(self._fields[kind], value[2:], strict=True):
+            object.__setattr__(instance, name, member if type(member) in _PLAIN else self._unpacked(member))
+        return instance
 
     def _enum(self, value: list[Any]) -> Any:
         kind = self._classes[value[1]]
         if not issubclass(kind, Enum):
-            raise TypeError(f"{value[1]} is no enum")
+            raise TypeError(f"{value[1]} is not an enum")
         return kind[value[2]]
 
 
 def _values_of(names: Iterable[str]) -> Callable[[Any], tuple[Any, ...]]:
-    some = tuple(names)
-    if not some:
+    field_names = tuple(names)
+    if not field_names:
         return lambda _: ()
-    found = attrgetter(*some)
-    return found if len(some) > 1 else lambda value: (found(value),)
+    getter = attrgetter(*field_names)
+    return getter if len(field_names) > 1 else lambda value: (getter(value),)
 
 
 def _exact(value: Any) -> Any:
-    """A plain value in the form that has it whole."""
+    """Return a plain value in the form that represents every text and integer."""
     if type(value) is str:
         return [_TEXT, value.encode("utf-8", "surrogatepass")]
     return [_INT, str(value)] if type(value) is int and not -(2**63) <= value < 2**64 else value
@@ -148,5 +148,6 @@ _SCALARS: Mapping[int, Callable[[Any], Any]] = {
 
 def _unreadable(what: str) -> EngineError:
     return EngineError(
-        f"what crossed between a Spark task and the driver cannot be read: {what}", next_step="use one version of Icefloe on all machines"
+        f"a value between a Spark task and the driver cannot be decoded: {what}",
+        next_step="use the same version of Icefloe on all machines",
     )

@@ -1,6 +1,6 @@
-"""Which files nothing needs once snapshots are gone, as a Spark job: tasks read the manifests, and a join leaves the files that no kept one names.
+"""The Spark job that finds the files that only expired snapshots need: tasks read the manifests, and a join removes the files that kept manifests name.
 
-What it means, and the same in this process, is `icefloe.table.unreachable_files`. Spec: Manifests.
+The rules, and the same computation in this process, are in `icefloe.table.unreachable_files`. Spec: Manifests.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.table.engine import UnreachableRequest
 from icefloe.table.unreachable_files import NAMED, Unreachable, distinct_files, existing, named_files, read_row, read_row_or_problem
 
-# Manifests that a task reads, where there are many.
+# Manifests per task, where there are many.
 MANIFESTS_PER_TASK = 32
 
 _ROWS = StructType(
@@ -45,25 +45,27 @@ _FOUND_ARROW = NAMED.append(pa.field("problem", pa.string()))
 
 @dataclass(frozen=True)
 class GoneReader:
-    """Runs in Spark's tasks: rows of manifests in, the files they name out; for one that cannot be read, its path and why."""
+    """The task over manifests of expired snapshots: it returns the files that they name, and for a manifest that cannot be read its path and the reason."""
 
     io: FileIO
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield a batch of files, or of one problem, for each manifest."""
         for batch in batches:
             for row in batch.to_pylist():
-                found = read_row_or_problem(self.io.read, row)
-                yield from _problem_row(found) if isinstance(found, Problem) else _without_problem(named_files(found))
+                manifest = read_row_or_problem(self.io.read, row)
+                yield from _problem_row(manifest) if isinstance(manifest, Problem) else _without_problem(named_files(manifest))
 
 
 @dataclass(frozen=True)
 class KeptReader:
-    """Runs in Spark's tasks: rows of manifests in, the keys of the files that their live entries name out."""
+    """The task over kept manifests: it returns the keys of the files of their live entries."""
 
     io: FileIO
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield batches of keys for each manifest."""
         for batch in batches:
             for row in batch.to_pylist():
                 with self.errors.carried():
@@ -72,20 +74,22 @@ class KeptReader:
 
 
 def unreachable(spark: SparkSession, request: UnreachableRequest) -> Unreachable:
-    """See `Engine.unreachable`.
+    """Run the job of `Engine.unreachable`.
 
     Raises:
-        NotFoundError, FormatError, StorageError: a kept manifest cannot be read.
-        EngineError: the job failed for another reason.
+        NoSuchFileError: A kept manifest does not exist.
+        FormatError: A kept manifest is not valid.
+        StorageError: A kept manifest cannot be read.
+        EngineError: The job failed for another reason.
     """
     gone = _manifests(spark, request.gone).mapInArrow(GoneReader(request.io), _FOUND)
     kept = _manifests(spark, request.kept).mapInArrow(KeptReader(request.io), _KEYS)
-    # What could not be read has no key, and so is never joined away.
-    left = gone.join(kept.distinct(), "key", "left_anti").select(_FOUND_ARROW.names)
-    found = run_job(spark, f"find files of {request.table_name} that nothing needs", left.toArrow).cast(_FOUND_ARROW)
-    is_file = pc.is_null(found["problem"])
-    unread = found.filter(pc.invert(is_file))
-    files = distinct_files(found.filter(is_file).drop_columns("problem"))
+    # A manifest that could not be read has no key, so the join never removes it.
+    remaining = gone.join(kept.distinct(), "key", "left_anti").select(_FOUND_ARROW.names)
+    rows = run_job(spark, f"find files of {request.table_name} that nothing needs", remaining.toArrow).cast(_FOUND_ARROW)
+    is_file = pc.is_null(rows["problem"])
+    unread = rows.filter(pc.invert(is_file))
+    files = distinct_files(rows.filter(is_file).drop_columns("problem"))
     problems = zip(unread["path"].to_pylist(), unread["problem"].to_pylist(), strict=True)
     return Unreachable(
         files=existing(files, request.io), unreadable=tuple(Problem(where=path, what=what) for path, what in sorted(problems))

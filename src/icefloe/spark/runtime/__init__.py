@@ -1,1 +1,1 @@
-"""Starting Spark: sessions, the Java runtime, supported versions, interrupts, secrets among the settings."""
+"""The start of Spark: sessions, the Java runtime, supported versions, interrupts, secrets among the settings."""

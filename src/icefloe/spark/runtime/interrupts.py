@@ -25,7 +25,7 @@ _cancelling = threading.Lock()  # held while jobs are cancelled for a pending in
 
 
 def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
-    """Replace PySpark's handler of Ctrl-C by the one of this module; nothing changes the second time.
+    """Replace PySpark's handler of Ctrl-C by the one of this module; further calls change nothing.
 
     A handler that the user installed is kept, and nothing happens in a thread other than the main one, where Python sets no handlers.
 
@@ -71,7 +71,7 @@ def _cancel_jobs() -> None:
 
 
 def _cancel_jobs_of_call() -> None:
-    """Cancel the running jobs and those that the interrupted call still starts, but none of a later call."""
+    """Cancel the running jobs and those that the interrupted call still starts, but no job of a later call."""
     while True:
         with _cancelling:
             if not _interrupt_pending.is_set():

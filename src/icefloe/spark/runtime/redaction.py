@@ -1,6 +1,6 @@
-"""Which of a session's settings are secrets: Spark shows all others in its UI, its event log, `SET`, and the command line of its JVM.
+"""The settings of a session that are secrets: Spark shows all others in its UI, its event log, `SET`, and the command line of its JVM.
 
-Spark hides a setting whose name or value `spark.redaction.regex` finds. Its default knows neither keys of storage accounts nor the password in a catalog's
+Spark hides a setting whose name or value matches `spark.redaction.regex`. Its default matches neither keys of storage accounts nor the password in a catalog's
 `uri`.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 LOG = logging.getLogger(__name__)
 
 REDACTION = "spark.redaction.regex"
-# Spark's own words, then what catalogs and storages of Icefloe have besides, then a password in a URI, whatever the setting is called.
+# The words of Spark's default, then those of Icefloe's catalogs and storages, then a password in a URI, for any name of the setting.
 HIDDEN_SETTINGS = (
     r"(?i)secret|password|token|access[.]?key"
     r"|access-key|account[.-]?key|sas[.-]|connection-string"
@@ -23,30 +23,30 @@ _SECRET = re.compile(HIDDEN_SETTINGS)
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Return True where neither the command line nor a message may hold the setting's value."""
+    """Return True if neither the command line nor a message may contain the setting's value."""
     return _SECRET.search(name) is not None or _SECRET.search(value) is not None
 
 
 def shown(name: str, value: str | None) -> str | None:
-    """Return the value of a setting as it may be shown."""
+    """Return the value of a setting, or a replacement where it is a secret."""
     return HIDDEN if value is not None and is_secret(name, value) else value
 
 
 def warn_of_shown_secrets(settings: Mapping[str, str], prefix: str) -> None:
-    """Warn of settings below `prefix` that are secrets and that this Spark shows in its UI and its event log, because it was started to do so."""
+    """Warn of secrets among the settings below `prefix` that the running Spark shows in its UI and its event log."""
     try:
         hides = re.compile(settings.get(REDACTION, r"(?i)secret|password|token|access[.]?key"))
-    except re.error:  # Java's form, which Spark understands and Python does not
+    except re.error:  # a form of Java, which Python cannot parse
         return
-    seen = [
+    shown_names = [
         name
         for name, value in settings.items()
         if name.startswith(prefix) and is_secret(name, value) and not (hides.search(name) or hides.search(value))
     ]
-    if seen:
+    if shown_names:
         LOG.warning(
             "Spark shows the values of %s in its UI and its event log: start it with %s=%s, or pass the catalog to attach in Python",
-            ", ".join(sorted(seen)),
+            ", ".join(sorted(shown_names)),
             REDACTION,
             HIDDEN_SETTINGS,
         )

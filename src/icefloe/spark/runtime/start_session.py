@@ -1,6 +1,6 @@
-"""`session`: a Spark session on a machine where no Java was set up, with the settings that Icefloe needs to read and write.
+"""`session`: a Spark session on a machine without Java, with the settings that Icefloe needs to read and write.
 
-`java_runtime.py` finds Java; `jvm_launch.py` starts it where PySpark cannot. Attaching catalogs is `session_with_catalogs.py`, which is the public function.
+`java_runtime.py` finds Java; `jvm_launch.py` starts it where PySpark cannot. The public function attaches catalogs too: `session_with_catalogs.py`.
 """
 
 import logging
@@ -28,9 +28,9 @@ from icefloe.spark.runtime.spark_versions import check_version
 
 LOG = logging.getLogger(__name__)
 
-# Settings of every session, started here or not: Iceberg matches columns by field id.
+# Settings of every session, also of one that the user started: Iceberg matches columns by field id.
 NEEDED_CONF: Mapping[str, str] = {"spark.sql.parquet.fieldId.read.enabled": "true"}
-# Settings of a session that is started here, unless the caller gives others.
+# Settings of a session that is started here; settings of the caller replace them.
 DEFAULT_CONF: Mapping[str, str] = {
     "spark.api.mode": "classic",
     "spark.ui.enabled": "false",
@@ -53,7 +53,7 @@ def session(
 ) -> SparkSession:
     """Return the active Spark session with these settings, or start one: `session(master="local[2]", **{"spark.driver.memory": "4g"})`.
 
-    A new session finds Java by itself, is quiet (errors only, no console progress, no web UI) and computes in UTC, unless settings say otherwise. Where a
+    A new session finds Java by itself, is quiet (errors only, no console progress, no web UI) and computes in UTC, unless the settings differ. Where a
     session runs already, a setting that Spark fixes at its start is not changed, and a warning is logged.
 
     Args:
@@ -62,7 +62,10 @@ def session(
         master: The master URL, such as `local[2]`.
         extensions: A function that returns more settings for a new session, given the gateway of its JVM, which has started, and the value of
             `spark.sql.extensions` among the settings.
-        **settings: Settings by name, which win over `conf`.
+        **settings: Settings by name, which take precedence over `conf`.
+
+    Returns:
+        A classic session.
 
     Raises:
         EngineError: No Java is found, the JVM does not start, Spark is older than 4.0, or the running session is one of Spark Connect.
@@ -86,7 +89,7 @@ def active_session() -> SparkSession | None:
         return None
     active = SparkSession.getActiveSession()
     spark = active if active is not None else SparkSession.builder.getOrCreate()
-    # Where a server of Spark Connect was started in this process, there is a context, and sessions are its clients.
+    # Where a server of Spark Connect was started in this process, there is a context, but the sessions are clients of the server.
     if getattr(spark, "_jsparkSession", None) is None:
         return None
     share_limits(spark)
@@ -117,7 +120,7 @@ def _start(conf: dict[str, str], extensions: Callable[[Any, str], Mapping[str, s
         started = builder.getOrCreate()
     except (RuntimeError, OSError) as error:
         raise EngineError(f"Spark did not start: {error}", next_step="see the message of its JVM above") from error
-    # PySpark writes each failed statement to stderr besides raising its exception: silenced in sessions that are started here.
+    # PySpark writes each failed statement to stderr besides raising its exception; sessions that are started here do not.
     PySparkLogger.getLogger(FAILED_STATEMENTS).setLevel(logging.CRITICAL + 1)
     if getattr(started, "_jsparkSession", None) is None:
         raise EngineError(
@@ -133,7 +136,7 @@ def _start_java(java: JavaRuntime, conf: Mapping[str, str]) -> None:
     if not _host_name_resolves():
         variables.setdefault("SPARK_LOCAL_IP", os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"))
     with environment_of(**variables):
-        # On Windows Spark's launcher answers with a line for its shell, so PySpark starts every Java there.
+        # On Windows Spark's launcher prints a line for its shell, so PySpark starts every Java there.
         if java.has_vector_module or os.name == "nt":
             SparkContext._ensure_initialized(conf=_PlainConf(conf))  # type: ignore[arg-type]  # only its getAll is called
         else:
@@ -141,7 +144,7 @@ def _start_java(java: JavaRuntime, conf: Mapping[str, str]) -> None:
 
 
 class _PlainConf:
-    """A stand-in for SparkConf with the one method that starting the JVM calls; a SparkConf needs a JVM."""
+    """A replacement for SparkConf, which needs a JVM, with the one method that starting the JVM calls."""
 
     def __init__(self, conf: Mapping[str, str]) -> None:
         self._conf = conf
@@ -151,7 +154,7 @@ class _PlainConf:
 
 
 def _quiet(conf: dict[str, str]) -> None:
-    """Set the logging configuration of Icefloe, unless the user has one."""
+    """Add the logging configuration of Icefloe to the settings, unless the user has one."""
     options = conf.get(JAVA_OPTIONS, "")
     configured = Path(os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home()) / "conf")
     if "log4j" in options or any(configured.glob("log4j2.*")):
@@ -166,8 +169,10 @@ def _apply(active: SparkSession, conf: Mapping[str, str]) -> None:
         if active.conf.isModifiable(name):
             active.conf.set(name, value)
         elif active.conf.get(name, None) != value:
-            kept = shown(name, active.conf.get(name, None))
-            LOG.warning("Spark is running already, so %s stays %s; stop the session to start one with %s", name, kept, shown(name, value))
+            current = shown(name, active.conf.get(name, None))
+            LOG.warning(
+                "Spark is running already, so %s stays %s; stop the session to start one with %s", name, current, shown(name, value)
+            )
 
 
 def _text(value: object) -> str:

@@ -9,12 +9,12 @@ import org.roaringbitmap.PeekableIntIterator;
 import org.roaringbitmap.RoaringBitmap;
 
 /**
- * Numbers from Python in arrays and bitmaps of classes that executors know: what touches each of them.
+ * Decodes numbers from Python into arrays and bitmaps of classes that executors have. The loops over the numbers are in Java, because each would be a call through Py4J.
  *
- * Bitmaps arrive as one deflated stream: how many, then for each its first bit among the bits of all (int) and the bitmap, Roaring.
+ * Bitmaps arrive as one deflated stream: their number (int), then for each its first bit among the bits of all (int) and the Roaring bitmap.
  */
 public final class BitmapDecoder {
-  /** Lists of longs: how many, then for each its length (int) and its longs. */
+  /** Returns lists of longs. The bytes hold the number of lists (int), then for each list its length (int) and its longs. */
   public static long[][] lists(byte[] packed) {
     ByteBuffer in = ByteBuffer.wrap(packed);
     long[][] lists = new long[in.getInt()][];
@@ -25,7 +25,7 @@ public final class BitmapDecoder {
     return lists;
   }
 
-  /** The bitmaps as they are. */
+  /** Returns the bitmaps, each for itself. */
   public static RoaringBitmap[] bitmaps(byte[] stream) throws Exception {
     DataInputStream in = inflated(stream);
     RoaringBitmap[] bitmaps = new RoaringBitmap[in.readInt()];
@@ -36,7 +36,7 @@ public final class BitmapDecoder {
     return bitmaps;
   }
 
-  /** The bits of all bitmaps in one array of so many. */
+  /** Returns the bits of all bitmaps in one set of `size` bits. */
   public static BitSet bits(byte[] stream, int size) throws Exception {
     BitSet bits = new BitSet(size);
     DataInputStream in = inflated(stream);

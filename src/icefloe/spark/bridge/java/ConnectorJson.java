@@ -24,7 +24,7 @@ import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Values of Spark's connector interfaces as maps, lists and texts, which travel to Python as JSON. `messages.py` has their types; what they mean is decided in Python. */
+/** Converts values of Spark's connector interfaces to maps, lists and texts, which travel to Python as JSON. `messages.py` has their types; Python interprets them. */
 final class ConnectorJson {
   private static final Class[] SHAPES = new Class[] {Column.class, LogicalWriteInfo.class, RowLevelOperationInfo.class};
 
@@ -56,7 +56,7 @@ final class ConnectorJson {
     return bean(value);
   }
 
-  /** The JSON of a value. */
+  /** Returns the JSON of a value. */
   static String json(Object value) {
     try {
       return PythonBridge.json(of(value));
@@ -105,7 +105,7 @@ final class ConnectorJson {
     return parts;
   }
 
-  /** The results of every method without parameters, by their names. Of classes that have more methods for Spark itself, those of the interface alone. */
+  /** Returns the results of all methods without parameters, by their names; for the interfaces in SHAPES only the methods of the interface, because their classes have more for Spark itself. */
   private static Object bean(Object value) throws Exception {
     LinkedHashMap map = new LinkedHashMap();
     map.put("kind", value.getClass().getSimpleName());

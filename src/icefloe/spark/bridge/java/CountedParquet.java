@@ -22,10 +22,10 @@ import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Spark's Parquet format, but for the column of positions: where a file is read whole, from its first row to its last, they are counted, which costs nothing. Spark makes an object
- * of each number. Everything else is Spark's, this column too where a file is split or row groups may be left out.
+ * Spark's Parquet format with a faster column of row positions. Where a file is read whole, from its first row to its last, the positions are counted, which costs nothing, while Spark
+ * makes an object of each number. All else is Spark's, and so is this column where a file is split or row groups may be left out.
  *
- * Executors get these classes in a jar. Spec: Reserved Field IDs (_pos).
+ * Executors receive these classes in a jar. Spec: Reserved Field IDs (_pos).
  */
 public final class CountedParquet extends ParquetFileFormat {
   private final String position; // the column's name
@@ -41,10 +41,10 @@ public final class CountedParquet extends ParquetFileFormat {
 
   public Option vectorTypes(StructType required, StructType partition, SQLConf conf) {
     int place = placeIn(required);
-    Option found = super.vectorTypes(required, partition, conf);
-    if (place < 0 || !found.isDefined()) return found;
+    Option types = super.vectorTypes(required, partition, conf);
+    if (place < 0 || !types.isDefined()) return types;
     ArrayList names = new ArrayList();
-    for (int i = 0; i < ((Seq) found.get()).size(); i++) names.add(i == place ? ColumnVector.class.getName() : ((Seq) found.get()).apply(i));
+    for (int i = 0; i < ((Seq) types.get()).size(); i++) names.add(i == place ? ColumnVector.class.getName() : ((Seq) types.get()).apply(i));
     return Option.apply(PythonUtils.toSeq(names));
   }
 
@@ -52,7 +52,7 @@ public final class CountedParquet extends ParquetFileFormat {
       SparkSession session, StructType data, StructType partition, StructType required, Seq filters, Map options, Configuration hadoop) {
     Function1 spark = super.buildReaderWithPartitionValues(session, data, partition, required, filters, options, hadoop);
     int place = placeIn(required);
-    // Where there are batches, Spark says so here.
+    // Spark sets this option where the reader returns batches.
     Option batches = options.get("returning_batch");
     if (place < 0 || leaveOut(filters) || !batches.isDefined() || !"true".equals(batches.get())) return spark;
     ArrayList others = new ArrayList();
@@ -60,11 +60,11 @@ public final class CountedParquet extends ParquetFileFormat {
     for (int i = 0; i < fields.length; i++) if (i != place) others.add(fields[i]);
     Seq none = PythonUtils.toSeq(new ArrayList());
     StructType read = new StructType((StructField[]) others.toArray(new StructField[0]));
-    Configuration own = new Configuration(hadoop); // Spark puts the columns into it
+    Configuration own = new Configuration(hadoop); // Spark writes the columns into it
     return new Reading(spark, super.buildReaderWithPartitionValues(session, data, partition, read, none, options, own), place);
   }
 
-  /** Whether by these filters a file's reader may leave out rows; not for nulls, of which whole row groups are rare. */
+  /** Returns whether the reader of a file may leave out rows by these filters. A filter IS NOT NULL does not count, as row groups with nothing but nulls are rare. */
   private static boolean leaveOut(Seq filters) {
     for (int i = 0; i < filters.size(); i++) if (!(filters.apply(i) instanceof IsNotNull)) return true;
     return false;
@@ -88,12 +88,12 @@ public final class CountedParquet extends ParquetFileFormat {
     }
   }
 
-  /** Batches of a whole file, with the positions of their rows. */
+  /** The batches of a whole file, with the positions of their rows. */
   private static final class Counting extends AbstractIterator {
     private final Iterator batches;
     private final int place;
     private final Positions positions = new Positions();
-    private ColumnarBatch last; // as it was read; a reader gives the same one again and again
+    private ColumnarBatch last; // the batch without positions; a reader returns the same object again and again
     private ColumnarBatch counted;
 
     Counting(Iterator batches, int place) {

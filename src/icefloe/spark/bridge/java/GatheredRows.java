@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.expressions.LiteralValue;
 import org.apache.spark.sql.types.DataType;
 import scala.math.Ordering;
 
-/** Rows that were read and stay here: what touches each of them. */
+/** Rows that were read and stay in the JVM, with the loops over them, because each row would be a call through Py4J. */
 public final class GatheredRows {
   private final InternalRow[] rows;
 
@@ -31,7 +31,13 @@ public final class GatheredRows {
     return bytes;
   }
 
-  /** What a key is in the rows, its columns being places in them: literals of the least and the greatest value, these and, if at most so many, all values in JSON, whether some are null. */
+  /**
+   * Returns the values of a key in the rows: a literal of the least and one of the greatest value, JSON of these two and, if there are at most `most`, of all distinct values, and whether
+   * some are null.
+   *
+   * @param key an expression whose columns are bound to the rows by index
+   * @param most the largest number of distinct values that are returned
+   */
   public Object[] values(Expression key, int most) {
     DataType type = key.dataType();
     Ordering ordering = TypeUtils$.MODULE$.getInterpretedOrdering(type);
@@ -47,9 +53,9 @@ public final class GatheredRows {
       if (greatest == null || ordering.compare(value, greatest) > 0) greatest = value;
       if (distinct.size() <= most) distinct.add(value);
     }
-    ArrayList said = new ArrayList(Arrays.asList(new Object[] {least, greatest}));
-    if (distinct.size() <= most) said.addAll(distinct);
-    for (int i = 0; i < said.size(); i++) said.set(i, new LiteralValue(said.get(i), type));
-    return new Object[] {new Literal(least, type), new Literal(greatest, type), ConnectorJson.json(said.toArray()), Boolean.valueOf(hasNull)};
+    ArrayList values = new ArrayList(Arrays.asList(new Object[] {least, greatest}));
+    if (distinct.size() <= most) values.addAll(distinct);
+    for (int i = 0; i < values.size(); i++) values.set(i, new LiteralValue(values.get(i), type));
+    return new Object[] {new Literal(least, type), new Literal(greatest, type), ConnectorJson.json(values.toArray()), Boolean.valueOf(hasNull)};
   }
 }

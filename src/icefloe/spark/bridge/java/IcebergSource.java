@@ -1,8 +1,8 @@
 package iceberg;
 
-/** The same under the name that Java's format has, where Java's is not there. */
+/** The format `iceberg`, the name of Java Iceberg's format, where its JAR is not in the JVM. */
 public final class DefaultSource extends icefloe.DefaultSource {
-  /** Options of the session are `spark.datasource.iceberg.*`, as in Java. */
+  /** Returns the prefix of the session's options, `spark.datasource.iceberg.*` as in Java's Iceberg. */
   public String keyPrefix() {
     return "iceberg";
   }

@@ -10,20 +10,21 @@ import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.Metadata;
 
 /**
- * Columns of a DataFrame in one call, however many there are: from Python each would take several.
+ * Selects columns of a DataFrame in one call for all of them; from Python each column would take several calls.
  *
- * `said` is JSON: of each column its name in the DataFrame (quoted), the one it gets and its metadata (JSON too). One without a name there is the next of `made`.
+ * The constructor takes JSON, which has for each column its name in the DataFrame (quoted), its new name and its metadata (JSON too). For a column without a name in the DataFrame the next
+ * one of `expressions` is used.
  */
 public final class NamedColumns {
   private final ArrayList columns = new ArrayList();
 
-  public NamedColumns(String said, List made) {
-    Iterator left = made.iterator();
-    Iterator each = ((List) PythonBridge.parsed(said)).iterator();
+  public NamedColumns(String names, List expressions) {
+    Iterator remaining = expressions.iterator();
+    Iterator each = ((List) PythonBridge.parsed(names)).iterator();
     while (each.hasNext()) {
-      String[] one = PythonBridge.strings(each.next());
-      Column column = one[0] == null ? (Column) left.next() : functions.col(one[0]);
-      columns.add(column.as(one[1], Metadata.fromJson(one[2])));
+      String[] name = PythonBridge.strings(each.next());
+      Column column = name[0] == null ? (Column) remaining.next() : functions.col(name[0]);
+      columns.add(column.as(name[1], Metadata.fromJson(name[2])));
     }
   }
 

@@ -32,10 +32,10 @@ import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Exactly the data files that were planned, each with a row of constants. Nothing is listed, nothing is decided.
+ * Exactly the data files that were planned, each with a row of constants. No folder is listed, and nothing is decided here.
  *
- * The files arrive as one Arrow stream, deflated: `path` (string), `size` (long, bytes), then one column per constant. Spark sees the constants as partition columns: it
- * takes filters on them out of the query and trusts `listFiles` to have applied them, so that is done here. Source form: raw types, no lambdas, for Janino.
+ * The files arrive as one Arrow stream, deflated: `path` (string), `size` (long, bytes), then one column per constant. Spark reads the constants as partition columns: it removes
+ * filters on them from the query and relies on `listFiles` to apply them. The source form, raw types and no lambdas, is the one that Janino compiles.
  */
 public final class PlannedFiles implements FileIndex {
   private static final long BLOCK_SIZE = 134217728L; // bytes; only a number for the file status, splits follow spark.sql.files.maxPartitionBytes
@@ -44,7 +44,7 @@ public final class PlannedFiles implements FileIndex {
   private final StructType constants;
   private final Path root;
   private final byte[] digest;
-  private final long bytes; // of the rows in memory, as Spark reckons
+  private final long bytes; // estimated size of the rows in memory, for Spark's optimizer
 
   public PlannedFiles(byte[] stream, StructType constants, String root, Number bytes) throws Exception {
     this.constants = constants;
@@ -75,7 +75,7 @@ public final class PlannedFiles implements FileIndex {
     for (int i = 0; i < columns.length; i++) columns[i] = new ArrowColumnVector(batch.getVector(i + 2));
     ColumnarBatch rows = new ColumnarBatch(columns, batch.getRowCount());
     for (int i = 0; i < batch.getRowCount(); i++) {
-      // Path takes literal text: `%`, `#` and spaces in it stand for themselves.
+      // Path takes literal text: nothing in it is decoded, such as `%`, `#` and spaces.
       Path path = new Path(new String(paths.get(i), java.nio.charset.StandardCharsets.UTF_8));
       FileStatus status = new FileStatus(sizes.get(i), false, 1, BLOCK_SIZE, 0L, path);
       ArrayList one = new ArrayList(1);
@@ -103,7 +103,7 @@ public final class PlannedFiles implements FileIndex {
     return kept;
   }
 
-  /** Puts the place of the constant for every column reference, found by name as Spark's own file indexes do. */
+  /** Replaces each column reference by the index of the constant of that name, as Spark's own file indexes do. */
   private static final class Binding extends AbstractFunction1 {
     private final StructType constants;
 
@@ -149,7 +149,7 @@ public final class PlannedFiles implements FileIndex {
     return scala.Option.empty();
   }
 
-  /** The same files with the same constants are the same source, so that Spark finds cached data and equal parts of a plan. */
+  /** Compares files and constants, so that Spark finds cached data and equal parts of a plan. */
   public boolean equals(Object other) {
     return other instanceof PlannedFiles && Arrays.equals(digest, ((PlannedFiles) other).digest);
   }

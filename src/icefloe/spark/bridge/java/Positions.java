@@ -3,7 +3,7 @@ package icefloe;
 import org.apache.spark.sql.execution.vectorized.ConstantColumnVector;
 import org.apache.spark.sql.types.DataTypes;
 
-/** The positions of a batch's rows in their file: numbers that follow each other, of which only the first is kept. */
+/** The positions of a batch's rows in their file: consecutive numbers, of which only the first is stored. */
 final class Positions extends ConstantColumnVector {
   private long first;
   private long next;
@@ -12,7 +12,7 @@ final class Positions extends ConstantColumnVector {
     super(1, DataTypes.LongType);
   }
 
-  /** A batch of so many rows comes after the last one. */
+  /** Moves on to the next batch, which has so many rows. */
   void follow(int rows) {
     first = next;
     next += rows;

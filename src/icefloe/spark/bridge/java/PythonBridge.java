@@ -14,12 +14,12 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * Calls of Python methods. A Python object is a function of two arguments: the name of a method, and its arguments as a text in JSON or as a list of such texts and objects of Spark's.
- * The reply is a text in JSON, an object of Spark's, or another such function. An exception of Spark's is thrown; a text that begins with `!` is any other error: the name of an
- * exception, and the message in the lines after it. `messages.py` has the types of the arguments.
+ * Calls of Python methods. A Python object is a function of two arguments: the name of a method, and its arguments as JSON text or as a list of JSON texts and Java objects.
+ * The reply is JSON text, a Java object, or another such function. A reply that is an exception is thrown. A text that begins with `!` is any other error: the name of an exception in the
+ * first line, and the message in the lines after it. `messages.py` has the types of the arguments.
  */
 public final class PythonBridge {
-  private static final Map CALLBACKS = new ConcurrentHashMap(); // by the keys under which sessions registered them
+  private static final Map CALLBACKS = new ConcurrentHashMap(); // by the keys that sessions registered them with
   private static final ObjectMapper MAPPER = new ObjectMapper();
 
   public static void register(String key, BiFunction python) {
@@ -39,7 +39,7 @@ public final class PythonBridge {
     return reply;
   }
 
-  /** Throws any error, also one that no method declares. */
+  /** Throws any error, also one that the caller's method does not declare. */
   static RuntimeException unchecked(Throwable error) {
     Platform.throwException(error);
     return new IllegalStateException(error);
@@ -57,7 +57,7 @@ public final class PythonBridge {
     return new InvalidStatement(message, null);
   }
 
-  /** The value of a reply in JSON. */
+  /** Calls a method and returns the value of its JSON reply. */
   static Object callForJson(BiFunction python, String name, Object message) {
     return parsed((String) call(python, name, message));
   }

@@ -32,9 +32,9 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * An object of Spark's connector whose methods Python implements: a table, a scan, a write, a function. Python describes it once: the `interfaces` that it has, `constants`, which are
- * the results of methods that never change, and `methods`, which are the names of the Python methods by the names and numbers of parameters of Spark's; objects with the same `identity`
- * are equal. A reply is converted to the type that Spark's method returns.
+ * An object of Spark's connector whose methods Python implements: a table, a scan, a write, a function. Python describes it once: `interfaces` are the interfaces that it has, `constants`
+ * the results of methods that never change, `methods` the names of the Python methods by the names and numbers of parameters of the Java methods; objects with the same `identity` are
+ * equal. A reply is converted to the return type of the Java method.
  *
  * Threads: an object may be called by several threads at once. Constants are converted at most twice and never change. Results of methods without arguments are kept in one immutable
  * generation: each is computed by one thread, for which the others wait without a lock on the object, and a call with arguments replaces the generation after Python has replied. So no
@@ -43,7 +43,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public final class PythonProxy implements InvocationHandler, InsertableRelation {
   private static final String CONNECTOR = "org.apache.spark.sql.connector.";
   private static final Map INTERFACES = new ConcurrentHashMap(); // arrays of classes, by lists of their names
-  private final BiFunction python; // null where the constants are all there is
+  private final BiFunction python; // null where the object has constants only
   private final Map description;
   private final Map constants = new ConcurrentHashMap(); // converted, by method
   private final Object proxy; // the object that Spark sees
@@ -55,7 +55,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
     this.proxy = Proxy.newProxyInstance(PythonProxy.class.getClassLoader(), interfaces, this);
   }
 
-  /** The results since the last call with arguments, and the array of Spark's objects that such a call brought last. */
+  /** The results since the last call with arguments, and the array of Java objects that the last such call passed. */
   private static final class Generation {
     final Object[] objects;
     final ConcurrentHashMap results = new ConcurrentHashMap(); // Computation by method or name
@@ -74,34 +74,34 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
     }
   }
 
-  /** The object of Spark's that Python describes. */
+  /** Returns the object of Spark's connector that Python describes. */
   static Object of(BiFunction python) {
     Map description = (Map) PythonBridge.callForJson(python, "describe", "null");
     return new PythonProxy(python, description, interfaces((List) description.get("interfaces"))).proxy;
   }
 
-  /** The proxy behind an object; null where another class implements it. */
+  /** Returns the proxy behind an object; null where another class implements it. */
   public static PythonProxy behind(Object any) {
     InvocationHandler handler = any != null && Proxy.isProxyClass(any.getClass()) ? Proxy.getInvocationHandler(any) : null;
     return handler instanceof PythonProxy ? (PythonProxy) handler : null;
   }
 
-  /** The reply of a Python method that Spark does not know. */
+  /** Calls a Python method that is not part of Spark's interfaces. */
   Object call(String name, Object message) {
     return PythonBridge.call(python, name, message);
   }
 
-  /** Another object of Spark's, which a Python method returns. */
+  /** Calls a Python method that returns another object of Spark's connector. */
   public Object objectOf(String name, String message) {
     return of((BiFunction) call(name, message));
   }
 
-  /** The reply of a Python method of any callback, converted to a type. */
+  /** Calls a Python method of any callback, and converts the reply to a type. */
   static Object call(BiFunction python, Type type, String name, Object message) {
     return convert(type, parsed(PythonBridge.call(python, name, message)), new Object[0], null);
   }
 
-  /** The reply of a Python method without arguments, called once however often it is needed. */
+  /** Returns the reply of a Python method without arguments, which is called once per generation. */
   Object once(final String name) {
     return result(
         generation,
@@ -113,14 +113,14 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
         });
   }
 
-  /** Writes rows. Not through the proxy, whose methods may not throw what Spark's jobs throw. */
+  /** Writes rows. Spark calls this object and not the proxy, whose methods may not throw the exceptions of Spark's jobs. */
   public void insert(Dataset rows, boolean overwrite) {
     call("insert", Collections.singletonList(rows));
   }
 
   public Object invoke(Object self, Method method, Object[] arguments) throws Throwable {
     if (method.getDeclaringClass() == Object.class) return ofAnyObject(method.getName(), arguments);
-    // Spark overloads methods by their numbers of parameters; a later version's overload calls the first one by default.
+    // Overloads of Spark's methods differ in the number of parameters; an overload of a later version calls the first one by default.
     String name = (String) part("methods").get(method.getName() + "/" + method.getParameterTypes().length);
     boolean takesRow = arguments != null && arguments[0] instanceof InternalRow;
     try {
@@ -134,7 +134,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
     throw new UnsupportedOperationException(this + " does not implement " + method.getName());
   }
 
-  /** What a proxy's method may throw: the JVM would wrap an error that the method does not declare, and nobody would recognise it. */
+  /** Returns an error that a proxy's method may throw: the JVM wraps an error that the method does not declare, and callers would not recognize it. */
   private static Throwable declared(Method method, Throwable error) {
     Class[] declared = method.getExceptionTypes();
     boolean isDeclared = error instanceof RuntimeException || error instanceof Error;
@@ -164,7 +164,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
     return value;
   }
 
-  /** A method that does something returns nothing, or whether it did, and is called each time; results of others are kept. */
+  /** Calls a method without arguments. A method with an effect returns nothing or a primitive value, and is called each time; results of other methods are kept. */
   private Object withoutArguments(final Method method, final String name) {
     final Generation current = generation;
     Callable reply =
@@ -188,15 +188,15 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
     }
   }
 
-  /** The kept result, computed by the first thread that needs it. A null or an error is not kept. */
+  /** Returns the kept result, which the first thread that needs it computes. A null or an error is not kept. */
   private static Object result(Generation generation, Object key, Callable reply) {
-    Computation own = new Computation(reply);
-    Computation computation = (Computation) generation.results.putIfAbsent(key, own);
+    Computation started = new Computation(reply);
+    Computation computation = (Computation) generation.results.putIfAbsent(key, started);
     if (computation == null) {
-      computation = own;
-      own.run();
+      computation = started;
+      started.run();
     } else if (computation.thread == Thread.currentThread() && !computation.isDone()) {
-      return computed(reply); // Python's own code leads back here: waiting would never end
+      return computed(reply); // Python called back into the same method: waiting would never end
     }
     try {
       Object value = computation.get();
@@ -223,7 +223,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
     return reply instanceof String ? PythonBridge.parsed((String) reply) : reply;
   }
 
-  /** Options of a read with the time zone and Iceberg's settings of the session that reads, which are those of this thread and not of Python's. */
+  /** Adds the time zone and the Iceberg settings of the reading session to the options of a read. The session is the one of this thread; Python's thread has another. */
   private static Map withSession(CaseInsensitiveStringMap options) {
     LinkedHashMap map = new LinkedHashMap();
     map.put("options", options);
@@ -243,7 +243,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
     return settings;
   }
 
-  /** A function is an expression of Spark's; a procedure runs when its result is iterated over, where any error may be thrown. */
+  /** Returns the result of a function or procedure for a row. A function is a Catalyst expression; a procedure runs when its result is iterated over, where any error may be thrown. */
   private Object ofRow(Method method, final InternalRow row) {
     if (method.getReturnType() != Iterator.class) return ((Expression) once("body")).eval(row);
     return new Iterator() {
@@ -260,7 +260,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
     };
   }
 
-  /** A value of JSON, or an object, as a type. `objects` are those that a number is an index of; `self` is the object whose method returns the value, if any. */
+  /** Converts a JSON value or an object to a type. A number is an index of `objects`; `self` is the object whose method returns the value, if any. */
   private static Object convert(Type type, Object value, Object[] objects, PythonProxy self) {
     if (type == null) return value;
     if (type instanceof ParameterizedType) return collection((ParameterizedType) type, value, objects, self);
@@ -304,7 +304,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
     return set;
   }
 
-  /** The constant of an enum; null where this version of Spark does not have it. */
+  /** Returns the constant of an enum; null where this version of Spark does not have it. */
   private static Object enumConstant(Class type, Object name) {
     Object[] values = type.getEnumConstants();
     for (int i = 0; i < values.length; i++) if (((Enum) values[i]).name().equals(name)) return values[i];
@@ -316,7 +316,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
     return part == null ? Collections.EMPTY_MAP : part;
   }
 
-  /** The interfaces of these names that this version of Spark has. */
+  /** Returns those of the named interfaces that this version of Spark has. */
   private static Class[] interfaces(List names) {
     Class[] classes = (Class[]) INTERFACES.get(names);
     if (classes != null) return classes;

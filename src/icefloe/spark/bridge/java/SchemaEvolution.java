@@ -8,14 +8,14 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableChange;
 
 /**
- * Statements WITH SCHEMA EVOLUTION: Spark's analyzer calls `alterTable` before there are rows, and `loadTable` at once after it. The columns may change with the commit of the rows alone, so
- * such a call is told from ALTER TABLE, which calls the same method.
+ * Statements WITH SCHEMA EVOLUTION: Spark's analyzer calls `alterTable` before there are rows, and `loadTable` directly after it. The columns may change only in the commit of the rows, so
+ * such a call must be distinguished from ALTER TABLE, which calls the same method.
  *
- * Spark 4.2 and later offer each change to the table first (`SupportsSchemaEvolution.supportsColumnChange`) and hand those very objects to `alterTable` in the same thread: a call whose
- * changes were all offered is one of the analyzer. Equal changes of ALTER TABLE are other objects.
+ * Spark 4.2 and later offer each change to the table first (`SupportsSchemaEvolution.supportsColumnChange`) and pass the same objects to `alterTable` in the same thread: a call whose
+ * changes were all offered is a call of the analyzer. Equal changes of ALTER TABLE are other objects.
  *
- * Spark 4.1 has no such interface, and nothing else of its interfaces differs: the arguments are the same, the thread is, and its flag for "in the analyzer" is set for ALTER TABLE within
- * EXECUTE IMMEDIATE too, which would lose the change. There the name of the analyzer's rule among the callers decides. Spark 4.0 has no schema evolution in tables of catalogs.
+ * Spark 4.1 has no such interface, and its two calls have equal arguments in the same thread. Its flag for "in the analyzer" is set for ALTER TABLE within EXECUTE IMMEDIATE too, whose change
+ * would be lost. There the name of the analyzer's rule in the stack of callers decides. Spark 4.0 has no schema evolution in tables of catalogs.
  */
 final class SchemaEvolution {
   private static final boolean OFFERS_CHANGES = hasClass("org.apache.spark.sql.connector.catalog.SupportsSchemaEvolution");
@@ -24,7 +24,7 @@ final class SchemaEvolution {
 
   private SchemaEvolution() {}
 
-  /** Remembers a change that Spark offers to a table, for as long as Spark keeps it. */
+  /** Keeps a weak reference to a change that Spark offers to a table. */
   static void propose(TableChange change) {
     ArrayList offered = OFFERED.get() == null ? new ArrayList() : (ArrayList) OFFERED.get();
     Iterator references = offered.iterator();
@@ -33,7 +33,7 @@ final class SchemaEvolution {
     OFFERED.set(offered);
   }
 
-  /** Whether Spark's analyzer calls `alterTable` with these changes for a statement WITH SCHEMA EVOLUTION. */
+  /** Returns whether Spark's analyzer calls `alterTable` with these changes for a statement WITH SCHEMA EVOLUTION. */
   static boolean isEvolution(TableChange[] changes) {
     if (!OFFERS_CHANGES) return isCalledByRule();
     for (int i = 0; i < changes.length; i++) if (!isOffered(changes[i])) return false;
@@ -52,13 +52,13 @@ final class SchemaEvolution {
     return false;
   }
 
-  /** Keeps the table that the statement writes to, for the `loadTable` that follows in this thread. */
+  /** Keeps the table with the changed columns, for the `loadTable` that follows in this thread. */
   static void put(String key, Identifier name, Table table) {
     OFFERED.remove();
     EVOLVED.set(new Object[] {key, name, table});
   }
 
-  /** The table that `put` kept, once, where the next table to load is that one; else null. */
+  /** Returns the table that `put` kept, if the next table to load is that one, and drops it; else null. */
   static Table take(String key, Identifier name) {
     Object[] evolved = (Object[]) EVOLVED.get();
     EVOLVED.remove();

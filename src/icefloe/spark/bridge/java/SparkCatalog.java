@@ -22,8 +22,8 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * A catalog of Spark SQL whose methods Python implements (`spark_catalog.py`): each sends one message and converts the reply. Source form, here and in the other files: raw types, no
- * lambdas, for Janino.
+ * A catalog of Spark SQL whose methods Python implements (`spark_catalog.py`): each sends one message and converts the reply. The source form of this and the other files, raw types and no
+ * lambdas, is the one that Janino compiles.
  */
 public final class SparkCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
   private String name;
@@ -131,7 +131,7 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
     call(null, "alter_namespace", new Object[] {"namespace", namespace, "changes", changes});
   }
 
-  /** Whether the catalog stores properties of namespaces. */
+  /** Returns whether the catalog stores properties of namespaces. */
   boolean keepsNamespaceProperties() {
     return is("keeps_namespace_properties", new Object[0]);
   }
@@ -160,7 +160,7 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
     return (Identifier[]) call(Identifier[].class, "list_procedures", new Object[] {"namespace", namespace});
   }
 
-  /** Sends a message of these names and values, in turn, to a Python method, and converts the reply; a null type converts nothing. */
+  /** Sends a message with these names and values, which alternate, to a Python method, and converts the reply to a type; null converts nothing. */
   private Object call(Class type, String method, Object[] fields) {
     LinkedHashMap message = new LinkedHashMap();
     for (int i = 0; i < fields.length; i += 2) message.put(fields[i], fields[i + 1]);

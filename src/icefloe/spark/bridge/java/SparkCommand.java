@@ -20,14 +20,14 @@ import org.apache.spark.unsafe.Platform;
 import scala.Option;
 import scala.collection.immutable.Map$;
 
-/** A statement that Icefloe runs when Spark executes it, and not while Spark plans or explains it. */
+/** A statement that Icefloe runs when Spark executes it, but not while Spark plans or explains it. */
 final class SparkCommand implements CreatableRelationProvider {
   private final LogicalPlan statement;
   private final BiFunction python;
   private final String text;
   private final Throwable failure;
 
-  /** One of: a write whose rows Spark computes and Icefloe writes; a statement of which Spark has only the text; a failure that Spark's parser may not throw. */
+  /** Creates a command of one of three kinds: a write whose rows Spark computes and Icefloe writes; a statement of which Spark has only the text; an error that Spark's parser may not throw. */
   SparkCommand(LogicalPlan statement, BiFunction python, Throwable failure, String text) {
     this.statement = statement;
     this.python = python;
@@ -52,14 +52,14 @@ final class SparkCommand implements CreatableRelationProvider {
     return null;
   }
 
-  /** Sends the session, the query, whose rows Python may compute in another way, and what else Python needs of the plan. */
+  /** Sends the session, the query, whose rows Python may compute in another way, and the other parts of the plan that Python needs. */
   private void run(SQLContext context, Object[] more) {
     ArrayList arguments = new ArrayList(Arrays.asList(new Object[] {context.sparkSession(), ((V2WriteCommand) statement).query()}));
     arguments.addAll(Arrays.asList(more));
     writeOf(statement).call("run", arguments);
   }
 
-  /** The write of a plan; null where it is not one of Icefloe's. */
+  /** Returns the write of a plan; null where another connector implements it. */
   static PythonProxy writeOf(LogicalPlan plan) {
     PythonProxy write = null;
     for (int i = 0; i < plan.productArity() && write == null; i++) {

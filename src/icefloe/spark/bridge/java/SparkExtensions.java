@@ -7,7 +7,7 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
 
-/** What `spark.sql.extensions` names in a session that Icefloe starts: it puts the parser in front of Spark's, in this session and in those that are made of it. */
+/** The extension that `spark.sql.extensions` names in a session that Icefloe starts. It puts Icefloe's parser in front of the parser of Spark, in this session and in those that it creates. */
 public final class SparkExtensions extends AbstractFunction1 {
   public Object apply(Object extensions) {
     ((SparkSessionExtensions) extensions)

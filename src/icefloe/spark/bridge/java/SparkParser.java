@@ -27,8 +27,8 @@ import org.apache.spark.sql.internal.VariableSubstitution;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * Spark's parser with Python's behind it: for statements that Spark cannot parse, and for the few kinds that Spark parses and cannot run on Icefloe's catalogs. A proxy, because each version
- * of Spark has other methods in the interface. Until a catalog is attached to its session it only passes calls on.
+ * Spark's parser, followed by Icefloe's parser in Python for statements that Spark cannot parse, and for the few kinds that Spark parses but cannot run on Icefloe's catalogs. It is a proxy, because
+ * the methods of the interface differ between versions of Spark. Until a catalog is attached to its session it only passes calls on.
  */
 public final class SparkParser implements InvocationHandler {
   private static final Set SHARED_KINDS =
@@ -49,30 +49,30 @@ public final class SparkParser implements InvocationHandler {
     this.python = python;
   }
 
-  /** The parser of a new session, by Spark's extension point; `install` gives it the Python side. */
+  /** Returns the parser of a new session, for Spark's extension point; `install` connects it with Python. */
   static ParserInterface inject(SparkSession session, ParserInterface spark) {
     SparkParser parser = new SparkParser(spark, null);
     INJECTED.put(session, new WeakReference(parser));
     return parser.proxy();
   }
 
-  /** Connects the parser of a session with Python, and puts it there first where the session was started without the extension. A second time changes nothing. */
+  /** Connects the parser of a session with Python; in a session that was started without the extension, installs it first. Further calls change nothing. */
   public static void install(SparkSession session, SessionState state, BiFunction python) throws Exception {
-    ParserInterface parser = state.sqlParser(); // which Spark makes now, if nothing was parsed yet
+    ParserInterface parser = state.sqlParser(); // Spark creates it now, if nothing was parsed yet
     WeakReference injected = (WeakReference) INJECTED.get(session);
-    SparkParser own = injected == null ? null : (SparkParser) injected.get();
-    if (own == null && Proxy.isProxyClass(parser.getClass()) && Proxy.getInvocationHandler(parser) instanceof SparkParser) own = (SparkParser) Proxy.getInvocationHandler(parser);
-    if (own != null) {
-      if (own.python == null) own.python = python;
+    SparkParser installed = injected == null ? null : (SparkParser) injected.get();
+    if (installed == null && Proxy.isProxyClass(parser.getClass()) && Proxy.getInvocationHandler(parser) instanceof SparkParser) installed = (SparkParser) Proxy.getInvocationHandler(parser);
+    if (installed != null) {
+      if (installed.python == null) installed.python = python;
       return;
     }
-    // Spark reads its extensions once, when a session starts, and has no way to give a parser to one that runs: what remains is the field that holds the parser.
+    // Spark reads its extensions once, when a session starts, and has no interface to change the parser of a running session, except the field that holds it.
     Field field = SessionState.class.getDeclaredField("sqlParser");
     field.setAccessible(true);
     field.set(state, new SparkParser(parser, python).proxy());
   }
 
-  /** Whether the parser of a session came by Spark's extension point. */
+  /** Returns whether the session has the parser through Spark's extension point. */
   public static boolean isInjected(SparkSession session) {
     return INJECTED.containsKey(session);
   }
@@ -92,17 +92,17 @@ public final class SparkParser implements InvocationHandler {
       LogicalPlan plan = planOfPython((String) arguments[0], null);
       if (plan == null) throw error;
       return plan;
-    } catch (AnalysisException error) { // which a parser does not declare, so that the JVM would wrap it
+    } catch (AnalysisException error) { // The parser's interface does not declare it, so the JVM would wrap it.
       return new SparkCommand(null, null, error, (String) arguments[0]).plan();
     }
   }
 
-  /** Whether the statement is WITH SCHEMA EVOLUTION and this version of Spark would ignore these words. */
+  /** Returns whether the statement is WITH SCHEMA EVOLUTION and this version of Spark would ignore these words. */
   private static boolean losesEvolution(LogicalPlan plan) {
     if (plan instanceof UnresolvedWith) return losesEvolution(((UnresolvedWith) plan).child());
     if (!(plan instanceof MergeIntoTable) || !((MergeIntoTable) plan).withSchemaEvolution()) return false;
-    TableCapability[] known = TableCapability.values();
-    for (int i = 0; i < known.length; i++) if (known[i].name().equals("AUTOMATIC_SCHEMA_EVOLUTION")) return false;
+    TableCapability[] capabilities = TableCapability.values();
+    for (int i = 0; i < capabilities.length; i++) if (capabilities[i].name().equals("AUTOMATIC_SCHEMA_EVOLUTION")) return false;
     return true;
   }
 
@@ -114,7 +114,7 @@ public final class SparkParser implements InvocationHandler {
     }
   }
 
-  /** The plan of a statement that Python runs: rows that it has already, or a command that runs later; null where Spark runs the statement. */
+  /** Returns the plan of a statement that Python runs: rows that it has computed already, or a command that runs later; null where Spark runs the statement. */
   private LogicalPlan planOfPython(String written, String kind) {
     String text = new VariableSubstitution().substitute(written); // as Spark's own parser does, for ${...}
     LinkedHashMap message = new LinkedHashMap();

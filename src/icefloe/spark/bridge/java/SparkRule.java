@@ -30,20 +30,20 @@ import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
-/** The last rule of Spark's optimizer: planned scans become their rows, functions Spark's own, and writes that Spark cannot run commands. */
+/** The last rule of Spark's optimizer: it replaces planned scans by plans of their rows, functions of catalogs by Catalyst expressions, and writes that Spark cannot run by commands. */
 public final class SparkRule extends Rule {
   public TreeNode apply(TreeNode plan) {
-    LogicalPlan found = put((LogicalPlan) plan);
-    // What Spark filters lies above the rows now, some of which are unions: it must reach each of their scans.
-    return found == plan ? plan : PushDownPredicates$.MODULE$.apply(found);
+    LogicalPlan replaced = replace((LogicalPlan) plan);
+    // Spark's filters are above the new plans now, some of which are unions: they must be pushed down to each scan.
+    return replaced == plan ? plan : PushDownPredicates$.MODULE$.apply(replaced);
   }
 
-  private LogicalPlan put(LogicalPlan plan) {
-    // A DELETE of everything names its table by a scan that nobody runs.
+  private LogicalPlan replace(LogicalPlan plan) {
+    // The plan of a DELETE of all rows has a scan of its table that is never executed.
     if (plan instanceof DeleteFromTable) return plan;
     if (isCommand(plan)) return new SparkCommand(plan, null, null, plan.nodeName()).plan();
-    // Queries that a statement shares, such as equal subqueries, stand beside it. Spark puts them in their places after this rule, and not in what a command keeps.
-    if (plan instanceof WithCTE && isCommand(((WithCTE) plan).plan())) return put(ReplaceCTERefWithRepartition$.MODULE$.apply(plan));
+    // Queries that parts of a statement share, such as equal subqueries, are beside it in the plan. Spark inserts them after this rule, but not into the plan within a command.
+    if (plan instanceof WithCTE && isCommand(((WithCTE) plan).plan())) return replace(ReplaceCTERefWithRepartition$.MODULE$.apply(plan));
     if (isScan(plan)) {
       DataSourceV2ScanRelation scan = (DataSourceV2ScanRelation) plan;
       return named((LogicalPlan) PythonProxy.behind(scan.scan()).once("rows"), scan.output());
@@ -51,7 +51,7 @@ public final class SparkRule extends Rule {
     return (LogicalPlan) ((LogicalPlan) plan.mapChildren(new Below())).mapExpressions(new Inside());
   }
 
-  /** Whether a plan is a write to Icefloe that Spark does not run as it is. A MERGE that only inserts appends, by a class of its own since Spark 4.3. */
+  /** Returns whether a plan is a write to Icefloe that Spark cannot run itself. A MERGE that only inserts is an append, with a separate class since Spark 4.3. */
   private static boolean isCommand(LogicalPlan write) {
     if (!(write instanceof V2WriteCommand) || SparkCommand.writeOf(write) == null) return false;
     if (write instanceof WriteDelta || write instanceof OverwritePartitionsDynamic) return true;
@@ -63,7 +63,7 @@ public final class SparkRule extends Rule {
     return plan instanceof DataSourceV2ScanRelation && PythonProxy.behind(((DataSourceV2ScanRelation) plan).scan()) != null;
   }
 
-  /** Whether these are rows that match none of a table's, as where a MERGE only inserts: Python looks closer when the statement runs. */
+  /** Returns whether these may be the rows that match no row of a table, as in a MERGE that only inserts. Python checks the details when the statement runs. */
   private static boolean isOfUnmatched(LogicalPlan query) {
     LogicalPlan plan = bare(query);
     return plan instanceof Join && ((Join) plan).joinType() == LeftAnti$.MODULE$ && isScan(bare(((Join) plan).right()));
@@ -74,39 +74,39 @@ public final class SparkRule extends Rule {
     return plan;
   }
 
-  /** The rows under the names and ids by which the rest of the query knows them. */
+  /** Returns the rows with the names and ids that the rest of the query refers to. */
   private static LogicalPlan named(LogicalPlan rows, Seq names) {
     ArrayList columns = new ArrayList();
-    Iterator wanted = names.iterator();
-    Iterator have = rows.output().iterator();
-    while (wanted.hasNext()) {
-      Attribute name = (Attribute) wanted.next();
-      columns.add(new Alias((Attribute) have.next(), name.name(), name.exprId(), name.qualifier(), Option.empty(), PythonUtils.toSeq(new ArrayList())));
+    Iterator attributes = names.iterator();
+    Iterator outputs = rows.output().iterator();
+    while (attributes.hasNext()) {
+      Attribute name = (Attribute) attributes.next();
+      columns.add(new Alias((Attribute) outputs.next(), name.name(), name.exprId(), name.qualifier(), Option.empty(), PythonUtils.toSeq(new ArrayList())));
     }
     return new Project(PythonUtils.toSeq(columns), rows);
   }
 
   private final class Below extends AbstractFunction1 {
     public Object apply(Object plan) {
-      return put((LogicalPlan) plan);
+      return replace((LogicalPlan) plan);
     }
   }
 
-  /** Functions of catalogs, and queries that Spark put there last, such as the one by whose rows a join leaves out files, and did not optimize again. */
+  /** Replaces functions of catalogs, and optimizes the queries that Spark inserted last and did not optimize again, such as those of dynamic file pruning. */
   private final class Inside extends AbstractFunction1 {
     public Object apply(Object node) {
-      Expression found = (Expression) ((Expression) node).mapChildren(this);
-      PythonProxy function = found instanceof ApplyFunctionExpression ? PythonProxy.behind(((ApplyFunctionExpression) found).function()) : null;
-      if (function != null) return new Called(found.children()).apply(function.once("body"));
-      if (!(found instanceof SubqueryExpression)) return found;
-      if (found instanceof DynamicPruningSubquery) found = withKeys((DynamicPruningSubquery) found);
-      LogicalPlan inner = (LogicalPlan) ((SubqueryExpression) found).plan();
-      LogicalPlan put = (LogicalPlan) SparkRule.this.apply((TreeNode) inner);
-      return put == inner ? found : ((SubqueryExpression) found).withNewPlan(put);
+      Expression expression = (Expression) ((Expression) node).mapChildren(this);
+      PythonProxy function = expression instanceof ApplyFunctionExpression ? PythonProxy.behind(((ApplyFunctionExpression) expression).function()) : null;
+      if (function != null) return new Called(expression.children()).apply(function.once("body"));
+      if (!(expression instanceof SubqueryExpression)) return expression;
+      if (expression instanceof DynamicPruningSubquery) expression = withKeys((DynamicPruningSubquery) expression);
+      LogicalPlan inner = (LogicalPlan) ((SubqueryExpression) expression).plan();
+      LogicalPlan replaced = (LogicalPlan) SparkRule.this.apply((TreeNode) inner);
+      return replaced == inner ? expression : ((SubqueryExpression) expression).withNewPlan(replaced);
     }
   }
 
-  /** What such a query is compared by is no child of it. */
+  /** Returns a pruning subquery with replaced build keys, which Spark does not treat as children of the expression. */
   private Expression withKeys(DynamicPruningSubquery pruning) {
     ArrayList keys = new ArrayList();
     for (int i = 0; i < pruning.buildKeys().size(); i++) keys.add(new Inside().apply(pruning.buildKeys().apply(i)));
@@ -115,7 +115,7 @@ public final class SparkRule extends Rule {
     return (Expression) pruning.makeCopy(parts);
   }
 
-  /** An expression with others for its arguments, which it knows by their places. */
+  /** Replaces the bound references of an expression by the arguments at their indexes. */
   private static final class Called extends AbstractFunction1 {
     private final Seq arguments;
 

@@ -31,15 +31,15 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * Spark's session catalog with Iceberg tables in it: a name is an Iceberg table's first, else what Spark's own catalog has under it. A namespace is one of both. Views and functions are
- * Spark's.
+ * Spark's session catalog with Iceberg tables in it. A name is looked up among the Iceberg tables first, and then in Spark's own catalog. Namespaces are in both catalogs. Views and functions
+ * are Spark's.
  */
 public final class SparkSessionCatalog implements CatalogExtension, StagingTableCatalog, ProcedureCatalog {
   private static final String NAME = "spark_catalog";
   private final SparkCatalog iceberg = new SparkCatalog();
   private CatalogPlugin spark;
 
-  /** Lets a session that runs load its session catalog anew, by the setting that names this class: Spark makes it once. */
+  /** Makes a running session load its session catalog again, which Spark does once, so that it reads the setting that names this class. */
   public static void install(Object manager) throws Exception {
     for (Class type = manager.getClass(); type != Object.class; type = type.getSuperclass()) {
       Field[] fields = type.getDeclaredFields();
@@ -112,7 +112,7 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
     return found == null ? tables().loadTable(name, micros) : found;
   }
 
-  /** The Iceberg table of a name; null where there is none. */
+  /** Returns the Iceberg table of a name; null where there is none. */
   private Table loaded(Identifier name, String version, Long micros) {
     if (name.namespace().length == 0) return null;
     try {
@@ -125,7 +125,7 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
 
   public void invalidateTable(Identifier name) {
     iceberg.invalidateTable(name);
-    if (name.namespace().length == 1) tables().invalidateTable(name); // of a branch, as default.t.branch_b, Spark's own catalog knows nothing
+    if (name.namespace().length == 1) tables().invalidateTable(name); // Spark's own catalog has no names of branches, such as default.t.branch_b
   }
 
   public boolean tableExists(Identifier name) {
@@ -163,7 +163,7 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
     }
   }
 
-  /** Spark makes tables of formats such as Parquet by commands of its own, which do not come here. */
+  /** Stages an Iceberg table. Spark creates tables of formats such as Parquet by other commands, which do not call this method. */
   public StagedTable stageCreate(Identifier name, Column[] columns, Transform[] partitioning, Map properties) {
     if (!isForIceberg(properties)) throw refused(name, "is made without rows in the session catalog where it is USING " + properties.get("provider"), "CREATE TABLE without AS, then INSERT");
     prepare(name.namespace());
@@ -181,7 +181,7 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
     return iceberg.stageCreateOrReplace(name, columns, partitioning, properties);
   }
 
-  /** A table is replaced by one of its own kind, in one commit; Spark's own tables cannot be. */
+  /** Refuses to replace a table by one of the other catalog: an Iceberg table is replaced in one commit, and a table of Spark cannot be replaced. */
   private void checkReplaceable(Identifier name, Map properties) {
     if (!isForIceberg(properties)) throw refused(name, "cannot be replaced by a table USING " + properties.get("provider"), "DROP TABLE and CREATE TABLE");
     if (!isIceberg(name) && isTableOfSpark(name)) throw refused(name, "is no Iceberg table, and is not replaced by one", "DROP TABLE first");
@@ -238,7 +238,7 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
     return found;
   }
 
-  /** In both catalogs, with its properties where Iceberg's keeps any. The location is one for Spark's own tables. */
+  /** Creates a namespace in both catalogs, with its properties where the Iceberg catalog stores them. The location is for Spark's own tables only. */
   public void createNamespace(String[] namespace, Map properties) throws Exception {
     if (iceberg.namespaceExists(namespace)) throw new org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException(namespace);
     namespaces().createNamespace(namespace, properties);
@@ -274,7 +274,7 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
     return namespace.length == 1 && namespaces().namespaceExists(namespace);
   }
 
-  /** A namespace that Spark has is one for Iceberg tables too, from the first on. */
+  /** Creates the namespace in the Iceberg catalog where only Spark has it, so that it can have Iceberg tables. */
   private void prepare(String[] namespace) {
     if (isOfSpark(namespace) && !iceberg.namespaceExists(namespace)) iceberg.createNamespace(namespace, Collections.EMPTY_MAP);
   }

@@ -32,18 +32,18 @@ import scala.Some;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
-/** Views as Spark has its own: Spark's analyzer resolves the query where the view was made, without anything temporary, and names the view in its errors. */
+/** Converts views to Spark's own form: Spark's analyzer resolves the query in the view's catalog and namespace, without temporary objects, and names the view in its errors. */
 public final class SparkViews {
   private static final String PREFIX = "view.";
 
   private SparkViews() {}
 
-  /** The relation that a catalog returns for a view; Spark reads the rows of its query. */
+  /** Returns the relation that a catalog returns for a view; Spark reads the rows of its query. */
   public static Object table(SessionState state, String json) throws Exception {
     return new V1Table(definition(state, (Map) PythonBridge.parsed(json)));
   }
 
-  /** The analyzed plan of a query that is to become a view; its columns are whatever the query gives. */
+  /** Returns the analyzed plan of a query that is to become a view, with the columns of the query. */
   public static Object plan(SessionState state, String json) throws Exception {
     LogicalPlan relation = state.catalog().getRelation(definition(state, (Map) PythonBridge.parsed(json)), CaseInsensitiveStringMap.empty());
     LogicalPlan found = state.executePlan(relation, state.executePlan$default$2()).analyzed();
@@ -52,7 +52,7 @@ public final class SparkViews {
     return columns.children().apply(0);
   }
 
-  /** A CatalogTable has other parameters in each version of Spark: those that are not given have their defaults. */
+  /** Returns the definition of a view. The parameters of CatalogTable differ between versions of Spark: those without a value here have their defaults. */
   private static CatalogTable definition(SessionState state, Map view) throws Exception {
     List name = (List) view.get("name");
     String namespace = String.join(".", (String[]) name.subList(1, name.size() - 1).toArray(new String[0]));
@@ -73,7 +73,7 @@ public final class SparkViews {
     return (CatalogTable) constructor.newInstance(arguments);
   }
 
-  /** The view's query, its columns named by an alias where they are matched by position. A query that Spark cannot parse alone stays as it is, to be refused. */
+  /** Returns the view's query, with an alias that names the columns where they are matched by position. A query that Spark cannot parse alone stays as it is, and is refused later. */
   private static String text(SessionState state, String query, String alias) {
     if (alias == null) return query;
     try {
@@ -84,7 +84,7 @@ public final class SparkViews {
     return "SELECT * FROM (\n" + query + "\n) AS " + alias;
   }
 
-  /** Where names are looked for, which columns of the query the view has, and the session's settings, which Spark would otherwise replace by their defaults. */
+  /** Returns the properties of a view: the namespace that names are resolved in, the columns of the query, and the session's settings, which Spark would otherwise replace by defaults. */
   private static Map properties(SessionState state, Map view) {
     Map found = new HashMap();
     scala.collection.Iterator settings = state.conf().getAllConfs().iterator();
@@ -105,7 +105,7 @@ public final class SparkViews {
     for (int i = 0; i < values.size(); i++) properties.put(PREFIX + each + i, values.get(i));
   }
 
-  /** The views that an analyzed plan reads, outermost first, as JSON: each is its name and those that its query reads. */
+  /** Returns the views that an analyzed plan reads, outermost first, as JSON: each has its name and the views that its query reads. */
   public static String views(LogicalPlan plan) {
     ArrayList found = new ArrayList();
     collectViews(plan, found);
@@ -126,7 +126,7 @@ public final class SparkViews {
     for (int i = 0; i < plan.children().size(); i++) collectViews((LogicalPlan) plan.children().apply(i), into);
   }
 
-  /** The temporary views and functions of a session that a query names, as JSON of two lists. */
+  /** Returns the temporary views and functions of a session that a query names, as JSON of two lists. */
   public static String temporary(SessionState state, LogicalPlan parsed) {
     LinkedHashSet views = new LinkedHashSet();
     LinkedHashSet functions = new LinkedHashSet();

@@ -1,6 +1,6 @@
 package org.apache.iceberg.exceptions;
 
-/** What a commit or a read may not do, as Java's core names it. */
+/** A commit or a read that a rule of the table forbids. The name is the one of Java's Iceberg. */
 public class ValidationException extends icefloe.InvalidStatement {
   public ValidationException(String format, Object[] values) {
     super(String.format(format, values), null);

@@ -20,19 +20,19 @@ import scala.Product;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction0;
 
-/** What a view's query would do besides reading tables. The query was written by others: reading a view must not run commands and methods that it names. */
+/** Finds the parts of a view's query that do more than read tables. The query was written by others: reading a view must not run commands and methods that it names. */
 public final class ViewQueries {
-  /** Settings under which Spark parses and analyzes the query of a view: no variables of this machine in its text. */
+  /** Settings that are off while Spark parses and analyzes the query of a view, so that no variables of this machine are inserted into its text. */
   static final String[] OFF = {"spark.sql.variable.substitute"};
 
   private static final Set METHODS = new HashSet(Arrays.asList(new Object[] {"reflect", "java_method", "try_reflect"}));
 
-  /** What no name of a table holds and paths do: Spark reads files where no table has a name such as text.`/etc/passwd`. */
+  /** Characters of paths that no name of a table has: Spark reads files where no table has a name such as text.`/etc/passwd`. */
   private static final Pattern PATH = Pattern.compile("(?s).*[/\\\\:*?.].*");
 
   private ViewQueries() {}
 
-  /** The parts of a query that run code or read files by their paths, as a JSON list. Computed names are among them, as they could name such a function. What does not parse is refused by Spark. */
+  /** Returns the parts of a query that run code or read files by their paths, as a JSON list. It includes computed names, which could name such a function. Spark refuses a query that does not parse. */
   public static String code(final SessionState state, final String query) {
     SQLConf settings = state.conf().clone();
     for (int i = 0; i < OFF.length; i++) settings.setConfString(OFF[i], "false");
@@ -54,12 +54,12 @@ public final class ViewQueries {
     return PythonBridge.json(found);
   }
 
-  /** The query of a new view with the variables of the session that makes it, as Spark stores the queries of its own views. */
+  /** Returns the query of a new view with the values of the session's variables, as Spark stores the queries of its own views. */
   public static String substituted(String query) {
     return new VariableSubstitution().substitute(query);
   }
 
-  /** Every member of every part is looked at, as Spark's own walks leave some out, such as the expressions of named windows. */
+  /** Visits every member of every part of a parsed query, because Spark's own traversals leave some out, such as the expressions of named windows. */
   private static void collect(Object parsed, Set found) {
     Set seen = Collections.newSetFromMap(new IdentityHashMap());
     ArrayDeque left = new ArrayDeque();
