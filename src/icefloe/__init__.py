@@ -12,7 +12,7 @@ import os
 from importlib.metadata import version
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.catalog.catalog_loader import load_catalog
+from icefloe.catalog.catalog_loader import load_catalog, open_location
 from icefloe.catalog.in_memory_catalog import InMemoryCatalog
 from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.errors import (
@@ -117,6 +117,9 @@ from icefloe.view.view import View
 __version__ = version("icefloe")
 # Every process imports this package, also the Python workers of Spark, and the kernel does not read environment variables.
 set_limits(limits_from_environment(os.environ))
+
+# `icefloe.open(...)`. It is not in `__all__`, so that `from icefloe import *` keeps Python's.
+open = open_location
 
 __all__ = [
     "UNPARTITIONED_SPEC",

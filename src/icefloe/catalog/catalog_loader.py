@@ -1,11 +1,24 @@
-"""`load_catalog`: opens a catalog by its name, from arguments, the environment and configuration files."""
+"""`load_catalog`: opens a catalog by its name, from arguments, the environment and configuration files; `open_location`: opens the catalog at a path."""
+
+import glob
+import os
+import re
 
 from icefloe.catalog.catalog import TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, Catalog
-from icefloe.catalog.catalog_config import catalog_properties, default_catalog_name, known_catalogs
+from icefloe.catalog.catalog_config import DEFAULT_CATALOG, catalog_properties, default_catalog_name, known_catalogs
 from icefloe.catalog.catalog_views import DEFAULT_PREFIX, OVERRIDE_PREFIX
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.catalog.sql_catalog import SqlCatalog
-from icefloe.errors import NoSuchCatalogError, UnsupportedFeatureError
+from icefloe.catalog_store.sql_store import SqlCatalogStore
+from icefloe.errors import InvalidInputError, NoSuchCatalogError, UnsupportedFeatureError, in_one_line
+from icefloe.io.locations import local_path, qualified, scheme_of
+
+# File name of the catalog database of a warehouse.
+CATALOG_FILE = "catalog.db"
+_SQLITE = "sqlite:///"
+_DATABASE_ENDINGS = (".db", ".sqlite", ".sqlite3")
+_METADATA_ENDINGS = (".json", ".json.gz")
+_HAS_URL_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 # Names after these are those of table and view properties, which may have underscores.
 _PREFIXES = (TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, DEFAULT_PREFIX, OVERRIDE_PREFIX)
@@ -15,19 +28,21 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
     """Open a catalog by its name. Arguments override the environment, which overrides the configuration files.
 
     Args:
-        name: the catalog; the configured default if None.
+        name: the catalog. If None: the configured default, or the only catalog in the database at `uri`.
         **properties: `type` is `sql`; `file-system` (or `hadoop`) for folders under `warehouse`; or `in-memory` for one in this process. Without it, the `uri`
-            decides.
+            decides: an SQLAlchemy URL, or the path of an SQLite file. Without a `uri`, the catalog is the file `catalog.db` in a local `warehouse`.
 
     Returns:
         The catalog.
 
     Raises:
         NoSuchCatalogError: no catalog of this name is configured.
+        InvalidInputError: the database holds several catalogs, and neither is a name given nor is one of them called `default`.
         UnsupportedFeatureError: a type of catalog that Icefloe does not have.
     """
     given = {_spelled(key): value for key, value in properties.items() if value is not None}
     chosen = name or default_catalog_name()
+    configured = catalog_properties(chosen, {})
     known = catalog_properties(chosen, given)
     kind = known.get("type", "").lower()
     if kind == "in-memory":
@@ -36,19 +51,93 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
         kind = "sql"
     if kind in ("file-system", "hadoop"):
         return FileSystemCatalog(chosen, **known)
-    if not known.get("uri"):
+    uri = database_uri(known.get("uri"), known.get("warehouse"))
+    if uri is None:
         others = ", ".join(known_catalogs()) or "none"
         variable = f"ICEFLOE_CATALOG__{chosen.upper().replace('-', '_')}__URI"
         raise NoSuchCatalogError(
             f"catalog {chosen!r} is not configured",
-            next_step=f"pass uri= and warehouse=, write it in icefloe.yaml, or set {variable}; configured: {others}",
+            next_step=f"pass uri= or warehouse=, write it in icefloe.yaml, or set {variable}; configured: {others}",
         )
-    if kind not in ("", "sql") or known["uri"].startswith(("http://", "https://", "thrift://")):
+    if kind not in ("", "sql") or uri.startswith(("http://", "https://", "thrift://")):
         raise UnsupportedFeatureError(
-            f"catalog {chosen!r} is of type {kind or known['uri'].split(':')[0]!r}",
+            f"catalog {chosen!r} is of type {kind or uri.split(':')[0]!r}",
             next_step="use a SQL catalog (uri sqlite:////folder/catalog.db or postgresql://...), or type file-system or in-memory",
         )
-    return SqlCatalog(chosen, **known)
+    if name is None and not configured:
+        chosen = only_catalog_name(uri, prefers_default=True)
+    if known.get("warehouse"):
+        known["warehouse"] = qualified(known["warehouse"])
+    return SqlCatalog(chosen, **{**known, "uri": uri})
+
+
+def open_location(location: str | os.PathLike[str]) -> Catalog:
+    """Open the catalog at a location: the quickest way to tables whose catalog has no configuration.
+
+    Args:
+        location: a folder with a `catalog.db`, as `icefloe load --warehouse` makes it; the path of an SQLite file or an SQLAlchemy URL; or a folder of tables
+            in folders, as Spark's Hadoop catalog makes them.
+
+    Returns:
+        The catalog. Nothing is created.
+
+    Raises:
+        NoSuchCatalogError: there is no catalog.
+        InvalidInputError: the location is a table, or its database holds several catalogs and none is called `default`.
+    """
+    text = os.fspath(location)
+    if _HAS_URL_SCHEME.match(text) and not text.lower().startswith("file:"):
+        return load_catalog(uri=text)
+    path = local_path(text)
+    if os.path.isfile(path) and not path.endswith(_METADATA_ENDINGS):
+        return load_catalog(uri=path)
+    if os.path.isfile(os.path.join(path, CATALOG_FILE)):
+        return load_catalog(warehouse=path)
+    if path.endswith(_METADATA_ENDINGS) or os.path.isdir(os.path.join(path, "metadata")):
+        raise InvalidInputError(
+            f"{text} is a table, not a catalog",
+            next_step=f"read it with StaticTable.from_metadata({text!r}), or open the folder that holds its catalog",
+        )
+    if any(os.path.isdir(os.path.join(folder, "metadata")) for folder in glob.glob(os.path.join(glob.escape(path), "*", "*"))):
+        return FileSystemCatalog(os.path.basename(path.rstrip("/")) or "default", warehouse=path)
+    raise NoSuchCatalogError(
+        f"there is no catalog at {text}: neither {CATALOG_FILE} nor folders of tables",
+        next_step="check the path; load_catalog(warehouse=...) makes a new catalog",
+    )
+
+
+def database_uri(uri: str | None, warehouse: str | None) -> str | None:
+    """Return the SQLAlchemy URL of a catalog's database; None if there is none.
+
+    Args:
+        uri: a URL, which is returned as it is, or the path of an SQLite file: one with a folder, with an ending of a database, or that exists.
+        warehouse: the location of the tables; without a `uri`, the database is the file `catalog.db` in it.
+    """
+    if uri:
+        is_path = ":" not in uri and (os.path.dirname(uri) or uri.endswith(_DATABASE_ENDINGS) or os.path.isfile(uri))
+        return f"{_SQLITE}{os.path.abspath(uri)}" if is_path else uri
+    if not warehouse or scheme_of(warehouse) != "file":
+        return None
+    return f"{_SQLITE}{local_path(warehouse)}/{CATALOG_FILE}"
+
+
+def only_catalog_name(uri: str, *, prefers_default: bool) -> str:
+    """Return the name of the only catalog in a database; `default` for a new database.
+
+    Args:
+        uri: the database's URL.
+        prefers_default: of several catalogs, take the one that is called `default`.
+
+    Raises:
+        InvalidInputError: the database holds several catalogs.
+    """
+    names = SqlCatalogStore(DEFAULT_CATALOG, uri).catalog_names()
+    if len(names) > 1 and not (prefers_default and DEFAULT_CATALOG in names):
+        raise InvalidInputError(
+            f"the database contains {len(names)} catalogs: {in_one_line(', '.join(names))}",
+            next_step="choose one: load_catalog(name, ...) in Python, --catalog on the command line",
+        )
+    return names[0] if len(names) == 1 else DEFAULT_CATALOG
 
 
 def _spelled(key: str) -> str:

@@ -3,6 +3,7 @@
 A namespace exists if it has a row of its own, a table, or a namespace below it. Tables are `sql_store.py`. Spec: Metastore Tables.
 """
 
+import logging
 from collections.abc import Mapping
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, select
@@ -11,11 +12,41 @@ from sqlalchemy.exc import IntegrityError
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.sql_database import SqlDatabase
 from icefloe.catalog_store.sql_schema import ICEBERG_TABLES, NAMESPACE_EXISTS, NAMESPACE_PROPERTIES
-from icefloe.errors import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NoSuchNamespaceError
+from icefloe.errors import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NoSuchNamespaceError, in_one_line
+
+LOG = logging.getLogger(__name__)
+# Names of other catalogs that a message lists at most.
+_SHOWN_CATALOGS = 10
 
 
 class SqlNamespaces(SqlDatabase):
     """The namespaces of catalog `name`."""
+
+    _has_warned_of_catalogs = False
+
+    def catalog_names(self) -> list[str]:
+        """Return the names of all catalogs in the database that have a table, a view or a namespace, sorted."""
+        with self.connection() as connection:
+            return self._catalog_names(connection)
+
+    def _catalog_names(self, connection: Connection) -> list[str]:
+        columns = (ICEBERG_TABLES.c.catalog_name, NAMESPACE_PROPERTIES.c.catalog_name)
+        return sorted({row[0] for column in columns for row in connection.execute(select(column).distinct())})
+
+    def other_catalogs(self, connection: Connection) -> str:
+        """Return what an error about a missing name adds: the other catalogs of the database, if there are any.
+
+        If this catalog is empty and others are not, its name is probably wrong: that is logged once.
+        """
+        names = self._catalog_names(connection)
+        others = [in_one_line(name) for name in names if name != self.name]
+        if not others:
+            return ""
+        listed = ", ".join(others[:_SHOWN_CATALOGS]) + (", ..." if len(others) > _SHOWN_CATALOGS else "")
+        if self.name not in names and not self._has_warned_of_catalogs:
+            self._has_warned_of_catalogs = True
+            LOG.warning("catalog %r is empty; its database holds tables of other catalogs: %s", self.name, listed)
+        return f"; other catalogs in this database: {listed}"
 
     def _namespace_properties_of(self, namespace: str) -> ColumnElement[bool]:
         return and_(NAMESPACE_PROPERTIES.c.catalog_name == self.name, NAMESPACE_PROPERTIES.c.namespace == namespace)
@@ -33,7 +64,7 @@ class SqlNamespaces(SqlDatabase):
             known = ", ".join(sorted(map(dotted, self._all_namespaces(connection)))) or "none yet"
             raise NoSuchNamespaceError(
                 f"namespace {dotted(namespace)!r} does not exist in catalog {self.name!r}",
-                next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {known}",
+                next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {known}{self.other_catalogs(connection)}",
             )
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
@@ -42,7 +73,10 @@ class SqlNamespaces(SqlDatabase):
             if parent:
                 self.require_namespace(connection, parent)
             depth = len(parent) + 1
-            return sorted(name for name in self._all_namespaces(connection) if len(name) == depth and name[: depth - 1] == parent)
+            namespaces = self._all_namespaces(connection)
+            if not namespaces:
+                self.other_catalogs(connection)
+            return sorted(name for name in namespaces if len(name) == depth and name[: depth - 1] == parent)
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         """See `CatalogStore.namespace_properties`."""

@@ -285,7 +285,9 @@ class SqlLocations:
             names = [dotted(name) for name in self.names(namespace)]
         except NoSuchNamespaceError:
             namespaces = ", ".join(map(dotted, self._database.list_namespaces())) or "none"
-            return f"the namespace {dotted(namespace)!r} does not exist either; there are: {namespaces}"
+            with self._database.connection() as connection:
+                others = self._database.other_catalogs(connection)
+            return f"the namespace {dotted(namespace)!r} does not exist either; there are: {namespaces}{others}"
         if not names:
             return f"the namespace {dotted(namespace)!r} holds no {self._kind.noun}; create it"
         return f"the namespace holds {', '.join(names[:_SHOWN_NAMES])}"

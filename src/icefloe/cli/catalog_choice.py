@@ -4,18 +4,15 @@ import os
 from dataclasses import dataclass
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.catalog.catalog_config import DEFAULT_CATALOG, catalog_properties, default_catalog_name
-from icefloe.catalog.catalog_loader import load_catalog
-from icefloe.catalog_store.sql_store import SqlCatalogStore
+from icefloe.catalog.catalog_config import catalog_properties, default_catalog_name
+from icefloe.catalog.catalog_loader import database_uri, load_catalog, only_catalog_name
 from icefloe.errors import InvalidInputError, NoSuchCatalogError, NoSuchFileError, ReadOnlyTableError
 from icefloe.inspect.lookup import snapshot_id_of
-from icefloe.io.locations import local_path, scheme_of
+from icefloe.io.locations import scheme_of
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
 
-# File name of the catalog database of a warehouse, where `--uri` is missing.
-CATALOG_FILE = "catalog.db"
 SQLITE = "sqlite:///"
 METADATA_ENDINGS = (".json", ".json.gz")
 
@@ -49,7 +46,7 @@ def open_catalog(choice: CatalogChoice, *, create: bool = False) -> Catalog:
             _check_sqlite_file(uri, create=create)
         return load_catalog(name, warehouse=warehouse)
     _check_sqlite_file(uri, create=create)
-    return load_catalog(choice.name or _only_name(uri, create=create), uri=uri, warehouse=warehouse)
+    return load_catalog(choice.name or only_catalog_name(uri, prefers_default=create), uri=uri, warehouse=warehouse)
 
 
 def open_table(text: str, choice: CatalogChoice) -> TableReader:
@@ -93,16 +90,15 @@ def is_path(text: str) -> bool:
 
 
 def _uri(choice: CatalogChoice) -> str | None:
-    if choice.uri is not None:
-        return choice.uri if ":" in choice.uri else f"{SQLITE}{os.path.abspath(choice.uri)}"
-    if choice.warehouse is None or (choice.name is not None and "uri" in catalog_properties(choice.name, {})):
+    if choice.uri is None and choice.name is not None and "uri" in catalog_properties(choice.name, {}):
         return None
-    if scheme_of(choice.warehouse) != "file":
+    uri = database_uri(choice.uri, choice.warehouse)
+    if uri is None and choice.warehouse is not None:
         raise InvalidInputError(
             f"the warehouse {choice.warehouse} is not a local folder, so the catalog database cannot be a file in it",
             next_step="name the catalog's database with --uri",
         )
-    return f"{SQLITE}{local_path(choice.warehouse)}/{CATALOG_FILE}"
+    return uri
 
 
 def _absolute(warehouse: str | None) -> str | None:
@@ -124,12 +120,3 @@ def _check_sqlite_file(uri: str, *, create: bool) -> None:
         raise NoSuchFileError(
             f"cannot create the folder {folder} of the catalog: {error.strerror}", next_step="choose a folder that you may write to"
         ) from error
-
-
-def _only_name(uri: str, *, create: bool) -> str:
-    """Return the name of the only catalog in a database; `default` for a new database."""
-    rows = SqlCatalogStore(DEFAULT_CATALOG, uri).rows()
-    names = sorted({row["catalog_name"] for table_rows in rows.values() for row in table_rows})
-    if len(names) > 1 and (not create or DEFAULT_CATALOG not in names):
-        raise InvalidInputError(f"the database contains {len(names)} catalogs: {', '.join(names)}", next_step="choose one with --catalog")
-    return names[0] if len(names) == 1 else DEFAULT_CATALOG

@@ -5,7 +5,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from icefloe.cli.catalog_choice import CATALOG_FILE
+from icefloe.catalog.catalog_loader import CATALOG_FILE
 from icefloe.errors import AlreadyExistsError, StorageError, StoragePermissionError
 
 MARK = "# Made by `icefloe demo`."

@@ -14,6 +14,7 @@ import typer
 import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import Identifier, dotted, to_table_identifier
+from icefloe.catalog_store.sql_errors import without_password
 from icefloe.cli.catalog_choice import CatalogChoice, open_catalog
 from icefloe.cli.input_files import FileFormat, InputFiles, check_headers, find_files, first_wrong_line
 from icefloe.cli.screen import print_message, step, write_json
@@ -92,6 +93,22 @@ def load(
         write_json({"table": into, "metadata_location": table.metadata_location, **json_ready(result)})
     else:
         typer.echo(visible(f"{into}: {result}"))
+        print_message(_ways_to_open(opened, name, has_name_in_configuration=uri is None and warehouse is None))
+
+
+def _ways_to_open(catalog: Catalog, table: Identifier, *, has_name_in_configuration: bool) -> str:
+    """Return the lines of Python and SQL that open the loaded table; a password in the address of the database is not shown."""
+    arguments = [repr(catalog.name)]
+    if not has_name_in_configuration:
+        shown = {key: catalog.properties[key] for key in ("uri", "warehouse") if key in catalog.properties}
+        arguments += [f"{key}={without_password(value)!r}" for key, value in shown.items()]
+    names = ".".join(part if part.isidentifier() else "`" + part.replace("`", "``") + "`" for part in (catalog.name, *table))
+    opening = f"catalog = icefloe.load_catalog({', '.join(arguments)})"
+    query = f"SELECT * FROM {names}"  # noqa: S608  text for a reader
+    return (
+        f"In Python: {opening}; catalog.load_table({dotted(table)!r})\n"
+        f'In SQL:    icefloe.spark.session(catalogs={{{catalog.name!r}: catalog}}).sql("{query}")'
+    )
 
 
 def read_rows(spark: Any, files: InputFiles, *, declared: str | None, table: Table | None, options: dict[str, str]) -> Any:

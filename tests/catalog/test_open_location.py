@@ -1,0 +1,115 @@
+"""Catalogs that are opened without a configuration: by a warehouse, by a path, and by the wrong name."""
+
+import logging
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import icefloe
+from icefloe import Catalog, InvalidInputError, NoSuchCatalogError, NoSuchNamespaceError, NoSuchTableError, SqlCatalog, load_catalog
+from icefloe.catalog.file_system_catalog import FileSystemCatalog
+from icefloe.errors import StorageUnavailableError
+
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
+
+
+@pytest.fixture(autouse=True)
+def _no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for variable in ("ICEFLOE_HOME", "PYICEBERG_HOME", "ICEFLOE_CATALOG", "PYICEBERG_DEFAULT_CATALOG"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+def make_lake(folder: Path, *names: str) -> Path:
+    """Make a warehouse with a table `db.t` in each of the catalogs."""
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        fill(SqlCatalog(name, uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / name)))
+    return folder
+
+
+def fill(catalog: Catalog) -> None:
+    catalog.create_namespace("db")
+    catalog.create_table("db.t", ROWS.schema).append(ROWS)
+
+
+@pytest.mark.parametrize("name", ["default", "lake"])
+def test_a_warehouse_a_path_and_open_find_the_only_catalog(tmp_path: Path, name: str) -> None:
+    lake = make_lake(tmp_path / "lake", name)
+    for catalog in (
+        load_catalog(warehouse="./lake"),
+        load_catalog(warehouse=str(lake)),
+        load_catalog(uri="lake/catalog.db"),
+        load_catalog(uri=str(lake / "catalog.db")),
+        icefloe.open("./lake"),
+        icefloe.open(lake),
+        icefloe.open(lake / "catalog.db"),
+        icefloe.open(f"sqlite:///{lake}/catalog.db"),
+    ):
+        assert catalog.name == name
+        assert catalog.load_table("db.t").scan().to_arrow().num_rows == 2
+
+
+def test_a_new_warehouse_is_one_by_an_absolute_path(tmp_path: Path) -> None:
+    with pytest.raises(StorageUnavailableError, match="make the folder"):
+        load_catalog(warehouse="new")
+    (tmp_path / "new").mkdir()
+    catalog = load_catalog(warehouse="new")
+    fill(catalog)
+    assert catalog.load_table("db.t").location() == f"{tmp_path}/new/db/t"
+    assert icefloe.open("new").list_tables("db") == [("db", "t")]
+
+
+def test_a_folder_of_tables_is_opened_as_a_file_system_catalog(tmp_path: Path) -> None:
+    fill(FileSystemCatalog("folders", warehouse=str(tmp_path / "folders")))
+    catalog = icefloe.open("folders")
+    assert isinstance(catalog, FileSystemCatalog)
+    assert catalog.load_table("db.t").scan().to_arrow().num_rows == 2
+
+
+def test_of_several_catalogs_one_must_be_named(tmp_path: Path) -> None:
+    make_lake(tmp_path / "lake", "red", "blue")
+    for open_it in (lambda: icefloe.open("lake"), lambda: load_catalog(warehouse="lake"), lambda: load_catalog(uri="lake/catalog.db")):
+        with pytest.raises(InvalidInputError, match="contains 2 catalogs: blue, red") as refused:
+            open_it()
+        assert "load_catalog(name" in str(refused.value)
+    assert load_catalog("red", warehouse="lake").list_tables("db") == [("db", "t")]
+
+
+@pytest.mark.parametrize("location", ["nothing", "nothing/catalog.db", "empty"])
+def test_where_no_catalog_is_nothing_is_made(tmp_path: Path, location: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NoSuchCatalogError, match=f"no catalog at {re.escape(location)}"):
+        icefloe.open(location)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["empty"]
+
+
+def test_a_table_is_not_opened_as_a_catalog(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path / "lake", "default")
+    table = load_catalog(warehouse=str(lake)).load_table("db.t")
+    for location in (table.location(), table.metadata_location):
+        with pytest.raises(InvalidInputError, match="is a table, not a catalog"):
+            icefloe.open(location)
+
+
+def test_a_name_that_is_not_in_the_database_is_reported_with_the_names_that_are(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lake = make_lake(tmp_path / "lake", "default", "blue")
+    catalog = load_catalog("lake", uri=str(lake / "catalog.db"), warehouse=str(lake))
+    with caplog.at_level(logging.WARNING):
+        assert catalog.list_namespaces() == []
+        with pytest.raises(NoSuchTableError, match="other catalogs in this database: blue, default"):
+            catalog.load_table("db.t")
+        with pytest.raises(NoSuchNamespaceError, match="other catalogs in this database: blue, default"):
+            catalog.list_tables("db")
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == ["catalog 'lake' is empty; its database holds tables of other catalogs: blue, default"]
+
+
+def test_a_hostile_catalog_name_controls_no_terminal(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path / "lake", "red\x1b[2J")
+    with pytest.raises(NoSuchTableError) as refused:
+        load_catalog("lake", uri=str(lake / "catalog.db")).load_table("db.t")
+    assert "\x1b" not in str(refused.value)
