@@ -98,7 +98,6 @@ UNFINISHED = frozenset(
         "benchmarks",
         "src/icefloe/kernel/avro",
         "src/icefloe/table",
-        "src/icefloe/testing",
         "tests",
         "tests/catalog",
         "tests/catalog_store",
@@ -112,7 +111,6 @@ UNFINISHED = frozenset(
         "tests/kernel/commit",
         "tests/oracle",
         "tests/table",
-        "tests/testing",
         "tests/view",
     }
 )

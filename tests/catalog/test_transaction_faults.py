@@ -60,7 +60,7 @@ def write(catalog: Catalog, number: int, *, makes: str | None = None) -> None:
 
 @pytest.mark.parametrize("makes", [None, "db.c"])
 @pytest.mark.parametrize(
-    "fault", [Fault.LOST_REPLY, Fault.LATE, Fault.UNKNOWN, Fault.CONFLICT, Fault.OVERTAKEN, Fault.UNHEARD, Fault.UNAVAILABLE]
+    "fault", [Fault.LOST_REPLY, Fault.LATE, Fault.UNKNOWN, Fault.CONFLICT, Fault.OVERTAKEN, Fault.UNAVAILABLE_AFTER, Fault.UNAVAILABLE]
 )
 def test_a_commit_whose_reply_is_lost_is_made_once_on_every_table(
     catalog: SqlCatalog, tmp_path: Path, fault: Fault, makes: str | None

@@ -119,7 +119,7 @@ def test_an_unknown_outcome_deletes_nothing(catalog: SqlCatalog) -> None:
     faults.order("load", Fault.UNAVAILABLE, times=None)  # and nobody can look where the pointer is
     with pytest.raises(CommitUnknownError, match="may or may not") as unknown:
         table.append(one(1))
-    faults.forget()
+    faults.clear_orders()
     assert "history" in str(unknown.value)
     assert [event for event in faults.log if event.operation == "delete"] == []
     assert numbers(table) == [1]
@@ -143,7 +143,7 @@ def test_a_swap_that_did_not_happen_and_no_longer_can_is_made_again(catalog: Sql
     assert len(files(tmp_path, "snap-*.avro")) == 1
 
 
-@pytest.mark.parametrize(("fault", "attempts"), [(Fault.UNHEARD, 1), (Fault.UNAVAILABLE, 2)])
+@pytest.mark.parametrize(("fault", "attempts"), [(Fault.UNAVAILABLE_AFTER, 1), (Fault.UNAVAILABLE, 2)])
 def test_a_store_that_raises_from_a_swap_has_not_said_how_it_ended(
     catalog: SqlCatalog, tmp_path: Path, fault: Fault, attempts: int
 ) -> None:
@@ -157,7 +157,7 @@ def test_a_store_that_raises_from_a_swap_has_not_said_how_it_ended(
     faults.order("load", Fault.UNAVAILABLE, times=None)
     with pytest.raises(CommitUnknownError, match="may or may not"):
         table.append(one(2))
-    faults.forget()
+    faults.clear_orders()
     assert len(files(tmp_path, "snap-*.avro")) == 2, "nothing is deleted"
 
 

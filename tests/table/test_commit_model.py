@@ -277,7 +277,7 @@ class ManyWriters(RuleBasedStateMachine):
             commit.report = do(writer.table)
         if writer.faults.is_dead:
             writer.start()
-        writer.faults.forget()
+        writer.faults.clear_orders()
         writer.is_free = True
 
     def order(self, writer: Writer, step: Step) -> None:

@@ -1,4 +1,4 @@
-"""What these tests share: they run in this process, also where another test has started Spark in it."""
+"""A fixture that lets these tests run without Spark jobs, also if another test has started Spark in this process."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The suite of catalogs, on every catalog there is."""
+"""`CatalogSuite` on every catalog of Icefloe."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,9 +18,9 @@ class TestInMemory(CatalogSuite):
 class TestSqliteInMemory(CatalogSuite):
     @pytest.fixture
     def catalog(self, tmp_path: Path) -> Iterator[Catalog]:
-        made = SqlCatalog("lake", uri="sqlite://", warehouse=str(tmp_path))
-        yield made
-        made.close()
+        catalog = SqlCatalog("lake", uri="sqlite://", warehouse=str(tmp_path))
+        yield catalog
+        catalog.close()
 
 
 class TestFileSystem(CatalogSuite):
@@ -36,7 +36,7 @@ class TestFileSystem(CatalogSuite):
 
 
 class OpenedTwice(CatalogSuite):
-    """Each handle is a catalog of its own, as in another process."""
+    """A suite in which each handle is a catalog object with its own connection, as in another process."""
 
     @pytest.fixture
     def uri(self, tmp_path: Path) -> str:
@@ -44,15 +44,15 @@ class OpenedTwice(CatalogSuite):
 
     @pytest.fixture
     def reopen(self, uri: str, tmp_path: Path) -> Iterator[Callable[[], Catalog]]:
-        opened: list[SqlCatalog] = []
+        catalogs: list[SqlCatalog] = []
 
         def another() -> Catalog:
-            opened.append(SqlCatalog("lake", uri=uri, warehouse=str(tmp_path / "warehouse")))
-            return opened[-1]
+            catalogs.append(SqlCatalog("lake", uri=uri, warehouse=str(tmp_path / "warehouse")))
+            return catalogs[-1]
 
         yield another
-        for one in opened:
-            one.close()
+        for catalog in catalogs:
+            catalog.close()
 
     @pytest.fixture
     def catalog(self, reopen: Callable[[], Catalog]) -> Catalog:

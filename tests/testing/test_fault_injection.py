@@ -1,4 +1,4 @@
-"""Faults happen to the calls they are ordered for, as `Fault` says, and to no other."""
+"""Faults are injected into the calls that they are ordered for, as `Fault` describes, and into no others."""
 
 import pickle
 from pathlib import Path
@@ -28,30 +28,30 @@ def inner() -> SqlCatalogStore:
     return store
 
 
-def at(store: SqlCatalogStore) -> str:
+def location_in(store: SqlCatalogStore) -> str:
     return store.load(NAME).metadata_location
 
 
-def test_without_orders_everything_passes_and_is_logged(inner: SqlCatalogStore, faults: Faults) -> None:
-    heard: list[str] = []
-    store = FaultyStore(inner, faults, on_swap=lambda name, new: heard.append(new))
+def test_without_orders_every_operation_works_and_is_logged(inner: SqlCatalogStore, faults: Faults) -> None:
+    swapped: list[str] = []
+    store = FaultyStore(inner, faults, on_swap=lambda name, new: swapped.append(new))
     assert store.swap(NAME, expected="memory://v0", new="memory://v1") == Committed()
     assert store.swap(NAME, expected="memory://v0", new="memory://v2") == Conflicted(current_location="memory://v1")
-    assert heard == ["memory://v1"]
+    assert swapped == ["memory://v1"]
     assert store.list_tables(("db",)) == [NAME]
     assert [event.operation for event in faults.log] == ["swap", "swap", "list_tables"]
 
 
 @pytest.mark.parametrize(("fault", "swapped"), [(Fault.LOST_REPLY, True), (Fault.UNKNOWN, False)])
-def test_an_unknown_outcome_with_and_without_the_swap(inner: SqlCatalogStore, faults: Faults, fault: Fault, swapped: bool) -> None:
+def test_the_outcome_is_unknown_with_and_without_the_swap(inner: SqlCatalogStore, faults: Faults, fault: Fault, swapped: bool) -> None:
     store = FaultyStore(inner, faults)
     faults.order("swap", fault)
     assert isinstance(store.swap(NAME, expected="memory://v0", new="memory://v1"), Unknown)
-    assert at(inner) == ("memory://v1" if swapped else "memory://v0")
+    assert location_in(inner) == ("memory://v1" if swapped else "memory://v0")
     assert faults.log == [Event(operation="swap", target="db.t memory://v1", fault=fault, done=swapped)]
 
 
-def test_a_late_swap_lands_after_the_pointer_was_read(inner: SqlCatalogStore, faults: Faults) -> None:
+def test_a_late_swap_happens_after_the_metadata_location_was_read(inner: SqlCatalogStore, faults: Faults) -> None:
     store = FaultyStore(inner, faults)
     faults.order("swap", Fault.LATE, loads=2)
     assert isinstance(store.swap(NAME, expected="memory://v0", new="memory://v1"), Unknown)
@@ -59,10 +59,10 @@ def test_a_late_swap_lands_after_the_pointer_was_read(inner: SqlCatalogStore, fa
     faults.order("swap", Fault.LATE, loads=9)
     store.swap(NAME, expected="memory://v1", new="memory://v2")
     store.land_late()
-    assert at(inner) == "memory://v2"
+    assert location_in(inner) == "memory://v2"
 
 
-def test_a_conflict_on_order_swaps_nothing(inner: SqlCatalogStore, faults: Faults) -> None:
+def test_an_ordered_conflict_swaps_nothing(inner: SqlCatalogStore, faults: Faults) -> None:
     store = FaultyStore(inner, faults)
     faults.order("swap", Fault.CONFLICT, after=1, times=2)
     assert store.swap(NAME, expected="memory://v0", new="memory://v1") == Committed()
@@ -71,11 +71,11 @@ def test_a_conflict_on_order_swaps_nothing(inner: SqlCatalogStore, faults: Fault
     assert store.swap(NAME, expected="memory://v1", new="memory://v2") == Committed()
 
 
-def test_an_overtaken_swap_is_seen_as_what_came_after_it(inner: SqlCatalogStore, faults: Faults) -> None:
+def test_an_overtaken_swap_is_a_conflict_with_the_swap_after_it(inner: SqlCatalogStore, faults: Faults) -> None:
     store = FaultyStore(inner, faults)
     faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: inner.swap(NAME, expected="memory://v1", new="memory://v2"))
     assert store.swap(NAME, expected="memory://v0", new="memory://v1") == Conflicted(current_location="memory://v2", is_reply_lost=True)
-    faults.order("swap", Fault.OVERTAKEN)  # nobody came after it, and so it is seen to have happened
+    faults.order("swap", Fault.OVERTAKEN)  # no other swap followed, so that this one is found
     assert store.swap(NAME, expected="memory://v2", new="memory://v3") == Committed()
 
 
@@ -86,16 +86,16 @@ def test_another_writers_step_runs_just_before_an_operation(inner: SqlCatalogSto
 
 
 @pytest.mark.parametrize(("fault", "done"), [(Fault.CRASH, False), (Fault.CRASH_AFTER, True)])
-def test_after_a_crash_everything_is_dead_until_it_is_started_again(
+def test_after_a_crash_every_operation_fails_until_the_process_is_restarted(
     inner: SqlCatalogStore, faults: Faults, fault: Fault, done: bool
 ) -> None:
     store, io = FaultyStore(inner, faults), FaultyFileIO(MemoryFileIO(), faults)
     faults.order("swap", fault)
     with pytest.raises(SimulatedCrash):
         store.swap(NAME, expected="memory://v0", new="memory://v1")
-    for dead in (lambda: store.load(NAME), lambda: io.delete("memory://faults/x"), lambda: io.read("memory://faults/x")):
+    for operation in (lambda: store.load(NAME), lambda: io.delete("memory://faults/x"), lambda: io.read("memory://faults/x")):
         with pytest.raises(SimulatedCrash):
-            dead()
+            operation()
     faults.revive()
     assert store.load(NAME).metadata_location == ("memory://v1" if done else "memory://v0")
 
@@ -104,7 +104,7 @@ def test_after_a_crash_everything_is_dead_until_it_is_started_again(
     ("fault", "error", "done"),
     [
         (Fault.UNAVAILABLE, StorageUnavailableError, False),
-        (Fault.UNHEARD, StorageUnavailableError, True),
+        (Fault.UNAVAILABLE_AFTER, StorageUnavailableError, True),
         (Fault.FULL, StorageFullError, False),
         (Fault.DENIED, StoragePermissionError, False),
         (Fault.INTERRUPT, KeyboardInterrupt, False),
@@ -112,7 +112,7 @@ def test_after_a_crash_everything_is_dead_until_it_is_started_again(
         (Fault.HALF, SimulatedCrash, False),
     ],
 )
-def test_a_failed_write_is_there_or_not_as_its_fault_says(
+def test_a_failed_write_has_or_has_not_written_the_file_depending_on_the_fault(
     tmp_path: Path, faults: Faults, fault: Fault, error: type[BaseException], done: bool
 ) -> None:
     io = FaultyFileIO(LocalFileIO(), faults)
@@ -134,7 +134,7 @@ def test_a_real_error_is_logged_as_not_done(faults: Faults) -> None:
 
 
 @pytest.mark.parametrize(("fault", "error"), [(Fault.HALF, SimulatedCrash), (Fault.FULL, OSError)])
-def test_a_stream_breaks_with_half_its_bytes(tmp_path: Path, faults: Faults, fault: Fault, error: type[BaseException]) -> None:
+def test_a_stream_fails_after_half_of_its_bytes(tmp_path: Path, faults: Faults, fault: Fault, error: type[BaseException]) -> None:
     io = FaultyFileIO(LocalFileIO(), faults)
     faults.order("open_output", fault)
     stream = io.open_output(f"{tmp_path}/a")
@@ -144,7 +144,7 @@ def test_a_stream_breaks_with_half_its_bytes(tmp_path: Path, faults: Faults, fau
     assert (tmp_path / "a").read_bytes() == b"01234"
 
 
-def test_reads_fail_from_some_time_on(faults: Faults) -> None:
+def test_reads_fail_after_a_number_of_calls(faults: Faults) -> None:
     io = FaultyFileIO(MemoryFileIO(), faults)
     io.write("memory://faults/late", b"1", overwrite=True)
     faults.order("read", Fault.UNAVAILABLE, after=2, times=None)
@@ -152,11 +152,11 @@ def test_reads_fail_from_some_time_on(faults: Faults) -> None:
     for _ in range(3):
         with pytest.raises(StorageUnavailableError):
             io.read("memory://faults/late")
-    faults.forget()
+    faults.clear_orders()
     assert (io.read("memory://faults/late"), io.exists("memory://faults/late"), io.size("memory://faults/late")) == (b"1", True, 1)
 
 
-def test_slow_storage_does_what_it_should(faults: Faults) -> None:
+def test_slow_storage_returns_correct_results(faults: Faults) -> None:
     io = FaultyFileIO(MemoryFileIO(), faults)
     faults.order("write", Fault.SLOW)
     io.write("memory://faults/slow", b"1", overwrite=True)
@@ -169,7 +169,7 @@ def test_a_fault_of_another_operation_is_refused(faults: Faults, operation: str,
         faults.order(operation, fault)
 
 
-def test_a_faulty_storage_is_carried_to_other_processes(faults: Faults) -> None:
+def test_a_faulty_storage_can_be_pickled(faults: Faults) -> None:
     faults.order("read", Fault.DENIED)
     carried = pickle.loads(pickle.dumps(FaultyFileIO(MemoryFileIO(), faults)))
     with pytest.raises(StoragePermissionError):

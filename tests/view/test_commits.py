@@ -252,7 +252,7 @@ def test_a_view_that_is_gone_or_another_one_is_not_written_to(room: Room) -> Non
 
 
 @pytest.mark.parametrize(
-    ("fault", "stays"), [(Fault.UNAVAILABLE, False), (Fault.UNHEARD, True), (Fault.CRASH, False), (Fault.CRASH_AFTER, True)]
+    ("fault", "stays"), [(Fault.UNAVAILABLE, False), (Fault.UNAVAILABLE_AFTER, True), (Fault.CRASH, False), (Fault.CRASH_AFTER, True)]
 )
 def test_a_name_that_fails_to_be_made_is_there_or_not(room: Room, fault: Fault, stays: bool) -> None:
     room.catalog.drop_view(NAME)
@@ -261,7 +261,7 @@ def test_a_name_that_fails_to_be_made_is_there_or_not(room: Room, fault: Fault, 
     try:
         made = create_view_metadata(room.handle(), definition, {}, f"{room.folder}/warehouse/db/v")
     except (IcefloeError, SimulatedCrash):
-        assert fault is not Fault.UNHEARD, "the name is there, so it was made"
+        assert fault is not Fault.UNAVAILABLE_AFTER, "the name is there, so it was made"
     else:
         assert made.metadata == room.truth().metadata
     room.faults.revive()

@@ -1,1 +1,1 @@
-"""What proves a catalog or a storage fit for Icefloe, for those who write one: suites of tests and faults on order. Needs pytest."""
+"""Test suites and fault injection for authors of catalogs and storages: they check that an implementation fits Icefloe. Needs pytest."""

@@ -1,16 +1,16 @@
-"""`CatalogSuite`: what every catalog must do, as tests to inherit.
+"""`CatalogSuite`: the tests that every catalog must pass; a test class of a catalog inherits them.
 
     class TestMyCatalog(CatalogSuite):
-        renames_tables = False  # what it cannot do, of the flags below
+        renames_tables = False  # a feature that this catalog does not support; see the flags of the class
 
         @pytest.fixture
         def catalog(self, tmp_path): ...  # an empty `Catalog` with a warehouse
 
         @pytest.fixture
-        def reopen(self, ...): ...  # gives another `Catalog` on the same content, as another process would open it
+        def reopen(self, ...): ...  # returns a function that opens another `Catalog` on the same content, as another process would
 
-What a flag takes back must be refused with `UnsupportedFeatureError` or `InvalidInputError`. Views are `view_suite.py`; commits that are disturbed are
-`fault_injection.py`. Spec: Metastore Tables; Optimistic Concurrency; Commit Conflict Resolution and Retry.
+A catalog must refuse what it does not support with `UnsupportedFeatureError` or `InvalidInputError`. `view_suite.py` has the tests of views;
+`fault_injection.py` disturbs commits. Spec: Metastore Tables; Optimistic Concurrency; Commit Conflict Resolution and Retry.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ from icefloe.table.table_handle import TableHandle, load_metadata
 from icefloe.testing.fault_injection import Fault, Faults, FaultyStore
 
 SCHEMA = pa.schema([("n", pa.int64())])
-# Threads that write to one table at once, and how often each.
+# Threads that write to one table at once, and the commits of each.
 WRITERS, ROUNDS = 4, 5
 QUICK = {
     "commit.retry.min-wait-ms": "1",
@@ -49,8 +49,8 @@ QUICK = {
     "commit.retry.num-retries": "100",
     "commit.status-check.min-wait-ms": "1",
 }
-# Names that catalogs trip over: blanks, quotes, wildcards and letters of SQL, other alphabets, what only looks like a path or a file of metadata.
-ODD_NAMES = (
+# Names that are easily mishandled: blanks, quotes, wildcards and keywords of SQL, other alphabets, names of metadata folders and files.
+UNUSUAL_NAMES = (
     "with blank",
     "it's",
     'dou"ble',
@@ -66,19 +66,19 @@ ODD_NAMES = (
     "metadata",
     "v1",
 )
-NOT_NAMES = ("", "a..b", "db.a/b", "db. a", "db.a\nb", ("db", ""), ("db", "a.b"), ("db", "x" * 300))
+INVALID_NAMES = ("", "a..b", "db.a/b", "db. a", "db.a\nb", ("db", ""), ("db", "a.b"), ("db", "x" * 300))
 Reopen = Callable[[], Catalog]
 
 
 def rows(*numbers: int) -> pa.Table:
-    """One column `n`."""
+    """Return rows with one column `n`."""
     return pa.table({"n": pa.array(numbers, pa.int64())})
 
 
 def numbers(table: Table) -> list[int]:
-    """What the table holds, sorted."""
-    found: list[int] = sorted(table.scan().to_arrow()["n"].to_pylist())
-    return found
+    """Return the values of column `n` of the table, sorted."""
+    values: list[int] = sorted(table.scan().to_arrow()["n"].to_pylist())
+    return values
 
 
 def _append(table: Table, number: int) -> None:
@@ -86,37 +86,45 @@ def _append(table: Table, number: int) -> None:
 
 
 class CatalogSuite:
-    """Inherit, and give the fixtures `catalog` and, where the content outlives the object, `reopen`."""
+    """Tests of a catalog. A subclass defines the fixture `catalog` and, if the content outlives the object, `reopen`.
+
+    Attributes:
+        renames_tables: The catalog can rename tables.
+        takes_locations: A table may be in a folder that its user chooses.
+        keeps_namespace_properties: Namespaces have properties.
+        commits_several_tables: A transaction may commit several tables at once.
+        keeps_files_of_dropped_tables: Dropping a table without purge keeps its files.
+    """
 
     renames_tables: ClassVar[bool] = True
-    takes_locations: ClassVar[bool] = True  # a table may lie in a folder that its user chooses
+    takes_locations: ClassVar[bool] = True
     keeps_namespace_properties: ClassVar[bool] = True
     commits_several_tables: ClassVar[bool] = True
     keeps_files_of_dropped_tables: ClassVar[bool] = True
 
     @pytest.fixture
     def reopen(self, catalog: Catalog) -> Reopen:
-        """Another `Catalog` on the same content."""
+        """Return a function that opens another `Catalog` on the same content."""
         return lambda: Catalog(catalog.name, catalog.store, catalog.properties)
 
     @pytest.fixture
     def table(self, catalog: Catalog) -> Table:
-        """An empty table."""
+        """Create an empty table."""
         catalog.create_namespace("db")
         return catalog.create_table("db.t", SCHEMA, properties=QUICK)
 
-    def test_an_empty_catalog_holds_nothing(self, catalog: Catalog) -> None:
+    def test_an_empty_catalog_has_no_namespaces_and_no_tables(self, catalog: Catalog) -> None:
         assert catalog.list_namespaces() == []
         assert not catalog.namespace_exists("db")
         assert not catalog.table_exists("db.t")
-        for ask in (catalog.list_tables, catalog.load_namespace_properties, catalog.drop_namespace, catalog.list_namespaces):
+        for call in (catalog.list_tables, catalog.load_namespace_properties, catalog.drop_namespace, catalog.list_namespaces):
             with pytest.raises(NoSuchNamespaceError, match="db"):
-                ask("db")
-        for ask_table in (catalog.load_table, catalog.drop_table):
+                call("db")
+        for call_with_table in (catalog.load_table, catalog.drop_table):
             with pytest.raises(NoSuchTableError, match=r"db\.t"):
-                ask_table("db.t")
+                call_with_table("db.t")
 
-    def test_namespaces_are_made_listed_and_dropped(self, catalog: Catalog, reopen: Reopen) -> None:
+    def test_namespaces_are_created_listed_and_dropped(self, catalog: Catalog, reopen: Reopen) -> None:
         catalog.create_namespace("b")
         catalog.create_namespace("a")
         with pytest.raises(NamespaceAlreadyExistsError, match="'a'"):
@@ -137,7 +145,7 @@ class CatalogSuite:
         catalog.create_table("a.b.c.t", SCHEMA)
         assert catalog.list_tables("a.b.c") == [("a", "b", "c", "t")]
         assert catalog.list_tables("a.b") == []
-        assert catalog.list_namespaces("a.b.c") == [], "a table is no namespace"
+        assert catalog.list_namespaces("a.b.c") == [], "a table is not a namespace"
         for name in ("a", "a.b", "a.b.c"):
             with pytest.raises(NamespaceNotEmptyError):
                 catalog.drop_namespace(name)
@@ -155,25 +163,27 @@ class CatalogSuite:
         with pytest.raises(InvalidInputError, match="both"):
             catalog.update_namespace_properties("db", removals={"x"}, updates={"x": "2"})
 
-    def test_tables_are_made_loaded_and_listed(self, catalog: Catalog, reopen: Reopen) -> None:
+    def test_tables_are_created_loaded_and_listed(self, catalog: Catalog, reopen: Reopen) -> None:
         catalog.create_namespace("db")
-        made = catalog.create_table("db.t", SCHEMA, properties={"comment": "x"})
-        found = reopen().load_table("db.t")
-        assert (found.metadata_location, found.metadata) == (made.metadata_location, made.metadata)
-        assert (found.properties["comment"], found.schema().names) == ("x", ["n"])
+        created = catalog.create_table("db.t", SCHEMA, properties={"comment": "x"})
+        loaded = reopen().load_table("db.t")
+        assert (loaded.metadata_location, loaded.metadata) == (created.metadata_location, created.metadata)
+        assert (loaded.properties["comment"], loaded.schema().names) == ("x", ["n"])
         catalog.create_table(("db", "s"), SCHEMA)
         assert reopen().list_tables("db") == [("db", "s"), ("db", "t")]
         assert catalog.table_exists("db.t")
         with pytest.raises(TableAlreadyExistsError, match=r"db\.t"):
             catalog.create_table("db.t", SCHEMA)
-        assert catalog.create_table_if_not_exists("db.t", SCHEMA).metadata == made.metadata
+        assert catalog.create_table_if_not_exists("db.t", SCHEMA).metadata == created.metadata
         with pytest.raises(NoSuchNamespaceError, match="nowhere"):
             catalog.create_table("nowhere.t", SCHEMA)
         with pytest.raises(NoSuchTableError, match=r"db\.u") as missing:
             catalog.load_table("db.u")
-        assert "db.t" in str(missing.value), "it says what is there"
+        assert "db.t" in str(missing.value), "the message lists the existing tables"
 
-    def test_a_table_that_others_make_meanwhile_is_theirs(self, catalog: Catalog, reopen: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_creating_a_table_fails_if_another_writer_creates_it_first(
+        self, catalog: Catalog, reopen: Reopen, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         catalog.create_namespace("db")
         theirs = reopen().create_table("db.t", SCHEMA)
         monkeypatch.setattr(Catalog, "table_exists", lambda *_: False)
@@ -182,7 +192,7 @@ class CatalogSuite:
         monkeypatch.undo()
         assert catalog.load_table("db.t").metadata == theirs.metadata
 
-    def test_a_commit_is_there_for_everyone(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
+    def test_a_commit_is_visible_in_every_handle(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
         table.append(rows(1, 2))
         other = reopen().load_table("db.t")
         assert numbers(other) == [1, 2]
@@ -193,7 +203,7 @@ class CatalogSuite:
         assert table.schema().names == ["n", "extra"]
         assert table.metadata_location == reopen().load_table("db.t").metadata_location
 
-    def test_a_location_may_be_chosen(self, catalog: Catalog) -> None:
+    def test_a_table_may_be_created_at_a_location(self, catalog: Catalog) -> None:
         catalog.create_namespace("db")
         chosen = f"{catalog.properties['warehouse']}/elsewhere/t"
         if not self.takes_locations:
@@ -205,7 +215,7 @@ class CatalogSuite:
         table.append(rows(1))
         assert (table.location(), numbers(catalog.load_table("db.t"))) == (chosen, [1])
 
-    def test_a_dropped_table_is_gone_and_its_name_is_free(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
+    def test_a_dropped_table_does_not_exist_and_its_name_can_be_used_again(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
         gone = NoSuchTableError if self.keeps_files_of_dropped_tables else NotFoundError
         table.append(rows(1))
         catalog.drop_table("db.t")
@@ -216,12 +226,12 @@ class CatalogSuite:
         assert numbers(again) == []
         with pytest.raises(gone):
             table.append(rows(3))
-        assert numbers(reopen().load_table("db.t")) == [], "what was written through the old table is not in the new one"
+        assert numbers(reopen().load_table("db.t")) == [], "rows written through the dropped table are not in the new one"
         catalog.drop_table("db.t")
         catalog.drop_namespace("db")
         assert catalog.list_namespaces() == []
 
-    def test_a_table_is_registered_by_a_metadata_file(self, catalog: Catalog, table: Table) -> None:
+    def test_a_table_is_registered_from_a_metadata_file(self, catalog: Catalog, table: Table) -> None:
         table.append(rows(1))
         with pytest.raises(NoSuchFileError):
             catalog.register_table("db.u", f"{table.location()}/metadata/00009-none.metadata.json")
@@ -232,7 +242,7 @@ class CatalogSuite:
             assert numbers(again) == [1]
             again.append(rows(2))
             assert numbers(catalog.load_table("db.u")) == [1, 2]
-            assert numbers(catalog.load_table("db.t")) == [1], "each name has its own pointer"
+            assert numbers(catalog.load_table("db.t")) == [1], "each name has its own metadata location"
 
     def test_a_table_is_renamed(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
         catalog.create_namespace("other")
@@ -254,8 +264,8 @@ class CatalogSuite:
         with pytest.raises(NoSuchTableError):
             table.append(rows(2))
 
-    @pytest.mark.parametrize("name", ODD_NAMES)
-    def test_odd_names_are_names(self, catalog: Catalog, reopen: Reopen, name: str) -> None:
+    @pytest.mark.parametrize("name", UNUSUAL_NAMES)
+    def test_unusual_names_are_accepted(self, catalog: Catalog, reopen: Reopen, name: str) -> None:
         catalog.create_namespace((name,))
         catalog.create_table((name, name), SCHEMA).append(rows(1))
         catalog.create_table((name, "t"), SCHEMA)
@@ -263,11 +273,11 @@ class CatalogSuite:
         assert set(reopen().list_tables((name,))) == {(name, name), (name, "t")}
         assert numbers(reopen().load_table((name, name))) == [1]
 
-    @pytest.mark.parametrize("name", NOT_NAMES, ids=repr)
-    def test_what_is_no_name_is_refused(self, catalog: Catalog, name: Any) -> None:
-        for ask in (catalog.load_table, catalog.drop_table, lambda given: catalog.create_table(given, SCHEMA)):
+    @pytest.mark.parametrize("name", INVALID_NAMES, ids=repr)
+    def test_invalid_names_are_refused(self, catalog: Catalog, name: Any) -> None:
+        for call in (catalog.load_table, catalog.drop_table, lambda identifier: catalog.create_table(identifier, SCHEMA)):
             with pytest.raises(InvalidIdentifierError):
-                ask(name)
+                call(name)
 
     def test_a_stale_swap_changes_nothing(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
         first = table.metadata_location
@@ -278,26 +288,26 @@ class CatalogSuite:
         assert reopen().load_table("db.t").metadata_location == second
         assert numbers(reopen().load_table("db.t")) == [1]
 
-    def test_two_handles_lose_nothing(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
+    def test_two_handles_lose_no_commits(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
         other = reopen().load_table("db.t")
         for number in range(3):
             table.append(rows(number))
             other.append(rows(10 + number))
         assert numbers(catalog.load_table("db.t")) == [0, 1, 2, 10, 11, 12]
 
-    def test_many_threads_lose_nothing(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
+    def test_many_threads_lose_no_commits(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
         def append(writer: int) -> None:
-            own = reopen().load_table("db.t")
+            handle = reopen().load_table("db.t")
             for number in range(ROUNDS):
-                own.append(rows(writer * 100 + number))
+                handle.append(rows(writer * 100 + number))
 
         with ThreadPoolExecutor(WRITERS) as threads:
             list(threads.map(append, range(WRITERS)))
-        found = catalog.load_table("db.t")
-        assert numbers(found) == sorted(writer * 100 + number for writer in range(WRITERS) for number in range(ROUNDS))
-        assert [snapshot.sequence_number for snapshot in found.snapshots()] == list(range(1, WRITERS * ROUNDS + 1))
+        loaded = catalog.load_table("db.t")
+        assert numbers(loaded) == sorted(writer * 100 + number for writer in range(WRITERS) for number in range(ROUNDS))
+        assert [snapshot.sequence_number for snapshot in loaded.snapshots()] == list(range(1, WRITERS * ROUNDS + 1))
 
-    def test_of_threads_that_make_one_table_one_wins(self, catalog: Catalog, reopen: Reopen) -> None:
+    def test_only_one_of_many_threads_creates_a_table(self, catalog: Catalog, reopen: Reopen) -> None:
         catalog.create_namespace("db")
 
         def create(_: int) -> bool:
@@ -311,7 +321,7 @@ class CatalogSuite:
             assert sum(threads.map(create, range(WRITERS))) == 1
         assert numbers(catalog.load_table("db.t")) == []
 
-    def test_a_conflict_that_cannot_be_mended_leaves_the_winner(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
+    def test_a_conflict_that_no_retry_resolves_keeps_the_first_commit(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
         with reopen().load_table("db.t").update_schema() as theirs:
             theirs.add_column("a", LongType())
         with pytest.raises(CommitConflictError), table.update_schema() as ours:
@@ -328,36 +338,36 @@ class CatalogSuite:
         ours.append(rows(1))
         assert numbers(catalog.load_table("db.t")) == ([1, 7] if fault is Fault.OVERTAKEN else [1])
 
-    def test_several_tables_are_one_commit(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
+    def test_a_transaction_commits_several_tables_at_once(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
         catalog.create_table("db.u", SCHEMA, properties=QUICK)
         if not self.commits_several_tables:
             with pytest.raises(UnsupportedFeatureError, match="several tables"), catalog.transaction() as tx:
                 tx.load_table("db.t").append(rows(1))
                 tx.load_table("db.u").append(rows(1))
-            assert [numbers(one) for one in reopen().load_tables("db.t", "db.u")] == [[], []]
+            assert [numbers(loaded) for loaded in reopen().load_tables("db.t", "db.u")] == [[], []]
             return
-        before = [one.metadata_location for one in reopen().load_tables("db.t", "db.u")]
+        before = [loaded.metadata_location for loaded in reopen().load_tables("db.t", "db.u")]
         with pytest.raises(ZeroDivisionError), catalog.transaction() as tx:
             tx.load_table("db.t").append(rows(1))
             tx.load_table("db.u").append(rows(1 // 0))
-        assert [one.metadata_location for one in reopen().load_tables("db.t", "db.u")] == before
+        assert [loaded.metadata_location for loaded in reopen().load_tables("db.t", "db.u")] == before
         with catalog.transaction() as tx:
             first, second = tx.load_tables("db.t", "db.u")
             first.append(rows(1, 2))
             second.append(rows(-1))
             first.delete("n = 2")
-            made = tx.create_table("db.w", SCHEMA)
-            made.append(rows(9))
+            created = tx.create_table("db.w", SCHEMA)
+            created.append(rows(9))
             assert not reopen().table_exists("db.w")
-        assert [numbers(one) for one in reopen().load_tables("db.t", "db.u", "db.w")] == [[1], [-1], [9]]
+        assert [numbers(loaded) for loaded in reopen().load_tables("db.t", "db.u", "db.w")] == [[1], [-1], [9]]
         table.refresh()
         with catalog.transaction() as tx:
             tx.load_table("db.t").append(rows(3))
             tx.load_table("db.u").append(rows(-3))
-            table.append(rows(4))  # another writer wins a race on one of them
-        assert [numbers(one) for one in reopen().load_tables("db.t", "db.u")] == [[1, 3, 4], [-3, -1]]
+            table.append(rows(4))  # another writer commits to one of them first
+        assert [numbers(loaded) for loaded in reopen().load_tables("db.t", "db.u")] == [[1, 3, 4], [-3, -1]]
 
-    def test_several_tables_are_moved_all_or_none(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
+    def test_a_transaction_commits_all_of_its_tables_or_none(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
         if not self.commits_several_tables:
             pytest.skip("this catalog commits one table at a time")
         other = catalog.create_table("db.u", SCHEMA, properties=QUICK)
@@ -374,27 +384,25 @@ class CatalogSuite:
             reopen().create_table("db.w", SCHEMA)
         assert numbers(reopen().load_table("db.t")) == []
 
-    def test_amounts_moved_between_tables_by_many_threads_add_up_whenever_both_are_loaded(
-        self, catalog: Catalog, reopen: Reopen, table: Table
-    ) -> None:
+    def test_tables_that_are_loaded_together_are_of_one_transaction(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
         if not self.commits_several_tables:
             pytest.skip("this catalog commits one table at a time")
         catalog.create_table("db.u", SCHEMA, properties=QUICK)
 
-        def total(given: Catalog) -> int:
-            return sum(number for one in given.load_tables("db.t", "db.u") for number in numbers(one))
+        def total(of: Catalog) -> int:
+            return sum(number for table in of.load_tables("db.t", "db.u") for number in numbers(table))
 
         def move(writer: int) -> list[int]:
-            own, seen = reopen(), []
+            opened, totals = reopen(), []
             for number in range(ROUNDS):
-                with own.transaction() as tx:
+                with opened.transaction() as tx:
                     source, target = tx.load_tables(*(("db.t", "db.u") if writer % 2 else ("db.u", "db.t")))
                     source.append(rows(-1 - number - writer))
                     target.append(rows(1 + number + writer))
-                seen.append(total(own))
-            return seen
+                totals.append(total(opened))
+            return totals
 
         with ThreadPoolExecutor(WRITERS) as threads:
-            seen = [amount for amounts in threads.map(move, range(WRITERS)) for amount in amounts]
-        assert set(seen) == {0}
+            totals = [total for totals_of_thread in threads.map(move, range(WRITERS)) for total in totals_of_thread]
+        assert set(totals) == {0}
         assert [len(numbers(one)) for one in reopen().load_tables("db.t", "db.u")] == [WRITERS * ROUNDS] * 2

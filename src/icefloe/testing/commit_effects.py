@@ -1,6 +1,6 @@
-"""What operations do to a table, as the plain model of commits sees it: snapshots of rows, refs that move, properties, expiry.
+"""Effects: the expected changes of operations on the model of a table: snapshots of rows, branches and tags, properties, expiry.
 
-Each effect changes a `State`, and takes from a `Landing` what a swap really brought. Who tells the model of swaps is `commit_model.py`.
+An effect changes a `State` and consumes from a `Landing` the changes that a commit really made. `commit_model.py` applies effects to every commit.
 Spec: Snapshots; Snapshot References; Snapshot Retention Policy.
 """
 
@@ -13,18 +13,18 @@ Bag = Counter[tuple[Any, ...]]
 
 
 class BrokenInvariantError(AssertionError):
-    """What must hold of commits does not."""
+    """An invariant of commits is violated."""
 
 
 def must(holds: object, what: str) -> None:
-    """Raises `BrokenInvariantError` with these words unless it holds."""
+    """Raise `BrokenInvariantError` with the message `what` unless `holds` is true."""
     if not holds:
         raise BrokenInvariantError(what)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSnapshot:
-    """A snapshot as it must be: its parent, and the rows it holds as a multiset."""
+    """A snapshot of the model: its parent, and its rows as a multiset."""
 
     parent_id: int | None
     rows: Bag
@@ -32,7 +32,14 @@ class ModelSnapshot:
 
 @dataclass(slots=True, kw_only=True)
 class State:
-    """The table as it must be. `refs` are branches and tags by name: the kind, and the snapshot. `expired` are snapshots that are gone."""
+    """The expected state of the table.
+
+    Attributes:
+        snapshots: Snapshots of the table, by id.
+        expired: Expired snapshots, by id.
+        refs: Branches and tags by name: the kind and the snapshot id.
+        properties: Table properties that an operation has set.
+    """
 
     snapshots: dict[int, ModelSnapshot] = field(default_factory=dict)
     expired: dict[int, ModelSnapshot] = field(default_factory=dict)
@@ -40,15 +47,15 @@ class State:
     properties: dict[str, str] = field(default_factory=dict)
 
     def copy(self) -> "State":
-        """The same, to be changed."""
+        """Return a copy that can be changed."""
         return State(snapshots=dict(self.snapshots), expired=dict(self.expired), refs=dict(self.refs), properties=dict(self.properties))
 
     def head(self, branch: str) -> int | None:
-        """The snapshot of a branch; None where it has none yet."""
+        """Return the snapshot id of a branch, None if the branch does not exist yet."""
         return self.refs[branch][1] if branch in self.refs else None
 
     def rows(self, snapshot_id: int | None) -> Bag:
-        """The rows of a snapshot, also of one that is gone; none of None."""
+        """Return the rows of a snapshot, also of an expired one; no rows for None."""
         if snapshot_id is None:
             return Counter()
         return (self.snapshots.get(snapshot_id) or self.expired[snapshot_id]).rows
@@ -56,10 +63,16 @@ class State:
 
 @dataclass(slots=True, kw_only=True)
 class Landing:
-    """What a swap brought: snapshots that were not there, in order, as JSON; those that are gone; and how many writes of the operation made none.
+    """The changes that one commit really made; effects consume them.
 
-    `rows` are those that a snapshot really holds; `rows_in` those of a snapshot that really lie in data files of these paths. `choices` say of each write in
-    turn that made the next snapshot or none, both of which fit, whether it made it; a write they do not reach did.
+    Attributes:
+        new: Snapshots that the commit added, in order, as JSON.
+        gone: Ids of the snapshots that the commit removed.
+        idle: Number of writes of the operation that added no snapshot.
+        rows: Returns the rows that a snapshot really has.
+        rows_in: Returns the rows of a snapshot that are really in data files with these paths.
+        choices: For each write in turn that fits both the next snapshot and no snapshot: True if it made the snapshot. True where the list is too short.
+        chosen: Number of choices that were used.
     """
 
     new: list[Mapping[str, Any]]
@@ -68,51 +81,59 @@ class Landing:
     rows: Callable[[Mapping[str, Any]], Bag]
     rows_in: Callable[[int, Collection[str]], Bag]
     choices: list[bool] = field(default_factory=list)
-    chosen: int = 0  # how many choices were asked for
+    chosen: int = 0
 
     def is_next(self, rows: Bag) -> bool:
-        """Whether the next new snapshot holds these rows."""
+        """Return True if the next new snapshot has these rows."""
         return bool(self.new) and self.rows(self.new[0]) == rows
 
     def choose(self) -> bool:
-        """Whether the write in question made the next snapshot."""
+        """Return True if the current write is taken to have made the next snapshot."""
         if self.chosen == len(self.choices):
             self.choices.append(True)
         self.chosen += 1
         return self.choices[self.chosen - 1]
 
     def take(self) -> Mapping[str, Any]:
-        """The next new snapshot."""
+        """Remove the next new snapshot and return it."""
         must(self.new, "the commit lacks a snapshot that the operation makes")
         return self.new.pop(0)
 
 
 class Effect(Protocol):
-    """What an operation does to a table, as the model sees it."""
+    """The expected change of an operation on the model of a table."""
 
     @property
     def makes_snapshot(self) -> bool:
-        """Whether it adds a snapshot, where it has something to do."""
+        """True if the operation adds a snapshot unless it has nothing to do."""
 
     def apply(self, state: State, landing: Landing) -> None:
-        """Changes the state, and takes the snapshots that it makes from the landing."""
+        """Change the state, and consume from the landing the snapshots that the operation made."""
 
 
 def state_after(effects: Sequence[Effect], state: State, brought: Callable[[list[bool]], Landing], check: Callable[[State], None]) -> State:
-    """The state that the effects make of `state`, with everything that a swap `brought` told for.
+    """Return the state after the effects of one commit, which must explain every change that the commit made.
 
-    A snapshot that changes no row may be one of several writes': the later ones show whose it was, so that each is tried until all fits and `check` holds.
-    Raises `BrokenInvariantError`, the first one, where nothing fits.
+    A snapshot that changes no row may belong to one of several writes; only the later snapshots show which. Each possibility is tried until all fits.
+
+    Args:
+        effects: The effects of the operation, in order.
+        state: The state before.
+        brought: Returns the changes of the commit, for a list of choices.
+        check: Checks the state afterwards.
+
+    Raises:
+        BrokenInvariantError: No possibility fits; the error is that of the first one.
     """
     choices: list[bool] = []
     first: BrokenInvariantError | None = None
     while True:
-        made, landing = state.copy(), brought(choices)
+        changed, landing = state.copy(), brought(choices)
         try:
             for effect in effects:
-                effect.apply(made, landing)
-            must(not (landing.new or landing.gone or landing.idle), f"what landed is not the operation: {landing}")
-            check(made)
+                effect.apply(changed, landing)
+            must(not (landing.new or landing.gone or landing.idle), f"the commit has changes that are not of the operation: {landing}")
+            check(changed)
         except BrokenInvariantError as error:
             first = first or error
             while choices and not choices[-1]:
@@ -121,15 +142,20 @@ def state_after(effects: Sequence[Effect], state: State, brought: Callable[[list
                 raise first from None
             choices[-1] = False
         else:
-            return made
+            return changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """A snapshot on a branch whose rows are `change` of those before.
+    """The effect of a write: a snapshot on a branch with changed rows.
 
-    `may_be_idle`: none where no row changes. `staged`: no branch moves to it. `origin`: where the branch is not there, it is made from this one.
-    `replaces`: it puts the same rows into other files, so that its snapshot is a `replace`, which no other write's is.
+    Attributes:
+        change: Returns the rows after the write from the rows before it.
+        branch: The branch.
+        may_be_idle: True if the write makes no snapshot where no row changes.
+        staged: True if no branch is set to the snapshot.
+        origin: The branch from which `branch` is created if it does not exist.
+        replaces: True if the write stores the same rows in other files, so that the operation of its snapshot is `replace`; no other write has it.
     """
 
     change: Callable[[Bag], Bag]
@@ -141,6 +167,7 @@ class Rows:
 
     @property
     def makes_snapshot(self) -> bool:
+        """See `Effect`."""
         return True
 
     def apply(self, state: State, landing: Landing) -> None:
@@ -151,17 +178,17 @@ class Rows:
         if landing.idle and self.may_be_idle and after == before and not (landing.is_next(after) and landing.choose()):
             landing.idle -= 1
             return
-        found = landing.take()
-        must(found.get("parent-snapshot-id") == parent, f"the snapshot is not on the head of {self.branch}: {found}, head {parent}")
-        must((found["summary"]["operation"] == "replace") == self.replaces, f"the snapshot is not of the operation's kind: {found}")
-        state.snapshots[found["snapshot-id"]] = ModelSnapshot(parent_id=parent, rows=after)
+        snapshot = landing.take()
+        must(snapshot.get("parent-snapshot-id") == parent, f"the snapshot is not on the head of {self.branch}: {snapshot}, head {parent}")
+        must((snapshot["summary"]["operation"] == "replace") == self.replaces, f"the snapshot is not of the operation's kind: {snapshot}")
+        state.snapshots[snapshot["snapshot-id"]] = ModelSnapshot(parent_id=parent, rows=after)
         if not self.staged:
-            state.refs[self.branch] = ("branch", found["snapshot-id"])
+            state.refs[self.branch] = ("branch", snapshot["snapshot-id"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """A snapshot on a branch without the rows of these data files and with `added` ones. The files must be in it."""
+    """The effect of replacing data files: a snapshot without the rows of the `removed` files, which must be in the branch, and with `added` rows."""
 
     removed: Collection[str]
     added: Bag
@@ -169,16 +196,20 @@ class Files:
 
     @property
     def makes_snapshot(self) -> bool:
+        """See `Effect`."""
         return True
 
     def apply(self, state: State, landing: Landing) -> None:
         """See `Effect`."""
-        _swap_rows(state, landing, self.branch, _held(state, landing, self.branch, self.removed), self.added)
+        _replace_rows(state, landing, self.branch, _held(state, landing, self.branch, self.removed), self.added)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOnReadDelete:
-    """A snapshot on a branch with `added` rows, without those rows of one data file whose first value is one of `keys`. The file must be in it."""
+    """The effect of a merge-on-read delete: a snapshot with `added` rows and without the rows of one data file whose first value is in `keys`.
+
+    The file must be in the branch.
+    """
 
     path: str
     keys: Collection[Any]
@@ -187,33 +218,35 @@ class MergeOnReadDelete:
 
     @property
     def makes_snapshot(self) -> bool:
+        """See `Effect`."""
         return True
 
     def apply(self, state: State, landing: Landing) -> None:
         """See `Effect`."""
         held = _held(state, landing, self.branch, {self.path})
         gone = Counter({row: count for row, count in held.items() if row[0] in self.keys})
-        _swap_rows(state, landing, self.branch, gone, self.added)
+        _replace_rows(state, landing, self.branch, gone, self.added)
 
 
 def _held(state: State, landing: Landing, branch: str, paths: Collection[str]) -> Bag:
-    """The rows that the branch has in these data files."""
+    """Return the rows that the branch has in these data files."""
     parent = state.head(branch)
     return landing.rows_in(parent, paths) if parent is not None else Counter()
 
 
-def _swap_rows(state: State, landing: Landing, branch: str, gone: Bag, added: Bag) -> None:
+def _replace_rows(state: State, landing: Landing, branch: str, gone: Bag, added: Bag) -> None:
     Rows(change=lambda before: before - gone + added, branch=branch).apply(state, landing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refs:
-    """Branches and tags that are made, moved or removed (None): `change` gives them from the state."""
+    """The effect of an operation on branches and tags: `change` returns those that are created, moved or removed (None)."""
 
     change: Callable[[State], Mapping[str, tuple[str, int] | None]]
 
     @property
     def makes_snapshot(self) -> bool:
+        """See `Effect`."""
         return False
 
     def apply(self, state: State, landing: Landing) -> None:  # noqa: ARG002
@@ -227,12 +260,13 @@ class Refs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchOfEmptyTable:
-    """A new branch where the writer saw no snapshot on `main`: an empty snapshot, or none where `main` has one by then, at which the branch is."""
+    """The effect of creating a branch in an empty table: an empty snapshot or, if `main` has a snapshot by then, a branch at that snapshot."""
 
     branch: str
 
     @property
     def makes_snapshot(self) -> bool:
+        """See `Effect`."""
         return True
 
     def apply(self, state: State, landing: Landing) -> None:
@@ -247,12 +281,13 @@ class BranchOfEmptyTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Properties:
-    """Table properties set to these values."""
+    """The effect of setting table properties."""
 
     values: Mapping[str, str]
 
     @property
     def makes_snapshot(self) -> bool:
+        """See `Effect`."""
         return False
 
     def apply(self, state: State, landing: Landing) -> None:  # noqa: ARG002
@@ -262,45 +297,47 @@ class Properties:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CherryPick:
-    """The changes of another snapshot put on `main`: the branch moves to it where it stands on the head, else they become a snapshot of their own."""
+    """The effect of a cherry-pick to `main`: a fast-forward if the parent of the snapshot is the head, else a new snapshot with its changes."""
 
     source: int
 
     @property
     def makes_snapshot(self) -> bool:
+        """See `Effect`."""
         return True
 
     def apply(self, state: State, landing: Landing) -> None:
         """See `Effect`."""
         head, picked = state.head("main"), state.snapshots[self.source]
         if not landing.new:
-            must(picked.parent_id == head, f"main was moved to {self.source}, which does not stand on its head {head}")
+            must(picked.parent_id == head, f"main was moved to {self.source}, whose parent is not its head {head}")
         if picked.parent_id == head:  # also where other writes of one transaction make snapshots
             landing.idle -= 1
             state.refs["main"] = ("branch", self.source)
             return
-        found, before = landing.take(), state.rows(picked.parent_id)
-        must(found.get("parent-snapshot-id") == head, f"the snapshot is not on the head of main: {found}, head {head}")
+        snapshot, before = landing.take(), state.rows(picked.parent_id)
+        must(snapshot.get("parent-snapshot-id") == head, f"the snapshot is not on the head of main: {snapshot}, head {head}")
         rows = state.rows(head) - (before - picked.rows) + (picked.rows - before)
-        state.snapshots[found["snapshot-id"]] = ModelSnapshot(parent_id=head, rows=rows)
-        state.refs["main"] = ("branch", found["snapshot-id"])
+        state.snapshots[snapshot["snapshot-id"]] = ModelSnapshot(parent_id=head, rows=rows)
+        state.refs["main"] = ("branch", snapshot["snapshot-id"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiry:
-    """Snapshots that no branch or tag names may go; `ids` must, where they are given."""
+    """The effect of expiring snapshots: snapshots that no branch or tag refers to may be removed; the snapshots `ids` must be."""
 
     ids: frozenset[int] = frozenset()
 
     @property
     def makes_snapshot(self) -> bool:
+        """See `Effect`."""
         return False
 
     def apply(self, state: State, landing: Landing) -> None:
         """See `Effect`."""
         named = {snapshot_id for _, snapshot_id in state.refs.values()}
-        must(not named & landing.gone, f"expired snapshots {named & landing.gone} that a branch or tag names")
-        must(self.ids & state.snapshots.keys() <= landing.gone, f"snapshots {self.ids} were to expire, and {landing.gone} did")
+        must(not named & landing.gone, f"expired snapshots {named & landing.gone} that a branch or tag refers to")
+        must(self.ids & state.snapshots.keys() <= landing.gone, f"the snapshots {self.ids} had to expire, but {landing.gone} did")
         for snapshot_id in landing.gone:
             state.expired[snapshot_id] = state.snapshots.pop(snapshot_id)
         landing.gone.clear()

@@ -1,12 +1,12 @@
-"""Faults on order: `FaultyStore` and `FaultyFileIO` wrap any pointer store and any storage, and fail as and when a `Faults` tells them to.
+"""Fault injection: `FaultyStore` and `FaultyFileIO` wrap a catalog store and a storage, and fail as a `Faults` object orders.
 
     faults = Faults()
     table = Table(TableHandle(identifier=name, store=FaultyStore(store, faults), io=FaultyFileIO(io, faults)), loaded)
     faults.order("swap", Fault.LOST_REPLY)
     faults.order("write", Fault.FULL, matching="snap-", times=2)
 
-A `Faults` is one process: after a crash all that it wraps stays dead, so that nobody cleans up, until `revive()`. Without a fault an order with `meanwhile`
-runs another writer's step at that point, which is how writers are made to interleave. What must hold whatever is ordered is `commit_model.py`.
+A `Faults` object simulates one process: after a crash everything that uses it fails until `revive()`, so that no clean-up runs. An order without a fault
+but with `meanwhile` runs a step of another writer at that point, which interleaves writers. `commit_model.py` checks the invariants under any faults.
 Spec: Optimistic Concurrency; Commit Conflict Resolution and Retry.
 """
 
@@ -30,28 +30,28 @@ from icefloe.kernel.ports import FileIO
 from icefloe.kernel.storage_errors import storage_error
 from icefloe.testing.breaking_output import BreakingOutput
 
-# How long an operation with `Fault.SLOW` takes, in seconds, unless the `Faults` is given another number.
+# Seconds that an operation with `Fault.SLOW` waits by default.
 SLOW_S = 0.05
 
 
 class SimulatedCrash(BaseException):
-    """The process is dead from here on. No `Exception`: what cleans up after errors must not be able to."""
+    """The simulated process has died. It is not an `Exception`, so that no error handler cleans up."""
 
 
 class Fault(StrEnum):
-    """What goes wrong. The first group is of `swap` alone, `HALF` of writing alone; all else is of every operation."""
+    """The kinds of faults. The first group applies to `swap` only, `HALF` to writes only, and the others to every operation."""
 
-    CONFLICT = "conflict"  # nothing is swapped, and the store says that the pointer had moved
-    LOST_REPLY = "lost reply"  # swapped; nobody hears of it: the outcome is unknown
-    OVERTAKEN = "overtaken"  # swapped, `meanwhile` runs, and the store only sees where the pointer is by then
-    LATE = "late"  # the outcome is unknown; the swap lands after the pointer was read again
-    UNKNOWN = "unknown"  # the outcome is unknown; nothing was swapped, nor will be
+    CONFLICT = "conflict"  # nothing is swapped; the store reports another metadata location than the expected one
+    LOST_REPLY = "lost reply"  # swapped, but the outcome is unknown
+    OVERTAKEN = "overtaken"  # swapped, then `meanwhile` runs, and the store finds the metadata location afterwards
+    LATE = "late"  # the outcome is unknown; the swap happens after the metadata location was read again
+    UNKNOWN = "unknown"  # the outcome is unknown; nothing is swapped, also later
 
     CRASH = "crash"  # the process dies before the operation
-    CRASH_AFTER = "crash after"  # the process dies after it
-    HALF = "half"  # the process dies in the middle of a write: a stream has left half its bytes, a whole write nothing
+    CRASH_AFTER = "crash after"  # the process dies after the operation
+    HALF = "half"  # the process dies during a write: a stream has written half of its bytes, a whole write nothing
     UNAVAILABLE = "unavailable"  # nothing is done; `StorageUnavailableError`
-    UNHEARD = "unheard"  # done, and then `StorageUnavailableError`
+    UNAVAILABLE_AFTER = "unavailable after"  # done, and then `StorageUnavailableError`
     FULL = "full"  # nothing is done; `StorageFullError`
     DENIED = "denied"  # nothing is done; `StoragePermissionError`
     INTERRUPT = "interrupt"  # nothing is done; `KeyboardInterrupt`
@@ -62,12 +62,24 @@ class Fault(StrEnum):
 OF_SWAPS = frozenset({Fault.CONFLICT, Fault.LOST_REPLY, Fault.OVERTAKEN, Fault.LATE, Fault.UNKNOWN})
 OF_WRITES = frozenset({Fault.HALF})
 WRITES = frozenset({"write", "open_output"})
-_ERRNO = {Fault.UNAVAILABLE: errno.ETIMEDOUT, Fault.UNHEARD: errno.ETIMEDOUT, Fault.FULL: errno.ENOSPC, Fault.DENIED: errno.EACCES}
+_ERRNO = {
+    Fault.UNAVAILABLE: errno.ETIMEDOUT,
+    Fault.UNAVAILABLE_AFTER: errno.ETIMEDOUT,
+    Fault.FULL: errno.ENOSPC,
+    Fault.DENIED: errno.EACCES,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One operation as it went: of a store or a storage, on what, with which fault; `done` says whether it had its effect."""
+    """One logged call of a store or a storage.
+
+    Attributes:
+        operation: Name of the method.
+        target: The location, or the names of tables.
+        fault: The injected fault.
+        done: True if the operation had its effect.
+    """
 
     operation: str
     target: str
@@ -87,7 +99,11 @@ class _Order:
 
 
 class Faults:
-    """The schedule of one simulated process, and the log of what it did. Without orders everything works."""
+    """The ordered faults of one simulated process, and the log of its operations. Without orders every operation works.
+
+    Args:
+        slow_s: Seconds that an operation with `Fault.SLOW` waits.
+    """
 
     def __init__(self, *, slow_s: float = SLOW_S) -> None:
         self.slow_s = slow_s
@@ -107,44 +123,51 @@ class Faults:
         meanwhile: Callable[[], None] | None = None,
         loads: int = 1,
     ) -> None:
-        """The next `times` calls (None: all) of an operation, after the first `after` of them, whose location or name contains `matching`.
+        """Order a fault for later calls of an operation. A call gets the first order that matches it.
 
-        Operations are the methods' names: `swap`, `load`, `read`, `write`, `delete`, `open_input`, `open_output`, `exists`, `size`, and those of the store.
-        `meanwhile` runs just before the operation; with `OVERTAKEN` between the swap and its answer. `loads` is after how many reads of the pointer a late
-        swap lands. Orders are looked at in the order in which they were given, and one call takes one.
+        Args:
+            operation: Name of the method: `swap`, `load`, `read`, `write`, `delete`, `open_input`, `open_output`, `exists`, `size`, or another of the store.
+            fault: The fault; None only runs `meanwhile`.
+            matching: Only calls whose location or name contains this text.
+            after: Number of matching calls that pass before.
+            times: Number of calls with the fault; None for all.
+            meanwhile: Called just before the operation; with `OVERTAKEN` between the swap and its result.
+            loads: Number of reads of the metadata location after which a late swap happens.
 
         Raises:
-            InvalidInputError: the fault is none of this operation.
+            InvalidInputError: The fault does not apply to this operation.
         """
         if (fault in OF_SWAPS and operation != "swap") or (fault in OF_WRITES and operation not in WRITES):
-            raise InvalidInputError(f"{fault} cannot happen to {operation}", next_step="see `Fault` for what each is of")
+            raise InvalidInputError(
+                f"{fault} cannot happen to {operation}", next_step="see `Fault` for the operations that each fault applies to"
+            )
         with self._lock:
-            made = _Order(operation=operation, fault=fault, matching=matching, after=after, times=times, meanwhile=meanwhile, loads=loads)
-            self._orders.append(made)
+            order = _Order(operation=operation, fault=fault, matching=matching, after=after, times=times, meanwhile=meanwhile, loads=loads)
+            self._orders.append(order)
 
-    def forget(self) -> None:
-        """Takes back all orders that are left."""
+    def clear_orders(self) -> None:
+        """Remove all remaining orders."""
         with self._lock:
             self._orders.clear()
 
     def revive(self) -> None:
-        """The process is started again: what it wraps works, and its orders are gone."""
+        """Restart the process: its store and storage work again, and its orders are removed."""
         self.is_dead = False
-        self.forget()
+        self.clear_orders()
 
     def crash(self) -> NoReturn:
-        """The process dies. Raises `SimulatedCrash`."""
+        """Let the process die: raise `SimulatedCrash`, now and in every later operation."""
         self.is_dead = True
         raise SimulatedCrash
 
     def take(self, operation: str, target: str) -> _Order | None:
-        """The order that this call falls under, whose `meanwhile` has run. Raises `SimulatedCrash` where the process is dead."""
+        """Return the order that matches a call, after its `meanwhile` has run. Raises `SimulatedCrash` if the process is dead."""
         if self.is_dead:
             raise SimulatedCrash
-        found = self._find(operation, target)
-        if found is not None and found.meanwhile is not None and found.fault is not Fault.OVERTAKEN:
-            found.meanwhile()
-        return found
+        order = self._find(operation, target)
+        if order is not None and order.meanwhile is not None and order.fault is not Fault.OVERTAKEN:
+            order.meanwhile()
+        return order
 
     def _find(self, operation: str, target: str) -> _Order | None:
         with self._lock:
@@ -162,17 +185,17 @@ class Faults:
         return None
 
     def note(self, operation: str, target: str, fault: Fault | None, *, done: bool) -> None:
-        """Writes the call into the log."""
+        """Write a call to the log."""
         with self._lock:
             self.log.append(Event(operation=operation, target=target, fault=fault, done=done))
 
     def carry_out(self, operation: str, target: str, do: Callable[[], Any]) -> Any:
-        """Does the operation, with the fault that is ordered for it, none of them of `OF_SWAPS`."""
+        """Run an operation with the fault that is ordered for it, which must not be in `OF_SWAPS`."""
         order = self.take(operation, target)
         return self.carry_out_with(order.fault if order else None, operation, target, do)
 
     def carry_out_with(self, fault: Fault | None, operation: str, target: str, do: Callable[[], Any]) -> Any:
-        """Does the operation with this fault."""
+        """Run an operation with this fault."""
         done = fault not in {Fault.CRASH, Fault.HALF, Fault.UNAVAILABLE, Fault.FULL, Fault.DENIED, Fault.INTERRUPT}
         if fault is Fault.SLOW:
             time.sleep(self.slow_s)
@@ -191,7 +214,7 @@ class Faults:
         return result
 
     def __getstate__(self) -> dict[str, Any]:
-        """Storage is carried to other processes, which go on with a copy of the schedule."""
+        """Leave out the lock: a storage is pickled to other processes, which continue with a copy of the orders."""
         return {key: value for key, value in self.__dict__.items() if key != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -204,59 +227,62 @@ def _os_error(fault: Fault) -> OSError:
 
 
 class FaultyStore:
-    """A pointer store that fails on order. All that is not swapped passes through `Faults.carry_out` under its method's name.
+    """A catalog store with injected faults; `Faults.order` takes the names of its methods.
 
-    `on_swap` hears of every swap that really happened, at once, with the name and the new location: the true history of the pointer.
+    Args:
+        store: The store that does the work.
+        faults: The faults of the process.
+        on_swap: Called after every swap that really happened with the table name and the new metadata location: the true history of the table.
     """
 
     def __init__(self, store: CatalogStore, faults: Faults, *, on_swap: Callable[[Identifier, str], None] | None = None) -> None:
         self.name = store.name
-        self.drops_files = getattr(store, "drops_files", False)  # views have none
+        self.drops_files = getattr(store, "drops_files", False)  # stores of views do not have it
         self.store = store
         self.faults = faults
         self._on_swap = on_swap
-        self._late: list[tuple[int, Callable[[], Outcome]]] = []  # after how many more loads, and what lands then
+        self._late: list[tuple[int, Callable[[], Outcome]]] = []  # remaining loads before each late swap, and the swap
 
     def load(self, identifier: Identifier) -> TableLocation:
-        """The pointer; after it a late swap may land."""
+        """Return the metadata location; a late swap may happen afterwards."""
         return self.load_all([identifier])[0]
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
-        """See `CatalogStore`; of the orders for `load`."""
+        """See `CatalogStore`; orders for `load` apply."""
         names = ", ".join(map(_shown, identifiers))
-        found: list[TableLocation] = self.faults.carry_out("load", names, lambda: self.store.load_all(identifiers))
-        self._after_a_look()
-        return found
+        locations: list[TableLocation] = self.faults.carry_out("load", names, lambda: self.store.load_all(identifiers))
+        self._after_load()
+        return locations
 
     def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
-        """See `CatalogStore`; of the orders for `load`. As long as a late swap has not landed, nobody can tell how it ended."""
+        """See `CatalogStore`; orders for `load` apply. The status is unknown while a late swap has not happened."""
 
-        def look() -> Outcome:
+        def check_status() -> Outcome:
             return Unknown(reason=f"simulated: {Fault.LATE}") if self._late else self.store.commit_status(changes)
 
         target = ", ".join(_shown(change.identifier) for change in changes)
-        outcome: Outcome = self.faults.carry_out("load", target, look)
-        self._after_a_look()
+        outcome: Outcome = self.faults.carry_out("load", target, check_status)
+        self._after_load()
         return outcome
 
     def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
         """See `CatalogStore`."""
         self.store.check(identifier, location, metadata)
 
-    def _after_a_look(self) -> None:
-        waiting, self._late = self._late, []
-        for left, land in waiting:
-            if left > 1:
-                self._late.append((left - 1, land))
+    def _after_load(self) -> None:
+        late_swaps, self._late = self._late, []
+        for remaining_loads, swap in late_swaps:
+            if remaining_loads > 1:
+                self._late.append((remaining_loads - 1, swap))
             else:
-                land()
+                swap()
 
     def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
-        """See `CatalogStore.swap`, and `Fault` for what may become of it."""
+        """See `CatalogStore.swap`, and `Fault` for the faults of a swap."""
         return self._swap([LocationChange(identifier=identifier, expected=expected, new=new)])
 
     def swap_together(self, changes: Sequence[LocationChange]) -> Outcome:
-        """See `CatalogStore.swap_together`; of the orders for `swap`."""
+        """See `CatalogStore.swap_together`; orders for `swap` apply."""
         return self._swap(changes)
 
     def _swap(self, changes: Sequence[LocationChange]) -> Outcome:
@@ -276,10 +302,10 @@ class FaultyStore:
         if order is None or order.fault not in OF_SWAPS:
             outcome: Outcome = self.faults.carry_out_with(order.fault if order else None, "swap", target, swap)
             return outcome
-        return self._unheard(changes, order, target, swap)
+        return self._swap_with_fault(changes, order, target, swap)
 
-    def _unheard(self, changes: Sequence[LocationChange], order: _Order, target: str, swap: Callable[[], Outcome]) -> Outcome:
-        """The swap with a fault that hides how it ended."""
+    def _swap_with_fault(self, changes: Sequence[LocationChange], order: _Order, target: str, swap: Callable[[], Outcome]) -> Outcome:
+        """Run a swap with a fault that hides or replaces its outcome."""
         identifier, new = changes[0].identifier, changes[0].new
         done = order.fault in {Fault.LOST_REPLY, Fault.OVERTAKEN}
         outcome = swap() if done else None
@@ -289,29 +315,29 @@ class FaultyStore:
         if order.fault is Fault.OVERTAKEN:
             if order.meanwhile is not None:
                 order.meanwhile()
-            found = self.store.load(identifier).metadata_location
-            return Committed() if found == new else Conflicted(current_location=found, is_reply_lost=True)
+            current = self.store.load(identifier).metadata_location
+            return Committed() if current == new else Conflicted(current_location=current, is_reply_lost=True)
         if order.fault is Fault.LATE:
             self._late.append((order.loads, swap))
         return Unknown(reason=f"simulated: {order.fault}")
 
     def land_late(self) -> None:
-        """Lets every late swap land now."""
-        waiting, self._late = self._late, []
-        for _, land in waiting:
-            land()
+        """Let every late swap happen now."""
+        late_swaps, self._late = self._late, []
+        for _, swap in late_swaps:
+            swap()
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
         """See `CatalogStore`."""
-        found: list[Identifier] = self.faults.carry_out("list_namespaces", _shown(parent), lambda: self.store.list_namespaces(parent))
-        return found
+        namespaces: list[Identifier] = self.faults.carry_out("list_namespaces", _shown(parent), lambda: self.store.list_namespaces(parent))
+        return namespaces
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         """See `CatalogStore`."""
-        found: dict[str, str] = self.faults.carry_out(
+        properties: dict[str, str] = self.faults.carry_out(
             "namespace_properties", _shown(namespace), lambda: self.store.namespace_properties(namespace)
         )
-        return found
+        return properties
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
         """See `CatalogStore`."""
@@ -332,6 +358,7 @@ class FaultyStore:
         return list(self.faults.carry_out("list_tables", _shown(namespace), lambda: self.store.list_tables(namespace)))
 
     def other_tables(self, identifier: Identifier, naming: str = "") -> list[TableLocation]:
+        """See `CatalogStore`."""
         return list(self.faults.carry_out("other_tables", naming, lambda: other_tables(self.store, identifier, naming)))
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
@@ -353,7 +380,7 @@ def _shown(identifier: Identifier) -> str:
 
 
 class FaultyFileIO:
-    """A storage that fails on order. It pickles as far as the storage and the `meanwhile` of its orders do."""
+    """A storage with injected faults. It can be pickled if the storage and the `meanwhile` functions of the orders can."""
 
     def __init__(self, io: FileIO, faults: Faults) -> None:
         self.io = io
@@ -365,7 +392,7 @@ class FaultyFileIO:
         return content
 
     def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
-        """See `FileIO`: whole or not at all, also where the process dies in the middle."""
+        """See `FileIO`; the file is written whole or not at all, also if the process dies during the write."""
         self.faults.carry_out("write", location, lambda: self.io.write(location, content, overwrite=overwrite))
 
     def exists(self, location: str) -> bool:
@@ -385,7 +412,7 @@ class FaultyFileIO:
         return self.faults.carry_out("open_input", location, lambda: self.io.open_input(location))
 
     def open_output(self, location: str) -> Any:
-        """See `FileIO`. A stream with a fault takes half of what is written to it, and then fails as the fault says."""
+        """See `FileIO`; a stream with a fault writes half of the first write and then fails."""
         order = self.faults.take("open_output", location)
         fault = order.fault if order else None
         if fault not in {Fault.HALF, Fault.FULL, Fault.CRASH_AFTER}:

@@ -1,7 +1,7 @@
-"""A table walked by brute force, from the metadata file down to the rows, by other readers than Icefloe's own: JSON, fastavro and pyarrow.
+"""A reference reader: it reads a table from its metadata file down to the rows with JSON, fastavro and PyArrow instead of Icefloe's readers.
 
-It is the judge of tests: what a table says it has, file by file and row by row, with none of the code that wrote it. Slow and simple; Parquet only.
-What must hold of what it finds is `commit_model.py`.
+Tests compare Icefloe with it: it returns the files and rows of a table without any of the code that wrote them. It is slow and simple and reads
+Parquet only. `commit_model.py` checks the results.
 Spec: Manifests; Manifest Lists; Sequence Number Inheritance; First Row ID Inheritance; Scan Planning; Deletion Vectors.
 """
 
@@ -20,7 +20,7 @@ from icefloe.kernel.metadata.json_file import inflated, parsed
 from icefloe.kernel.ports import FileIO
 
 Key = tuple[str, int | None]
-DELETED = 2  # the status of an entry that is in a manifest to say that its file is gone
+DELETED = 2  # the status of an entry whose file was removed from the table
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 # Field ids of the columns of position delete files, and of the row id in data files. Spec: Reserved Field IDs.
 _PATH, _POS, _ROW_ID = 2147483546, 2147483545, 2147483540
@@ -28,7 +28,7 @@ _PATH, _POS, _ROW_ID = 2147483546, 2147483545, 2147483540
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalkedFile:
-    """One live entry of a snapshot, inheritance applied."""
+    """One live entry of a snapshot, with inherited values applied."""
 
     content: int
     path: str
@@ -37,21 +37,21 @@ class WalkedFile:
     size: int
     records: int
     sequence_number: int
-    partition: tuple[int, tuple[tuple[str, Any], ...]]  # the spec's id and the tuple
-    is_global: bool  # of a spec without fields
+    partition: tuple[int, tuple[tuple[str, Any], ...]]  # spec id and partition tuple
+    is_global: bool  # its partition spec has no fields
     referenced: str | None
     equality_ids: tuple[int, ...]
     first_row_id: int | None
 
     @property
     def key(self) -> Key:
-        """What tells the file from all others: many deletion vectors share one Puffin file."""
+        """The identity of the file: path and offset, since many deletion vectors share one Puffin file."""
         return (self.path, self.offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalkedRow:
-    """A live row: its values by field id, the data file it lies in, and its row id from version 3 on."""
+    """A live row: its values by field id, the path of its data file, and its row id from format version 3 on."""
 
     values: Mapping[int, Any]
     path: str
@@ -59,7 +59,7 @@ class WalkedRow:
 
 
 class Walk:
-    """Reads the tables of one storage. Files never change, so that each is read once."""
+    """A reader of the tables in one storage; each file is read once, since files never change."""
 
     def __init__(self, io: FileIO) -> None:
         self._io = io
@@ -69,23 +69,23 @@ class Walk:
         self._live: dict[str, tuple[WalkedFile, ...]] = {}
 
     def document(self, location: str) -> dict[str, Any]:
-        """The JSON of a metadata file."""
+        """Return the JSON of a metadata file."""
         if location not in self._documents:
             content = self._io.read(location)
             self._documents[location] = parsed(inflated(content, location), location)
         return self._documents[location]
 
     def snapshot(self, document: Mapping[str, Any], snapshot_id: int) -> dict[str, Any]:
-        """The JSON of one of the metadata's snapshots."""
-        found: dict[str, Any] = next(one for one in document.get("snapshots", ()) if one["snapshot-id"] == snapshot_id)
-        return found
+        """Return the JSON of one snapshot in the metadata."""
+        snapshots: list[dict[str, Any]] = document.get("snapshots", [])
+        return next(snapshot for snapshot in snapshots if snapshot["snapshot-id"] == snapshot_id)
 
     def manifests(self, snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The rows of the snapshot's manifest list."""
+        """Return the rows of the snapshot's manifest list."""
         return self._read_avro(snapshot["manifest-list"])
 
     def live_files(self, document: Mapping[str, Any], snapshot: Mapping[str, Any]) -> tuple[WalkedFile, ...]:
-        """The data and delete files that the snapshot holds."""
+        """Return the live data and delete files of the snapshot."""
         key = snapshot["manifest-list"]
         if key not in self._live:
             specs = {spec["spec-id"]: spec["fields"] for spec in document["partition-specs"]}
@@ -121,16 +121,16 @@ class Walk:
             )
 
     def rows(self, document: Mapping[str, Any], snapshot: Mapping[str, Any]) -> Iterator[WalkedRow]:
-        """The rows that the snapshot holds, deletes applied one by one. Spec: Scan Planning."""
+        """Yield the rows of the snapshot that no delete file deletes. Spec: Scan Planning."""
         files = self.live_files(document, snapshot)
         deletes = [file for file in files if file.content != DATA]
         for data in files:
             if data.content != DATA:
                 continue
-            gone = self._deleted_positions(data, deletes)
+            deleted = self._deleted_positions(data, deletes)
             keys = [self._deleted_keys(file) for file in deletes if _is_equality_delete_of(file, data)]
             for position, row in enumerate(self._rows_of(data.path)):
-                if position in gone or any(tuple(row.get(number) for number in numbers) in values for numbers, values in keys):
+                if position in deleted or any(tuple(row.get(number) for number in numbers) in values for numbers, values in keys):
                     continue
                 row_id = row.get(_ROW_ID)
                 if row_id is None and data.first_row_id is not None:
@@ -141,21 +141,21 @@ class Walk:
         applying = [file for file in deletes if file.content == POSITION_DELETES and file.sequence_number >= data.sequence_number]
         vectors = [file for file in applying if file.offset is not None and file.referenced == data.path]
         if vectors:
-            [vector] = vectors  # a data file has one at most
+            [vector] = vectors  # a data file has at most one
             return self._vector(vector)
-        gone: set[int] = set()
+        positions: set[int] = set()
         for file in applying:
             if file.offset is None and file.partition == data.partition and file.referenced in (None, data.path):
-                gone.update(row[_POS] for row in self._rows_of(file.path) if row[_PATH] == data.path)
-        return gone
+                positions.update(row[_POS] for row in self._rows_of(file.path) if row[_PATH] == data.path)
+        return positions
 
     def _deleted_keys(self, file: WalkedFile) -> tuple[tuple[int, ...], set[tuple[Any, ...]]]:
         return file.equality_ids, {tuple(row.get(number) for number in file.equality_ids) for row in self._rows_of(file.path)}
 
     def _vector(self, file: WalkedFile) -> set[int]:
-        assert file.offset is not None and file.length is not None  # noqa: PT018, S101  the caller asked for vectors
+        assert file.offset is not None and file.length is not None  # noqa: PT018, S101  the caller passes deletion vectors
         blob = self._io.read(file.path)[file.offset : file.offset + file.length]
-        # Four bytes of length, four of the magic, the bitmap, four of the checksum. Spec: Puffin, deletion-vector-v1.
+        # Four bytes of length, four magic bytes, the bitmap, four bytes of checksum. Spec: Puffin, deletion-vector-v1.
         return set(pyroaring.BitMap64.deserialize(blob[8:-4]))
 
     def _rows_of(self, path: str) -> list[dict[int, Any]]:
@@ -171,30 +171,26 @@ class Walk:
             self._avro[location] = list(fastavro.reader(streams.BytesIO(self._io.read(location))))  # type: ignore[arg-type]
         return self._avro[location]
 
-    def uids_in(self, path: str, field_id: int) -> list[Any]:
-        """The values of one column of a data file, deleted rows and all."""
-        return [row.get(field_id) for row in self._rows_of(path)]
-
     def referenced(self, document: Mapping[str, Any]) -> set[str]:
-        """Every file that the metadata and each of its snapshots name, but for older metadata files."""
-        named: set[str] = {one["statistics-path"] for key in ("statistics", "partition-statistics") for one in document.get(key) or ()}
+        """Return the paths of all files that the metadata and its snapshots refer to, except older metadata files."""
+        paths: set[str] = {file["statistics-path"] for key in ("statistics", "partition-statistics") for file in document.get(key) or ()}
         for snapshot in document.get("snapshots") or ():
-            named.add(snapshot["manifest-list"])
-            named.update(manifest["manifest_path"] for manifest in self.manifests(snapshot))
-            named.update(file.path for file in self.live_files(document, snapshot))
-        return named
+            paths.add(snapshot["manifest-list"])
+            paths.update(manifest["manifest_path"] for manifest in self.manifests(snapshot))
+            paths.update(file.path for file in self.live_files(document, snapshot))
+        return paths
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recount:
-    """What a snapshot's summary must say, counted from its own files and its parent's."""
+    """The counts that a snapshot's summary must have, from the live files of the snapshot and of its parent (`before`)."""
 
     files: tuple[WalkedFile, ...]
     before: tuple[WalkedFile, ...]
 
     @cached_property
     def totals(self) -> dict[str, int]:
-        """The `total-...` keys."""
+        """The `total-...` keys of the summary."""
         return {
             "total-data-files": len(_of(self.files, DATA)),
             "total-delete-files": len(self.files) - len(_of(self.files, DATA)),
@@ -206,33 +202,33 @@ class Recount:
 
     @cached_property
     def changes(self) -> dict[str, int]:
-        """The keys of what came and went; one that is 0 is left out of a summary."""
+        """The keys of added and removed files and rows; a summary has no key for a count of 0."""
         old, new = {file.key for file in self.before}, {file.key for file in self.files}
-        added, gone = [f for f in self.files if f.key not in old], [f for f in self.before if f.key not in new]
-        found = {
+        added, removed = [f for f in self.files if f.key not in old], [f for f in self.before if f.key not in new]
+        counts = {
             "added-data-files": len(_of(added, DATA)),
-            "deleted-data-files": len(_of(gone, DATA)),
+            "deleted-data-files": len(_of(removed, DATA)),
             "added-delete-files": len(added) - len(_of(added, DATA)),
-            "removed-delete-files": len(gone) - len(_of(gone, DATA)),
+            "removed-delete-files": len(removed) - len(_of(removed, DATA)),
             "added-records": _records(added, DATA),
-            "deleted-records": _records(gone, DATA),
+            "deleted-records": _records(removed, DATA),
             "added-position-deletes": _records(added, POSITION_DELETES),
-            "removed-position-deletes": _records(gone, POSITION_DELETES),
+            "removed-position-deletes": _records(removed, POSITION_DELETES),
             "added-equality-deletes": _records(added, EQUALITY_DELETES),
-            "removed-equality-deletes": _records(gone, EQUALITY_DELETES),
+            "removed-equality-deletes": _records(removed, EQUALITY_DELETES),
             "added-files-size": sum(file.size for file in added),
-            "removed-files-size": sum(file.size for file in gone),
+            "removed-files-size": sum(file.size for file in removed),
         }
-        return {key: number for key, number in found.items() if number}
+        return {key: number for key, number in counts.items() if number}
 
     def problems(self, summary: Mapping[str, str]) -> Iterator[str]:
-        """Where a summary says something else."""
+        """Yield the counts in which a summary differs."""
         for key, number in self.totals.items():
             if int(summary.get(key, -1)) != number:
-                yield f"{key} is {summary.get(key)}, and a recount finds {number}"
+                yield f"{key} is {summary.get(key)}, but the files give {number}"
         for key in {*self.changes, *(key for key in summary if key.startswith(("added-", "removed-", "deleted-")))}:
             if key in _COUNTED and int(summary.get(key, 0)) != self.changes.get(key, 0):
-                yield f"{key} is {summary.get(key)}, and a recount finds {self.changes.get(key, 0)}"
+                yield f"{key} is {summary.get(key)}, but the files give {self.changes.get(key, 0)}"
 
 
 _COUNTED = frozenset(

@@ -1,11 +1,11 @@
-"""`ViewSuite`: what every catalog that keeps views must do, as tests to inherit.
+"""`ViewSuite`: the tests that every catalog with views must pass; a test class of a catalog inherits them.
 
     class TestMyCatalog(ViewSuite):
         @pytest.fixture
-        def catalog(self, tmp_path): ...  # an empty `Catalog` with a warehouse; opened twice it shares its content
+        def catalog(self, tmp_path): ...  # an empty `Catalog` with a warehouse
 
-`reopen` gives a second catalog on the same content where there is one, as another process would open it. What holds whatever happens to a commit is tested
-by `fault_injection.py`. Spec: View spec, View Metadata; View spec, Versions; View spec, Version log.
+The fixture `reopen` returns a function that opens a second catalog on the same content, as another process would, if the content outlives the object.
+`fault_injection.py` disturbs commits. Spec: View spec, View Metadata; View spec, Versions; View spec, Version log.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ COLUMNS = pa.schema([("type", pa.string()), ("count", pa.int64())])
 WIDER = pa.schema([("type", pa.string()), ("count", pa.int64()), ("last", pa.date32())])
 SQL = "SELECT type, count(*) AS count FROM events GROUP BY type"
 NAME = "db.event_counts"
-# Threads that replace one view at once, and how often each.
+# Threads that replace one view at once, and the commits of each.
 WRITERS, ROUNDS = 4, 5
 QUICK = {
     "commit.retry.min-wait-ms": "1",
@@ -45,20 +45,20 @@ QUICK = {
 
 
 class ViewSuite:
-    """Inherit, and give a fixture `catalog`; `reopen` too where the content outlives the object."""
+    """Tests of views in a catalog. A subclass defines the fixture `catalog` and, if the content outlives the object, `reopen`."""
 
     @pytest.fixture
     def reopen(self, catalog: Catalog) -> Callable[[], Catalog]:
-        """A second `Catalog` on the same content."""
+        """Return a function that opens a second `Catalog` on the same content."""
         return lambda: catalog
 
     @pytest.fixture
     def view(self, catalog: Catalog) -> View:
-        """A view with one version."""
+        """Create a view with one version."""
         catalog.create_namespace_if_not_exists("db")
         return catalog.create_view(NAME, SQL, COLUMNS, properties=QUICK)
 
-    def test_a_view_is_made_and_loaded(self, catalog: Catalog, reopen: Callable[[], Catalog]) -> None:
+    def test_a_view_is_created_and_loaded(self, catalog: Catalog, reopen: Callable[[], Catalog]) -> None:
         catalog.create_namespace("db")
         made = catalog.create_view(NAME, SQL, COLUMNS, properties={"comment": "daily", "version.history.num-entries": 5})
         found = reopen().load_view(NAME)
@@ -76,7 +76,7 @@ class ViewSuite:
         assert found.metadata_location.startswith(f"{found.location()}/metadata/00000-")
         assert found.metadata_location.endswith(".gz.metadata.json")
 
-    def test_dialects_are_found_exactly_or_else_the_first(self, catalog: Catalog) -> None:
+    def test_a_dialect_without_a_representation_gets_the_first_one(self, catalog: Catalog) -> None:
         catalog.create_namespace("db")
         made = catalog.create_view(
             NAME, {"spark": "SELECT 1", "trino": "SELECT 2"}, COLUMNS, default_namespace="db", default_catalog="other"
@@ -98,13 +98,13 @@ class ViewSuite:
         assert (found.sql_for("spark").sql, found.schema().names) == (SQL, ["type", "count"])  # type: ignore[union-attr]
         assert [entry.version_id for entry in found.history()] == [1, 2, 1]
         assert [version.version_id for version in found.versions] == [1, 2]
-        # What says the same as a version that is kept is that version.
+        # A definition that equals a version of the view makes that version the current one.
         again = catalog.create_or_replace_view(NAME, "SELECT 2", WIDER)
         assert (again.current_version().version_id, len(again.versions)) == (2, 2)
         with pytest.raises(InvalidInputError, match="no version 9"):
             found.rollback_to_version(9)
 
-    def test_a_new_version_keeps_what_is_not_named(self, view: View) -> None:
+    def test_a_new_version_keeps_what_is_not_replaced(self, view: View) -> None:
         with view.replace_version() as update:
             update.with_query("trino", "SELECT 3").with_default_catalog("prod")
         with view.replace_version() as update:
@@ -116,9 +116,9 @@ class ViewSuite:
         location = view.metadata_location
         with view.replace_version() as update:
             update.with_query("SPARK", "SELECT 4")
-        assert view.metadata_location == location, "nothing changed, so nothing is written"
+        assert view.metadata_location == location, "an unchanged view is not committed"
 
-    def test_a_dialect_is_lost_only_where_the_view_allows_it(self, catalog: Catalog, view: View) -> None:
+    def test_a_dialect_is_dropped_only_if_the_view_allows_it(self, catalog: Catalog, view: View) -> None:
         with pytest.raises(InvalidInputError, match="no SQL in dialect spark") as refused:
             catalog.replace_view(NAME, "SELECT 2", COLUMNS, dialect="trino")
         assert "replace.drop-dialect.allowed" in str(refused.value)
@@ -202,7 +202,7 @@ class ViewSuite:
 
     def test_a_name_is_a_table_or_a_view(self, catalog: Catalog, view: View) -> None:
         catalog.create_table("db.t", COLUMNS)
-        for ask, error, words in (
+        for call, error, words in (
             (lambda: catalog.create_view("db.t", SQL, COLUMNS), TableAlreadyExistsError, "table 'db.t' already exists"),
             (lambda: catalog.create_view(NAME, SQL, COLUMNS), ViewAlreadyExistsError, "view 'db.event_counts' already exists"),
             (lambda: catalog.create_table(NAME, COLUMNS), ViewAlreadyExistsError, "view 'db.event_counts' already exists"),
@@ -222,7 +222,7 @@ class ViewSuite:
             (lambda: catalog.list_views("nowhere"), NoSuchNamespaceError, "nowhere"),
         ):
             with pytest.raises(error) as refused:
-                ask()
+                call()
             assert words in str(refused.value)
         assert (catalog.list_tables("db"), catalog.list_views("db")) == ([("db", "t")], [("db", "event_counts")])
         assert catalog.load_view(NAME) == view
@@ -240,27 +240,27 @@ class ViewSuite:
             (SQL, "type string", "is not supported"),
         ],
     )
-    def test_what_is_no_definition_is_refused(self, catalog: Catalog, view: View, sql: object, schema: object, words: str) -> None:
-        for ask in (catalog.replace_view, catalog.create_or_replace_view):
+    def test_an_invalid_definition_is_refused(self, catalog: Catalog, view: View, sql: object, schema: object, words: str) -> None:
+        for call in (catalog.replace_view, catalog.create_or_replace_view):
             with pytest.raises(InvalidInputError, match=words):
-                ask(NAME, sql, schema)  # type: ignore[arg-type]
+                call(NAME, sql, schema)  # type: ignore[arg-type]
         with pytest.raises((InvalidInputError, InvalidSchemaError), match=words):
             catalog.create_view("db.new", sql, schema)  # type: ignore[arg-type]
         assert catalog.list_views("db") == [("db", "event_counts")]
         assert catalog.load_view(NAME) == view
 
-    def test_every_version_that_was_acknowledged_stands(self, view: View, reopen: Callable[[], Catalog]) -> None:
+    def test_every_acknowledged_version_is_in_the_view(self, view: View, reopen: Callable[[], Catalog]) -> None:
         acknowledged: list[str] = []
         failed: list[BaseException] = []
         ready = Barrier(WRITERS)
 
         def replace(writer: int) -> None:
-            own = reopen().load_view(NAME)
+            handle = reopen().load_view(NAME)
             ready.wait()
             for number in range(ROUNDS):
                 sql = f"SELECT {writer}, {number}"
                 try:
-                    with own.replace_version() as update:
+                    with handle.replace_version() as update:
                         update.with_query("spark", sql)
                 except IcefloeError as error:
                     failed.append(error)
@@ -280,7 +280,7 @@ class ViewSuite:
         assert [entry.version_id for entry in found.history()] == list(range(1, 2 + WRITERS * ROUNDS))
         assert list(view_problems(found.metadata)) == []
 
-    def test_a_schema_of_ones_own_is_kept(self, catalog: Catalog) -> None:
+    def test_a_schema_object_keeps_its_field_ids(self, catalog: Catalog) -> None:
         catalog.create_namespace("db")
         table = catalog.create_table("db.t", COLUMNS)
         made = catalog.create_view("db.over_t", "SELECT * FROM t", table.schema())
