@@ -165,8 +165,8 @@ def _deleted(spark: SparkSession, locations: Sequence[str], vectors: Sequence[De
 
 def keeps_its_name(location: str) -> bool:
     """Return whether Hadoop keeps a location as it is: it shortens paths with `//`, `.` and `..`, and adds a host where a URL has none."""
-    whole = hadoop_paths(pa.array([location])).to_pylist()[0]
-    _, _, rest = whole.partition(":")
+    uri = hadoop_paths(pa.array([location])).to_pylist()[0]
+    _, _, rest = uri.partition(":")
     if scheme_of(location) != "file":
         host, _, path = rest.removeprefix("//").partition("/")
         return rest.startswith("//") and bool(host) and not {"", ".", ".."} & set(path.split("/"))
@@ -175,8 +175,8 @@ def keeps_its_name(location: str) -> bool:
 
 def spark_path(location: str) -> str:
     """Return a location as Spark has it in `_metadata.file_path`: a URI, with its path escaped as in Java."""
-    whole = hadoop_paths(pa.array([location])).to_pylist()[0]
-    scheme, _, rest = whole.partition(":")
+    uri = hadoop_paths(pa.array([location])).to_pylist()[0]
+    scheme, _, rest = uri.partition(":")
     if scheme_of(location) == "file":
         return f"file:{_quoted('/' + rest.lstrip('/'))}"
     authority, slash, path = rest.lstrip("/").partition("/")

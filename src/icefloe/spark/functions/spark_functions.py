@@ -155,7 +155,7 @@ class BoundSparkFunction(ConnectorObject):
         """Return Spark's expression of the arguments, which it refers to by their indexes."""
         jvm: Any = self._spark._jvm
         session = self._spark._jsparkSession
-        names = [f"a{place}" for place in range(len(self._bound.inputs))]
+        names = [f"a{index}" for index in range(len(self._bound.inputs))]
         form = StructType([StructField(name, kind) for name, kind in zip(names, self._bound.inputs, strict=True)])
         frame = DataFrame(session.createDataFrame(jvm.java.util.ArrayList(), session.parseDataType(form.json())), self._spark)
         result = frame.select(self._bound.of(TransformColumns(self._spark), [column_named(name) for name in names]).alias("result"))

@@ -173,8 +173,8 @@ def without_deleted_keys(
             continue
         keys = _deleted_key_rows(spark, request, files)
         tests = [] if group is None else [group.between(keys[_FIRST], keys[_LAST])]
-        for place, (end, value) in enumerate(zip(files.ends, values, strict=True)):
-            key = keys[f"key {place}"]
+        for number, (end, value) in enumerate(zip(files.ends, values, strict=True)):
+            key = keys[f"key {number}"]
             tests.append(value == key if _is_required(end, request.schema) else value.eqNullSafe(key))
         rows = rows.join(keys, reduce(and_, tests), "left_anti")
     return rows
@@ -216,7 +216,7 @@ def _key_of_row(end: NestedField, schema: Schema, reader_names: Mapping[str, str
 
 def _deleted_key_rows(spark: SparkSession, request: ScanRequest, files: KeySetFiles) -> DataFrame:
     """Return the deleted keys as a DataFrame, one row for each key and each range of groups it is deleted in."""
-    ends = [replace(end, name=f"key {place}", required=False) for place, end in enumerate(files.ends)]
+    ends = [replace(end, name=f"key {number}", required=False) for number, end in enumerate(files.ends)]
     columns = schema_to_struct(Schema(*ends), field_ids=False).fields
     form = SparkStruct([*columns, *(StructField(name, IntegerType(), False) for name in (_FIRST, _LAST))])
     packed = [(bytearray(_VALUES.to_bytes(file_and_ranges)),) for file_and_ranges in files.files]
@@ -245,8 +245,8 @@ class KeyReader:
 
     def _rows(self, file: DataFile, ranges: Sequence[GroupRange]) -> Iterator[pa.RecordBatch]:
         for batch in read_delete_columns(self.io, file, self.fields, name_mapping=self.name_mapping):
-            keys = [array for place, field in enumerate(self.fields) for array in _key_arrays(batch.column(place), field)]
-            names = [f"key {place}" for place in range(len(keys))]
+            keys = [array for position, field in enumerate(self.fields) for array in _key_arrays(batch.column(position), field)]
+            names = [f"key {number}" for number in range(len(keys))]
             for first, last in ranges:
                 bounds = [pa.repeat(pa.scalar(number, pa.int32()), batch.num_rows) for number in (first, last)]
                 yield pa.RecordBatch.from_arrays([*keys, *bounds], names=[*names, _FIRST, _LAST])
@@ -255,8 +255,8 @@ class KeyReader:
 def _key_arrays(array: pa.Array, field: NestedField) -> Iterator[pa.Array]:
     """Yield the arrays of the key columns inside a column, in the form that Spark expects."""
     if isinstance(field.field_type, StructType):
-        for place, inner in enumerate(field.field_type.fields):
-            yield from _key_arrays(pc.struct_field(array, [place]), inner)
+        for position, inner in enumerate(field.field_type.fields):
+            yield from _key_arrays(pc.struct_field(array, [position]), inner)
     else:
         yield to_spark_form(array, field.field_type)
 

@@ -211,7 +211,7 @@ def _columns_in_footer(spark: SparkSession, file: str) -> StructType:
 def _without_metadata(value: Any) -> Any:
     """Return the JSON of a Spark type with comments alone as the metadata of fields, and the types that user-defined ones are stored as."""
     if isinstance(value, list):
-        return [_without_metadata(one) for one in value]
+        return [_without_metadata(item) for item in value]
     if not isinstance(value, dict):
         return value
     if value.get("type") == "udt":

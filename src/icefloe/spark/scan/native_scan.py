@@ -139,15 +139,15 @@ def _metadata_columns(request: ScanRequest) -> MetadataColumns:
 def _scan(spark: SparkSession, request: ScanRequest, group: FileGroup, columns: _Columns, deleted: DeletedRows | None) -> DataFrame:
     files = group.files
     arrays = {PATH_COLUMN: hadoop_paths(files["file_path"]), SIZE_COLUMN: files["file_size_in_bytes"].cast(pa.int64())}
-    for place, field in enumerate(columns.constants):
+    for number, field in enumerate(columns.constants):
         if field.field_id in group.missing:
-            arrays[f"constant {place}"] = _defaults(files.num_rows, field)
+            arrays[f"constant {number}"] = _defaults(files.num_rows, field)
         else:
-            arrays[f"constant {place}"] = _constant_values(files, field, request.specs)
+            arrays[f"constant {number}"] = _constant_values(files, field, request.specs)
     constants = list(_with_reader_names(schema_to_struct(Schema(*columns.constants), field_ids=False), columns.reader_names).fields)
-    for struct, more in (columns.metadata.constants(files), *([] if deleted is None else [deleted.constants()])):
+    for struct, values in (columns.metadata.constants(files), *([] if deleted is None else [deleted.constants()])):
         constants += struct.fields
-        arrays |= more
+        arrays |= values
     if group.equality is not None and group.equality.needs_groups:
         constants.append(StructField(GROUP_COLUMN, IntegerType(), False))
         arrays[GROUP_COLUMN] = pa.array(group.equality.groups, pa.int32())

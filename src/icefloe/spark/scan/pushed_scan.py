@@ -112,7 +112,7 @@ class PushedScan:
         values = aggregate_values(aggregates, self.plan(include_statistics=needs_statistics(aggregates)))
         columns = [None if kind.startswith("Count") else field for kind, field in aggregates]
         types = [LongType() if field is None else schema_to_struct(Schema(field), field_ids=False)[0].dataType for field in columns]
-        struct = SparkStruct([StructField(f"aggregate {place}", kind) for place, kind in enumerate(types)])
+        struct = SparkStruct([StructField(f"aggregate {index}", kind) for index, kind in enumerate(types)])
         return struct, list(zip(columns, values, strict=True))
 
     def aggregate_schema(self) -> str | None:

@@ -58,7 +58,7 @@ class TaskReader:
         )
         for batch in batches:
             if any(needs_conversion(field.field_type) for field in fields):
-                arrays = [to_spark_form(batch.column(place), field.field_type) for place, field in enumerate(fields)]
+                arrays = [to_spark_form(batch.column(index), field.field_type) for index, field in enumerate(fields)]
                 yield pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])
             else:
                 yield batch

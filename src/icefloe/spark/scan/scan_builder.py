@@ -86,7 +86,7 @@ class SparkScanBuilder(ConnectorObject):
     def push_predicates(self, predicates: list[Expression]) -> list[int]:
         """Return the indexes of the predicates that Spark must evaluate on every row."""
         self._query["filters"] = predicates
-        return [place for place, holds in enumerate(self._table.filters(dict(self._query))) if not holds]
+        return [index for index, holds in enumerate(self._table.filters(dict(self._query))) if not holds]
 
     @connector_method
     def pushed_predicates(self) -> list[int]:

@@ -23,7 +23,7 @@ _SPARK_VARIANT = (
 )
 # Positions of the hyphens in a uuid's text of 8-4-4-4-12 digits, and of its 32 hexadecimal digits.
 _HYPHENS = (8, 13, 18, 23)
-_DIGITS = [place for place in range(36) if place not in _HYPHENS]
+_DIGITS = [index for index in range(36) if index not in _HYPHENS]
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
@@ -47,7 +47,7 @@ def _with_offsets(array: Any) -> Any:
     if not pa.types.is_nested(kind) or array.offset:  # Spark sends no slices
         return array
     if pa.types.is_struct(kind):
-        inner = [array.field(place) for place in range(kind.num_fields)]
+        inner = [array.field(index) for index in range(kind.num_fields)]
     else:
         inner = [array.keys, array.items] if pa.types.is_map(kind) else [array.values]
     repaired = [_with_offsets(child) for child in inner]
@@ -88,7 +88,7 @@ def to_spark_form(array: Any, kind: IcebergType) -> Any:
     if isinstance(kind, VariantType):
         return _variant(array, _SPARK_VARIANT)
     if isinstance(kind, StructType):
-        return _struct(array, [(place, field.field_type) for place, field in enumerate(kind.fields)], to_spark_form)
+        return _struct(array, [(index, field.field_type) for index, field in enumerate(kind.fields)], to_spark_form)
     return _collection(array, kind, to_spark_form)
 
 
@@ -123,7 +123,7 @@ def from_spark_form(array: Any, kind: IcebergType, column: str) -> Any:
 
 
 def _struct(array: Any, kinds: Sequence[tuple[int, IcebergType | None]], convert: Callable[[Any, IcebergType], Any]) -> Any:
-    arrays = [array.field(place) if kind is None else convert(array.field(place), kind) for place, kind in kinds]
+    arrays = [array.field(index) if kind is None else convert(array.field(index), kind) for index, kind in kinds]
     fields = [pa.field(old.name, new.type, old.nullable) for old, new in zip(array.type.fields, arrays, strict=True)]
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=pc.is_null(array))
 
@@ -138,13 +138,13 @@ def _collection(array: Any, kind: IcebergType, convert: Callable[[Any, IcebergTy
     """Convert the values of a list or map. Validity and offsets stay, so the children are converted whole."""
     if isinstance(kind, ListType) and pa.types.is_list(array.type):
         values, old = convert(array.values, kind.element), array.type.value_field
-        whole = pa.list_(pa.field(old.name, values.type, old.nullable))
-        return pa.Array.from_buffers(whole, len(array), array.buffers()[:2], offset=array.offset, children=[values])
+        arrow_type = pa.list_(pa.field(old.name, values.type, old.nullable))
+        return pa.Array.from_buffers(arrow_type, len(array), array.buffers()[:2], offset=array.offset, children=[values])
     if isinstance(kind, MapType) and pa.types.is_map(array.type):
         keys, items = convert(array.keys, kind.key_type), convert(array.items, kind.value_type)
-        whole = pa.map_(keys.type, pa.field(array.type.item_field.name, items.type, array.type.item_field.nullable))
-        entries = pa.StructArray.from_arrays([keys, items], fields=[whole.key_field, whole.item_field])
-        return pa.Array.from_buffers(whole, len(array), array.buffers()[:2], offset=array.offset, children=[entries])
+        arrow_type = pa.map_(keys.type, pa.field(array.type.item_field.name, items.type, array.type.item_field.nullable))
+        entries = pa.StructArray.from_arrays([keys, items], fields=[arrow_type.key_field, arrow_type.item_field])
+        return pa.Array.from_buffers(arrow_type, len(array), array.buffers()[:2], offset=array.offset, children=[entries])
     return array
 
 
