@@ -12,7 +12,7 @@ from tests.spark.merge_on_read import delete_positions
 
 from icefloe import SqlCatalog
 from icefloe.spark.bridge import java_compiler as compiled
-from icefloe.spark.bridge.java_compiler import executors_know
+from icefloe.spark.bridge.java_compiler import executors_have_classes
 from icefloe.spark.scan import native_scan
 from icefloe.table import Table
 
@@ -86,8 +86,8 @@ def test_filters_and_counts_of_a_query_keep_positions(table: Table) -> None:
 def test_positions_are_sparks_own_where_executors_lack_the_class(
     table: Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert executors_know(spark)
-    monkeypatch.setattr(native_scan, "executors_know", lambda spark: False)
+    assert executors_have_classes(spark)
+    monkeypatch.setattr(native_scan, "executors_have_classes", lambda spark: False)
     assert set(sources_of(same_rows(table, "TRUE", "id", "_pos"))) == {"ParquetFileFormat"}
 
 

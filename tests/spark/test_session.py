@@ -97,7 +97,7 @@ def test_a_session_that_icefloe_starts_has_the_sql_parser_through_the_extension_
     assert done.stdout.splitlines() == ["example.ExtensionOfTheUser,icefloe.SparkExtensions", "True", "True", "1"]
 
 
-def test_a_session_that_pyspark_started_has_no_parser_through_the_extension_point_of_spark(spark: SparkSession) -> None:
+def test_a_session_without_the_extension_has_no_parser_through_the_extension_point_of_spark(spark: SparkSession) -> None:
     assert not static_method(spark, "SparkParser", "isInjected", spark._jsparkSession)
 
 

@@ -12,7 +12,7 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_loader import load_catalog
 from icefloe.errors import EngineError, InvalidInputError
 from icefloe.spark.bridge.callback_server import start_callbacks
-from icefloe.spark.bridge.gateway import gateway_of, java_words
+from icefloe.spark.bridge.gateway import gateway_of, java_message
 from icefloe.spark.bridge.java_compiler import class_loader, static_method
 from icefloe.spark.bridge.optimizer_rule import install_rule
 from icefloe.spark.catalog.attached_catalogs import ATTACHED, PREFIX, SESSION_CATALOG
@@ -124,7 +124,7 @@ def register(spark: SparkSession, name: str, catalog: SparkCatalog) -> None:
         session = spark._jsparkSession
         static_method(spark, "SparkParser", "install", session, session.sessionState(), StatementParser(spark))
     except Py4JError as error:
-        raise EngineError(f"Spark {spark.version} could not register the catalog {name!r}: {java_words(error)}") from error
+        raise EngineError(f"Spark {spark.version} could not register the catalog {name!r}: {java_message(error)}") from error
     cancel_jobs_on_interrupt(spark)
     spark.conf.set(f"{PREFIX}{name}.icefloe", key)
     spark.conf.set(PREFIX + name, SESSION_CATALOG_CLASS if is_session else CATALOG_CLASS)
@@ -154,7 +154,7 @@ def _reload_session_catalog(spark: SparkSession) -> None:
     except Py4JError as error:
         spark.conf.unset(PREFIX + SESSION_CATALOG)
         raise EngineError(
-            f"Spark {spark.version} cannot change the session catalog of a running session: {java_words(error)}",
+            f"Spark {spark.version} cannot change the session catalog of a running session: {java_message(error)}",
             next_step=f"start the session with {PREFIX}{SESSION_CATALOG}={CATALOG_NAMES[0]} and attach before its first statement; "
             "or attach the catalog under another name",
         ) from error

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.java_gateway import ensure_callback_server_started
 
 from icefloe.errors import EngineError
-from icefloe.spark.bridge.gateway import class_behind, java_words
+from icefloe.spark.bridge.gateway import class_behind, java_message
 
 _SERVER_ATTRIBUTE = "_icefloe_authenticated_server"
 _LOCK = threading.Lock()
@@ -47,7 +47,7 @@ def start_callbacks(gateway: Any) -> None:
             _authenticate_client(gateway, token)
         except Py4JError as error:
             raise EngineError(
-                f"the callbacks of Spark's JVM cannot be authenticated: {java_words(error)}",
+                f"the callbacks of Spark's JVM cannot be authenticated: {java_message(error)}",
                 next_step="start the session with PySpark's own Py4J, without a custom gateway",
             ) from error
         attributes[_SERVER_ATTRIBUTE] = server

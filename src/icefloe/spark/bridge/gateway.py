@@ -74,7 +74,7 @@ def scala_object(spark: SparkSession, path: str) -> Any:
     return getattr(java_class(spark, f"{path}$"), "MODULE$")
 
 
-def java_words(error: Py4JError) -> str:
+def java_message(error: Py4JError) -> str:
     """Return the first line of a Java exception's text, without the stack."""
     java_exception = getattr(error, "java_exception", None)
     text = str(java_exception.toString() if java_exception is not None else error)

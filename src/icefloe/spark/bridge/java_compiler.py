@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from icefloe.errors import EngineError, Problem
 from icefloe.spark.bridge.class_cache import UnsafeCacheError, check_sealed, own_cache_folder, seal, session_folder
-from icefloe.spark.bridge.gateway import class_behind, gateway_of, java_class, java_words, jvm_of
+from icefloe.spark.bridge.gateway import class_behind, gateway_of, java_class, java_message, jvm_of
 from icefloe.spark.runtime.spark_versions import WITHOUT_JAVA_CLASSES, check_version, is_proven, proven_text
 
 LOG = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ SOURCES = (
     "SparkParser",
     "SparkExtensions",
 )
-# Data sources, which Spark finds by the names of their classes once `offer_formats` was called: source files with the paths of their classes.
+# Data sources, which Spark finds by the names of their classes once `add_formats` was called: source files with the paths of their classes.
 FORMATS = {"DefaultSource": "icefloe/DefaultSource", "IcebergSource": "iceberg/DefaultSource"}
 # Classes that run in Spark's tasks; executors receive them in a jar.
 FOR_EXECUTORS = ("CountedParquet", "Positions")
@@ -141,7 +141,7 @@ def extension_settings(gateway: Any, extensions: str) -> dict[str, str]:
     return {EXTENSIONS: ",".join([*names, *([] if EXTENSION_CLASS in names else [EXTENSION_CLASS])])}
 
 
-def offer_formats(spark: SparkSession) -> None:
+def add_formats(spark: SparkSession) -> None:
     """Let every session find the data sources in `FORMATS` by their names; further calls change nothing."""
     gateway = gateway_of(spark)
     loader = class_loader(spark)
@@ -149,7 +149,7 @@ def offer_formats(spark: SparkSession) -> None:
         loader.addURL(gateway.jvm.java.io.File(f"{gateway.__dict__[_FOLDER_ATTRIBUTE]}/{_FORMATS_FOLDER}/").toURI().toURL())
 
 
-def executors_know(spark: SparkSession) -> bool:
+def executors_have_classes(spark: SparkSession) -> bool:
     """Return True if Spark's tasks find the classes in `FOR_EXECUTORS`; executors in other processes receive them in a jar, once per application."""
     gateway = gateway_of(spark)
     loader, context = class_loader(spark), spark._jsparkSession.sparkContext()
@@ -166,7 +166,7 @@ def executors_know(spark: SparkSession) -> bool:
             LOG.warning("could not ship the executor jar: %s; finding deleted rows is slower without it", error)
             shipped[application] = False
         except Py4JError as error:
-            LOG.warning("could not ship the executor jar; falling back to Spark's row positions, which is slower: %s", java_words(error))
+            LOG.warning("could not ship the executor jar; falling back to Spark's row positions, which is slower: %s", java_message(error))
             shipped[application] = False
     return bool(shipped[application])
 
@@ -252,7 +252,7 @@ def _compile(gateway: Any, spark_version: str, sources: dict[str, str], folder: 
         hint = "" if proven else f", which is not a version that Icefloe is proven on; those are {proven_text()}"
         raise EngineError(
             f"the Java classes of Icefloe do not compile on Spark {spark_version}{hint}",
-            problems=[Problem(where="", what=java_words(error))],
+            problems=[Problem(where="", what=java_message(error))],
             next_step=f"{'report this' if proven else 'use a proven version'}; {WITHOUT_JAVA_CLASSES}",
         ) from error
     for class_path in FORMATS.values():
@@ -282,7 +282,7 @@ def _context_loader(jvm: Any) -> Any:
     return jvm.java.lang.Thread.currentThread().getContextClassLoader()
 
 
-def knows_class(spark: SparkSession, class_name: str) -> bool:
+def has_class(spark: SparkSession, class_name: str) -> bool:
     """Return True if the JVM of a classic session has a class of that name."""
     jvm = jvm_of(spark)
     try:

@@ -24,7 +24,7 @@ from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.scan.scan_planner import ScanPlan
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.gateway import jvm_of
-from icefloe.spark.bridge.java_compiler import offer_formats, static_method
+from icefloe.spark.bridge.java_compiler import add_formats, static_method
 from icefloe.spark.bridge.messages import TableMessage, TableToLoad
 from icefloe.spark.bridge.optimizer_rule import install_rule
 from icefloe.spark.catalog.attached_catalogs import PREFIX, resolve_name
@@ -42,7 +42,7 @@ from icefloe.spark.connect.connect_options import (
     to_scan,
 )
 from icefloe.spark.connect.register import registered_in
-from icefloe.spark.runtime.named_sessions import OPTION, give_name, session_named
+from icefloe.spark.runtime.named_sessions import OPTION, name_session, session_named
 from icefloe.spark.scan.filter_pushdown import pruning_filter
 from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.scan.planned_rows import read
@@ -68,8 +68,8 @@ def offer(spark: SparkSession, catalog_class: str) -> None:
         catalog_class: name of the Java class of attached catalogs.
     """
     static_method(spark, "PythonBridge", "register", _SOURCE_KEY, SparkDataSource(catalog_class))
-    offer_formats(spark)
-    give_name(spark)
+    add_formats(spark)
+    name_session(spark)
 
 
 class SparkDataSource(PythonCallback):

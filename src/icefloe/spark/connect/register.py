@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from icefloe.catalog.catalog import Catalog
 from icefloe.kernel.ports import FileIO
 from icefloe.spark.bridge.gateway import has_jvm
-from icefloe.spark.bridge.java_compiler import knows_class
+from icefloe.spark.bridge.java_compiler import has_class
 from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatalogs
 from icefloe.spark.connect.python_data_source import FORMAT, IcebergSource, IcefloeSource
-from icefloe.spark.runtime.named_sessions import give_name
+from icefloe.spark.runtime.named_sessions import name_session
 
 JAVAS_SOURCE = "org.apache.iceberg.spark.source.IcebergSource"
 FILTERS_CONF = "spark.sql.python.filterPushdown.enabled"  # Spark 4.1 and later
@@ -85,14 +85,14 @@ def _register(spark: SparkSession, registered: RegisteredCatalogs) -> None:
         return
     is_classic = has_jvm(spark)
     if is_classic:
-        give_name(spark)
-    if is_classic and knows_class(spark, f"{FORMAT}.DefaultSource"):
+        name_session(spark)
+    if is_classic and has_class(spark, f"{FORMAT}.DefaultSource"):
         _REGISTERED[spark] = registered  # Spark accepts no second source of a name; the existing one reads the same registered catalogs
         return
     spark.conf.set(FILTERS_CONF, "true")
     # A class that is in no module is pickled whole, with its attributes; one that can be imported would be pickled as its name.
     attributes = {"__module__": __name__, "registered": registered, "pushes_filters": True}
     spark.dataSource.register(type("RegisteredSource", (IcefloeSource,), attributes))
-    if is_classic and not knows_class(spark, JAVAS_SOURCE):
+    if is_classic and not has_class(spark, JAVAS_SOURCE):
         spark.dataSource.register(type("RegisteredIcebergSource", (IcebergSource,), attributes))
     _REGISTERED[spark] = registered

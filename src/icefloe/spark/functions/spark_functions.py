@@ -112,13 +112,16 @@ class SparkFunction(ConnectorObject):
         self._function = FUNCTIONS[name]
 
     def identity(self) -> str:
+        """Return the name of the function."""
         return self._function.name
 
     def constants(self) -> Mapping[str, Any]:
+        """Return the name and the description of the function."""
         return {"name": self._function.name, "description": self._function.description}
 
     @connector_method
     def bind(self, arguments: str) -> "BoundSparkFunction":
+        """Return the function for arguments of these types (a struct type as JSON)."""
         types = [field.dataType for field in StructType.fromJson(json.loads(arguments)).fields]
         function = self._function
         if len(types) != function.arity:
@@ -138,9 +141,11 @@ class BoundSparkFunction(ConnectorObject):
         self._bound = bound
 
     def identity(self) -> str:
+        """Return a text of the name, the types of the arguments and that of the result."""
         return f"{self._bound.name} {self._bound.inputs} {self._bound.result}"
 
     def constants(self) -> Mapping[str, Any]:
+        """Return the names, types and properties of the function that Spark reads."""
         bound = self._bound
         of_type = f"({bound.inputs[-1].simpleString()})" if bound.inputs else ""
         return {

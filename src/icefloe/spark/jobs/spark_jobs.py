@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.util import inheritable_thread_target
 
 from icefloe.errors import EngineError, IcefloeError
-from icefloe.spark.bridge.gateway import java_words
+from icefloe.spark.bridge.gateway import java_message
 from icefloe.spark.jobs.task_errors import JOB_PROPERTY, error_in, key_of_this_process
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ def task_error(error: Exception, job: str) -> IcefloeError | None:
 
 def engine_error(error: Exception) -> EngineError:
     """Return an `EngineError` with the first lines of Spark's message."""
-    text = java_words(error) if isinstance(error, Py4JError) else str(error)
+    text = java_message(error) if isinstance(error, Py4JError) else str(error)
     lines = [line for line in text.splitlines() if line.strip()]
     return EngineError(
         "the Spark job failed: " + "\n".join(lines[:_SHOWN_LINES]), next_step="the cause, with its stack, is this error's __cause__"

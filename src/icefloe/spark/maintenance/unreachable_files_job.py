@@ -44,7 +44,7 @@ _FOUND_ARROW = NAMED.append(pa.field("problem", pa.string()))
 
 
 @dataclass(frozen=True)
-class GoneReader:
+class ExpiredManifestReader:
     """The task over manifests of expired snapshots: it returns the files that they name, and for a manifest that cannot be read its path and the reason."""
 
     io: FileIO
@@ -58,7 +58,7 @@ class GoneReader:
 
 
 @dataclass(frozen=True)
-class KeptReader:
+class KeptManifestReader:
     """The task over kept manifests: it returns the keys of the files of their live entries."""
 
     io: FileIO
@@ -82,8 +82,8 @@ def unreachable(spark: SparkSession, request: UnreachableRequest) -> Unreachable
         StorageError: A kept manifest cannot be read.
         EngineError: The job failed for another reason.
     """
-    gone = _manifests(spark, request.gone).mapInArrow(GoneReader(request.io), _FOUND)
-    kept = _manifests(spark, request.kept).mapInArrow(KeptReader(request.io), _KEYS)
+    gone = _manifests(spark, request.gone).mapInArrow(ExpiredManifestReader(request.io), _FOUND)
+    kept = _manifests(spark, request.kept).mapInArrow(KeptManifestReader(request.io), _KEYS)
     # A manifest that could not be read has no key, so the join never removes it.
     remaining = gone.join(kept.distinct(), "key", "left_anti").select(_FOUND_ARROW.names)
     rows = run_job(spark, f"find files of {request.table_name} that nothing needs", remaining.toArrow).cast(_FOUND_ARROW)

@@ -86,6 +86,7 @@ class TaskChanger:
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the changed rows of a task, and yield its outcome."""
         context = TaskContext.get()
         outcome, deleted = _Outcome(this_attempt()), DeletedPositions()
         with self.errors.carried():

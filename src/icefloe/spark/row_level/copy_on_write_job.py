@@ -41,6 +41,7 @@ class TaskRewriter:
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, numbered: tuple[int, FileScanTask | RewriteGroup]) -> tuple[RewrittenFile | RewrittenGroup, Attempt]:
+        """Rewrite a file or a file group, and return the new files with the attempt."""
         number, work = numbered
         with self.errors.carried():
             outcome = self._outcome(work, number)

@@ -40,6 +40,7 @@ class TaskFinder:
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, task: FileScanTask) -> DeletionVector:
+        """Return the positions of the rows to delete in the file of a scan task."""
         with self.errors.carried():
             positions = matching_positions(
                 self.io,

@@ -76,6 +76,7 @@ class TaskUpserter:
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the rows of a task, and yield its outcome."""
         context = TaskContext.get()
         outcome = TaskOutcome(this_attempt())
         replaced = DeletedPositions()

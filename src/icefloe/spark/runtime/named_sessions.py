@@ -13,7 +13,7 @@ _SETTINGS = (f"spark.datasource.icefloe.{OPTION}", f"spark.datasource.iceberg.{O
 _NAMED: "WeakValueDictionary[str, SparkSession]" = WeakValueDictionary()
 
 
-def give_name(spark: SparkSession) -> None:
+def name_session(spark: SparkSession) -> None:
     """Give a session a name; further calls change nothing."""
     name = spark.conf.get(_SETTINGS[0], None) or uuid.uuid4().hex
     if name not in _NAMED:

@@ -33,6 +33,7 @@ class TaskFunction:
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, item: Any) -> Any:
+        """Return the result of the function for an item."""
         with self.errors.carried():
             return self.function(item)
 
@@ -50,6 +51,7 @@ class SparkTasks:
     description: str
 
     def __call__(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        """Yield the results of a function for items, computed by Spark tasks."""
         work = list(items)
         if not work:
             return

@@ -237,6 +237,7 @@ class KeyReader:
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the keys of the delete files in the batches."""
         for batch in batches:
             for packed in batch.column(0).to_pylist():
                 file, ranges = _VALUES.from_bytes(packed, tuple)

@@ -59,6 +59,7 @@ class ManifestRowsTask:
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the manifests in the batches."""
         for batch in batches:
             for packed in batch.column(0).to_pylist():
                 with self.errors.carried():

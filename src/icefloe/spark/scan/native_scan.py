@@ -31,8 +31,8 @@ from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.schema.schema_history import is_complete_history
 from icefloe.kernel.types import DoubleType, FloatType, IcebergType, NestedField, PrimitiveType, StructType, UnknownType
 from icefloe.kernel.values import physical_array
-from icefloe.spark.bridge.gateway import java_class, java_words, jvm_of, scala_object
-from icefloe.spark.bridge.java_compiler import executors_know, new_object
+from icefloe.spark.bridge.gateway import java_class, java_message, jvm_of, scala_object
+from icefloe.spark.bridge.java_compiler import executors_have_classes, new_object
 from icefloe.spark.scan.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, without_deleted_keys
 from icefloe.spark.scan.expression_to_column import filter_to_column
 from icefloe.spark.scan.metadata_column_values import (
@@ -276,13 +276,13 @@ def native_rows(spark: SparkSession, files: Any, *, constants: SparkStruct, data
         )
         return DataFrame(session.baseRelationToDataFrame(relation), spark)
     except (Py4JError, TypeError) as error:
-        reason = java_words(error) if isinstance(error, Py4JError) else str(error)
+        reason = java_message(error) if isinstance(error, Py4JError) else str(error)
         raise EngineError(f"Spark {spark.version} could not build the scan over the planned files of {name}: {reason}") from error
 
 
 def _format(spark: SparkSession, data: SparkStruct) -> Any:
     """Return Spark's Parquet format; one that counts positions itself where rows need them and executors have the class."""
-    if POSITION_COLUMN in data.names and executors_know(spark):
+    if POSITION_COLUMN in data.names and executors_have_classes(spark):
         return new_object(spark, "CountedParquet", POSITION_COLUMN)
     return java_class(spark, f"{_DATASOURCES}.parquet.ParquetFileFormat")()
 

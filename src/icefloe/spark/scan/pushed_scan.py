@@ -153,10 +153,12 @@ class SparkScan(ConnectorScan):
 
     @connector_method
     def description(self) -> str:
+        """Return the table and its filter for Spark's plans."""
         return f"Icefloe {self._pushed.selected.table.full_name} [{self._pushed.scan.row_filter}]"
 
     @connector_method
     def rows(self) -> Any:
+        """Return Spark's logical plan of the rows."""
         pushed = self._pushed
         if "aggregation" in pushed.query:
             rows = _one_row(pushed.spark, *pushed.aggregates())
@@ -176,6 +178,7 @@ class SparkScan(ConnectorScan):
 
     @connector_method
     def estimate_statistics(self) -> dict[str, Any]:
+        """Plan the scan, and return its numbers of rows, bytes and distinct values for Spark's optimizer."""
         if "aggregation" in self._pushed.query:
             return statistics(1, self._width())
         request = self.request
@@ -186,6 +189,7 @@ class SparkScan(ConnectorScan):
 
     @connector_method
     def filter_attributes(self) -> list[str]:
+        """Return the names of the columns that Spark may filter by at run time."""
         if "aggregation" in self._pushed.query:
             return []
         return constant_columns(self.request.plan, self._pushed.scan.metadata, self.request.projection)

@@ -39,6 +39,7 @@ class TaskReader:
     deletes: DeleteLoader | None = None  # each Spark task has a copy of its own, empty at first
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the live rows of the scan tasks in the batches."""
         for batch in batches:
             for packed in batch.column(0).to_pylist():
                 for task in _VALUES.from_bytes(packed, list):

@@ -387,6 +387,7 @@ class FooterReader:
     errors: TaskErrors = dataclasses.field(default_factory=TaskErrors)
 
     def __call__(self, task: FileScanTask) -> FieldIds:
+        """Return the field ids in the file of a scan task."""
         with self.errors.carried():
             return self.ids_in(task)
 

@@ -116,10 +116,12 @@ class SparkScanBuilder(ConnectorObject):
 
     @connector_method
     def support_complete_push_down(self, aggregation: Aggregation) -> bool:
+        """Return True if the metadata determines the whole result of an aggregation."""
         return self._table.aggregate({**self._query, "aggregation": aggregation}) is not None
 
     @connector_method
     def push_aggregation(self, aggregation: Aggregation) -> bool:
+        """Push an aggregation down, and return True if the metadata determines its result."""
         schema = self._table.aggregate({**self._query, "aggregation": aggregation})
         if schema is None:
             return False
@@ -128,6 +130,7 @@ class SparkScanBuilder(ConnectorObject):
 
     @connector_method
     def build(self) -> PythonCallback:
+        """Return the scan of the pushed query."""
         return self._table.scan({**self._query, "schema": self._schema})
 
 
@@ -140,6 +143,7 @@ class ConnectorScan(ConnectorObject):
         self._schema: str = query["schema"]
 
     def constants(self) -> Mapping[str, Any]:
+        """Return the schema of the rows."""
         return {"readSchema": self._schema}
 
     @property

@@ -1,7 +1,6 @@
-"""`TableSelection`: which state of a table is read, or which of its metadata tables. It is chosen by the name in SQL, a
-time-travel clause or options of a read.
+"""`TableSelection`: the state of a table that is read, or one of its metadata tables.
 
-A table whose name looks like a selector wins over the selector.
+It is chosen by the name in SQL, a time-travel clause or options of a read. A table whose name looks like a selector takes precedence over the selector.
 """
 
 import re

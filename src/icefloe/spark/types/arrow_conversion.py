@@ -1,6 +1,6 @@
-"""Conversion between Spark's Arrow types and those of data files, where they differ: uuid (text in Spark), fixed (binary), time (nanoseconds) and variant, a
-struct that Spark recognises by a key in its metadata.
+"""Conversion between Spark's Arrow types and those of data files, where they differ.
 
+They differ for uuid (text in Spark), fixed (binary), time (nanoseconds) and variant, a struct that Spark recognizes by a key in its metadata.
 Casting rows to a table's schema is `icefloe/kernel/schema/schema_cast.py`. Spec: Primitive Types.
 """
 

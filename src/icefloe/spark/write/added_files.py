@@ -27,6 +27,7 @@ class FileReader:
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, location: str) -> FileToAdd:
+        """Return the entry of a file for a manifest."""
         with self.errors.carried():
             return self._files.file_to_add(location)
 

@@ -63,6 +63,7 @@ class TaskWriter:
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the rows of a task, and yield its files as bytes."""
         task_files = self.files_of(batches)
         if task_files is not None:
             yield pa.RecordBatch.from_arrays([pa.array([_VALUES.to_bytes(task_files)], pa.binary())], names=[_OUTCOME_COLUMN])
