@@ -97,7 +97,6 @@ UNFINISHED = frozenset(
     {
         "benchmarks",
         "src/icefloe/kernel/avro",
-        "src/icefloe/table",
         "tests",
         "tests/catalog",
         "tests/catalog_store",

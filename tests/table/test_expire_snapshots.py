@@ -232,7 +232,7 @@ def test_what_expired_snapshots_lost_already_is_told_and_the_rest_goes(table: Ta
     Path(str(lists[1])).unlink()
     report = table.expire_snapshots(FAR)
     assert {problem.where for problem in report.unreadable} == {first, lists[1]}
-    assert "it is not there" in str(report)
+    assert "it does not exist" in str(report)
     # The damaged manifest is the only trace of what it names, but for the manifest that took its file out of the table, which was in the lost list.
     left = on_disk(table.location()) - everything(table.metadata)
     assert left >= {first, *data}

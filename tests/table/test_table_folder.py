@@ -46,7 +46,7 @@ def test_a_table_that_moved_on_in_a_catalog_is_not_shown_as_it_was(folder: Path)
     table = catalog.register_table("db.t", f"{folder}/metadata/v3.metadata.json")
     for _ in range(2):
         table.append(ROWS)
-    with pytest.raises(InvalidInputError, match="only a catalog can say") as refused:
+    with pytest.raises(InvalidInputError, match="only a catalog determines") as refused:
         StaticTable.from_metadata(str(folder))
     assert table.metadata_location in str(refused.value)
     assert StaticTable.from_metadata(table.metadata_location).scan().count() == 4

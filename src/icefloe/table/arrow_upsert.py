@@ -1,6 +1,7 @@
-"""The upsert of the in-process engine: a source's keys in memory, the table's key columns go past them, other columns are read of files with a match.
+"""The upsert of the in-process engine.
 
-The keys are `datafile/row_keys.py`, comparing is `datafile/same_values.py`; what is committed, `upsert.py`.
+The source's keys are in memory, the table's key columns are streamed, and other columns are read only of files with a match.
+Keys are `datafile/row_keys.py`, comparison is `datafile/same_values.py`; the commit is `rows/upsert.py`.
 Spec: Row Lineage; Identifier Field IDs.
 """
 
@@ -33,31 +34,31 @@ from icefloe.table.engine import UpsertedRows, UpsertRequest
 from icefloe.table.upsert_source import ArrowRows, ambiguous_keys, shown_keys
 
 Positions = NDArray[np.int64]
-# Rows. The key columns of so many rows of the table, or of as many as the source has, are in memory at a time: each look-up numbers the source's keys anew.
+# The key columns of this many rows of the table, or of as many as the source has, are in memory at a time: each look-up numbers the source's keys again.
 GROUP_ROWS = 1_048_576
 
 
 def upsert_arrow(request: UpsertRequest, threads: int) -> UpsertedRows:
-    """See `Engine.upsert`. Files are read side by side; the table's keys go through memory group by group."""
+    """See `Engine.upsert`. Files are read side by side; the table's keys pass through memory group by group."""
     source: ArrowRows = request.source.rows
-    work = _Join(request, source)
+    join = _Join(request, source)
     if source.keys.count:
         with ThreadPoolExecutor(threads, thread_name_prefix="icefloe-upsert") as pool:
             for group in _groups(request.tasks, max(GROUP_ROWS, source.table.num_rows)):
-                work.match(group, pool)
-    work.check_single()
+                join.match(group, pool)
+    join.check_single()
     return UpsertedRows(
-        positions=tuple(work.positions),
-        added=tuple(work.write()),
-        updated=int(work.updated.sum()),
-        inserted=int((work.matches == 0).sum()) if request.inserts else 0,
-        unchanged=int((work.matches > 0).sum() - work.updated.sum()),
+        positions=tuple(join.positions),
+        added=tuple(join.write()),
+        updated=int(join.updated.sum()),
+        inserted=int((join.matches == 0).sum()) if request.inserts else 0,
+        unchanged=int((join.matches > 0).sum() - join.updated.sum()),
     )
 
 
 @dataclass(slots=True)
 class _Join:
-    """What is known of the source's rows so far: in how many rows of the table their keys are, which differ there, and the row ids of those."""
+    """The join so far: the number of rows of the table that have each source row's key, which of these differ, and the row ids of those."""
 
     request: UpsertRequest
     source: ArrowRows
@@ -74,24 +75,24 @@ class _Join:
         self.deletes = DeleteLoader(scan.io, schemas=scan.schemas, name_mapping=scan.name_mapping)
 
     def match(self, group: Sequence[int], pool: ThreadPoolExecutor) -> None:
-        """Joins the keys of these tasks with the source's, and compares the rows that match."""
-        read = list(pool.map(self._keys_of, group))
-        columns = [pa.concat_arrays([keys[place] for _, keys in read]) for place in range(len(self.request.key_ids))]
+        """Join the keys of these tasks with the source's, and compare the rows that match."""
+        keys_of_tasks = list(pool.map(self._keys_of, group))
+        columns = [pa.concat_arrays([keys[place] for _, keys in keys_of_tasks]) for place in range(len(self.request.key_ids))]
         rows = self.source.keys.rows_of(columns)
-        bounds = np.cumsum([0, *(len(positions) for positions, _ in read)])
-        found = []
-        for index, (positions, _), start in zip(group, read, bounds[:-1].tolist(), strict=True):
-            own = rows[start : start + len(positions)]
-            places = np.flatnonzero(own >= 0)
+        bounds = np.cumsum([0, *(len(positions) for positions, _ in keys_of_tasks)])
+        matches = []
+        for index, (positions, _), start in zip(group, keys_of_tasks, bounds[:-1].tolist(), strict=True):
+            source_rows = rows[start : start + len(positions)]
+            places = np.flatnonzero(source_rows >= 0)
             if len(places):
-                np.add.at(self.matches, own[places], 1)
-                found.append((index, positions, places, own[places]))
+                np.add.at(self.matches, source_rows[places], 1)
+                matches.append((index, positions, places, source_rows[places]))
         if self.request.updates:
-            for _ in pool.map(self._compare, found):
+            for _ in pool.map(self._compare, matches):
                 pass
 
     def check_single(self) -> None:
-        """Raises `InvalidInputError` where a key matches several rows that it is to replace."""
+        """Raise `InvalidInputError` if a key matches several rows that it would replace."""
         several = np.flatnonzero(self.matches > 1)
         if self.request.updates and len(several):
             schema, key_ids = self.request.scan.schema, self.request.key_ids
@@ -99,7 +100,7 @@ class _Join:
             raise ambiguous_keys(self.request.scan.table_name, names, shown_keys(self.source.table, schema, key_ids, several), len(several))
 
     def write(self) -> list[DataFile]:
-        """The rows that were updated, with the row ids they had, and those to insert, which get one, as data files."""
+        """Write the updated rows, with the row ids they had, and the rows to insert, which are assigned new ones, as data files."""
         target, schema = self.request.target, self.request.scan.schema
         chosen = self.updated | (self.matches == 0) if self.request.inserts else self.updated
         if not chosen.any():
@@ -119,7 +120,7 @@ class _Join:
         return write_batches(target, in_order.to_batches(), partition_id=0, task_id=0)
 
     def _keys_of(self, index: int) -> tuple[Positions, list[Any]]:
-        """The positions of a task's live rows, and their key columns."""
+        """Return the positions of a task's live rows, and their key columns."""
         scan = self.request.scan
         fields = select_fields(scan.schema.fields, set(self.request.key_ids))
         form = Schema(*fields, POS)
@@ -127,9 +128,12 @@ class _Join:
         table = pa.Table.from_batches(batches, schema=schema_to_arrow(form)).combine_chunks()
         return numpy_of(table.column(len(fields))), key_columns(table, form, self.request.key_ids)
 
-    def _compare(self, found: tuple[int, Positions, Positions, Positions]) -> None:
-        """Of one task: its index, the positions of its live rows, which of those match, and the source's rows that they match."""
-        index, positions, places, rows = found
+    def _compare(self, match: tuple[int, Positions, Positions, Positions]) -> None:
+        """Compare the matching rows of one task with the source's.
+
+        `match` has the index of the task, the positions of its live rows, the places of those that match, and the source's rows that they match.
+        """
+        index, positions, places, rows = match
         schema = self.request.scan.schema
         form = Schema(*with_lineage(schema.fields))
         taken = []
@@ -140,10 +144,10 @@ class _Join:
             start += batch.num_rows
         stored = pa.Table.from_batches(taken).combine_chunks()
         changed = np.zeros(len(rows), np.bool_)
-        wanted = pa.array(rows)
+        source_rows = pa.array(rows)
         for place, column in enumerate(schema.fields):
             if column.field_id not in self.request.key_ids:
-                changed |= differing(stored.column(place), self.source.table.column(place).take(wanted))
+                changed |= differing(stored.column(place), self.source.table.column(place).take(source_rows))
         self.positions[index] = positions[places[changed]]
         self.updated[rows[changed]] = True
         if self.request.keeps_row_ids:
@@ -164,7 +168,7 @@ class _Join:
 
 
 def _groups(tasks: Sequence[FileScanTask], rows: int) -> Iterator[list[int]]:
-    """The places of the tasks, in runs of about so many rows or more."""
+    """Yield the indexes of the tasks in runs of about this many rows or more."""
     group: list[int] = []
     count = 0
     for index, task in enumerate(tasks):

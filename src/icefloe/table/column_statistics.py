@@ -1,4 +1,4 @@
-"""Statistics of a table's columns: how many distinct values each has, computed as theta sketches into a Puffin file, and read again.
+"""Statistics of a table's columns: numbers of distinct values, computed as theta sketches in a Puffin file; and their reader.
 
 The sketches are `kernel/puffin/theta_sketch.py`; statistics of partitions are `partition_statistics.py`.
 Spec: Table Statistics; Puffin file format, `apache-datasketches-theta-v1` blob type.
@@ -39,7 +39,7 @@ _HASH_THREADS = 4
 class BlobStatistics:
     """One blob of a statistics file. `columns` are the dotted names of `fields` as the table has them now, or had them last.
 
-    `distinct_values` is the NDV where the blob is a theta sketch; a blob of a type that is not known here is listed, and says nothing more.
+    `distinct_values` is the NDV of a theta sketch; None for a blob of another type, whose content is not read.
     """
 
     type: str
@@ -53,7 +53,7 @@ class BlobStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableStatistics:
-    """The statistics file of one snapshot. Sizes in bytes."""
+    """The statistics file of one snapshot. Sizes are in bytes."""
 
     snapshot_id: int
     statistics_path: str
@@ -63,7 +63,7 @@ class TableStatistics:
 
     @property
     def distinct_values(self) -> dict[str, int]:
-        """About how many distinct values each column has, by the column's dotted name: exact up to 4,096, then within some percent; nulls do not count."""
+        """The number of distinct values, without null, by dotted column name: exact up to 4,096, then within some percent."""
         return {blob.columns[0]: blob.distinct_values for blob in self.blobs if len(blob.columns) == 1 and blob.distinct_values is not None}
 
 
@@ -73,9 +73,12 @@ class TableStatistics:
 def compute_statistics(
     scan: DataScan, columns: Sequence[str] | None, ids: IdSource, commit: Callable[[Action], None]
 ) -> StatisticsFile | None:
-    """Reads the columns of the scan's snapshot, writes their sketches into a new Puffin file, and commits it in place of the snapshot's file.
+    """Read columns of the scan's snapshot, write their sketches into a new Puffin file, and commit it instead of the snapshot's file.
 
-    What the old file says of other columns, or in blobs of other types, is carried over. None for a table without a snapshot.
+    Blobs of the old file for other columns, or of other types, are copied to the new one.
+
+    Returns:
+        The file; None for a table without a snapshot.
     """
     snapshot = scan.snapshot()
     if snapshot is None:
@@ -84,8 +87,8 @@ def compute_statistics(
     fields = [_column(schema, name) for name in columns] if columns is not None else _primitive_columns(schema)
     sketches = _sketches(scan, schema, fields)
     blobs = [_blob(field, sketch, snapshot) for field, sketch in zip(fields, sketches, strict=True)]
-    metadata, made = scan.metadata, {(blob.type, blob.fields) for blob in blobs}
-    blobs += [blob for blob in _old_blobs(scan.io, metadata, snapshot) if (blob.type, blob.fields) not in made]
+    metadata, computed = scan.metadata, {(blob.type, blob.fields) for blob in blobs}
+    blobs += [blob for blob in _old_blobs(scan.io, metadata, snapshot) if (blob.type, blob.fields) not in computed]
     content, described = write_puffin(blobs, properties={"created-by": f"Icefloe version {version('icefloe')}"})
     file = StatisticsFile(
         snapshot_id=snapshot.snapshot_id,
@@ -133,13 +136,15 @@ def _sketches(scan: DataScan, schema: Schema, fields: Sequence[NestedField]) -> 
     rows = scan.select(*(".".join(path) for path in paths)).to_arrow_batch_reader()
     with ThreadPoolExecutor(_HASH_THREADS, thread_name_prefix="icefloe-hash") as pool:
         for batch in rows:
-            found = pool.map(lambda field, path, batch=batch: column_hashes(field.field_type, _values(batch, path)), fields, paths)
-            sketches = [sketch.with_hashes(hashes) for sketch, hashes in zip(sketches, found, strict=True)]
+            hashes_of_columns = pool.map(
+                lambda field, path, batch=batch: column_hashes(field.field_type, _values(batch, path)), fields, paths
+            )
+            sketches = [sketch.with_hashes(hashes) for sketch, hashes in zip(sketches, hashes_of_columns, strict=True)]
     return sketches
 
 
 def _values(batch: Any, path: tuple[str, ...]) -> Any:
-    """A column's values; null where a struct around them is."""
+    """Return a column's values; null if a struct around them is null."""
     column = batch.column(path[0])
     for name in path[1:]:
         column = pc.struct_field(column, name)
@@ -159,7 +164,7 @@ def _blob(field: NestedField, sketch: ThetaSketch, snapshot: Snapshot) -> Blob:
 
 
 def _old_blobs(io: FileIO, metadata: TableMetadata, snapshot: Snapshot) -> Iterator[Blob]:
-    """The blobs of the snapshot's statistics file; none where it cannot be read: statistics may be made again, and a table is whole without them."""
+    """Yield the blobs of the snapshot's statistics file; none if it cannot be read: statistics can be computed again, and a table is complete without."""
     old = _file_of(metadata, snapshot.snapshot_id)
     if old is None:
         return
@@ -183,13 +188,13 @@ def _old_blobs(io: FileIO, metadata: TableMetadata, snapshot: Snapshot) -> Itera
 
 
 def read_statistics(metadata: TableMetadata, io: FileIO, table_name: str, snapshot_id: int | None) -> TableStatistics | None:
-    """The statistics of a snapshot; without one, those of the newest of the current snapshot and its ancestors that has any. None where there are none.
+    """Return the statistics of a snapshot; without one, those of the newest of the current snapshot and its ancestors that has any; None if there are none.
 
-    The metadata says nearly all of it; the file is opened for sketches whose NDV their writer left out.
+    The metadata contains nearly all of it; the file is opened for sketches whose NDV their writer left out.
 
     Raises:
         NoSuchSnapshotError: the snapshot is not in the table.
-        NoSuchFileError, PuffinFormatError: such a sketch's file is gone or damaged.
+        NoSuchFileError, PuffinFormatError: such a sketch's file is missing or damaged.
     """
     file = find_statistics(metadata, table_name, snapshot_id)
     if file is None:
@@ -216,22 +221,22 @@ def read_statistics(metadata: TableMetadata, io: FileIO, table_name: str, snapsh
 
 
 def find_statistics(metadata: TableMetadata, table_name: str, snapshot_id: int | None) -> StatisticsFile | None:
-    """The statistics file that `read_statistics` reads. Raises `NoSuchSnapshotError`."""
+    """Return the statistics file that `read_statistics` reads. Raises `NoSuchSnapshotError`."""
     if snapshot_id is None:
         current = metadata.current_snapshot()
-        line = ancestors(metadata, current.snapshot_id if current else None)
-        return next((file for snapshot in line if (file := _file_of(metadata, snapshot.snapshot_id))), None)
+        lineage = ancestors(metadata, current.snapshot_id if current else None)
+        return next((file for snapshot in lineage if (file := _file_of(metadata, snapshot.snapshot_id))), None)
     if metadata.snapshots.position(snapshot_id) is None:
         raise NoSuchSnapshotError(f"{table_name} has no snapshot {snapshot_id}", table=table_name, snapshot_id=snapshot_id)
     return _file_of(metadata, snapshot_id)
 
 
 def column_names(metadata: TableMetadata) -> dict[int, str]:
-    """The dotted name of every column the table has or had, by field id; the current schema's word counts most."""
-    found: dict[int, str] = {}
+    """Return the dotted name of every column that the table has or had, by field id; the current schema's names have precedence."""
+    names: dict[int, str] = {}
     for schema in (*metadata.schemas, metadata.schema()):
-        found.update({field_id: schema.find_column_name(field_id) or "" for field_id in schema.field_ids})
-    return found
+        names.update({field_id: schema.find_column_name(field_id) or "" for field_id in schema.field_ids})
+    return names
 
 
 def _file_of(metadata: TableMetadata, snapshot_id: int) -> StatisticsFile | None:
@@ -245,7 +250,7 @@ def _distinct_values(io: FileIO, file: StatisticsFile, blob: StatisticsBlob) -> 
     if text.isascii() and text.isdigit():
         return int(text)
     source = _source(io, file)
-    stored = next((found for found in read_file_metadata(source).blobs if (found.type, found.fields) == (blob.type, blob.fields)), None)
+    stored = next((other for other in read_file_metadata(source).blobs if (other.type, other.fields) == (blob.type, blob.fields)), None)
     return None if stored is None else sketch_from_bytes(read_blob(source, stored)).ndv
 
 

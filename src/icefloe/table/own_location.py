@@ -1,7 +1,7 @@
-"""Whether the location that a table's metadata claims is the table's own: something that is not the metadata must vouch for it.
+"""Whether the location that a table's metadata claims is the table's own: something other than the metadata must vouch for it.
 
 Metadata is hostile: it may claim the folder of another table, a home folder or a whole bucket, and then every file there would seem to be the table's.
-What is in the location is `icefloe.table.expiry.deletion_scope`. Spec: Table Metadata Fields (`location`).
+The files in the location are `icefloe.table.expiry.deletion_scope`. Spec: Table Metadata Fields (`location`).
 """
 
 import logging
@@ -23,19 +23,19 @@ _WARNED: set[tuple[str, str]] = set()
 
 
 def is_configured(policy: LocationPolicy, place: Place) -> bool:
-    """Return True where the catalog's configuration vouches for a folder: it is in the warehouse, or it is or is in an allowed location.
+    """Return whether the catalog's configuration vouches for a folder: it is in the warehouse, or it is or is in an allowed location.
 
-    The `location` of a namespace vouches for nothing: everybody who may make a namespace can set it.
+    The `location` of a namespace vouches for nothing: every user who may create a namespace can set it.
     """
     return policy.trusted().holds(place) or place in folders_of(policy.allowed_locations)
 
 
 def own_location(handle: TableHandle, location: str, metadata_location: str) -> Place | None:
-    """Return the place of the table's location where it is the table's own; None otherwise.
+    """Return the place of the table's location if it is the table's own; None otherwise.
 
-    It is where it lies in a folder that the configuration vouches for, or where the metadata file that the catalog names is in its folder `metadata`. A bucket,
-    a folder at the top of a machine, and a folder that holds the warehouse are no table's own. In a file-system catalog the folder that the name gives is the
-    table's own, and what a link in its place leads to is not: another user may have put the link there.
+    It is if it is in a folder that the configuration vouches for, or if the metadata file that the catalog names is in its folder `metadata`. A bucket, a
+    folder at the top of a machine, and a folder that contains the warehouse are no table's own. In a file-system catalog the folder of the name is the
+    table's own, and the target of a link at that place is not: another user may have put the link there.
     """
     if isinstance(handle.store, KeepsFolders):
         return _folder_in_place(handle.store.table_location(handle.identifier), handle.identifier)
@@ -47,16 +47,16 @@ def own_location(handle: TableHandle, location: str, metadata_location: str) -> 
 
 
 def holds_warehouse(policy: LocationPolicy, place: Place) -> bool:
-    """Return True where the place is the warehouse, or holds it with every table in it."""
+    """Return whether the place is the warehouse, or contains it with every table in it."""
     warehouse = place_of_folder(policy.warehouse) if policy.warehouse else None
     return warehouse is not None and (place == warehouse or warehouse.is_below(place))
 
 
 def check_view_location(name: str, policy: LocationPolicy, location: str, metadata_location: str) -> None:
-    """Refuse to write where the metadata of a view that was registered from a file claims a location which nothing vouches for.
+    """Refuse to write if the metadata of a view that was registered from a file claims a location which nothing vouches for.
 
     Raises:
-        LocationNotAllowedError
+        LocationNotAllowedError: nothing vouches for the location.
     """
     place = place_of_folder(location)
     if place is not None and (_is_of_metadata_file(place, metadata_location) or is_configured(policy, place)):
@@ -65,18 +65,18 @@ def check_view_location(name: str, policy: LocationPolicy, location: str, metada
 
 
 def _is_of_metadata_file(place: Place, metadata_location: str) -> bool:
-    """Whether the metadata file is in the folder `metadata` of the place.
+    """Return whether the metadata file is in the folder `metadata` of the place.
 
-    A local one must be there, without links on the way: a folder above it may have become a link since the file was read.
+    A local file must exist, without links on the way: a folder above it may have become a link since the file was read.
     """
-    named = place_of_file(metadata_location) if metadata_location else None
-    if named is None or Place(named.store, named.path.rpartition("/")[0]) != Place(place.store, f"{place.path}/metadata"):
+    file = place_of_file(metadata_location) if metadata_location else None
+    if file is None or Place(file.store, file.path.rpartition("/")[0]) != Place(place.store, f"{place.path}/metadata"):
         return False
-    return named.store != "file" or (os.path.isfile(named.path) and os.path.realpath(named.path) == named.path)
+    return file.store != "file" or (os.path.isfile(file.path) and os.path.realpath(file.path) == file.path)
 
 
 def _folder_in_place(location: str, identifier: Identifier) -> Place | None:
-    """The place of a table's folder in a file-system catalog; None where a link below the warehouse leads elsewhere."""
+    """Return the place of a table's folder in a file-system catalog; None if a link below the warehouse leads elsewhere."""
     below = "/" + "/".join(identifier)
     place, base = place_of_folder(location), place_of_folder(location.removesuffix(below) or "/")
     return place if base is not None and place == Place(base.store, base.path + below) else None
@@ -92,19 +92,19 @@ def _not_own(noun: str, name: str, location: str, metadata_location: str) -> Loc
 
 
 def check_location_is_own(handle: TableHandle, base: TableMetadata, new: TableMetadata, metadata_location: str) -> None:
-    """Refuse to write where the metadata of a table that was registered from a file claims a location which nothing vouches for.
+    """Refuse to write if the metadata of a table that was registered from a file claims a location which nothing vouches for.
 
-    A location that this commit sets is the caller's. `metadata_location` is of the file that the catalog names.
+    A location that this commit sets is chosen by the caller. `metadata_location` is the file that the catalog names.
 
     Raises:
-        LocationNotAllowedError
+        LocationNotAllowedError: nothing vouches for the location.
     """
     place = place_of_folder(new.location)
     if new.location != base.location or (place is not None and _is_of_metadata_file(place, metadata_location)):
-        return  # a bucket may be a table, too, where nothing is deleted
+        return  # a whole bucket may be a table's location as long as nothing is deleted
     if own_location(handle, new.location, metadata_location) is not None:
         return
-    # With a metadata path of its own a table's metadata files are never in its location, and each is in the folder of the one before.
+    # With `write.metadata.path` a table's metadata files need not be in its location, but each is in the folder of the one before.
     path = METADATA_PATH.read(base.properties)
     if path and place_of_folder(metadata_location.rpartition("/")[0]) in folders_of(
         [join(base.location, path) if is_relative(path) else path]
@@ -114,7 +114,7 @@ def check_location_is_own(handle: TableHandle, base: TableMetadata, new: TableMe
 
 
 def check_paths_for_writes(handle: TableHandle, metadata: TableMetadata) -> None:
-    """Warn once of each path where the table's properties send new files outside its location; refuse it where the catalog's policy is strict.
+    """Warn once of each path by which the table's properties send new files outside its location; refuse it if the catalog's policy is strict.
 
     Raises:
         LocationNotAllowedError: the catalog property `io.location-policy` is `strict`.
@@ -142,8 +142,8 @@ def warn_of_places(handle: TableHandle, metadata: TableMetadata, metadata_locati
 
 
 def _paths_outside(handle: TableHandle, metadata: TableMetadata) -> Iterator[tuple[str, str]]:
-    """What is said of each configured path outside the table's location, and the folder."""
-    for name, path in ((one.name, one.read(metadata.properties)) for one in (DATA_PATH, METADATA_PATH)):
+    """Yield the warning about each configured path outside the table's location, and the folder."""
+    for name, path in ((setting.name, setting.read(metadata.properties)) for setting in (DATA_PATH, METADATA_PATH)):
         folder = join(metadata.location, path) if path and is_relative(path) else path
         if folder and not _is_inside(handle, metadata.location, folder):
             text = f"the property {name} of table {handle.table_name} sends new files to {folder}, outside the table's location"

@@ -1,4 +1,4 @@
-"""Statistics of a table's partitions: computed from the manifests of a snapshot, kept in a file of the table's format, and read again.
+"""Statistics of a table's partitions: computed from the manifests of a snapshot into a file of the table's format; and their reader.
 
 The rows are `kernel/statistics`; statistics of columns are `column_statistics.py`. Spec: Partition Statistics; Partition Statistics File.
 """
@@ -46,19 +46,22 @@ from icefloe.table.table_handle import metadata_folder
 def compute_partition_statistics(
     metadata: TableMetadata, io: FileIO, table_name: str, snapshot_id: int | None, ids: IdSource, commit: Callable[[Action], None]
 ) -> PartitionStatisticsFile | None:
-    """Counts a snapshot's files by partition, writes the rows into a new file, and commits it as the snapshot's.
+    """Count a snapshot's files by partition, write the rows into a new file, and commit it as the snapshot's partition statistics.
 
-    Statistics of an ancestor are taken as they are, and what the snapshots since then added and deleted is counted on top; where they cannot be read, or the
-    sum does not add up, every manifest is read. The snapshot's own file stays where it has one that can be read. None for a table without a snapshot.
+    Statistics of an ancestor are used if it has any, and the files that later snapshots added and deleted are counted on top; if they cannot be read, or
+    the sum does not match the manifests, every manifest is read. A readable file that the snapshot has already stays.
+
+    Returns:
+        The file; None for a table without a snapshot.
     """
     schema = _schema(metadata, table_name)
     snapshot = metadata.current_snapshot() if snapshot_id is None else _snapshot(metadata, table_name, snapshot_id)
     if snapshot is None:
         return None
     manifests = read_manifests(snapshot, io.read)
-    own = _file_of(metadata, snapshot.snapshot_id)
-    if own is not None and _readable(io, own, schema) is not None:
-        return own
+    existing_file = _file_of(metadata, snapshot.snapshot_id)
+    if existing_file is not None and _readable(io, existing_file, schema) is not None:
+        return existing_file
     rows = _from_ancestor(metadata, io, snapshot, manifests, schema)
     if rows is None:
         parts = [statistics_file_rows(schema_to_arrow(schema).empty_table(), table_partition_type(metadata))]
@@ -84,7 +87,7 @@ def _schema(metadata: TableMetadata, table_name: str) -> Schema:
 def _from_ancestor(
     metadata: TableMetadata, io: FileIO, snapshot: Snapshot, manifests: Sequence[ManifestFile], schema: Schema
 ) -> Any | None:
-    """The rows of the nearest ancestor that has them, and the changes since; None where there are none to trust."""
+    """Return the rows of the nearest ancestor with statistics plus the changes since; None if there are none that match the manifests."""
     since: list[Snapshot] = []
     for ancestor in ancestors(metadata, snapshot.snapshot_id):
         file = _file_of(metadata, ancestor.snapshot_id) if since else None
@@ -99,9 +102,9 @@ def _from_ancestor(
     partition_type = table_partition_type(metadata)
     added = [
         manifest
-        for made in since
-        for manifest in (manifests if made is snapshot else read_manifests(made, io.read))
-        if manifest.added_snapshot_id == made.snapshot_id
+        for newer in since
+        for manifest in (manifests if newer is snapshot else read_manifests(newer, io.read))
+        if manifest.added_snapshot_id == newer.snapshot_id
     ]
     parts = [statistics_file_rows(before, partition_type), *_rows(metadata, io, added, changes_only=True)]
     rows = aggregate_partition_statistics(parts, partition_type, schema)
@@ -132,7 +135,7 @@ def _write(metadata: TableMetadata, io: FileIO, ids: IdSource, snapshot: Snapsho
             output.abandon()
             raise
     except BaseException:
-        # What went wrong is to be told, not that the clean-up after it failed too.
+        # The first error is raised, not one of the clean-up after it.
         with suppress(StorageError):
             if io.exists(location):
                 io.delete(location)
@@ -146,7 +149,7 @@ def _write(metadata: TableMetadata, io: FileIO, ids: IdSource, snapshot: Snapsho
 
 
 def read_partition_statistics(metadata: TableMetadata, io: FileIO, table_name: str, snapshot_id: int | None) -> Any | None:
-    """The rows of a snapshot's partition statistics as Arrow; without a snapshot, of the newest of the current one and its ancestors that has any.
+    """Return a snapshot's partition statistics as Arrow; without a snapshot, those of the newest ancestor of the current one that has any.
 
     Raises:
         NoSuchSnapshotError, NoSuchFileError, DataFileFormatError
@@ -156,12 +159,12 @@ def read_partition_statistics(metadata: TableMetadata, io: FileIO, table_name: s
 
 
 def find_partition_statistics(metadata: TableMetadata, table_name: str, snapshot_id: int | None) -> PartitionStatisticsFile | None:
-    """The file that `read_partition_statistics` reads. Raises `NoSuchSnapshotError`."""
+    """Return the file that `read_partition_statistics` reads. Raises `NoSuchSnapshotError`."""
     if snapshot_id is not None:
         return _file_of(metadata, _snapshot(metadata, table_name, snapshot_id).snapshot_id)
     current = metadata.current_snapshot()
-    line = ancestors(metadata, current.snapshot_id if current else None)
-    return next((file for snapshot in line if (file := _file_of(metadata, snapshot.snapshot_id))), None)
+    lineage = ancestors(metadata, current.snapshot_id if current else None)
+    return next((file for snapshot in lineage if (file := _file_of(metadata, snapshot.snapshot_id))), None)
 
 
 def _readable(io: FileIO, file: PartitionStatisticsFile, schema: Schema) -> Any | None:
@@ -185,10 +188,10 @@ def _read(io: FileIO, file: PartitionStatisticsFile, schema: Schema) -> Any:
 
 
 def _snapshot(metadata: TableMetadata, table_name: str, snapshot_id: int) -> Snapshot:
-    found = metadata.snapshot_by_id(snapshot_id)
-    if found is None:
+    snapshot = metadata.snapshot_by_id(snapshot_id)
+    if snapshot is None:
         raise NoSuchSnapshotError(f"{table_name} has no snapshot {snapshot_id}", table=table_name, snapshot_id=snapshot_id)
-    return found
+    return snapshot
 
 
 def _file_of(metadata: TableMetadata, snapshot_id: int) -> PartitionStatisticsFile | None:

@@ -1,9 +1,9 @@
-"""A snapshot and a manifest that can open the level below them, for code written in PyIceberg's way.
+"""A snapshot and a manifest with methods that read the level below them, for code written for PyIceberg.
 
     for manifest in table.current_snapshot().manifests(table.io):
         for entry in manifest.fetch_manifest_entry(table.io): ...
 
-The values themselves are the kernel's and hold no storage; these add only the step down. Spec: Snapshots; Manifest Lists; Manifests.
+The values are the kernel's, which has no access to storage. Spec: Snapshots; Manifest Lists; Manifests.
 """
 
 from dataclasses import dataclass, fields
@@ -21,24 +21,45 @@ from icefloe.kernel.types import StructType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableManifest(ManifestFile):
-    """A manifest file that knows its partition type, and so can be opened."""
+    """A manifest file with its partition type, which is needed to read it."""
 
     partition_type: StructType
 
     def fetch_manifest_entry(self, io: FileIO, discard_deleted: bool = True) -> list[ManifestEntry]:
-        """The manifest's entries with sequence numbers inherited; DELETED ones only with `discard_deleted=False`."""
+        """Read the manifest's entries, with inherited sequence numbers.
+
+        Args:
+            io: the storage.
+            discard_deleted: whether entries with status DELETED are left out.
+
+        Returns:
+            The entries.
+
+        Raises:
+            NoSuchFileError, ManifestFormatError: the manifest is missing or damaged.
+        """
         entries = read_entries(io.read(self.manifest_path), self, self.partition_type)
         return [entry for entry in entries if not discard_deleted or entry.status is not ManifestEntryStatus.DELETED]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSnapshot(Snapshot):
-    """A snapshot that knows its table's metadata, and so can open its manifest list."""
+    """A snapshot with its table's metadata, which is needed to read its manifest list."""
 
     table_metadata: TableMetadata
 
     def manifests(self, io: FileIO) -> list[TableManifest]:
-        """The snapshot's manifests in the order of its manifest list."""
+        """Read the snapshot's manifest list.
+
+        Args:
+            io: the storage.
+
+        Returns:
+            The manifests, in the order of the list.
+
+        Raises:
+            NoSuchFileError, AvroFormatError, ManifestFormatError: the manifest list is missing or damaged.
+        """
         return [
             TableManifest(**_fields_of(manifest), partition_type=spec_partition_type(self.table_metadata, manifest.partition_spec_id))
             for manifest in read_manifests(self, io.read)
@@ -46,7 +67,7 @@ class TableSnapshot(Snapshot):
 
 
 def table_snapshot(snapshot: Snapshot, metadata: TableMetadata) -> TableSnapshot:
-    """The snapshot with the step down added."""
+    """Return the snapshot with its table's metadata."""
     return TableSnapshot(**_fields_of(snapshot), table_metadata=metadata)
 
 

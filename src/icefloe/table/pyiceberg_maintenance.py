@@ -1,4 +1,4 @@
-"""`table.maintenance`: PyIceberg's names for what `Table` does by itself.
+"""`table.maintenance`: expiry of snapshots under the names of PyIceberg.
 
 Spec: none.
 """
@@ -14,7 +14,10 @@ Expire = Callable[..., ExpireReport]
 
 
 class ExpireSnapshotsBuilder:
-    """`table.maintenance.expire_snapshots().by_id(17).commit()`. Unlike PyIceberg, which changes the metadata alone, this deletes files that nothing needs."""
+    """`table.maintenance.expire_snapshots().by_id(17).commit()`.
+
+    Unlike PyIceberg, which changes only the metadata, this also deletes the files that nothing needs any more.
+    """
 
     def __init__(self, expire: Expire) -> None:
         self._expire = expire
@@ -22,21 +25,49 @@ class ExpireSnapshotsBuilder:
         self._older_than: datetime | int | None = None
 
     def by_id(self, snapshot_id: int) -> Self:
-        """This snapshot is to go."""
+        """Expire this snapshot.
+
+        Args:
+            snapshot_id: its id.
+
+        Returns:
+            This builder.
+        """
         return self.by_ids([snapshot_id])
 
     def by_ids(self, snapshot_ids: Iterable[int]) -> Self:
-        """These snapshots are to go."""
+        """Expire these snapshots.
+
+        Args:
+            snapshot_ids: their ids.
+
+        Returns:
+            This builder.
+        """
         self._ids += snapshot_ids
         return self
 
     def older_than(self, dt: datetime | int) -> Self:
-        """Snapshots older than this are to go, as far as the retention policy lets them. The time needs a time zone."""
+        """Expire snapshots older than a time, as far as the retention policy allows.
+
+        Args:
+            dt: a time with a time zone, or milliseconds since 1970-01-01 UTC.
+
+        Returns:
+            This builder.
+        """
         self._older_than = dt
         return self
 
     def commit(self) -> ExpireReport:
-        """Does it; raises as `table.expire_snapshots`. Without an id or a time, by the retention policy alone."""
+        """Expire the snapshots; without an id or a time, the retention policy alone decides.
+
+        Returns:
+            What was removed.
+
+        Raises:
+            IcefloeError: as for `table.expire_snapshots`.
+        """
         return self._expire(older_than=self._older_than, snapshot_ids=self._ids)
 
     def __enter__(self) -> Self:
@@ -48,11 +79,11 @@ class ExpireSnapshotsBuilder:
 
 
 class MaintenanceTable:
-    """What keeps a table small."""
+    """The maintenance operations of a table."""
 
     def __init__(self, expire: Expire) -> None:
         self._expire = expire
 
     def expire_snapshots(self) -> ExpireSnapshotsBuilder:
-        """Begins an expiry of snapshots."""
+        """Start an expiry of snapshots."""
         return ExpireSnapshotsBuilder(self._expire)

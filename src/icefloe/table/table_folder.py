@@ -1,6 +1,6 @@
-"""Which metadata file is meant by the folder of a table: the newest version of a file-system table, and none of any other, since its catalog alone knows.
+"""The metadata file of a table that is given by its folder: the newest version of a file-system table; a folder of a catalog's table is refused.
 
-How versions come into being is `icefloe.catalog_store.file_system_store`. Spec: File System Tables; Metastore Tables.
+Versions are written by `icefloe.catalog_store.file_system_store`. Spec: File System Tables; Metastore Tables.
 """
 
 from icefloe.catalog_store.file_system_store import HINT, version_files
@@ -12,12 +12,12 @@ from icefloe.kernel.ports import FileIO
 
 
 def metadata_file_of(location: str, io: FileIO) -> str:
-    """The metadata file at a location, or in it where it is the folder of a file-system table or that table's `metadata` folder.
+    """Return the metadata file at a location, or in it if it is the folder of a file-system table or that table's `metadata` folder.
 
-    Local folders are listed, and the hint is not needed; where nothing lists files, the hint says where to begin, and versions are looked for from there on.
+    Local folders are listed, and the version hint is not needed; without a listing, the search for versions begins at the hint.
 
     Raises:
-        InvalidInputError: a folder whose table is in a catalog, or that holds no table.
+        InvalidInputError: the folder belongs to a table of a catalog, or to no table.
     """
     if scheme_of(location) == "file":
         return _in_local_folder(location.rstrip("/") or "/")
@@ -29,16 +29,16 @@ def _in_local_folder(location: str) -> str:
     if folders.names(location) is None:
         return location
     listed = {folder: folders.names(folder) for folder in (join(location, "metadata"), location)}
-    found = {folder: inside[1] for folder, inside in listed.items() if inside is not None}
-    for folder, names in found.items():
+    files_by_folder = {folder: names[1] for folder, names in listed.items() if names is not None}
+    for folder, names in files_by_folder.items():
         versions = version_files(names)
-        # A file beyond the next version is no try of a writer to this folder: the table has moved on in a catalog.
+        # A file beyond the next version is not an attempt of a writer to this folder: the table was committed through a catalog.
         if versions and _newest_number(names) <= max(versions) + 1:
             return join(folder, versions[max(versions)])
-    others = [join(folder, name) for folder, names in found.items() for name in names if ".metadata.json" in name]
+    others = [join(folder, name) for folder, names in files_by_folder.items() for name in names if ".metadata.json" in name]
     newest = max(others, key=lambda name: (metadata_version(name) or 0, name), default=None)
     raise InvalidInputError(
-        f"{location} is a folder, not a metadata file, and which of its files is the table only a catalog can say",
+        f"{location} is a folder, not a metadata file, and only a catalog determines which of its files is current",
         path=location,
         next_step=f"load the table by its name, or name a file: the newest is {newest}, which may be one of a commit that failed"
         if newest
@@ -51,7 +51,7 @@ def _newest_number(names: list[str]) -> int:
 
 
 def _by_hint(location: str, io: FileIO) -> str | None:
-    """From the version of the hint on upwards, since a hint is written after its version and can be old; None where there is no hint."""
+    """Search from the version of the hint upwards, since a hint is written after its version and can be old; None if there is no hint."""
     for folder in (join(location, "metadata"), location):
         try:
             hint = io.read(join(folder, HINT)).strip()
@@ -64,8 +64,8 @@ def _by_hint(location: str, io: FileIO) -> str | None:
 
 def _newest_from(folder: str, version: int, io: FileIO) -> str | None:
     newest = None
-    while found := next((name for name in _names(folder, version) if io.exists(name)), None):
-        newest, version = found, version + 1
+    while location := next((name for name in _names(folder, version) if io.exists(name)), None):
+        newest, version = location, version + 1
     return newest
 
 

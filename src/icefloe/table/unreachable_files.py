@@ -25,7 +25,7 @@ from icefloe.table.parallel_requests import side_by_side
 
 
 class FileKind(StrEnum):
-    """In the order in which they are deleted: what leads to other files goes after them, so that a run cut short can still be followed."""
+    """Kinds of files in the order of deletion: files that lead to others come after them, so that an interrupted run can be continued."""
 
     DATA = "data files"
     POSITION_DELETES = "position delete files"
@@ -38,7 +38,7 @@ class FileKind(StrEnum):
     METADATA = "metadata files"
 
 
-# `key` is equal for two paths of one file; the size, in bytes, is null where nothing tells it.
+# `key` is equal for two paths of one file; the size is in bytes, and null if unknown.
 FILES = pa.schema(
     [pa.field("kind", pa.string()), pa.field("path", pa.string()), pa.field("key", pa.string()), pa.field("size_in_bytes", pa.int64())]
 )
@@ -52,7 +52,7 @@ _SAME = (
     (r"^(?i:memory):/*", "memory://"),
 )
 
-# Manifests whose paths are in memory at once. A manifest of the usual 8 MB names some 40,000 files.
+# The number of manifests whose paths are in memory at once. A manifest of the usual 8 MB names some 40,000 files.
 GROUP = 64
 
 Read = Callable[[str], bytes]
@@ -60,7 +60,7 @@ Read = Callable[[str], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreachable:
-    """Files that nothing needs (a table of `FILES`), and those of the expired snapshots that could not be read, and so led no further."""
+    """Files that nothing needs (a table of `FILES`), and files of the expired snapshots that could not be read, so that their content is unknown."""
 
     files: Any
     unreadable: tuple[Problem, ...] = ()
@@ -68,7 +68,7 @@ class Unreachable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotFiles:
-    """The manifests (`MANIFEST_FIELDS` and `key`, each once) and manifest lists (`FILES`) of some snapshots; lists that could not be read are left out."""
+    """The manifests (`MANIFEST_FIELDS` and `key`, each once) and manifest lists (`FILES`) of some snapshots, without lists that could not be read."""
 
     manifests: Any
     lists: Any
@@ -76,31 +76,30 @@ class SnapshotFiles:
 
 
 _MANIFESTS = MANIFEST_FIELDS.append(pa.field("key", pa.string()))
-# A file that an entry names: whether a snapshot reads it, or one only took it out of the table.
+# Files that entries name. A file is live if a snapshot reads it; otherwise a snapshot only removed it from the table.
 NAMED = FILES.append(pa.field("is_live", pa.bool_()))
 
 
 def files_of_snapshots(snapshots: Sequence[Snapshot], read: Read, *, must: bool) -> SnapshotFiles:
-    """What the snapshots' manifest lists name.
+    """Return the manifests that the snapshots' manifest lists name.
 
     Raises:
         NotFoundError, FormatError, StorageError: with `must`, a list cannot be read; it is named. Without, it is among the unreadable.
     """
     manifests, lists, unreadable = _MANIFESTS.empty_table(), [], []
     for group in _groups(snapshots):
-        found = []
-        for snapshot, answer in zip(
-            group, side_by_side(lambda one: _attempt(lambda: _manifests_of(one, read), must=must), group), strict=True
-        ):
-            if isinstance(answer, IcefloeError):
-                unreadable.append(_problem(snapshot.manifest_list or f"snapshot {snapshot.snapshot_id}", answer))
+        tables = []
+        results = side_by_side(lambda snapshot: _attempt(lambda: _manifests_of(snapshot, read), must=must), group)
+        for snapshot, result in zip(group, results, strict=True):
+            if isinstance(result, IcefloeError):
+                unreadable.append(_problem(snapshot.manifest_list or f"snapshot {snapshot.snapshot_id}", result))
                 continue
-            table, size = answer
-            found.append(table)
+            table, size = result
+            tables.append(table)
             if snapshot.manifest_list is not None:
                 lists.append((snapshot.manifest_list, size))
-        if found:
-            joined = pa.concat_tables(found)
+        if tables:
+            joined = pa.concat_tables(tables)
             keyed = joined.append_column("key", location_keys(joined["manifest_path"])).cast(_MANIFESTS)
             manifests = distinct(pa.concat_tables([manifests, keyed]))
     return SnapshotFiles(manifests=manifests, lists=distinct(listed_files(FileKind.MANIFEST_LISTS, lists)), unreadable=tuple(unreadable))
@@ -120,10 +119,10 @@ def _manifests_of(snapshot: Snapshot, read: Read) -> tuple[Any, int | None]:
 
 
 def unreachable_files(expired: SnapshotFiles, kept: SnapshotFiles, find: Callable[[Any, Any], Unreachable]) -> Unreachable:
-    """The files of expired snapshots that kept ones do not reach: manifest lists, manifests, and what these name.
+    """Return the files of expired snapshots that kept ones do not reach: manifest lists, manifests, and the files that these name.
 
-    `find(gone, kept)` is given manifests (tables of `MANIFEST_FIELDS`) that no kept snapshot has, and all that kept ones have; it reads them. A manifest that
-    could not be read is not deleted: it is the only trace of what it names.
+    `find(gone, kept)` receives manifests (tables of `MANIFEST_FIELDS`) that no kept snapshot has, and all that kept ones have, and reads them. A manifest
+    that could not be read is not deleted: it is the only trace of the files that it names.
     """
     gone = without(expired.manifests, kept.manifests["key"])
     found = find(gone.drop_columns("key"), kept.manifests.drop_columns("key")) if len(gone) else Unreachable(files=FILES.empty_table())
@@ -137,18 +136,18 @@ def unreachable_files(expired: SnapshotFiles, kept: SnapshotFiles, find: Callabl
 
 
 def find_in_process(request: UnreachableRequest, read: Read) -> Unreachable:
-    """The files that manifests of `request.gone` name, and no manifest of `request.kept` has a live entry of.
+    """Return the files that manifests of `request.gone` name, and that no manifest of `request.kept` has a live entry of.
 
     Raises:
         NotFoundError, FormatError, StorageError: a kept manifest cannot be read; it is named.
     """
     unreadable, parts = [], [NAMED.empty_table()]
     for group in _groups(request.gone.to_pylist()):
-        for answer in side_by_side(lambda row: read_row_or_problem(read, row), group):
-            if isinstance(answer, Problem):
-                unreadable.append(answer)
+        for result in side_by_side(lambda row: read_row_or_problem(read, row), group):
+            if isinstance(result, Problem):
+                unreadable.append(result)
             else:
-                parts.append(named_files(answer))
+                parts.append(named_files(result))
         parts = [distinct_files(pa.concat_tables(parts))]
     files = parts[0]
     for live in live_keys(request.kept, read) if len(files) else ():
@@ -159,7 +158,7 @@ def find_in_process(request: UnreachableRequest, read: Read) -> Unreachable:
 
 
 def live_keys(manifests: Any, read: Read) -> Iterator[Any]:
-    """What the live entries of kept manifests name, as keys, in groups. Raises as `find_in_process`."""
+    """Yield the keys of the files that live entries of kept manifests name, in groups. Raises as `find_in_process`."""
     for group in _groups(manifests.to_pylist()):
         tables = list(side_by_side(lambda row: read_row(read, row), group))
         entries = pa.concat_tables([PATH_FIELDS.empty_table(), *tables])
@@ -168,19 +167,19 @@ def live_keys(manifests: Any, read: Read) -> Iterator[Any]:
 
 
 def read_row(read: Read, row: dict[str, Any]) -> Any:
-    """The entries of one manifest, given as a row of `MANIFEST_FIELDS`, as a table of `PATH_FIELDS`."""
+    """Return the entries of one manifest, given as a row of `MANIFEST_FIELDS`, as a table of `PATH_FIELDS`."""
     counts = (row["added_files_count"], row["existing_files_count"], row["deleted_files_count"])
     return read_file_paths(read(row["manifest_path"]), row["manifest_path"], length=row["manifest_length"], counts=counts)
 
 
 def read_row_or_problem(read: Read, row: dict[str, Any]) -> Any:
-    """The same, or the `Problem` that the manifest cannot be read, by its path."""
-    found = _attempt(lambda: read_row(read, row), must=False)
-    return _problem(row["manifest_path"], found) if isinstance(found, IcefloeError) else found
+    """Return the same, or the `Problem` that the manifest cannot be read, by its path."""
+    result = _attempt(lambda: read_row(read, row), must=False)
+    return _problem(row["manifest_path"], result) if isinstance(result, IcefloeError) else result
 
 
 def named_files(entries: Any) -> Any:
-    """Entries as `FILES`, with `is_live` false for those that were only taken out."""
+    """Return entries as `FILES`, with `is_live` false for those that were only removed from the table."""
     is_vector = pc.equal(pc.utf8_upper(pc.fill_null(entries["file_format"], "")), "PUFFIN")
     content = pc.fill_null(entries["content"], 0)
     kinds = pc.case_when(
@@ -196,14 +195,18 @@ def named_files(entries: Any) -> Any:
 
 
 def existing(files: Any, io: FileIO) -> Any:
-    """Named files as `FILES`. Those that were only taken out mostly went with the snapshot that had them: they are looked for, and not counted twice."""
-    live, taken_out = files.filter(files["is_live"]), files.filter(pc.invert(files["is_live"]))
-    there = list(side_by_side(lambda path: _may_be_there(io, path), taken_out["path"].to_pylist()))
-    kept = pa.concat_tables([live, taken_out.filter(pa.array(there, pa.bool_()))])
-    return kept.select(FILES.names)
+    """Return named files as `FILES`.
+
+    Files that were only removed from the table were mostly deleted with the snapshot that had them: their existence is checked, so that none is counted
+    twice.
+    """
+    live, removed = files.filter(files["is_live"]), files.filter(pc.invert(files["is_live"]))
+    may_exist = list(side_by_side(lambda path: _may_exist(io, path), removed["path"].to_pylist()))
+    remaining = pa.concat_tables([live, removed.filter(pa.array(may_exist, pa.bool_()))])
+    return remaining.select(FILES.names)
 
 
-def _may_be_there(io: FileIO, path: str) -> bool:
+def _may_exist(io: FileIO, path: str) -> bool:
     try:
         return io.exists(path)
     except StorageError:
@@ -211,12 +214,12 @@ def _may_be_there(io: FileIO, path: str) -> bool:
 
 
 def distinct_files(files: Any) -> Any:
-    """Each file once; live where any entry says so."""
+    """Return each file once; live if any of its entries is."""
     return distinct(pa.concat_tables([files.filter(files["is_live"]), files.filter(pc.invert(files["is_live"]))]))
 
 
 def _attempt(action: Callable[[], Any], *, must: bool) -> Any:
-    """What the action gives, or the error that keeps a file from being read."""
+    """Return the action's result, or the error that prevents reading a file."""
     try:
         return action()
     except (NotFoundError, FormatError, StorageError, UnsupportedFeatureError) as error:
@@ -226,7 +229,7 @@ def _attempt(action: Callable[[], Any], *, must: bool) -> Any:
 
 
 def _problem(path: str, error: IcefloeError) -> Problem:
-    what = "it is not there" if isinstance(error, NoSuchFileError) else "; ".join([error.message, *map(str, error.problems)])
+    what = "it does not exist" if isinstance(error, NoSuchFileError) else "; ".join([error.message, *map(str, error.problems)])
     return Problem(where=path, what=what)
 
 
@@ -237,31 +240,31 @@ def _groups(items: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def location_keys(paths: Any) -> Any:
-    """What paths are compared by: equal for all ways to write the same location that readers of tables understand. Arrow strings in and out."""
+    """Return the keys by which paths are compared: equal for all spellings of a location that readers of tables accept. Arrow strings in and out."""
     for pattern, written in _SAME:
         paths = pc.replace_substring_regex(paths, pattern, written)
     return pc.if_else(pc.starts_with(paths, "/"), pc.replace_substring_regex(paths, "/+", "/"), paths)
 
 
 def as_files(kind: FileKind, paths: Any, sizes: Any) -> Any:
-    """Paths and sizes (Arrow arrays) as a table of `FILES`."""
+    """Return paths and sizes (Arrow arrays) as a table of `FILES`."""
     keys = location_keys(paths)
     return pa.table([pa.repeat(kind.value, len(paths)), paths, keys, sizes], schema=FILES)
 
 
 def listed_files(kind: FileKind, files: Iterable[tuple[str, int | None]]) -> Any:
-    """Pairs of path and size as a table of `FILES`."""
+    """Return pairs of path and size as a table of `FILES`."""
     listed = list(files)
     return as_files(kind, pa.array([path for path, _ in listed], pa.string()), pa.array([size for _, size in listed], pa.int64()))
 
 
 def without(files: Any, keys: Any) -> Any:
-    """The rows whose `key` is none of these (an Arrow array)."""
+    """Return the rows whose `key` is not among these keys (an Arrow array)."""
     return files.filter(pc.invert(pc.is_in(files["key"], value_set=_array(keys)))) if len(files) and len(keys) else files
 
 
 def distinct(files: Any) -> Any:
-    """The first row of each `key`; the other columns as they are."""
+    """Return the first row of each `key`."""
     others = [name for name in files.column_names if name != "key"]
     grouped = files.group_by("key", use_threads=False).aggregate([(name, "first") for name in others])
     columns = [grouped["key" if name == "key" else f"{name}_first"] for name in files.column_names]

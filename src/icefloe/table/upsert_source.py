@@ -1,6 +1,6 @@
-"""The rows of an upsert before anything is joined: whether they fit and are whole, what their keys are, and that no two have the same.
+"""The rows of an upsert before the join: checks that they fit and are complete, their keys, and that no two rows have the same.
 
-Joining them with a table's rows is `arrow_upsert.py`. Spec: Identifier Field IDs; Primitive Types.
+The join with a table's rows is `arrow_upsert.py`. Spec: Identifier Field IDs; Primitive Types.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,21 +35,21 @@ from icefloe.kernel.types import (
 )
 from icefloe.table.engine import KeyValues, UpsertSource
 
-# Values. Filters with more are tested against bounds as a range.
+# The number of values. Filters with more are tested against bounds as a range.
 MOST_LISTED_KEYS = 200
-# Repeated keys that an error names.
+# The number of repeated keys that an error names.
 SHOWN_KEYS = 5
 _COUNTED = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType, TimeType)
-# What bounds order as Arrow does. Bounds tell -0.0 from 0.0, which are the same key here, so that floats are looked for in every file.
+# Types that bounds order as Arrow does. Bounds distinguish -0.0 from 0.0, which are the same key here, so floats are looked up in every file.
 _RANGED = (IntegerType, LongType, DateType, StringType, DecimalType, BinaryType, *_COUNTED)
 _LISTED = (*_RANGED, BooleanType, UUIDType, FixedType)
-# The members of the structs of rows by name; None for what is no struct.
+# The fields of the structs of rows by name; None for a column that is not a struct.
 Names = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ArrowRows:
-    """A source in memory, in the table's form."""
+    """The rows of a source in memory, with the table's columns and types."""
 
     table: Any
     keys: RowKeys
@@ -70,37 +70,37 @@ def arrow_source(rows: pa.Table, schema: Schema, key_ids: Sequence[int], *, upda
 
 
 def check_complete(names: Names, schema: Schema) -> None:
-    """Raises `SchemaMismatchError` where the rows lack columns of the table, members of structs too: their values could only be made up."""
+    """Raise `SchemaMismatchError` if the rows lack columns of the table, or fields of its structs: an update would have to invent their values."""
     problems = [Problem(where=where, what="is a column of the table, and the rows lack it") for where in _lacking(names, schema.fields, ())]
     if problems:
         raise SchemaMismatchError(
-            "the rows lack columns that an update has to give a value to",
+            "the rows lack columns that an update needs values for",
             problems=problems,
-            next_step="give every column, as the table has it where it is to stay, or pass when_matched_update_all=False",
+            next_step="provide every column, with the table's value if it must not change, or pass when_matched_update_all=False",
         )
 
 
 def repeated_keys(names: Sequence[str], shown: Sequence[str], count: int) -> InvalidInputError:
-    """The error of rows that have a key together; `shown` are some of the keys, `count` the rows that are too many."""
+    """Return the error of rows with the same key; `shown` are some of the keys, `count` is the number of repeated ones."""
     more = ", ..." if count > len(shown) else ""
     return InvalidInputError(
         f"the rows to upsert have {_counted(count)} ({', '.join(names)}) more than once: {'; '.join(shown)}{more}",
-        next_step="keep one row of each key: which of them is meant cannot be told",
+        next_step="keep one row of each key",
     )
 
 
 def ambiguous_keys(table_name: str, names: Sequence[str], shown: Sequence[str], count: int) -> InvalidInputError:
-    """The error of keys that match several rows of the table."""
+    """Return the error of keys that match several rows of the table."""
     more = ", ..." if count > len(shown) else ""
     return InvalidInputError(
         f"{_counted(count)} ({', '.join(names)}) of the rows to upsert match several rows of {table_name}: {'; '.join(shown)}{more}",
         table=table_name,
-        next_step="name key columns that tell the table's rows apart, or delete the rows that are too many",
+        next_step="name key columns that identify the table's rows, or delete the duplicate rows",
     )
 
 
 def shown_keys(table: Any, schema: Schema, key_ids: Sequence[int], rows: Any) -> list[str]:
-    """The keys of the first few of these rows, as text."""
+    """Return the keys of the first few of these rows, as text."""
     columns = key_columns(table.take(pa.array(rows[:SHOWN_KEYS])), schema, key_ids)
     return [", ".join(repr(column[place].as_py()) for column in columns) for place in range(len(columns[0]))]
 
@@ -110,29 +110,29 @@ def _counted(keys: int) -> str:
 
 
 def _lacking(names: Names, fields: Sequence[NestedField], path: tuple[str, ...]) -> Iterator[str]:
-    for wanted in fields:
-        here = (*path, wanted.name)
-        if wanted.name not in names:
-            yield ".".join(here)
-        elif isinstance(wanted.field_type, StructType) and names[wanted.name] is not None:
-            yield from _lacking(names[wanted.name], wanted.field_type.fields, here)
+    for field in fields:
+        field_path = (*path, field.name)
+        if field.name not in names:
+            yield ".".join(field_path)
+        elif isinstance(field.field_type, StructType) and names[field.name] is not None:
+            yield from _lacking(names[field.name], field.field_type.fields, field_path)
 
 
 def _arrow_names(fields: Sequence[Any]) -> Names:
-    return {found.name: _arrow_names(list(found.type.fields)) if pa.types.is_struct(found.type) else None for found in fields}
+    return {field.name: _arrow_names(list(field.type.fields)) if pa.types.is_struct(field.type) else None for field in fields}
 
 
 def _key_values(field_id: int, kind: IcebergType, values: Any) -> KeyValues:
-    """What filters can ask of a key column; `values` are its distinct ones, without null."""
+    """Return the values of a key column that filters can use; `values` are its distinct ones, without null."""
     if len(values) and len(values) <= MOST_LISTED_KEYS and isinstance(kind, _LISTED):
         return KeyValues(field_id=field_id, values=tuple(_natives(kind, values)))
     if len(values) and isinstance(kind, _RANGED):
-        found = pc.min_max(values)
-        low, high = _natives(kind, pa.array([found["min"], found["max"]], values.type))
+        bounds = pc.min_max(values)
+        low, high = _natives(kind, pa.array([bounds["min"], bounds["max"]], values.type))
         return KeyValues(field_id=field_id, low=low, high=high)
     return KeyValues(field_id=field_id)
 
 
 def _natives(kind: IcebergType, values: Any) -> list[Any]:
-    found: list[Any] = (values.cast(pa.int64()) if isinstance(kind, _COUNTED) else values).to_pylist()
-    return found
+    literals: list[Any] = (values.cast(pa.int64()) if isinstance(kind, _COUNTED) else values).to_pylist()
+    return literals
