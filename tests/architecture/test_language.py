@@ -98,11 +98,7 @@ UNFINISHED = frozenset(
         "benchmarks",
         "src/icefloe/kernel/avro",
         "tests",
-        "tests/catalog",
-        "tests/catalog_store",
-        "tests/datafile",
         "tests/inspect",
-        "tests/io",
         "tests/java_suite",
         "tests/java_suite/java/icefloe/suite",
         "tests/java_suite/java/org/apache/iceberg/rest",
@@ -110,7 +106,6 @@ UNFINISHED = frozenset(
         "tests/kernel/commit",
         "tests/oracle",
         "tests/table",
-        "tests/view",
     }
 )
 

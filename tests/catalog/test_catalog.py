@@ -1,4 +1,4 @@
-"""The catalog's public door: names, defaults, and what a failed creation leaves behind."""
+"""The public catalog interface: names, defaults, and the files that remain of a failed creation."""
 
 import sqlite3
 from pathlib import Path
@@ -47,20 +47,20 @@ def catalog(tmp_path: Path) -> SqlCatalog:
     return made
 
 
-def test_a_table_lies_in_the_warehouse_under_its_namespace(catalog: SqlCatalog, tmp_path: Path) -> None:
+def test_a_table_is_in_the_warehouse_under_its_namespace(catalog: SqlCatalog, tmp_path: Path) -> None:
     table = catalog.create_table("db.t", ARROW)
     assert table.location() == f"{tmp_path}/warehouse/db/t"
     assert table.metadata_location.startswith(f"{tmp_path}/warehouse/db/t/metadata/00000-")
     assert table.metadata_location.endswith(".metadata.json")
 
 
-def test_a_namespace_may_carry_its_own_location(catalog: SqlCatalog, tmp_path: Path) -> None:
+def test_a_namespace_may_have_a_location(catalog: SqlCatalog, tmp_path: Path) -> None:
     catalog.create_namespace("own", {"location": f"{tmp_path}/elsewhere"})
     assert catalog.create_table("own.t", ARROW).location() == f"{tmp_path}/elsewhere/t"
     assert catalog.create_table("own.u", ARROW, location=f"{tmp_path}/third").location() == f"{tmp_path}/third"
 
 
-def test_a_schema_of_ours_gets_fresh_ids_and_its_spec_and_order_follow(catalog: SqlCatalog) -> None:
+def test_an_icefloe_schema_gets_fresh_ids_and_its_spec_and_sort_order_use_them(catalog: SqlCatalog) -> None:
     schema = Schema(NestedField(10, "id", LongType(), required=True), NestedField(20, "name", StringType()), identifier_field_ids=[10])
     spec = PartitionSpec(
         PartitionField(source_id=20, field_id=1000, transform=IdentityTransform(), name="name"),
@@ -75,7 +75,7 @@ def test_a_schema_of_ours_gets_fresh_ids_and_its_spec_and_order_follow(catalog: 
     assert table.metadata.last_column_id == 2
 
 
-def test_gzip_metadata_is_written_where_asked_for_and_read_back(catalog: SqlCatalog) -> None:
+def test_gzip_metadata_is_written_where_the_property_requests_it_and_is_read(catalog: SqlCatalog) -> None:
     table = catalog.create_table("db.t", ARROW, properties={"write.metadata.compression-codec": "gzip"})
     assert table.metadata_location.endswith(".gz.metadata.json")
     table.append(pa.table({"id": [1], "name": ["a"]}))
@@ -84,7 +84,7 @@ def test_gzip_metadata_is_written_where_asked_for_and_read_back(catalog: SqlCata
     assert catalog.load_table("db.t").scan().count() == 1
 
 
-def test_a_table_that_cannot_be_made_leaves_nothing(catalog: SqlCatalog, tmp_path: Path) -> None:
+def test_a_table_that_cannot_be_created_leaves_nothing(catalog: SqlCatalog, tmp_path: Path) -> None:
     with pytest.raises(InvalidPartitionSpecError, match="nosuch"):
         catalog.create_table("db.t", ARROW, partition_spec=["month(nosuch)"])
     with pytest.raises(InvalidPartitionSpecError):
@@ -101,7 +101,7 @@ def test_a_table_that_cannot_be_made_leaves_nothing(catalog: SqlCatalog, tmp_pat
     assert not catalog.table_exists("db.t")
 
 
-def test_a_taken_name_is_refused_and_its_table_untouched(catalog: SqlCatalog) -> None:
+def test_a_taken_name_is_refused_and_its_table_is_unchanged(catalog: SqlCatalog) -> None:
     first = catalog.create_table("db.t", ARROW)
     with pytest.raises(TableAlreadyExistsError):
         catalog.create_table("db.t", ARROW)
@@ -119,7 +119,7 @@ def test_a_dropped_table_can_be_registered_again(catalog: SqlCatalog) -> None:
         catalog.register_table("db.other", "/nowhere/00000-x.metadata.json")
 
 
-def test_a_renamed_table_keeps_its_rows_under_the_new_name_only(catalog: SqlCatalog) -> None:
+def test_a_renamed_table_has_its_rows_under_the_new_name_only(catalog: SqlCatalog) -> None:
     catalog.create_namespace("db2")
     catalog.create_table("db.t", ARROW).append(pa.table({"id": [1], "name": ["a"]}))
     assert catalog.rename_table("db.t", "db2.u").scan().count() == 1
@@ -129,7 +129,7 @@ def test_a_renamed_table_keeps_its_rows_under_the_new_name_only(catalog: SqlCata
         catalog.drop_namespace("db2")
 
 
-def test_namespace_properties_change_and_say_what_changed(catalog: SqlCatalog) -> None:
+def test_an_update_of_namespace_properties_returns_what_changed(catalog: SqlCatalog) -> None:
     change = catalog.update_namespace_properties("db", updates={"a": "1"})
     assert (change.updated, change.removed, change.missing) == (("a",), (), ())
     change = catalog.update_namespace_properties("db", removals={"a", "b"})
@@ -137,7 +137,7 @@ def test_namespace_properties_change_and_say_what_changed(catalog: SqlCatalog) -
     assert catalog.load_namespace_properties("db") == {}
 
 
-def test_a_catalog_without_a_warehouse_asks_for_a_location(tmp_path: Path) -> None:
+def test_a_catalog_without_a_warehouse_requires_a_location(tmp_path: Path) -> None:
     bare = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db")
     bare.create_namespace("db")
     with pytest.raises(InvalidPropertyError, match="warehouse"):
@@ -157,7 +157,7 @@ class TestLoadCatalog:
     def test_properties_come_from_the_arguments(self, tmp_path: Path) -> None:
         assert load_catalog("x", uri=f"sqlite:///{tmp_path}/c.db", warehouse="/w").properties["warehouse"] == "/w"
 
-    def test_the_environment_and_pyicebergs_variables_are_understood(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_variables_of_icefloe_and_pyiceberg_are_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PYICEBERG_CATALOG__PROD__URI", f"sqlite:///{tmp_path}/c.db")
         monkeypatch.setenv("PYICEBERG_CATALOG__PROD__S3__ACCESS_KEY_ID", "k")
         monkeypatch.setenv("ICEFLOE_CATALOG__PROD__WAREHOUSE", "/ours")
@@ -174,7 +174,7 @@ class TestLoadCatalog:
         assert "ICEFLOE_CATALOG__MY_SEA__URI" in str(missing.value)
 
     @pytest.mark.parametrize("name", ["icefloe.yaml", ".pyiceberg.yaml"])
-    def test_values_of_a_file_are_the_text_that_was_written(self, tmp_path: Path, name: str) -> None:
+    def test_values_of_a_configuration_file_keep_their_text(self, tmp_path: Path, name: str) -> None:
         written = {
             "uri": f"sqlite:///{tmp_path}/c.db",
             "s3.secret-access-key": "0123456",
@@ -188,40 +188,42 @@ class TestLoadCatalog:
         assert load_catalog("prod").properties == load_catalog("Prod").properties == {**written, "warehouse": ""}
 
     @pytest.mark.parametrize("name", ["icefloe.yaml", ".pyiceberg.yaml"])
-    def test_a_file_is_understood_and_may_name_the_default(self, tmp_path: Path, name: str) -> None:
+    def test_a_configuration_file_is_read_and_may_name_the_default_catalog(self, tmp_path: Path, name: str) -> None:
         (tmp_path / name).write_text(f"default-catalog: prod\ncatalog:\n  prod:\n    type: sql\n    uri: sqlite:///{tmp_path}/c.db\n")
         assert load_catalog().name == "prod"
 
-    def test_a_file_that_is_not_yaml_is_named(self, tmp_path: Path) -> None:
+    def test_an_error_names_a_configuration_file_that_is_not_yaml(self, tmp_path: Path) -> None:
         (tmp_path / "icefloe.yaml").write_text("catalog: [unclosed")
         with pytest.raises(InvalidPropertyError, match=r"icefloe\.yaml"):
             load_catalog("prod")
 
-    def test_an_unknown_catalog_says_what_to_write(self) -> None:
+    def test_an_error_about_an_unknown_catalog_shows_what_to_configure(self) -> None:
         with pytest.raises(NoSuchCatalogError, match="prod") as missing:
             load_catalog("prod")
         assert "ICEFLOE_CATALOG__PROD__URI" in str(missing.value)
 
-    def test_a_kind_of_catalog_that_is_not_there_yet_is_refused(self) -> None:
+    def test_an_unsupported_type_of_catalog_is_refused(self) -> None:
         with pytest.raises(UnsupportedFeatureError, match="rest"):
             load_catalog("prod", type="rest", uri="http://localhost:1")
 
     @pytest.mark.parametrize(
-        ("content", "said"),
+        ("content", "message"),
         [
             ("- a list", "not a mapping"),
             ("catalog:\n  prod: sqlite:///c.db\n", r"catalog\.prod is not a mapping"),
             ('catalog: "\xff', "cannot be read"),
         ],
     )
-    def test_a_file_of_another_shape_is_named(self, tmp_path: Path, content: str, said: str) -> None:
+    def test_an_error_names_a_configuration_file_of_another_structure(self, tmp_path: Path, content: str, message: str) -> None:
         (tmp_path / "icefloe.yaml").write_text(content, encoding="latin-1")
-        with pytest.raises(InvalidPropertyError, match=said) as refused:
+        with pytest.raises(InvalidPropertyError, match=message) as refused:
             load_catalog("prod")
         assert str(tmp_path / "icefloe.yaml") in str(refused.value)
         assert refused.value.next_step
 
-    def test_a_catalog_that_is_not_configured_is_told_those_that_are(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_error_about_an_unconfigured_catalog_lists_the_configured_ones(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         (tmp_path / "icefloe.yaml").write_text("catalog:\n  prod:\n    uri: sqlite:///c.db\n")
         monkeypatch.setenv("ICEFLOE_CATALOG__STAGE__URI", "sqlite:///d.db")
         with pytest.raises(NoSuchCatalogError, match="configured: prod, stage"):
@@ -230,7 +232,7 @@ class TestLoadCatalog:
             load_catalog()
 
     @pytest.mark.parametrize(
-        ("properties", "kind", "said"),
+        ("properties", "kind", "message"),
         [
             ({"uri": "nonsense"}, InvalidPropertyError, "names no database"),
             ({"uri": "nodialect://host/db"}, InvalidPropertyError, "nodialect"),
@@ -241,19 +243,21 @@ class TestLoadCatalog:
             ({"uri": "sqlite://", "type": "glue"}, UnsupportedFeatureError, "'glue'"),
         ],
     )
-    def test_properties_that_make_no_catalog_are_refused(self, properties: dict[str, str], kind: type[IcefloeError], said: str) -> None:
-        with pytest.raises(kind, match=said) as refused:
+    def test_properties_that_describe_no_catalog_are_refused(
+        self, properties: dict[str, str], kind: type[IcefloeError], message: str
+    ) -> None:
+        with pytest.raises(kind, match=message) as refused:
             load_catalog("prod", **properties)
         assert "'prod'" in str(refused.value) or "jdbc.schema-version" in str(refused.value)
         assert refused.value.next_step
 
-    def test_a_catalog_in_memory_needs_nothing(self, tmp_path: Path) -> None:
+    def test_an_in_memory_catalog_needs_no_properties(self, tmp_path: Path) -> None:
         memory = load_catalog("m", type="in-memory", warehouse=str(tmp_path))
         memory.create_namespace("db")
         assert memory.create_table("db.t", ARROW).scan().count() == 0
 
 
-def test_a_warehouse_that_cannot_be_written_is_named_and_no_table_is_made(tmp_path: Path) -> None:
+def test_an_error_names_a_warehouse_that_cannot_be_written_and_no_table_is_created(tmp_path: Path) -> None:
     in_the_way = tmp_path / "warehouse"
     in_the_way.write_text("a file where the folder should be")
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(in_the_way))
@@ -265,7 +269,7 @@ def test_a_warehouse_that_cannot_be_written_is_named_and_no_table_is_made(tmp_pa
     assert in_the_way.read_text() == "a file where the folder should be"
 
 
-def test_a_relative_warehouse_is_whole_in_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_contains_the_absolute_path_of_a_relative_warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse="lake")
     catalog.create_namespace("db")
@@ -279,7 +283,7 @@ def test_a_relative_warehouse_is_whole_in_metadata(tmp_path: Path, monkeypatch: 
     assert catalog.load_table("db.t").scan().to_arrow().to_pylist() == [{"id": 1}]
 
 
-def test_relative_paths_of_properties_are_under_the_table(tmp_path: Path) -> None:
+def test_relative_paths_in_properties_are_below_the_table_location(tmp_path: Path) -> None:
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
     catalog.create_namespace("db")
     paths = {"write.data.path": "rows/here", "write.metadata.path": f"{tmp_path}/elsewhere"}

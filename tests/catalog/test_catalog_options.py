@@ -22,7 +22,7 @@ def catalog_with(folder: Path, **properties: str) -> Catalog:
     return made
 
 
-def test_defaults_yield_to_the_given_and_overrides_do_not(tmp_path: Path) -> None:
+def test_given_properties_replace_table_defaults_but_not_table_overrides(tmp_path: Path) -> None:
     options: dict[str, Any] = {
         "table-default.write.format.default": "orc",
         "table-default.format-version": "3",
@@ -44,7 +44,7 @@ def test_defaults_yield_to_the_given_and_overrides_do_not(tmp_path: Path) -> Non
     assert given.properties.items() >= {**expected, "write.format.default": "avro"}.items()
 
 
-def test_overrides_reach_tables_of_transactions_and_replaced_ones(tmp_path: Path) -> None:
+def test_table_overrides_apply_to_tables_of_transactions_and_to_replaced_tables(tmp_path: Path) -> None:
     catalog = catalog_with(tmp_path)
     catalog.create_table("db.old", ARROW, properties={"gc.enabled": "true", "own": "stays"})
     known = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": str(tmp_path / "warehouse")}
@@ -56,13 +56,13 @@ def test_overrides_reach_tables_of_transactions_and_replaced_ones(tmp_path: Path
     assert stricter.load_table("db.new").properties["gc.enabled"] == "false"
 
 
-def test_a_wrong_default_is_refused_as_a_given_property_is(tmp_path: Path) -> None:
+def test_a_wrong_table_default_is_refused_like_a_given_property(tmp_path: Path) -> None:
     catalog = catalog_with(tmp_path, **{"table-default.write.format.default": "csv"})  # type: ignore[arg-type]
     with pytest.raises(InvalidPropertyError, match=r"write\.format\.default"):
         catalog.create_table("db.t", ARROW)
 
 
-def test_a_name_of_one_part_lies_in_the_default_namespace(tmp_path: Path) -> None:
+def test_a_name_of_one_part_is_in_the_default_namespace(tmp_path: Path) -> None:
     catalog = catalog_with(tmp_path, **{"default-namespace": "db.inner"})  # type: ignore[arg-type]
     made = catalog.create_table("t", ARROW)
     assert made.name() == ("db", "inner", "t")
@@ -88,7 +88,7 @@ def _other_folder(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
 
 
-def test_unique_locations_let_a_name_be_used_again_beside_the_files_of_the_first(tmp_path: Path) -> None:
+def test_unique_locations_let_a_name_be_used_again_while_the_first_table_s_files_remain(tmp_path: Path) -> None:
     catalog = catalog_with(tmp_path, **{"unique-table-location": "true"})  # type: ignore[arg-type]
     first = catalog.create_table("db.t", ARROW)
     first.append(pa.table({"id": [1]}))

@@ -1,4 +1,4 @@
-"""Transactions of a catalog of folders: one table, which comes with its rows or not at all."""
+"""Transactions of a file-system catalog: they create one table together with its rows, or nothing."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def rows(*numbers: int) -> pa.Table:
     return pa.table({"n": list(numbers)}, schema=SCHEMA)
 
 
-def test_a_table_comes_with_its_rows_or_not_at_all(tmp_path: Path) -> None:
+def test_a_table_is_created_with_its_rows_or_not_at_all(tmp_path: Path) -> None:
     catalog, other = (FileSystemCatalog("folders", warehouse=str(tmp_path)) for _ in range(2))
     catalog.create_namespace("db")
     with catalog.transaction() as tx:

@@ -1,4 +1,4 @@
-"""Properties are texts: numbers and truth values become texts, and None is refused, as a name and as a value."""
+"""Properties are strings: numbers and booleans become strings, and None is refused, as a name and as a value."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -35,7 +35,9 @@ def catalog(tmp_path: Path) -> SqlCatalog:
 
 @pytest.mark.parametrize("given", [{"key": None}, {None: "value"}, {3: "value"}, {"key": ["value"]}], ids=str)
 @pytest.mark.parametrize("doing", DOINGS.values(), ids=DOINGS)
-def test_what_is_no_text_is_refused_and_nothing_is_made(catalog: SqlCatalog, doing: Doing, given: dict[Any, Any], tmp_path: Path) -> None:
+def test_a_property_that_is_not_a_string_is_refused_and_nothing_is_created(
+    catalog: SqlCatalog, doing: Doing, given: dict[Any, Any], tmp_path: Path
+) -> None:
     with pytest.raises(InvalidPropertyError, match="text"):
         doing(catalog, given)
     assert (catalog.table_exists("db.new"), catalog.namespace_exists("new")) == (False, False)
@@ -44,12 +46,12 @@ def test_what_is_no_text_is_refused_and_nothing_is_made(catalog: SqlCatalog, doi
     assert not list(tmp_path.rglob("*.parquet"))
 
 
-def test_a_removal_that_is_no_text_is_refused(catalog: SqlCatalog) -> None:
+def test_a_removed_property_name_that_is_not_a_string_is_refused(catalog: SqlCatalog) -> None:
     with pytest.raises(InvalidPropertyError, match="None cannot be the name"):
         catalog.update_namespace_properties("db", removals=[None])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("doing", ["create_table", "create_or_replace_table"])
-def test_numbers_and_truth_values_become_texts(catalog: SqlCatalog, doing: str) -> None:
+def test_numbers_and_booleans_become_strings(catalog: SqlCatalog, doing: str) -> None:
     made: Any = DOINGS[doing](catalog, {"a": 1, "b": True, "c": 0.5})
     assert {name: made.properties[name] for name in "abc"} == {"a": "1", "b": "true", "c": "0.5"}

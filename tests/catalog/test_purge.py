@@ -1,4 +1,4 @@
-"""Tables that are dropped with their files: everything their snapshots reach goes, nothing else does, and the name goes first."""
+"""Tables dropped with their files: the name is removed first, then every file that a snapshot reaches is deleted, and no other file."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -43,7 +43,7 @@ def files(folder: str) -> set[str]:
     return {str(path) for path in Path(folder).rglob("*") if path.is_file()}
 
 
-def test_everything_that_snapshots_reach_goes(catalog: SqlCatalog, table: Table) -> None:
+def test_a_purge_deletes_every_file_that_a_snapshot_reaches(catalog: SqlCatalog, table: Table) -> None:
     stranger = Path(table.location(), "data", "stranger.parquet")
     stranger.write_bytes(b"not of any snapshot")
     reached = files(table.location()) - {str(stranger)}
@@ -57,7 +57,7 @@ def test_everything_that_snapshots_reach_goes(catalog: SqlCatalog, table: Table)
         catalog.purge_table("db.t")
 
 
-def test_a_dropped_table_keeps_its_files_unless_asked(catalog: SqlCatalog, table: Table) -> None:
+def test_a_drop_without_purge_keeps_the_files(catalog: SqlCatalog, table: Table) -> None:
     before, location = files(table.location()), table.metadata_location
     assert catalog.drop_table("db.t") is None
     assert files(table.location()) == before
@@ -66,7 +66,7 @@ def test_a_dropped_table_keeps_its_files_unless_asked(catalog: SqlCatalog, table
     assert not files(table.location())
 
 
-def test_tables_whose_files_are_not_their_own_keep_them_and_their_name(catalog: SqlCatalog, table: Table) -> None:
+def test_a_purge_is_refused_where_gc_is_disabled_and_changes_nothing(catalog: SqlCatalog, table: Table) -> None:
     table.set_properties({"gc.enabled": "false"})
     before = files(table.location())
     with pytest.raises(InvalidInputError, match=r"gc\.enabled"):
@@ -75,7 +75,7 @@ def test_tables_whose_files_are_not_their_own_keep_them_and_their_name(catalog: 
     assert files(table.location()) == before
 
 
-def test_ending_it_early_leaves_files_that_nothing_names(catalog: SqlCatalog, table: Table) -> None:
+def test_an_interrupted_purge_keeps_the_metadata_that_leads_to_the_remaining_files(catalog: SqlCatalog, table: Table) -> None:
     faults = Faults()
     handle = TableHandle(identifier=table.name(), store=FaultyStore(table.handle.store, faults), io=FaultyFileIO(table.io, faults))
     faults.order("delete", Fault.INTERRUPT, matching="snap-")
@@ -83,11 +83,11 @@ def test_ending_it_early_leaves_files_that_nothing_names(catalog: SqlCatalog, ta
         purge_table(handle)
     assert not catalog.table_exists("db.t")
     assert files(table.location())
-    # What leads to what is left is left too.
+    # The metadata that names the remaining files is kept.
     assert table.metadata_location in files(table.location())
 
 
-def test_what_is_lost_already_is_told_and_the_rest_goes(catalog: SqlCatalog, table: Table) -> None:
+def test_a_purge_reports_a_missing_manifest_and_deletes_the_files_that_it_can_list(catalog: SqlCatalog, table: Table) -> None:
     lost = table.current_snapshot().manifests(table.io)[0].manifest_path  # type: ignore[union-attr]
     Path(lost).unlink()
     report = catalog.purge_table("db.t")
@@ -96,7 +96,7 @@ def test_what_is_lost_already_is_told_and_the_rest_goes(catalog: SqlCatalog, tab
     assert all(path.endswith(".parquet") for path in files(table.location()))
 
 
-def test_a_failing_delete_is_told(table: Table) -> None:
+def test_a_purge_reports_files_that_it_could_not_delete(table: Table) -> None:
     faults = Faults()
     handle = TableHandle(identifier=table.name(), store=table.handle.store, io=FaultyFileIO(table.io, faults))
     faults.order("delete", Fault.DENIED, matching=".puffin")
@@ -107,18 +107,18 @@ def test_a_failing_delete_is_told(table: Table) -> None:
 
 
 def busy(table: Table, times: int | None, meanwhile: Callable[[], object]) -> TableHandle:
-    """The table on a store where another writer does something just before the name is dropped."""
+    """Return the table on a store where another writer runs `meanwhile` just before the name is dropped."""
     faults = Faults()
     faults.order("drop", times=times, meanwhile=lambda: void(meanwhile()))
     return replace(table.handle, store=FaultyStore(table.handle.store, faults))
 
 
 def void(_: object) -> None:
-    """Nothing."""
+    """Do nothing."""
 
 
 @pytest.mark.parametrize("kind", ["sql", "in-memory", "file-system"])
-def test_commits_that_land_meanwhile_go_with_all_their_files(tmp_path: Path, kind: str) -> None:
+def test_files_of_concurrent_commits_are_purged_too(tmp_path: Path, kind: str) -> None:
     uri = f"sqlite:///{tmp_path}/catalog.db" if kind == "sql" else None
     catalog: Catalog = (
         InMemoryCatalog("lake", warehouse=str(tmp_path))
@@ -143,7 +143,7 @@ def test_commits_that_land_meanwhile_go_with_all_their_files(tmp_path: Path, kin
     assert not catalog.table_exists("db.t")
 
 
-def test_a_commit_that_lands_meanwhile_may_forbid_it(catalog: SqlCatalog, table: Table) -> None:
+def test_a_concurrent_commit_that_disables_gc_stops_the_purge(catalog: SqlCatalog, table: Table) -> None:
     other = catalog.load_table("db.t")
     handle = busy(table, 1, lambda: other.set_properties({"gc.enabled": "false"}))
     before = files(table.location())
@@ -153,7 +153,7 @@ def test_a_commit_that_lands_meanwhile_may_forbid_it(catalog: SqlCatalog, table:
     assert files(table.location()) >= before
 
 
-def test_a_table_that_never_rests_is_left_as_it_is(catalog: SqlCatalog, table: Table) -> None:
+def test_a_purge_gives_up_on_a_table_that_keeps_changing(catalog: SqlCatalog, table: Table) -> None:
     other, count = catalog.load_table("db.t"), iter(range(1000))
     handle = busy(table, None, lambda: other.set_properties({"count": str(next(count))}))
     with pytest.raises(CommitConflictError, match="was not dropped"):
@@ -161,14 +161,14 @@ def test_a_table_that_never_rests_is_left_as_it_is(catalog: SqlCatalog, table: T
     assert catalog.load_table("db.t").scan().to_arrow().to_pylist() == [{"a": 4}]
 
 
-def test_a_table_that_another_dropped_meanwhile_is_gone_and_its_files_are_left_to_it(catalog: SqlCatalog, table: Table) -> None:
+def test_a_purge_deletes_no_files_of_a_table_that_another_process_dropped(catalog: SqlCatalog, table: Table) -> None:
     before = files(table.location())
     with pytest.raises(NoSuchTableError):
         purge_table(busy(table, 1, lambda: catalog.drop_table("db.t")))
     assert files(table.location()) == before
 
 
-def test_a_catalog_that_drops_the_folder_too_has_its_files_looked_up_before(tmp_path: Path) -> None:
+def test_a_file_system_catalog_lists_the_files_before_it_drops_the_folder(tmp_path: Path) -> None:
     catalog = FileSystemCatalog("lake", warehouse=f"{tmp_path}/warehouse")
     catalog.create_namespace("db")
     elsewhere = tmp_path / "elsewhere"
@@ -190,7 +190,7 @@ def test_a_catalog_that_drops_the_folder_too_has_its_files_looked_up_before(tmp_
         catalog.purge_table("db.t")
 
 
-def test_tables_in_folders_whose_files_are_not_their_own_keep_them_too(tmp_path: Path) -> None:
+def test_a_file_system_catalog_refuses_drops_and_purges_where_gc_is_disabled(tmp_path: Path) -> None:
     catalog = FileSystemCatalog("lake", warehouse=str(tmp_path))
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", pa.schema([("a", pa.int64())]), properties={"gc.enabled": "false"})

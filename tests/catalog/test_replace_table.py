@@ -1,4 +1,4 @@
-"""Tables replaced through the catalog: identity, history and ids stay, rows go; and with new rows in one commit, or not at all."""
+"""Tables replaced through the catalog: UUID, history and field ids are kept, rows are removed; new rows are committed with the replacement, or nothing is."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def lake(tmp_path: Path) -> SqlCatalog:
     return catalog
 
 
-def test_identity_history_and_ids_stay_and_rows_go(lake: SqlCatalog) -> None:
+def test_a_replaced_table_keeps_its_uuid_history_and_field_ids_and_has_no_rows(lake: SqlCatalog) -> None:
     before = lake.load_table("db.t")
     wanted = pa.schema([("s", pa.struct([("b", pa.string()), ("c", pa.int32())])), ("k", pa.int64()), ("id", pa.int64())])
     after = lake.replace_table("db.t", wanted, partition_spec=["bucket(4, id)"], properties={"both": "new"})
@@ -28,7 +28,7 @@ def test_identity_history_and_ids_stay_and_rows_go(lake: SqlCatalog) -> None:
     assert (after.metadata.current_snapshot_id, len(after.metadata.snapshots)) == (None, 1)
     ids = {name: after.schema().find_field(name).field_id for name in ("s", "s.b", "id")}
     assert ids == {name: before.schema().find_field(name).field_id for name in ids}
-    assert after.schema().find_field("k").field_id > before.metadata.last_column_id  # of another type: another column
+    assert after.schema().find_field("k").field_id > before.metadata.last_column_id  # another type, so another column
     assert dict(after.properties) == {"keep": "1", "both": "new"}
     assert after.location() == before.location()
     assert after.scan().to_arrow().num_rows == 0
@@ -37,7 +37,7 @@ def test_identity_history_and_ids_stay_and_rows_go(lake: SqlCatalog) -> None:
     assert lake.load_table("db.t").scan().to_arrow().to_pylist() == [{"s": {"b": "z", "c": 3}, "k": 5, "id": 9}]
 
 
-def test_new_rows_come_with_the_same_commit_or_not_at_all(lake: SqlCatalog, tmp_path: Path) -> None:
+def test_a_replacement_and_its_new_rows_are_one_commit(lake: SqlCatalog, tmp_path: Path) -> None:
     files = sorted(path for path in (tmp_path / "warehouse").rglob("*") if path.is_file())
     tx = lake.transaction()
     tx.replace_table("db.t", FIRST).append(ROWS)
@@ -51,7 +51,7 @@ def test_new_rows_come_with_the_same_commit_or_not_at_all(lake: SqlCatalog, tmp_
     assert len(table.metadata.metadata_log) == 2
 
 
-def test_rows_that_others_add_meanwhile_are_replaced_too_and_other_columns_are_a_conflict(lake: SqlCatalog) -> None:
+def test_a_replacement_removes_concurrent_rows_and_conflicts_with_a_concurrent_schema_change(lake: SqlCatalog) -> None:
     with lake.transaction() as tx:
         tx.replace_table("db.t", FIRST).append(ROWS.slice(0, 1))
         lake.load_table("db.t").append(ROWS)
@@ -65,7 +65,7 @@ def test_rows_that_others_add_meanwhile_are_replaced_too_and_other_columns_are_a
     assert lake.load_table("db.t").schema().names == ["id", "k"]
 
 
-def test_a_table_is_made_where_there_is_none(lake: SqlCatalog) -> None:
+def test_create_or_replace_creates_a_missing_table(lake: SqlCatalog) -> None:
     assert lake.create_or_replace_table("db.new", FIRST, properties={"a": "b"}).schema().names == ["id", "k", "s"]
     again = lake.create_or_replace_table("db.new", pa.schema([("id", pa.int32())]))
     assert (again.schema().names, dict(again.properties)) == (["id"], {"a": "b"})
@@ -73,7 +73,7 @@ def test_a_table_is_made_where_there_is_none(lake: SqlCatalog) -> None:
         lake.replace_table("db.nothing", FIRST)
 
 
-def test_the_version_may_rise_and_what_it_does_not_know_is_refused(lake: SqlCatalog) -> None:
+def test_a_replacement_may_raise_the_format_version_and_refuses_changes_that_its_version_lacks(lake: SqlCatalog) -> None:
     assert lake.replace_table("db.t", FIRST, properties={"format-version": "3"}).metadata.format_version == 3
     lake.create_table("db.one", FIRST, partition_spec=["k"], properties={"format-version": "1"})
     with pytest.raises(InvalidPartitionSpecError, match="upgrade it to format version 2"):

@@ -1,4 +1,4 @@
-"""Several tables in one commit whose reply is lost, whose outcome stays unknown, or whose process dies: all of them move or none."""
+"""Commits to several tables whose reply is lost, whose state stays unknown, or whose process dies: all tables change or none does."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def catalog(tmp_path: Path) -> SqlCatalog:
 
 
 def faulty(catalog: Catalog, faults: Faults) -> Catalog:
-    """The same catalog, whose store fails as it is told to."""
+    """Return the same catalog on a store that raises the ordered faults."""
     return Catalog(catalog.name, FaultyStore(catalog.store, faults), catalog.properties)
 
 
@@ -48,31 +48,31 @@ def metadata_files(folder: Path) -> set[Path]:
     return {path for path in folder.rglob("*") if path.is_file() and path.parent.name == "metadata"}
 
 
-def write(catalog: Catalog, number: int, *, makes: str | None = None) -> None:
-    """Appends to both tables in one commit, and makes a third where it is asked to."""
+def write(catalog: Catalog, number: int, *, creates: str | None = None) -> None:
+    """Append to both tables in one commit, and create the table `creates` in it where it is given."""
     with catalog.transaction() as tx:
         first, second = tx.load_tables(*NAMES)
         first.append(one(number))
         second.append(one(-number))
-        if makes is not None:
-            tx.create_table(makes, SCHEMA, properties=QUICK).append(one(number))
+        if creates is not None:
+            tx.create_table(creates, SCHEMA, properties=QUICK).append(one(number))
 
 
-@pytest.mark.parametrize("makes", [None, "db.c"])
+@pytest.mark.parametrize("creates", [None, "db.c"])
 @pytest.mark.parametrize(
     "fault", [Fault.LOST_REPLY, Fault.LATE, Fault.UNKNOWN, Fault.CONFLICT, Fault.OVERTAKEN, Fault.UNAVAILABLE_AFTER, Fault.UNAVAILABLE]
 )
-def test_a_commit_whose_reply_is_lost_is_made_once_on_every_table(
-    catalog: SqlCatalog, tmp_path: Path, fault: Fault, makes: str | None
+def test_a_commit_whose_reply_is_lost_is_applied_once_to_every_table(
+    catalog: SqlCatalog, tmp_path: Path, fault: Fault, creates: str | None
 ) -> None:
     faults = Faults()
     others = (lambda: write(catalog, 7)) if fault is Fault.OVERTAKEN else None
     faults.order("swap", fault, meanwhile=others)
-    write(faulty(catalog, faults), 1, makes=makes)
+    write(faulty(catalog, faults), 1, creates=creates)
     theirs = [7] if others else []
     assert numbers(catalog, *NAMES) == [[1, *theirs], [*(-number for number in theirs), -1]]
-    if makes:
-        assert numbers(catalog, makes) == [[1]]
+    if creates:
+        assert numbers(catalog, creates) == [[1]]
     swaps = [event for event in faults.log if event.operation == "swap"]
     assert sum(event.done for event in swaps) + (fault is Fault.LATE) == 1, "it is made once"
     for table in catalog.load_tables(*NAMES):
@@ -81,7 +81,7 @@ def test_a_commit_whose_reply_is_lost_is_made_once_on_every_table(
 
 
 @pytest.mark.parametrize("has_happened", [True, False])
-def test_an_outcome_that_stays_unknown_is_said_for_all_tables_and_deletes_nothing(
+def test_an_unknown_commit_state_is_reported_for_all_tables_and_deletes_no_file(
     catalog: SqlCatalog, tmp_path: Path, has_happened: bool
 ) -> None:
     for table in catalog.load_tables(*NAMES):
@@ -91,7 +91,7 @@ def test_an_outcome_that_stays_unknown_is_said_for_all_tables_and_deletes_nothin
     faults.order("load", Fault.UNAVAILABLE, after=2, times=None)  # the first two come before the commit
     before = metadata_files(tmp_path)
     with pytest.raises(CommitUnknownError) as unknown:
-        write(faulty(catalog, faults), 1, makes="db.c")
+        write(faulty(catalog, faults), 1, creates="db.c")
     assert all(name in str(unknown.value) for name in (*NAMES, "db.c"))
     new = metadata_files(tmp_path) - before
     assert {path.parent.parent.name for path in new} == {"a", "b", "c"}
@@ -99,7 +99,7 @@ def test_an_outcome_that_stays_unknown_is_said_for_all_tables_and_deletes_nothin
     assert catalog.table_exists("db.c") is has_happened
 
 
-def test_a_commit_that_lands_after_it_was_given_up_lands_on_every_table(catalog: SqlCatalog) -> None:
+def test_a_commit_that_is_applied_after_the_client_gave_up_changes_every_table(catalog: SqlCatalog) -> None:
     for table in catalog.load_tables(*NAMES):
         table.set_properties({"commit.status-check.num-retries": "0"})
     faults = Faults()
@@ -112,7 +112,7 @@ def test_a_commit_that_lands_after_it_was_given_up_lands_on_every_table(catalog:
     assert numbers(catalog, *NAMES) == [[1], [-1]], "its files are all there"
 
 
-def test_a_late_commit_that_others_overtook_on_one_table_lands_on_none(catalog: SqlCatalog) -> None:
+def test_a_late_commit_that_conflicts_on_one_table_changes_none(catalog: SqlCatalog) -> None:
     for table in catalog.load_tables(*NAMES):
         table.set_properties({"commit.status-check.num-retries": "0"})
     faults = Faults()
@@ -126,7 +126,7 @@ def test_a_late_commit_that_others_overtook_on_one_table_lands_on_none(catalog: 
 
 
 @pytest.mark.parametrize("fault", [Fault.CRASH, Fault.CRASH_AFTER, Fault.INTERRUPT, Fault.INTERRUPT_AFTER])
-def test_a_process_that_ends_at_the_swap_leaves_all_tables_or_none(catalog: SqlCatalog, fault: Fault) -> None:
+def test_a_process_that_dies_at_the_compare_and_swap_changes_all_tables_or_none(catalog: SqlCatalog, fault: Fault) -> None:
     faults = Faults()
     faults.order("swap", fault)
     with pytest.raises((SimulatedCrash, KeyboardInterrupt)):
@@ -137,22 +137,24 @@ def test_a_process_that_ends_at_the_swap_leaves_all_tables_or_none(catalog: SqlC
     assert numbers(catalog, *NAMES) == ([[1, 2], [-2, -1]] if happened else [[2], [-2]])
 
 
-def test_races_that_are_always_lost_leave_no_table_changed_and_no_file(catalog: SqlCatalog, tmp_path: Path) -> None:
+def test_a_commit_that_always_conflicts_changes_no_table_and_leaves_no_file(catalog: SqlCatalog, tmp_path: Path) -> None:
     faults = Faults()
     faults.order("swap", Fault.CONFLICT, times=None)
     before = metadata_files(tmp_path)
     with pytest.raises(CommitConflictError):
-        write(faulty(catalog, faults), 1, makes="db.c")
+        write(faulty(catalog, faults), 1, creates="db.c")
     assert numbers(catalog, *NAMES) == [[], []]
     assert not catalog.table_exists("db.c")
     assert metadata_files(tmp_path) == before
 
 
-def test_a_refusal_is_one_of_all_tables_and_leaves_no_file(catalog: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_for_one_table_changes_no_table_and_leaves_no_file(
+    catalog: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = metadata_files(tmp_path)
     denied = StoragePermissionError("permission denied for table iceberg_tables")
     monkeypatch.setattr(SqlCatalogStore, "swap_together", lambda self, changes: Refused(error=denied))
     with pytest.raises(StoragePermissionError):
-        write(catalog, 1, makes="db.c")
+        write(catalog, 1, creates="db.c")
     assert numbers(catalog, *NAMES) == [[], []]
     assert metadata_files(tmp_path) == before

@@ -12,8 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def storm(*arguments: object) -> dict[str, Any]:
-    """What `python -m tests.stress_tables` says came of it."""
+def run_stress(*arguments: object) -> dict[str, Any]:
+    """Run `python -m tests.stress_tables` and return its report."""
     command = [sys.executable, "-m", "tests.stress_tables", *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3600, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
@@ -21,20 +21,20 @@ def storm(*arguments: object) -> dict[str, Any]:
     return result
 
 
-def test_commits_of_several_tables_outlive_killed_writers() -> None:
-    result = storm("--rounds", 4)
+def test_commits_to_several_tables_are_atomic_when_writers_are_killed() -> None:
+    result = run_stress("--rounds", 4)
     assert result["rounds"] == 4
     assert result["acknowledged"] > 0
 
 
 @pytest.mark.slow
-def test_commits_of_several_tables_outlive_a_storm() -> None:
+def test_commits_to_several_tables_are_atomic_under_long_stress() -> None:
     rounds = int(os.environ.get("ICEFLOE_STORM_ROUNDS", "60"))
-    assert storm("--rounds", rounds, "--seed", 2)["rounds"] == rounds
+    assert run_stress("--rounds", rounds, "--seed", 2)["rounds"] == rounds
 
 
 @pytest.mark.slow
 @pytest.mark.postgres
-def test_commits_of_several_tables_on_postgresql_outlive_a_storm(postgres_uri: str) -> None:
+def test_commits_to_several_tables_on_postgresql_are_atomic_under_long_stress(postgres_uri: str) -> None:
     rounds = int(os.environ.get("ICEFLOE_STORM_ROUNDS", "60"))
-    assert storm("--uri", postgres_uri, "--rounds", rounds, "--seed", 3)["rounds"] == rounds
+    assert run_stress("--uri", postgres_uri, "--rounds", rounds, "--seed", 3)["rounds"] == rounds

@@ -1,6 +1,7 @@
-"""Drops a table of a file-system catalog again and again, killed with SIGKILL before its first, second, ... deletion, and prints what is found after each kill.
+"""Program that drops a table of a file-system catalog, killed with SIGKILL before its first, second, ... deletion, and prints the state after each kill.
 
-`python dropping.py WAREHOUSE drop|purge drop|purge|create|namespace`: how the table is dropped, and the next call after the kill. A line of JSON for each kill.
+`python dropping.py WAREHOUSE drop|purge drop|purge|create|namespace`: how the table is dropped, and the next call after the kill. It prints a line of JSON
+for each kill.
 """
 
 import json
@@ -19,7 +20,7 @@ DELETIONS = frozenset({"os.remove", "os.rmdir", "os.rename"})
 
 
 def killed(warehouse: str, how: str, before: int) -> bool:
-    """Whether the process that drops the table was killed before that many deletions."""
+    """Drop the table in a process that is killed before deletion number `before`; return whether it was killed."""
     child = os.fork()
     if child:
         return os.WIFSIGNALED(os.waitpid(child, 0)[1])
@@ -37,7 +38,7 @@ def killed(warehouse: str, how: str, before: int) -> bool:
 
 
 def found_by_name(warehouse: str) -> object:
-    """The rows of the table, or the code of the error."""
+    """Return the rows of the table, or the code of the error."""
     try:
         return sorted(FileSystemCatalog("lake", warehouse=warehouse).load_table("db.t").scan().to_arrow()["n"].to_pylist())
     except IcefloeError as error:
@@ -72,7 +73,7 @@ def main(warehouse: str, how: str, again: str) -> None:
         if intact:
             catalog.drop_table("db.t")
         else:
-            # Where the last file is gone, only the empty folder of dropped tables is left, which the namespace's drop removes.
+            # After the last file only the empty folder of dropped tables remains, which the drop of the namespace removes.
             call_again(warehouse, again if found["name"] == "unfinished-drop" else "namespace")
         print(
             json.dumps(

@@ -1,4 +1,4 @@
-"""Drops in a file-system catalog: the name goes in one step, whatever happens after it, and what is left is deleted by the next call."""
+"""Drops in a file-system catalog: the name is removed in one step, whatever happens after it, and the next call deletes the remaining files."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def table(catalog: FileSystemCatalog) -> Table:
 
 @pytest.fixture
 def half_dropped(catalog: FileSystemCatalog, table: Table, monkeypatch: pytest.MonkeyPatch) -> FileSystemCatalog:
-    """A catalog whose only table was dropped by a process that ended before it deleted anything."""
+    """Return a catalog whose only table was dropped by a process that ended before it deleted a file."""
     with monkeypatch.context() as patched:
         patched.setattr(OpenFolder, "remove", killed)
         with pytest.raises(KeyboardInterrupt):
@@ -63,7 +63,7 @@ def left_in(catalog: FileSystemCatalog) -> list[str]:
 
 
 @pytest.mark.parametrize(("how", "again"), [("drop", "drop"), ("purge", "purge"), ("drop", "create"), ("drop", "namespace")])
-def test_a_name_never_opens_after_a_kill_within_its_drop_and_the_next_call_deletes_the_rest(tmp_path: Path, how: str, again: str) -> None:
+def test_a_table_whose_drop_was_killed_never_opens_and_the_next_call_deletes_the_rest(tmp_path: Path, how: str, again: str) -> None:
     ran = subprocess.run(
         [sys.executable, str(DROPPER), str(tmp_path / "lake"), how, again], capture_output=True, text=True, timeout=240, check=False
     )
@@ -72,7 +72,7 @@ def test_a_name_never_opens_after_a_kill_within_its_drop_and_the_next_call_delet
     assert len(kills) > 15
     names = [kill["name"] for kill in kills]
     intact = names.count([0, 1])
-    assert intact < 3, "the name goes with the first deletions"
+    assert intact < 3, "the first deletions remove the name"
     dropped = kills[intact:]
     assert {kill["name"] for kill in dropped} <= {"unfinished-drop", "no-such-table"}
     assert [kill["tables"] for kill in dropped] == [[]] * len(dropped)
@@ -80,7 +80,7 @@ def test_a_name_never_opens_after_a_kill_within_its_drop_and_the_next_call_delet
     assert [kill["left"] for kill in kills] == [[]] * len(kills)
 
 
-def test_a_half_deleted_table_is_reported_as_such(half_dropped: FileSystemCatalog) -> None:
+def test_an_error_reports_a_half_deleted_table(half_dropped: FileSystemCatalog) -> None:
     with pytest.raises(UnfinishedDropError, match=r"db\.t.*was dropped.*not finished") as raised:
         half_dropped.load_table("db.t")
     assert isinstance(raised.value, NoSuchTableError)
@@ -88,7 +88,9 @@ def test_a_half_deleted_table_is_reported_as_such(half_dropped: FileSystemCatalo
     assert (half_dropped.table_exists("db.t"), half_dropped.list_tables("db"), half_dropped.list_namespaces("db")) == (False, [], [])
 
 
-def test_the_next_drop_purge_or_creation_deletes_what_is_left(half_dropped: FileSystemCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_drop_purge_or_creation_deletes_the_remaining_files(
+    half_dropped: FileSystemCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert len(left_in(half_dropped)) > 5
     half_dropped.drop_table("db.t")
     assert left_in(half_dropped) == ["db"]
@@ -114,7 +116,7 @@ def test_a_namespace_with_a_half_deleted_table_is_dropped_with_it(half_dropped: 
     assert left_in(half_dropped) == []
 
 
-def test_what_cannot_be_deleted_is_reported_and_the_rest_is_deleted(
+def test_a_drop_reports_files_that_it_could_not_delete_and_deletes_the_others(
     catalog: FileSystemCatalog, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unlink = os.unlink
@@ -134,7 +136,7 @@ def test_what_cannot_be_deleted_is_reported_and_the_rest_is_deleted(
     assert left_in(catalog) == ["db"]
 
 
-def test_links_are_deleted_and_what_they_lead_to_is_kept(catalog: FileSystemCatalog, table: Table, tmp_path: Path) -> None:
+def test_symbolic_links_are_deleted_and_their_targets_are_kept(catalog: FileSystemCatalog, table: Table, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "file").write_text("kept")
@@ -154,7 +156,7 @@ def test_links_are_deleted_and_what_they_lead_to_is_kept(catalog: FileSystemCata
 
 
 @pytest.mark.parametrize("link", [".dropped", ".dropped/t"])
-def test_nothing_is_deleted_behind_a_link_in_the_place_of_the_dropped_folders(
+def test_nothing_is_deleted_behind_a_link_that_replaces_the_folder_of_dropped_tables(
     catalog: FileSystemCatalog, table: Table, tmp_path: Path, link: str
 ) -> None:
     precious = tmp_path / "precious"
@@ -168,10 +170,10 @@ def test_nothing_is_deleted_behind_a_link_in_the_place_of_the_dropped_folders(
     assert catalog.load_table("db.t").scan().count() == 1
 
 
-def test_a_commit_that_began_before_the_drop_makes_no_table(
+def test_a_commit_that_began_before_the_drop_creates_no_table(
     catalog: FileSystemCatalog, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The drop comes between a writer's look at the newest version and its own version."""
+    """Drop the table between a writer's read of the newest version and its commit."""
     other = FileSystemCatalog("lake", warehouse=catalog.store.warehouse)
     read = type(catalog.store._io).read
     dropped = []
@@ -215,10 +217,10 @@ def test_a_writer_whose_table_was_dropped_commits_nothing(catalog: FileSystemCat
         catalog.create_table("db.t", SCHEMA)
 
 
-def test_a_purge_deletes_nothing_of_a_table_that_got_the_name_meanwhile(
+def test_a_purge_deletes_no_file_of_a_table_that_was_created_concurrently_under_the_name(
     catalog: FileSystemCatalog, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Metadata files of both tables have the same names, such as `v1.metadata.json`."""
+    """Purge a table while another gets its name; the metadata files of both have the same names, such as `v1.metadata.json`."""
     delete_in_order = purge_table.delete_in_order
 
     def create_and_delete(*given: Any) -> Any:
@@ -250,13 +252,13 @@ def test_a_table_whose_folder_is_dropped_while_it_is_created_is_not_created(
     assert left_in(catalog) == ["db"]
 
 
-def test_no_namespace_is_made_in_the_folder_of_a_table(catalog: FileSystemCatalog, table: Table) -> None:
+def test_no_namespace_is_created_in_the_folder_of_a_table(catalog: FileSystemCatalog, table: Table) -> None:
     for name in ("db.t.inner", "db.t.data.inner"):
         with pytest.raises(NamespaceAlreadyExistsError, match=r"'db\.t' is a table"):
             catalog.create_namespace(name)
 
 
-def test_folders_that_are_nested_too_deeply_are_an_error_of_ours(catalog: FileSystemCatalog, table: Table) -> None:
+def test_folders_that_are_nested_too_deeply_raise_an_icefloe_error(catalog: FileSystemCatalog, table: Table) -> None:
     descriptor = os.open(table.location(), os.O_RDONLY)
     for _ in range(1500):
         os.mkdir("a", dir_fd=descriptor)

@@ -1,4 +1,4 @@
-"""File-system tables: which version is the newest whatever the hint says, and what such a catalog refuses."""
+"""File-system tables: which version is the newest whatever the version hint contains, and what such a catalog refuses."""
 
 from pathlib import Path
 
@@ -31,14 +31,14 @@ def versions(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*metadata.json"))
 
 
-def test_versions_are_published_under_their_numbers_and_nothing_else_is_left(table: Table, tmp_path: Path) -> None:
+def test_versions_are_published_under_their_numbers_without_temporary_files(table: Table, tmp_path: Path) -> None:
     assert versions(tmp_path) == ["v1.metadata.json", "v2.metadata.json", "v3.metadata.json"]
     assert (tmp_path / "db/t/metadata/version-hint.text").read_text() == "3"
     assert [Path(entry.metadata_file).name for entry in table.metadata.metadata_log] == ["v1.metadata.json", "v2.metadata.json"]
 
 
 @pytest.mark.parametrize("hint", [None, "1", "99", "", "not a number"])
-def test_the_hint_is_not_believed(catalog: FileSystemCatalog, table: Table, tmp_path: Path, hint: str | None) -> None:
+def test_a_wrong_version_hint_is_ignored(catalog: FileSystemCatalog, table: Table, tmp_path: Path, hint: str | None) -> None:
     file = tmp_path / "db/t/metadata/version-hint.text"
     file.unlink() if hint is None else file.write_text(hint)
     found = catalog.load_table("db.t")
@@ -47,8 +47,8 @@ def test_the_hint_is_not_believed(catalog: FileSystemCatalog, table: Table, tmp_
     assert (file.read_text(), found.scan().count()) == ("4", 3)
 
 
-def test_a_writer_whose_version_is_long_gone_does_not_fill_the_gap(catalog: FileSystemCatalog, table: Table, tmp_path: Path) -> None:
-    """The next version of a stale writer may have been deleted since: its name is free, and still not the next."""
+def test_a_stale_writer_does_not_fill_the_gap_of_deleted_versions(catalog: FileSystemCatalog, table: Table, tmp_path: Path) -> None:
+    """Commit from a stale version whose next version has been deleted since: that name is free, and still not the next version."""
     stale = catalog.load_table("db.t")
     for number in range(3):
         table.append(pa.table({"n": [10 + number]}))
@@ -58,7 +58,7 @@ def test_a_writer_whose_version_is_long_gone_does_not_fill_the_gap(catalog: File
     assert "v4.metadata.json" not in versions(tmp_path)
 
 
-def test_compressed_versions_have_their_ending_and_keep_it(catalog: FileSystemCatalog, tmp_path: Path) -> None:
+def test_compressed_versions_have_the_ending_of_their_codec_which_cannot_be_changed(catalog: FileSystemCatalog, tmp_path: Path) -> None:
     made = catalog.create_table("db.z", SCHEMA, properties={"write.metadata.compression-codec": "gzip"})
     made.append(pa.table({"n": [1]}))
     assert versions(tmp_path) == ["v1.gz.metadata.json", "v2.gz.metadata.json"]
@@ -67,7 +67,7 @@ def test_compressed_versions_have_their_ending_and_keep_it(catalog: FileSystemCa
         made.set_properties({"write.metadata.compression-codec": "none"})
 
 
-def test_what_would_part_a_table_from_its_folder_is_refused(catalog: FileSystemCatalog, table: Table) -> None:
+def test_operations_that_would_separate_a_table_from_its_folder_are_refused(catalog: FileSystemCatalog, table: Table) -> None:
     with pytest.raises(InvalidInputError, match="metadata in its own folder"):
         table.set_properties({"write.metadata.path": "/elsewhere"})
     with pytest.raises(InvalidInputError, match="location"):
@@ -81,7 +81,7 @@ def test_what_would_part_a_table_from_its_folder_is_refused(catalog: FileSystemC
         catalog.load_table("db.t")
 
 
-def test_a_warehouse_is_needed_and_must_be_a_folder() -> None:
+def test_a_warehouse_is_required_and_must_be_a_folder() -> None:
     with pytest.raises(InvalidPropertyError, match="no warehouse"):
         load_catalog("lake", type="hadoop")
     with pytest.raises(UnsupportedFeatureError, match="no folder of this machine"):

@@ -1,4 +1,4 @@
-"""The SQL catalog on a real PostgreSQL server: connections lost in the middle of a swap, rights that are missing or taken away, and who may not come in."""
+"""The SQL catalog on a real PostgreSQL server: connections lost during a compare-and-swap, rights that are missing or revoked, and refused logins."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ from icefloe.kernel.commit.outcome import Committed, Conflicted, Refused, Unknow
 
 pytestmark = pytest.mark.postgres
 NAME = ("db", "t")
-OTHER = "other"  # the password of roles that tests make
+OTHER = "other"  # the password of roles that tests create
 SCHEMA = pa.schema([("n", pa.int64())])
 QUICK = {
     "commit.retry.min-wait-ms": "1",
@@ -61,7 +61,7 @@ def files(folder: Path) -> set[Path]:
     return {path for path in folder.rglob("*") if path.is_file()}
 
 
-def test_names_and_swaps_are_as_on_sqlite(store: SqlCatalogStore) -> None:
+def test_names_and_compare_and_swap_work_as_on_sqlite(store: SqlCatalogStore) -> None:
     assert store.swap(NAME, expected="m0", new="m1") == Committed()
     assert store.swap(NAME, expected="m0", new="m2") == Conflicted(current_location="m1")
     assert store.load(NAME).previous_metadata_location == "m0"
@@ -70,7 +70,7 @@ def test_names_and_swaps_are_as_on_sqlite(store: SqlCatalogStore) -> None:
     assert store.swap(("db", "none"), expected="m0", new="m1") == Conflicted(current_location=None)
 
 
-def test_a_backend_killed_before_its_commit_is_a_race_to_run_again(store: SqlCatalogStore, postgres: PostgresServer) -> None:
+def test_a_backend_killed_before_its_commit_is_a_conflict_that_is_retried(store: SqlCatalogStore, postgres: PostgresServer) -> None:
     def kill(connection: Connection) -> None:
         backend = connection.connection.dbapi_connection.info.backend_pid  # type: ignore[union-attr]
         postgres.run("postgres", f"SELECT pg_terminate_backend({backend})")
@@ -82,7 +82,7 @@ def test_a_backend_killed_before_its_commit_is_a_race_to_run_again(store: SqlCat
     assert store.load(NAME).metadata_location == "m0"
 
 
-def test_a_backend_killed_before_its_update_is_a_race_to_run_again(store: SqlCatalogStore, postgres: PostgresServer) -> None:
+def test_a_backend_killed_before_its_update_is_a_conflict_that_is_retried(store: SqlCatalogStore, postgres: PostgresServer) -> None:
     def kill(connection: Connection, *_: object) -> None:
         backend = connection.connection.dbapi_connection.info.backend_pid  # type: ignore[union-attr]
         postgres.run("postgres", f"SELECT pg_terminate_backend({backend})")
@@ -95,10 +95,10 @@ def test_a_backend_killed_before_its_update_is_a_race_to_run_again(store: SqlCat
 
 
 @pytest.mark.parametrize(("loss", "lands"), [(Loss.REPLY, True), (Loss.COMMIT, False), (Loss.LATE, True)])
-def test_a_reply_lost_on_the_way_is_told_from_a_commit_lost_on_the_way(
+def test_a_lost_reply_is_distinguished_from_a_lost_commit(
     store: SqlCatalogStore, postgres: PostgresServer, postgres_database: str, loss: Loss, lands: bool
 ) -> None:
-    """Also where COMMIT arrives after the client was cut off: the row's lock makes the look wait for it."""
+    """Check also a COMMIT that arrives after the client was cut off: the row lock makes the commit status check wait for it."""
     with lossy_proxy(postgres.port) as proxy:
         through = SqlCatalogStore("lake", postgres.uri(postgres_database, port=proxy.port))
         through.load(NAME)
@@ -111,7 +111,7 @@ def test_a_reply_lost_on_the_way_is_told_from_a_commit_lost_on_the_way(
 
 
 @pytest.mark.parametrize("loss", list(Loss))
-def test_appends_through_a_proxy_that_loses_commits_are_there_once(
+def test_appends_through_a_proxy_that_loses_commits_are_committed_once(
     catalog: SqlCatalog, postgres: PostgresServer, postgres_database: str, tmp_path: Path, loss: Loss
 ) -> None:
     with lossy_proxy(postgres.port) as proxy:
@@ -125,7 +125,7 @@ def test_appends_through_a_proxy_that_loses_commits_are_there_once(
     assert len(list(tmp_path.rglob("snap-*.avro"))) == 3
 
 
-def test_a_lost_reply_and_a_user_who_may_only_read_stay_unknown(
+def test_a_lost_reply_to_a_user_who_may_only_read_is_an_unknown_commit_state(
     store: SqlCatalogStore, postgres: PostgresServer, postgres_database: str
 ) -> None:
     reader = reader_of(postgres, postgres_database)
@@ -146,7 +146,7 @@ def reader_of(postgres: PostgresServer, database: str, rights: str = "SELECT") -
     return SqlCatalogStore("lake", postgres.uri(database, user=user, password=OTHER))
 
 
-def test_a_role_that_may_only_read_reads_and_is_told_what_it_lacks(
+def test_a_read_only_role_can_read_and_its_writes_name_the_missing_right(
     store: SqlCatalogStore, postgres: PostgresServer, postgres_database: str
 ) -> None:
     reader = reader_of(postgres, postgres_database)
@@ -160,7 +160,7 @@ def test_a_role_that_may_only_read_reads_and_is_told_what_it_lacks(
     reader.engine.dispose()
 
 
-def test_a_right_revoked_in_the_middle_of_commits_leaves_nothing_half_there(
+def test_a_right_revoked_during_commits_leaves_no_partial_commit(
     catalog: SqlCatalog, postgres: PostgresServer, postgres_database: str, tmp_path: Path
 ) -> None:
     user = f"writer_{postgres_database}"
@@ -181,7 +181,7 @@ def test_a_right_revoked_in_the_middle_of_commits_leaves_nothing_half_there(
     own.close()
 
 
-def test_a_server_that_takes_no_writes_says_so(
+def test_an_error_reports_a_server_that_refuses_writes(
     catalog: SqlCatalog, postgres: PostgresServer, postgres_database: str, tmp_path: Path
 ) -> None:
     postgres.run("postgres", f"ALTER DATABASE {postgres_database} SET default_transaction_read_only = on")
@@ -194,7 +194,7 @@ def test_a_server_that_takes_no_writes_says_so(
     standby.close()
 
 
-def test_serializable_transactions_and_many_writers_lose_nothing(
+def test_many_writers_in_serializable_transactions_lose_no_rows(
     catalog: SqlCatalog, postgres: PostgresServer, postgres_database: str, tmp_path: Path
 ) -> None:
     postgres.run("postgres", f"ALTER DATABASE {postgres_database} SET default_transaction_isolation = serializable")
@@ -220,7 +220,7 @@ def test_serializable_transactions_and_many_writers_lose_nothing(
         ({"database": "nowhere"}, StorageUnavailableError, "create the database"),
     ],
 )
-def test_each_thing_that_is_wrong_in_a_uri_has_its_own_advice(
+def test_each_fault_in_a_uri_has_its_own_next_step(
     postgres: PostgresServer, change: dict[str, object], kind: type[StorageError], said: str
 ) -> None:
     given = {"database": "postgres", **change}
@@ -232,13 +232,13 @@ def test_each_thing_that_is_wrong_in_a_uri_has_its_own_advice(
     assert "***" in str(refused.value)
 
 
-def test_a_host_that_is_not_known_is_named() -> None:
+def test_an_error_names_an_unknown_host() -> None:
     pytest.importorskip("psycopg")
     with pytest.raises(StorageUnavailableError, match="the host and the port"):
         SqlCatalogStore("lake", "postgresql://me:x@nowhere.invalid/db")
 
 
-def test_a_user_who_may_make_no_tables_is_told_so(postgres: PostgresServer, postgres_database: str) -> None:
+def test_an_error_reports_that_the_user_may_not_create_tables(postgres: PostgresServer, postgres_database: str) -> None:
     user = f"stranger_{postgres_database}"
     postgres.run(postgres_database, f"CREATE ROLE {user} LOGIN PASSWORD '{OTHER}'", "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
     uri = postgres.uri(postgres_database, user=user, password=OTHER)
@@ -248,7 +248,7 @@ def test_a_user_who_may_make_no_tables_is_told_so(postgres: PostgresServer, post
         SqlCatalogStore("lake", uri, creates_tables=False)
 
 
-def test_catalogs_opened_at_once_on_an_empty_database_all_open(postgres_uri: str) -> None:
+def test_catalogs_opened_concurrently_on_an_empty_database_all_open(postgres_uri: str) -> None:
     def opened(_: int) -> None:
         SqlCatalogStore("lake", postgres_uri).engine.dispose()
 
@@ -268,7 +268,9 @@ def test_a_location_longer_than_its_column_is_refused_before_anything_is_written
     assert catalog.load_namespace_properties("db") == {}
 
 
-def test_a_catalog_whose_columns_are_text_takes_any_length(postgres: PostgresServer, postgres_database: str, postgres_uri: str) -> None:
+def test_a_catalog_whose_columns_are_text_accepts_locations_of_any_length(
+    postgres: PostgresServer, postgres_database: str, postgres_uri: str
+) -> None:
     postgres.run(
         postgres_database,
         "CREATE TABLE iceberg_tables (catalog_name text, table_namespace text, table_name text, metadata_location text, "
@@ -316,7 +318,7 @@ print(sorted(catalog.load_table("db.t").scan().to_arrow()["n"].to_pylist()))
     assert done.stdout.strip() == str(sorted(writer * 10 + number for writer in (0, 1, 2, 9) for number in range(3)))
 
 
-def test_the_uri_of_pyiceberg_is_understood(postgres: PostgresServer, postgres_database: str) -> None:
+def test_a_uri_of_pyiceberg_is_accepted(postgres: PostgresServer, postgres_database: str) -> None:
     for form in ("postgresql+psycopg2", "postgresql+psycopg", "postgres"):
         uri = postgres.uri(postgres_database).replace("postgresql", form)
         opened = SqlCatalogStore("lake", uri)

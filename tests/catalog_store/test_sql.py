@@ -1,4 +1,4 @@
-"""The SQL pointer store: the shared tables, the conditional swap, and what each database fault becomes."""
+"""The SQL catalog store: its tables, shared with Java and PyIceberg, the compare-and-swap, and the error for each database fault."""
 
 import sqlite3
 import sys
@@ -68,7 +68,7 @@ def test_the_tables_have_the_columns_that_java_and_pyiceberg_share(store: SqlCat
     ]
 
 
-def test_a_swap_moves_the_pointer_and_keeps_the_previous_location(store: SqlCatalogStore, database: Path) -> None:
+def test_a_swap_replaces_the_metadata_location_and_keeps_the_previous_one(store: SqlCatalogStore, database: Path) -> None:
     store.create(NAME, "m0")
     assert store.swap(NAME, expected="m0", new="m1") == Committed()
     assert rows(database, "select metadata_location, previous_metadata_location, iceberg_type from iceberg_tables") == [
@@ -83,11 +83,11 @@ def test_a_swap_from_a_stale_location_is_a_conflict_and_changes_nothing(store: S
     assert store.load(NAME).metadata_location == "m1"
 
 
-def test_a_swap_on_a_dropped_table_finds_nothing(store: SqlCatalogStore) -> None:
+def test_a_swap_on_a_dropped_table_is_a_conflict_without_a_location(store: SqlCatalogStore) -> None:
     assert store.swap(NAME, expected="m0", new="m1") == Conflicted(current_location=None)
 
 
-def test_a_lost_reply_after_the_commit_is_found_to_be_committed(store: SqlCatalogStore) -> None:
+def test_a_swap_whose_reply_is_lost_after_the_commit_is_committed(store: SqlCatalogStore) -> None:
     store.create(NAME, "m0")
 
     # The transaction commits, and then the reply is lost: SQLAlchemy sees an error though the row has changed.
@@ -103,7 +103,7 @@ def test_a_lost_reply_after_the_commit_is_found_to_be_committed(store: SqlCatalo
     assert store.load(NAME).metadata_location == "m1"
 
 
-def test_of_many_swaps_at_once_exactly_one_wins(store: SqlCatalogStore, database: Path) -> None:
+def test_exactly_one_of_many_concurrent_swaps_succeeds(store: SqlCatalogStore, database: Path) -> None:
     store.create(NAME, "m0")
     outcomes: list[Outcome] = []
     ready = Barrier(6)
@@ -123,7 +123,7 @@ def test_of_many_swaps_at_once_exactly_one_wins(store: SqlCatalogStore, database
     assert sum(isinstance(outcome, Conflicted) for outcome in outcomes) == 5
 
 
-def test_a_catalog_made_before_views_works_without_its_column(database: Path) -> None:
+def test_a_catalog_created_before_views_works_without_the_type_column(database: Path) -> None:
     connection = sqlite3.connect(database)
     connection.execute(
         "create table iceberg_tables (catalog_name varchar(255), table_namespace varchar(255), table_name varchar(255), "
@@ -141,7 +141,7 @@ def test_a_catalog_made_before_views_works_without_its_column(database: Path) ->
     store.engine.dispose()
 
 
-def test_a_view_of_another_writer_is_not_a_table(store: SqlCatalogStore, database: Path) -> None:
+def test_a_view_that_another_writer_created_is_not_a_table(store: SqlCatalogStore, database: Path) -> None:
     connection = sqlite3.connect(database)
     connection.execute("insert into iceberg_tables values ('lake', 'db', 'v', 'm0', null, 'VIEW')")
     connection.execute("insert into iceberg_tables values ('lake', 'db', 'old', 'm0', null, null)")
@@ -156,14 +156,14 @@ def test_a_view_of_another_writer_is_not_a_table(store: SqlCatalogStore, databas
         store.drop_namespace(("db",))
 
 
-def test_catalogs_of_other_names_in_one_database_do_not_see_each_other(store: SqlCatalogStore, database: Path) -> None:
+def test_catalogs_of_different_names_in_one_database_are_separate(store: SqlCatalogStore, database: Path) -> None:
     store.create(NAME, "m0")
     other = SqlCatalogStore("other", f"sqlite:///{database}")
     assert other.list_namespaces() == []
     other.engine.dispose()
 
 
-def test_namespaces_nest_and_carry_properties(store: SqlCatalogStore) -> None:
+def test_namespaces_can_be_nested_and_have_properties(store: SqlCatalogStore) -> None:
     store.create_namespace(("a", "b", "c"), {"owner": "me"})
     assert store.list_namespaces() == [("a",), ("db",)]
     assert store.list_namespaces(("a",)) == [("a", "b")]
@@ -177,14 +177,14 @@ def test_namespaces_nest_and_carry_properties(store: SqlCatalogStore) -> None:
         store.namespace_properties(("a", "b", "c"))
 
 
-def test_a_namespace_with_sql_wildcards_is_itself_only(store: SqlCatalogStore) -> None:
+def test_sql_wildcards_in_a_namespace_match_only_themselves(store: SqlCatalogStore) -> None:
     store.create_namespace(("a_b",), {})
     store.create_namespace(("axb", "below"), {})
     store.drop_namespace(("a_b",))
     assert store.list_namespaces() == [("axb",), ("db",)]
 
 
-def test_taken_and_missing_names_say_so(store: SqlCatalogStore) -> None:
+def test_taken_and_missing_names_raise_their_errors(store: SqlCatalogStore) -> None:
     store.create(NAME, "m0")
     with pytest.raises(TableAlreadyExistsError):
         store.create(NAME, "m1")
@@ -204,7 +204,7 @@ def test_taken_and_missing_names_say_so(store: SqlCatalogStore) -> None:
     assert store.list_tables(("db",)) == [("db", "u"), ("db", "w")]
 
 
-def test_a_database_that_cannot_be_opened_says_where_it_was_looked_for(tmp_path: Path) -> None:
+def test_an_error_names_the_path_of_a_database_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(StorageUnavailableError, match="missing"):
         SqlCatalogStore("lake", f"sqlite:///{tmp_path}/missing/catalog.db")
     with pytest.raises(InvalidPropertyError, match="names no database"):
@@ -218,7 +218,7 @@ def test_a_database_that_cannot_be_opened_says_where_it_was_looked_for(tmp_path:
         ("mysql+pymysql://me:secret@host/db", "pymysql", "install the Python package that brings pymysql"),
     ],
 )
-def test_a_driver_that_is_not_installed_is_named_with_what_to_install(
+def test_an_error_names_a_missing_driver_and_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, uri: str, missing: str, advice: str
 ) -> None:
     monkeypatch.setattr(sql_engine, "find_spec", lambda _: None)
@@ -229,7 +229,7 @@ def test_a_driver_that_is_not_installed_is_named_with_what_to_install(
     assert "secret" not in str(refused.value)
 
 
-def test_a_file_that_is_no_database_is_refused(database: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused(database: Path) -> None:
     database.write_bytes(b"this is not SQLite" * 100)
     with pytest.raises(StorageUnavailableError, match="not a database"):
         SqlCatalogStore("lake", f"sqlite:///{database}")

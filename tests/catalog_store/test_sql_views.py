@@ -1,4 +1,4 @@
-"""Views in the SQL pointer store: a name is a table or a view, never both; the swap of one kind cannot move the other; databases made before views."""
+"""Views in the SQL catalog store: a name is a table or a view, never both; a swap of one kind never changes the other; databases created before views."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def rows(database: Path, statement: str) -> list[tuple[object, ...]]:
         connection.close()
 
 
-def test_a_view_is_a_row_of_its_type_as_java_stores_it(store: SqlCatalogStore, database: Path) -> None:
+def test_a_view_is_a_row_of_type_view_as_in_java(store: SqlCatalogStore, database: Path) -> None:
     views = store.views()
     views.create(VIEW, "m0")
     assert views.swap(VIEW, expected="m0", new="m1") == Committed()
@@ -59,7 +59,7 @@ def test_a_view_is_a_row_of_its_type_as_java_stores_it(store: SqlCatalogStore, d
     assert isinstance(store, KeepsViews)
 
 
-def test_tables_and_views_are_listed_apart(store: SqlCatalogStore, database: Path) -> None:
+def test_tables_and_views_are_listed_separately(store: SqlCatalogStore, database: Path) -> None:
     store.views().create(VIEW, "m0")
     store.create(TABLE, "m0")
     connection = sqlite3.connect(database)
@@ -74,7 +74,7 @@ def test_tables_and_views_are_listed_apart(store: SqlCatalogStore, database: Pat
         store.drop_namespace(("db",))
 
 
-def test_a_name_is_a_table_or_a_view_and_the_error_says_which(store: SqlCatalogStore) -> None:
+def test_a_name_is_a_table_or_a_view_and_the_error_names_the_kind(store: SqlCatalogStore) -> None:
     views = store.views()
     views.create(VIEW, "m0")
     store.create(TABLE, "m0")
@@ -91,14 +91,14 @@ def test_a_name_is_a_table_or_a_view_and_the_error_says_which(store: SqlCatalogS
     assert (views.load(VIEW).metadata_location, store.load(TABLE).metadata_location) == ("m0", "m0")
 
 
-def test_what_is_asked_of_one_kind_never_touches_the_other(store: SqlCatalogStore, database: Path) -> None:
+def test_operations_on_one_kind_never_change_the_other(store: SqlCatalogStore, database: Path) -> None:
     views = store.views()
     views.create(VIEW, "m0")
     store.create(TABLE, "m0")
     before = rows(database, "select * from iceberg_tables order by table_name")
     assert store.swap(VIEW, expected="m0", new="m1") == Conflicted(current_location=None)
     assert views.swap(TABLE, expected="m0", new="m1") == Conflicted(current_location=None)
-    for ask, error, words in (
+    for operation, error, words in (
         (lambda: store.load(VIEW), NoSuchTableError, "that name is a view"),
         (lambda: views.load(TABLE), NoSuchViewError, "that name is a table"),
         (lambda: store.drop(VIEW), NoSuchTableError, "that name is a view"),
@@ -107,7 +107,7 @@ def test_what_is_asked_of_one_kind_never_touches_the_other(store: SqlCatalogStor
         (lambda: views.rename(TABLE, ("db", "w")), NoSuchViewError, "that name is a table"),
     ):
         with pytest.raises(error) as refused:
-            ask()  # type: ignore[no-untyped-call]
+            operation()  # type: ignore[no-untyped-call]
         assert words in str(refused.value)
     assert rows(database, "select * from iceberg_tables order by table_name") == before
 
@@ -128,7 +128,7 @@ def test_views_are_renamed_and_dropped(store: SqlCatalogStore) -> None:
         views.drop(("other", "w"))
 
 
-def test_a_lost_reply_after_the_swap_is_found_to_be_committed(store: SqlCatalogStore) -> None:
+def test_a_swap_whose_reply_is_lost_after_the_commit_is_committed(store: SqlCatalogStore) -> None:
     views = store.views()
     views.create(VIEW, "m0")
     original = store.engine.dialect.do_commit
@@ -143,7 +143,7 @@ def test_a_lost_reply_after_the_swap_is_found_to_be_committed(store: SqlCatalogS
     assert views.load(VIEW).metadata_location == "m1"
 
 
-def test_of_many_swaps_at_once_exactly_one_wins(store: SqlCatalogStore, database: Path) -> None:
+def test_exactly_one_of_many_concurrent_swaps_succeeds(store: SqlCatalogStore, database: Path) -> None:
     store.views().create(VIEW, "m0")
     outcomes: list[Outcome] = []
     ready = Barrier(6)
@@ -162,7 +162,7 @@ def test_of_many_swaps_at_once_exactly_one_wins(store: SqlCatalogStore, database
     assert sum(isinstance(outcome, Committed) for outcome in outcomes) == 1
 
 
-def test_a_table_and_a_view_made_at_once_under_one_name_leave_one_of_them(store: SqlCatalogStore, database: Path) -> None:
+def test_one_of_a_table_and_a_view_created_concurrently_under_one_name_exists(store: SqlCatalogStore, database: Path) -> None:
     ready = Barrier(2)
     errors: list[Exception] = []
 
@@ -194,7 +194,7 @@ def before_views(database: Path) -> None:
     connection.close()
 
 
-def test_a_database_made_before_views_has_none_and_is_not_changed_unasked(database: Path) -> None:
+def test_views_in_a_database_created_before_views_are_refused_and_it_is_not_changed(database: Path) -> None:
     before_views(database)
     store = SqlCatalogStore("lake", f"sqlite:///{database}")
     with pytest.raises(UnsupportedFeatureError, match="lacks the column iceberg_type") as refused:
@@ -204,7 +204,7 @@ def test_a_database_made_before_views_has_none_and_is_not_changed_unasked(databa
     store.engine.dispose()
 
 
-def test_a_database_made_before_views_gets_them_when_asked(database: Path) -> None:
+def test_a_database_created_before_views_gets_the_type_column_when_requested(database: Path) -> None:
     before_views(database)
     ready = Barrier(4)
     failed: list[Exception] = []

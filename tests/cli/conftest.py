@@ -1,4 +1,4 @@
-"""A warehouse with one table, and `icefloe` as a function: in this process, or as the command it is."""
+"""A warehouse with one table, and `icefloe` as a function: in this process, or as a command in another one."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No catalog of the machine's own is found."""
+    """Hide the catalogs that this machine configures."""
     for variable in ("ICEFLOE_HOME", "PYICEBERG_HOME", "ICEFLOE_CATALOG", "PYICEBERG_DEFAULT_CATALOG", "COLUMNS"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -35,7 +35,7 @@ def _no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def icefloe() -> Command:
-    """Runs a command in this process."""
+    """Run a command in this process."""
 
     def run(*words: object) -> Result:
         return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
@@ -45,7 +45,7 @@ def icefloe() -> Command:
 
 @pytest.fixture
 def process() -> Process:
-    """Runs the command as a user does."""
+    """Run the command in another process, as a user does."""
 
     def run(*words: object, **options: Any) -> "subprocess.CompletedProcess[str]":
         command = [str(Path(sys.executable).with_name("icefloe")), *map(str, words)]
@@ -56,7 +56,7 @@ def process() -> Process:
 
 @pytest.fixture
 def as_json(icefloe: Command) -> Callable[..., Any]:
-    """Runs a command with `--json` and returns what it printed; nothing else may be printed."""
+    """Run a command with `--json` and return the value that it printed; nothing else may be printed."""
 
     def run(*words: object) -> Any:
         result = icefloe(*words, "--json")

@@ -1,4 +1,4 @@
-"""The demonstration: its data, its folder, its text; with Spark, all of it."""
+"""`icefloe demo`: its data, its folder and its text; and whole runs with Spark."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from icefloe.cli.demo_story import print_story
 from icefloe.errors import AlreadyExistsError, NoSuchFileError, StorageError
 
 
-def test_the_flights_are_all_there_with_the_stated_columns(tmp_path: Path) -> None:
+def test_all_flights_are_written_with_the_stated_columns(tmp_path: Path) -> None:
     path = flights_csv(tmp_path)
     with open(path, encoding="utf-8") as file:
         header = next(file).strip().split(",")
@@ -33,7 +33,7 @@ def test_an_error_about_missing_flights_names_the_package_to_install(tmp_path: P
         flights_csv(tmp_path)
 
 
-def test_the_events_are_the_same_every_time(tmp_path: Path) -> None:
+def test_the_events_are_equal_in_every_run(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     first, second = event_files(tmp_path / "a"), event_files(tmp_path / "b")
@@ -66,13 +66,13 @@ def test_other_files_are_never_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "catalog.db").read_text() == "other content"
 
 
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError):
         prepare(tmp_path / "file" / "d", replace=False)
 
 
-def test_the_configuration_finds_the_catalog(tmp_path: Path, icefloe: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_written_configuration_leads_to_the_catalog(tmp_path: Path, icefloe: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = prepare(tmp_path / "d", replace=False)
     SqlCatalog("lake", uri=folder.uri, warehouse=str(folder.path)).create_namespace("demo")
     monkeypatch.setenv("ICEFLOE_HOME", str(folder.path))
@@ -131,7 +131,7 @@ def test_the_demonstration_writes_all_rows(demonstration: tuple[Path, dict[str, 
 
 
 @pytest.mark.spark
-def test_the_demonstration_s_trace_skips_at_both_levels(demonstration: tuple[Path, dict[str, Any]]) -> None:
+def test_the_trace_of_the_demonstration_skips_manifests_and_data_files(demonstration: tuple[Path, dict[str, Any]]) -> None:
     trace = demonstration[1]["trace"]
     assert trace["where"] == "type = 'c8y_Event' AND time > '2024-01-01'"
     assert [decision["explanation"] for decision in trace["manifests"]["skipped"]] == ["partition time_month: upper 2023-11 < 2024-01"]
@@ -157,7 +157,7 @@ def test_the_demonstration_s_tables_read_back_equal_to_their_files(demonstration
 
 
 @pytest.mark.spark
-def test_the_demonstration_is_not_made_twice_in_one_folder(demonstration: tuple[Path, dict[str, Any]], icefloe: Command) -> None:
+def test_a_second_demonstration_in_one_folder_is_refused(demonstration: tuple[Path, dict[str, Any]], icefloe: Command) -> None:
     result = icefloe("demo", "--dir", demonstration[0])
     assert result.exit_code == 1
     assert "contains a demonstration already" in result.stderr

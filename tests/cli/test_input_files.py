@@ -33,7 +33,7 @@ def test_the_format_is_taken_from_the_ending(name: str, expected: FileFormat) ->
 
 
 @pytest.mark.parametrize("name", ["a", "a.txt", "a.gz", ".json.d", "csv"])
-def test_another_ending_needs_a_stated_format(name: str) -> None:
+def test_a_file_with_another_ending_requires_a_stated_format(name: str) -> None:
     with pytest.raises(InvalidInputError, match="has no known ending"):
         format_of(name)
 
@@ -51,13 +51,13 @@ def test_an_empty_folder_is_refused() -> None:
         find_files(["in"], None)
 
 
-def test_a_missing_file_is_named() -> None:
+def test_the_error_names_a_missing_file() -> None:
     with pytest.raises(NoSuchFileError, match=r"no file .*nothing\.csv"):
         find_files(["nothing.csv"], None)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_named() -> None:
+def test_the_error_names_an_unreadable_file() -> None:
     Path("a.csv").write_text("a\n")
     Path("a.csv").chmod(0)
     with pytest.raises(StoragePermissionError):
@@ -72,7 +72,7 @@ def test_files_of_several_formats_are_refused() -> None:
     assert find_files(["a.csv", "a.json"], FileFormat.CSV).format is FileFormat.CSV
 
 
-def test_files_without_a_byte_are_refused() -> None:
+def test_empty_files_are_refused() -> None:
     Path("a.csv").touch()
     Path("b.csv").touch()
     with pytest.raises(InvalidInputError, match=r"a\.csv is empty"):
@@ -89,7 +89,7 @@ def csv_files(*texts: str) -> InputFiles:
 
 
 @pytest.mark.parametrize("header", ["id,id", "id,ID", '"a b",c,"A B"'])
-def test_a_header_may_name_a_column_once(header: str) -> None:
+def test_a_header_with_a_repeated_column_is_refused(header: str) -> None:
     with pytest.raises(InvalidSchemaError, match="more than once"):
         check_headers(csv_files(header + "\n1,2\n"), ",")
 
@@ -113,7 +113,7 @@ def test_a_header_is_read_with_its_separator_and_without_a_byte_order_mark() -> 
         ('{"a": 1} {"a": 2}\n', 1, "Extra data"),
     ],
 )
-def test_the_first_wrong_json_line_is_found(text: str, line: int, what: str) -> None:
+def test_the_error_names_the_first_invalid_json_line(text: str, line: int, what: str) -> None:
     for name, opener in (("a.json", open), ("a.json.gz", gzip.open), ("a.json.bz2", bz2.open)):
         with opener(name, "wt") as file:  # type: ignore[operator]
             file.write(text)
@@ -123,19 +123,19 @@ def test_the_first_wrong_json_line_is_found(text: str, line: int, what: str) -> 
         assert what in found.what
 
 
-def test_right_lines_are_no_problem() -> None:
+def test_valid_lines_are_accepted() -> None:
     Path("a.json").write_text('{"a": 1}\n[{"a": 2}]\n')
     assert first_wrong_line(InputFiles(paths=("a.json",), format=FileFormat.JSON)) is None
     assert first_wrong_line(csv_files('a,b\n1,"x\ny"\n\n')) is None
 
 
-def test_the_first_csv_line_with_another_number_of_values_is_found() -> None:
+def test_the_error_names_the_first_csv_line_with_another_number_of_values() -> None:
     found = first_wrong_line(csv_files('a,b\n1,"x\ny"\n3\n'))
     assert found is not None
     assert (found.where, found.what) == ("0.csv line 4", "has 1 value, the header has 2: 3")
 
 
-def test_a_file_cut_short_is_named() -> None:
+def test_the_error_names_a_truncated_file() -> None:
     Path("a.csv.gz").write_bytes(gzip.compress(os.urandom(5000).hex().encode())[:2000])
     with pytest.raises(InvalidInputError, match="cannot be read"):
         check_headers(InputFiles(paths=("a.csv.gz",), format=FileFormat.CSV), ",")

@@ -1,4 +1,4 @@
-"""A load is one commit or nothing: what remains of one that fails or is interrupted. Rows are Arrow here, so that no Spark starts."""
+"""A load is one commit or nothing: the state after a load that fails or is interrupted. Rows are Arrow here, so that no Spark starts."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ def load(icefloe: Command) -> Command:
 
 @pytest.fixture
 def fails_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
-    """Makes the writing fail after a data file of it was written."""
+    """Make the write fail after one of its data files was written."""
 
     def arrange(error: BaseException) -> None:
         def write(table: Table, *arguments: object, **options: object) -> None:
@@ -74,7 +74,7 @@ def catalog_rows() -> list[int]:
     return counts
 
 
-def test_a_load_makes_namespace_and_table_and_one_snapshot(load: Command) -> None:
+def test_a_load_creates_namespace_table_and_one_snapshot(load: Command) -> None:
     result = load("--into", "new.rows", "--partition", "kind", "--partition", "bucket(4, id)")
     assert result.exit_code == 0
     table = catalog().load_table("new.rows")
@@ -105,13 +105,15 @@ def test_a_load_that_fails_leaves_no_table_no_namespace_and_no_file(
     assert not Path("lake/new").exists()
 
 
-def test_an_interrupted_load_reports_that_no_snapshot_was_made(load: Command, fails_with: Callable[[BaseException], None]) -> None:
+def test_an_interrupted_load_reports_that_no_snapshot_was_created(load: Command, fails_with: Callable[[BaseException], None]) -> None:
     fails_with(KeyboardInterrupt())
     assert "interrupted: no snapshot was made, new.rows is unchanged" in load("--into", "new.rows").stderr
 
 
 @pytest.mark.parametrize("error", [EngineError("Spark fell over"), KeyboardInterrupt()])
-def test_a_table_that_was_there_stays_as_it_was(load: Command, fails_with: Callable[[BaseException], None], error: BaseException) -> None:
+def test_a_failed_load_leaves_an_existing_table_unchanged(
+    load: Command, fails_with: Callable[[BaseException], None], error: BaseException
+) -> None:
     load("--into", "n.t")
     before = catalog().load_table("n.t").metadata_location
     fails_with(error)
@@ -119,7 +121,7 @@ def test_a_table_that_was_there_stays_as_it_was(load: Command, fails_with: Calla
     assert catalog().load_table("n.t").metadata_location == before
 
 
-def test_a_namespace_that_was_there_stays(load: Command, fails_with: Callable[[BaseException], None]) -> None:
+def test_a_failed_load_keeps_an_existing_namespace(load: Command, fails_with: Callable[[BaseException], None]) -> None:
     Path("lake").mkdir()
     catalog().create_namespace("n")
     fails_with(EngineError("Spark fell over"))
@@ -127,7 +129,7 @@ def test_a_namespace_that_was_there_stays(load: Command, fails_with: Callable[[B
     assert catalog_rows() == [0, 1]
 
 
-def test_a_folder_that_was_there_keeps_its_files(load: Command, fails_with: Callable[[BaseException], None]) -> None:
+def test_a_failed_load_keeps_the_files_of_an_existing_folder(load: Command, fails_with: Callable[[BaseException], None]) -> None:
     Path("lake/n/t/data").mkdir(parents=True)
     Path("lake/n/t/data/old.parquet").write_text("of a table dropped long ago")
     fails_with(EngineError("Spark fell over"))
@@ -135,7 +137,7 @@ def test_a_folder_that_was_there_keeps_its_files(load: Command, fails_with: Call
     assert "n/t/data/old.parquet" in files()
 
 
-def test_a_commit_of_unknown_outcome_deletes_nothing(load: Command, fails_with: Callable[[BaseException], None]) -> None:
+def test_an_unknown_commit_state_deletes_nothing(load: Command, fails_with: Callable[[BaseException], None]) -> None:
     fails_with(CommitUnknownError("the response was lost"))
     assert load("--into", "n.t").exit_code == 1
     assert catalog_rows() == [1, 1]
@@ -154,7 +156,7 @@ def test_an_interrupt_after_the_commit_keeps_and_reports_it(load: Command, monke
     assert catalog().load_table("n.t").scan().to_arrow().num_rows == 3
 
 
-def test_a_partitioning_that_does_not_fit_leaves_nothing(load: Command) -> None:
+def test_a_load_with_an_invalid_partitioning_leaves_nothing(load: Command) -> None:
     for partition in ("month(kind)", "nowhere", "bucket(id)"):
         assert load("--into", "n.t", "--partition", partition).exit_code == 1
     assert catalog_rows() == [0, 0]
@@ -170,18 +172,18 @@ def test_a_table_keeps_its_partitioning(load: Command) -> None:
 
 
 @pytest.mark.parametrize("into", ["rows", "n.", "n/x.t", "n.t\n"])
-def test_a_name_that_no_table_can_have_is_refused_before_anything_is_made(load: Command, into: str) -> None:
+def test_an_invalid_table_name_is_refused_before_anything_is_created(load: Command, into: str) -> None:
     assert load("--into", into).exit_code == 1
     assert not Path("lake").exists()
 
 
-def test_an_option_of_the_reader_has_a_value(load: Command) -> None:
+def test_an_option_of_the_reader_requires_a_value(load: Command) -> None:
     result = load("--into", "n.t", "--option", "nullValue")
     assert result.exit_code == 1
     assert "KEY=VALUE" in result.stderr
 
 
-def test_a_warehouse_that_cannot_be_made_is_refused(icefloe: Command) -> None:
+def test_a_warehouse_that_cannot_be_created_is_refused(icefloe: Command) -> None:
     Path("file").write_text("not a folder")
     result = icefloe("load", "a.csv", "--into", "n.t", "--warehouse", "file/lake")
     assert result.exit_code == 1

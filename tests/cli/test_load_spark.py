@@ -1,4 +1,4 @@
-"""Loads of real files by Spark: each format, what Spark finds in them, and the message for each thing that can be wrong with them."""
+"""Loads of real files by Spark: each format, the inferred types, and the message for each fault of a file."""
 
 import datetime as dt
 import gzip
@@ -56,7 +56,7 @@ def write_json(path: str, rows: list[dict[str, Any]]) -> str:
     return path
 
 
-def test_json_lines_with_whole_timestamps_found_and_nothing_else_taken_for_one(load: Command) -> None:
+def test_only_complete_timestamps_in_json_lines_become_timestamp_columns(load: Command) -> None:
     result = load(write_json("a.jsonl", JSON_LINES), "--into", "n.t", "--partition", "month(at)", "--json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["added_records"] == 9
@@ -74,7 +74,7 @@ def test_a_later_file_is_read_with_the_table_s_types(load: Command) -> None:
     assert rows == [{"id": 1, "value": 1.5, "name": "x"}, {"id": 2, "value": 3.0, "name": None}]
 
 
-def test_csv_with_options_of_the_reader(load: Command) -> None:
+def test_csv_is_loaded_with_options_of_the_reader(load: Command) -> None:
     Path("a.csv").write_text("id;at;clock;value\n1;2024-01-05 10:00:00;12:30;1.5\n2;2024-01-06T10:00:00Z;13:30;NA\n")
     result = load("a.csv", "--into", "n.t", "--option", "sep=;", "--option", "nullValue=NA")
     assert result.exit_code == 0, result.stderr
@@ -82,7 +82,7 @@ def test_csv_with_options_of_the_reader(load: Command) -> None:
     assert table("n.t").scan("id = 2").to_arrow()["value"].to_pylist() == [None]
 
 
-def test_csv_columns_in_another_order_find_their_place(load: Command) -> None:
+def test_csv_columns_in_another_order_are_matched_by_name(load: Command) -> None:
     Path("a.csv").write_text("id,name\n1,a\n")
     Path("b.csv").write_text("name,id\nb,2\n")
     assert load("a.csv", "--into", "n.t").exit_code == 0
@@ -90,7 +90,7 @@ def test_csv_columns_in_another_order_find_their_place(load: Command) -> None:
     assert table("n.t").scan().to_arrow().sort_by("id").to_pylist() == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
 
 
-def test_stated_columns_are_taken_in_their_order_and_types(load: Command) -> None:
+def test_stated_columns_have_their_order_and_types(load: Command) -> None:
     Path("a.csv").write_text("name,id,more\na,1,x\n")
     result = load("a.csv", "--into", "n.t", "--schema", "id bigint, name string")
     assert result.exit_code == 0, result.stderr
@@ -98,7 +98,7 @@ def test_stated_columns_are_taken_in_their_order_and_types(load: Command) -> Non
     assert table("n.t").scan().to_arrow().to_pylist() == [{"id": 1, "name": "a"}]
 
 
-def test_parquet_in_a_file_with_signs_of_a_pattern_in_its_name(load: Command) -> None:
+def test_a_parquet_file_with_glob_characters_in_its_name_is_loaded(load: Command) -> None:
     rows = pa.table({"id": [1, 2], "day": [dt.date(2024, 1, 1)] * 2, "tags": [["a"], None]})
     pq.write_table(rows, "p [1]{x}*.parquet")
     result = load("p [1]{x}*.parquet", "--into", "n.t", "--partition", "bucket(4, id)")
@@ -106,7 +106,7 @@ def test_parquet_in_a_file_with_signs_of_a_pattern_in_its_name(load: Command) ->
     assert table("n.t").scan().to_arrow().sort_by("id").to_pylist() == rows.to_pylist()
 
 
-def test_columns_with_odd_names_keep_them(load: Command) -> None:
+def test_unusual_column_names_are_kept(load: Command) -> None:
     Path("a.csv").write_text("a,b c,a.b,`d`\n1,2,3,4\n")
     result = load("a.csv", "--into", "n.t", "--partition", "a.b")
     assert result.exit_code == 0, result.stderr
@@ -114,7 +114,7 @@ def test_columns_with_odd_names_keep_them(load: Command) -> None:
     assert table("n.t").scan().to_spark().collect()[0].asDict() == {"a": 1, "b c": 2, "a.b": 3, "`d`": 4}
 
 
-def test_a_folder_of_compressed_files(load: Command) -> None:
+def test_a_folder_of_compressed_files_is_loaded(load: Command) -> None:
     Path("in").mkdir()
     for number in range(3):
         Path(f"in/{number}.json.gz").write_bytes(gzip.compress(json.dumps({"id": number}).encode()))
@@ -122,7 +122,7 @@ def test_a_folder_of_compressed_files(load: Command) -> None:
     assert sorted(table("n.t").scan().to_arrow()["id"].to_pylist()) == [0, 1, 2]
 
 
-def test_a_wrong_json_line_is_named(refused: Callable[..., str]) -> None:
+def test_the_error_names_an_invalid_json_line(refused: Callable[..., str]) -> None:
     Path("a.json").write_text('{"a": 1}\n{"a": \n')
     assert "a.json line 2: Expecting value" in refused("a.json")
     assert "a.json line 2: Expecting value" in refused("a.json", "--schema", "a bigint")
@@ -133,7 +133,7 @@ def test_a_value_that_does_not_fit_its_column_is_refused(refused: Callable[..., 
     assert "a row does not match its columns" in refused("a.json", "--schema", "a bigint")
 
 
-def test_a_csv_line_of_another_length_is_named(refused: Callable[..., str]) -> None:
+def test_the_error_names_a_csv_line_of_another_length(refused: Callable[..., str]) -> None:
     Path("a.csv").write_text("a,b\n1,2\n3\n")
     assert "a.csv line 3: holds 1 value, the header 2" in refused("a.csv")
 
@@ -154,18 +154,18 @@ def test_a_file_with_the_wrong_ending_is_refused(refused: Callable[..., str]) ->
     assert "not a whole Parquet file" in said
 
 
-def test_nanoseconds_are_refused_with_what_to_do(refused: Callable[..., str]) -> None:
+def test_nanoseconds_are_refused_with_a_next_step(refused: Callable[..., str]) -> None:
     pq.write_table(pa.table({"t": pa.array([0], pa.timestamp("ns"))}), "a.parquet")
     assert "microseconds" in refused("a.parquet")
 
 
-def test_a_schema_that_cannot_be_understood_or_does_not_fit_is_refused(refused: Callable[..., str]) -> None:
+def test_a_schema_that_is_invalid_or_does_not_fit_is_refused(refused: Callable[..., str]) -> None:
     Path("a.csv").write_text("a,b\n1,2\n")
     assert "is not valid" in refused("a.csv", "--schema", "a bogus")
     assert "no column 'c'" in refused("a.csv", "--schema", "a int, c int")
 
 
-def test_rows_that_do_not_fit_the_table_name_the_column(load: Command) -> None:
+def test_the_error_for_rows_that_do_not_fit_the_table_names_the_column(load: Command) -> None:
     pq.write_table(pa.table({"id": [1]}), "a.parquet")
     pq.write_table(pa.table({"id": ["text"], "extra": [1]}), "b.parquet")
     assert load("a.parquet", "--into", "n.t").exit_code == 0
@@ -178,7 +178,7 @@ def test_rows_that_do_not_fit_the_table_name_the_column(load: Command) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", ["Starting Spark", "Looking at", "Loading into"])
-def test_ctrl_c_ends_a_load_with_130_and_leaves_nothing(tmp_path: Path, after: str) -> None:
+def test_an_interrupted_load_ends_with_130_and_leaves_nothing(tmp_path: Path, after: str) -> None:
     with open(tmp_path / "big.jsonl", "w", encoding="utf-8") as file:
         file.writelines(f'{{"id": {number}, "kind": "k{number % 7}", "value": {number / 7}}}\n' for number in range(1_500_000))
     command = [Path(sys.executable).with_name("icefloe"), "load", "big.jsonl", "--into", "n.t", "--warehouse", "lake"]
@@ -187,7 +187,7 @@ def test_ctrl_c_ends_a_load_with_130_and_leaves_nothing(tmp_path: Path, after: s
     said = b""
     while after.encode() not in said:
         said += running.stderr.read(1)
-    os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to the whole group
+    os.killpg(running.pid, signal.SIGINT)  # to the whole process group, as a terminal does
     out, rest = running.communicate(timeout=120)
     assert (running.returncode, out) == (130, b"")
     assert "no snapshot was made, n.t is as it was before" in rest.decode()

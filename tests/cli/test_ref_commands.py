@@ -37,7 +37,7 @@ def names(found: Any) -> list[str]:
     return [ref["name"] for ref in found["refs"]]
 
 
-def test_branches_and_tags_are_made_kept_moved_and_removed(as_json: JsonCommand, icefloe: Command, lake: Path) -> None:
+def test_branches_and_tags_are_created_retained_moved_and_removed(as_json: JsonCommand, icefloe: Command, lake: Path) -> None:
     where = ("--warehouse", lake)
     first, second, third = (snapshot.snapshot_id for snapshot in loaded(lake).snapshots())
     made = as_json("branch", "create", "db.t", "audit", "--at", first, "--max-ref-age", "7d", "--min-snapshots-to-keep", 3, *where)
@@ -67,7 +67,7 @@ def test_branches_and_tags_are_made_kept_moved_and_removed(as_json: JsonCommand,
     assert names(as_json("tag", "list", "db.t", *where)) == ["main"]
 
 
-def test_a_branch_is_rolled_back_and_changes_are_picked_and_published(as_json: JsonCommand, lake: Path) -> None:
+def test_a_branch_is_rolled_back_and_snapshots_are_cherry_picked_and_published(as_json: JsonCommand, lake: Path) -> None:
     where = ("--warehouse", lake)
     table = loaded(lake)
     first, second, _ = (snapshot.snapshot_id for snapshot in table.snapshots())
@@ -90,7 +90,7 @@ def test_a_branch_is_rolled_back_and_changes_are_picked_and_published(as_json: J
     assert [commit["snapshot_id"] for commit in as_json("log", "db.t", "--ref", "side", *where)["commits"]] == [picked, first]
 
 
-def test_the_graph_is_drawn_for_reading(icefloe: Command, lake: Path) -> None:
+def test_the_commit_graph_is_drawn_as_text(icefloe: Command, lake: Path) -> None:
     table = loaded(lake)
     table.manage_snapshots().create_branch(table.snapshots()[0].snapshot_id, "side").commit()
     table.append(ROWS, branch="side")
@@ -133,7 +133,7 @@ REFUSALS = {
 }
 
 
-def test_what_cannot_be_done_is_refused_with_the_reason_and_an_exit_code(icefloe: Command, lake: Path) -> None:
+def test_an_impossible_command_is_refused_with_the_reason_and_an_exit_code(icefloe: Command, lake: Path) -> None:
     before = loaded(lake).metadata_location
     for words, reason in REFUSALS.items():
         done = icefloe(*words, "--warehouse", lake, "--json")

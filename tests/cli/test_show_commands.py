@@ -1,4 +1,4 @@
-"""The commands that look: what they print, how a catalog and a table are named, and what they refuse."""
+"""The read-only commands: their output, the ways to name a catalog and a table, and their refusals."""
 
 import json
 import os
@@ -166,7 +166,7 @@ def test_a_database_of_several_catalogs_needs_a_name(icefloe: Command, as_json: 
         (("list", "--catalog", "elsewhere"), "catalog 'elsewhere'"),
     ],
 )
-def test_a_refusal_is_exit_code_1_with_a_message_and_nothing_on_standard_output(
+def test_an_error_has_exit_code_1_a_message_and_nothing_on_standard_output(
     icefloe: Command, warehouse: Path, words: tuple[str, ...], message: str
 ) -> None:
     place = () if "--catalog" in words else ("--warehouse", warehouse)
@@ -177,14 +177,14 @@ def test_a_refusal_is_exit_code_1_with_a_message_and_nothing_on_standard_output(
         assert result.stderr.startswith("icefloe: ")
 
 
-def test_a_file_that_is_no_database_is_refused(icefloe: Command, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused(icefloe: Command, tmp_path: Path) -> None:
     (tmp_path / "notes.db").write_text("these are only notes, and not few of them" * 100)
     result = icefloe("list", "--uri", tmp_path / "notes.db")
     assert result.exit_code == 1
     assert "not an SQLite database" in result.stderr
 
 
-def test_damaged_metadata_is_refused_with_its_place(icefloe: Command, tmp_path: Path) -> None:
+def test_the_error_for_damaged_metadata_names_the_file_and_place(icefloe: Command, tmp_path: Path) -> None:
     _, table = make_lake(tmp_path)
     Path(table.metadata_location).write_text('{"format-version": 2, "location": ')
     result = icefloe("tree", "demo.events", "--warehouse", tmp_path)
@@ -193,7 +193,7 @@ def test_damaged_metadata_is_refused_with_its_place(icefloe: Command, tmp_path: 
 
 
 @pytest.mark.parametrize("which", ["snap-", "-m0"])
-def test_a_damaged_avro_file_is_refused_by_name(icefloe: Command, tmp_path: Path, which: str) -> None:
+def test_the_error_names_a_damaged_avro_file(icefloe: Command, tmp_path: Path, which: str) -> None:
     make_lake(tmp_path)
     for path in tmp_path.rglob(f"*{which}*.avro"):
         path.write_bytes(path.read_bytes()[:200])
@@ -205,14 +205,14 @@ def test_a_damaged_avro_file_is_refused_by_name(icefloe: Command, tmp_path: Path
 @pytest.mark.parametrize(
     "words", [("show",), ("show", "nothing"), ("tree",), ("trace", "a.b", "--wher", "x"), ("load", "x.csv"), ("nothing",)]
 )
-def test_wrong_usage_is_exit_code_2(icefloe: Command, words: tuple[str, ...]) -> None:
+def test_wrong_usage_has_exit_code_2(icefloe: Command, words: tuple[str, ...]) -> None:
     assert icefloe(*words).exit_code == 2
 
 
 # ---- as a process ----
 
 
-def test_a_refusal_has_no_traceback(process: Process, warehouse: Path) -> None:
+def test_an_error_has_no_traceback(process: Process, warehouse: Path) -> None:
     result = process("tree", "demo.nothing", "--warehouse", warehouse)
     assert (result.returncode, result.stdout) == (1, "")
     assert "Traceback" not in result.stderr
@@ -225,7 +225,7 @@ def test_json_is_all_that_a_process_prints(process: Process, warehouse: Path) ->
     assert json.loads(result.stdout)["totals"]["records"] == 400
 
 
-def test_a_reader_that_stops_early_is_no_error(warehouse: Path) -> None:
+def test_a_reader_of_the_output_that_stops_early_causes_no_error(warehouse: Path) -> None:
     icefloe = Path(sys.executable).with_name("icefloe")
     for extra in ("", " --json"):
         line = f"{icefloe} show manifest demo.events --all --warehouse {warehouse}{extra} | head -n 1"
@@ -240,7 +240,7 @@ def test_a_terminal_without_unicode_gets_question_marks(process: Process, wareho
     assert "?" in result.stdout
 
 
-def test_a_terminal_gets_colours(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_to_a_terminal_has_colours(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     command = [Path(sys.executable).with_name("icefloe"), "trace", "demo.events", "--where", "id > 590", "--warehouse", warehouse]
     terminal, end = os.openpty()

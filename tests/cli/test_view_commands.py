@@ -1,4 +1,4 @@
-"""The commands of views: what they make, change, print and refuse."""
+"""The commands for views: their effects, output and refusals."""
 
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def run(icefloe: Command, lake: SqlCatalog) -> Command:
 CREATE = ("create", "db.v", "--sql", "SELECT type, n FROM t", "--schema", "type string, n decimal(9, 2)", "--property", "comment=a=b")
 
 
-def test_a_view_is_made_shown_and_listed(run: Command, lake: SqlCatalog) -> None:
+def test_a_view_is_created_shown_and_listed(run: Command, lake: SqlCatalog) -> None:
     made = run(*CREATE)
     assert (made.exit_code, made.stderr) == (0, "")
     assert "view default.db.v" in made.stdout
@@ -85,7 +85,7 @@ def test_a_view_is_replaced_rolled_back_renamed_dropped_and_registered(run: Comm
         (("list", "nowhere"), "nowhere"),
     ],
 )
-def test_a_refusal_has_the_reason_and_the_next_step(run: Command, lake: SqlCatalog, words: tuple[str, ...], message: str) -> None:
+def test_an_error_has_the_reason_and_the_next_step(run: Command, lake: SqlCatalog, words: tuple[str, ...], message: str) -> None:
     lake.create_table("db.t", pa.schema([("n", pa.int64())]))
     run(*CREATE)
     before = lake.load_view("db.v")

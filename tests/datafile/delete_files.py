@@ -1,4 +1,4 @@
-"""Delete files made by pyarrow and by hand, not by this project's own writers, for tests of reading them."""
+"""Delete files that PyArrow and plain Python write, not the writers under test, for tests of reading them."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -34,7 +34,7 @@ def described(path: Path, content: FileContent, rows: int, **more: Any) -> DataF
 def position_deletes(
     path: Path, deleted: Iterable[tuple[str, int]], *, row_group_size: int = 3, schema: pa.Schema = POSITIONS, **more: Any
 ) -> DataFile:
-    """A position delete file of pairs of data file and position, sorted as the spec asks."""
+    """Write a position delete file of pairs of data file and position, sorted as the spec requires."""
     pairs = sorted(deleted)
     table = pa.Table.from_pylist([{"file_path": name, "pos": pos} for name, pos in pairs], schema=schema)
     pq.write_table(table, path, row_group_size=row_group_size)
@@ -42,13 +42,13 @@ def position_deletes(
 
 
 def equality_deletes(path: Path, schema: Schema, equality_ids: Sequence[int], rows: Sequence[dict[str, Any]], **more: Any) -> DataFile:
-    """An equality delete file whose columns are those of `schema`, of which `equality_ids` count."""
+    """Write an equality delete file with the columns of `schema`, whose keys are `equality_ids`."""
     pq.write_table(pa.Table.from_pylist(list(rows), schema=schema_to_arrow(schema)), path)
     return described(path, FileContent.EQUALITY_DELETES, len(rows), equality_ids=tuple(equality_ids), **more)
 
 
 def vectors(path: Path, positions: dict[str, Sequence[int]], **more: Any) -> list[DataFile]:
-    """One Puffin file with a vector for each data file, and the entry of each."""
+    """Write one Puffin file with a deletion vector for each data file, and return the entry of each."""
     content, locations = write_deletion_vectors(
         {name: deletion_vector_from_positions(found) for name, found in positions.items()}, properties={}
     )

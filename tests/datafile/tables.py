@@ -1,4 +1,4 @@
-"""Schemas and rows for the tests of data files: one writes, reads back, and draws both at random."""
+"""Schemas and rows for the tests of data files: functions that write them, read them, and draw them at random."""
 
 import datetime as dt
 import decimal
@@ -55,7 +55,7 @@ IO = LocalFileIO()
 
 
 def target(folder: Path | str, schema: Schema, spec: PartitionSpec = UNPARTITIONED_SPEC, **properties: str) -> WriteTarget:
-    """A target under `folder`; a property's dots and hyphens are written as double and single underscores."""
+    """Return a write target below `folder`; in names of properties a double underscore is a dot and a single one a hyphen."""
     named = {name.replace("__", ".").replace("_", "-"): text for name, text in properties.items()}
     return WriteTarget(
         table_name="ns.t", schema=schema, spec=spec, data_location=f"{folder}/data", io=IO, operation_uuid="op", properties=named
@@ -63,7 +63,7 @@ def target(folder: Path | str, schema: Schema, spec: PartitionSpec = UNPARTITION
 
 
 def write(where: WriteTarget, rows: Any) -> list[DataFile]:
-    """Writes an Arrow table, or a list of row dicts, in one task."""
+    """Write an Arrow table, or a list of row dicts, in one task."""
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows, schema=schema_to_arrow(where.schema))
     return write_batches(where, table.to_batches(), partition_id=0, task_id=0)
 
@@ -81,7 +81,7 @@ def read(
     specs: Iterable[PartitionSpec] = (),
     name_mapping: NameMapping | None = None,
 ) -> pa.Table:
-    """The rows of files, as the schema gives them."""
+    """Return the rows of files in the columns of the schema."""
     projection = columns or schema
     bound = bind(parse_filter(where), schema)
     by_id = {UNPARTITIONED_SPEC.spec_id: UNPARTITIONED_SPEC} | {spec.spec_id: spec for spec in specs}
@@ -94,7 +94,7 @@ def read(
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two lists of rows are equal, NaN with NaN, and the zeros told apart."""
+    """Return True if two lists of rows are equal; NaN equals NaN, and the zeros are different."""
     return repr(left) == repr(right)
 
 
@@ -128,7 +128,7 @@ primitives = st.sampled_from(list(_VALUES))
 
 def _fields(types: st.SearchStrategy[IcebergType], most: int) -> st.SearchStrategy[tuple[NestedField, ...]]:
     members = st.lists(st.tuples(types, st.booleans()), min_size=1, max_size=most)
-    # Ids are given afterwards; here they need only differ within a struct.
+    # Field ids are assigned afterwards; here they must differ only within a struct.
     return members.map(lambda found: tuple(NestedField(i, f"f{i}", kind, required) for i, (kind, required) in enumerate(found)))
 
 
@@ -169,14 +169,14 @@ def schemas(draw: st.DrawFn, kinds: st.SearchStrategy[IcebergType] = types, most
 
 
 class LooseSchema:
-    """What `assign_fresh_ids` needs of a schema, without the rule that ids differ: drawn ids do not."""
+    """The part of a schema that `assign_fresh_ids` uses, without the check for unique ids: drawn ids are not unique."""
 
     def __init__(self, fields: tuple[NestedField, ...]) -> None:
         self.fields, self.schema_id, self.identifier_field_ids = fields, 0, ()
 
 
 def values(field: NestedField) -> st.SearchStrategy[Any]:
-    """Values of a field in the form `pa.array` takes."""
+    """Draw values of a field in the form that `pa.array` accepts."""
     kind = field.field_type
     if isinstance(kind, StructType):
         found: st.SearchStrategy[Any] = st.fixed_dictionaries({inner.name: values(inner) for inner in kind.fields})

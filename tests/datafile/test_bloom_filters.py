@@ -1,4 +1,4 @@
-"""Bloom filters of Parquet files: which columns get one, how large it is, and what is said where there can be none."""
+"""Bloom filters of Parquet files: which columns have one, how large it is, and the warning for columns that cannot have one."""
 
 import logging
 from pathlib import Path
@@ -26,7 +26,7 @@ writes = pytest.mark.skipif(not blooms.WRITES_FILTERS, reason="this pyarrow writ
 
 
 def lengths(folder: Path, properties: dict[str, str]) -> dict[str, int]:
-    """Bytes of the filter of each column that has one."""
+    """Return the bytes of the filter of each column that has one."""
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", ROWS.schema, properties=properties)
@@ -38,7 +38,7 @@ def lengths(folder: Path, properties: dict[str, str]) -> dict[str, int]:
 
 
 @writes
-def test_columns_get_filters_by_their_names_in_the_table(tmp_path: Path) -> None:
+def test_bloom_filters_are_configured_by_the_column_names_of_the_table(tmp_path: Path) -> None:
     properties = {f"{ENABLED}{name}": "true" for name in ("id", "place.code", "tags.element")} | {f"{ENABLED}plain": "false"}
     found = lengths(tmp_path, properties)
     assert sorted(found) == ["id", "place.code", "tags.list.element"]
@@ -62,7 +62,7 @@ def test_the_largest_number_of_distinct_values_fills_the_largest_filter() -> Non
     assert 800_000 < max_distinct(1_048_576, 0.01) < 1_048_576
 
 
-def test_a_column_that_cannot_have_a_filter_is_logged_once(
+def test_a_column_that_cannot_have_a_bloom_filter_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blooms._warn_once.cache_clear()
@@ -80,7 +80,7 @@ def test_a_column_that_cannot_have_a_filter_is_logged_once(
 
 
 @pytest.mark.parametrize(("name", "value"), [(f"{ENABLED}id", "yes"), (f"{FPP}id", "2"), (f"{NDV}id", "0")])
-def test_wrong_properties_are_refused_when_the_table_is_made(tmp_path: Path, name: str, value: str) -> None:
+def test_wrong_properties_are_refused_when_the_table_is_created(tmp_path: Path, name: str, value: str) -> None:
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
     catalog.create_namespace("db")
     with pytest.raises(InvalidPropertyError):

@@ -1,4 +1,4 @@
-"""Copy-on-write: what is left of a file after a delete."""
+"""Copy-on-write deletes: the data file that replaces another without its deleted rows."""
 
 import tempfile
 from dataclasses import replace
@@ -30,7 +30,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 def _rewrite(folder: Any, file: DataFile, where: str, schema: Schema = SCHEMA, spec: PartitionSpec = UNPARTITIONED_SPEC) -> RewrittenFile:
-    """Rewrites with a target whose own spec is another: the file's wins."""
+    """Rewrite a file with a target of another spec; the file's spec must be used."""
     other = target(folder, schema)
     return rewrite_task(
         replace(other, operation_uuid="again"),
@@ -54,7 +54,7 @@ def _rewrite(folder: Any, file: DataFile, where: str, schema: Schema = SCHEMA, s
         ("id > 0", [1]),
     ],
 )
-def test_rows_go_only_where_the_filter_is_true(tmp_path, where: str, kept: list[int]) -> None:
+def test_a_row_is_deleted_only_where_the_filter_is_true(tmp_path, where: str, kept: list[int]) -> None:
     (file,) = write(target(tmp_path, SCHEMA), ROWS)
     done = _rewrite(tmp_path, file, where)
     assert (done.kept_rows, done.deleted_rows) == (len(kept), 3 - len(kept))
@@ -64,7 +64,7 @@ def test_rows_go_only_where_the_filter_is_true(tmp_path, where: str, kept: list[
     assert read([file], SCHEMA).num_rows == 3, "the source is left for older snapshots"
 
 
-def test_a_file_of_which_nothing_goes_stays(tmp_path) -> None:
+def test_a_file_without_deleted_rows_is_not_rewritten(tmp_path) -> None:
     (file,) = write(target(tmp_path, SCHEMA), ROWS)
     done = _rewrite(tmp_path, file, "id = 99")
     assert done == RewrittenFile(source=file, added=(), kept_rows=3, deleted_rows=0)
@@ -72,7 +72,7 @@ def test_a_file_of_which_nothing_goes_stays(tmp_path) -> None:
     assert len(list((tmp_path / "data").iterdir())) == 1
 
 
-def test_a_file_of_which_everything_goes_is_not_copied(tmp_path) -> None:
+def test_a_file_with_only_deleted_rows_is_not_copied(tmp_path) -> None:
     (file,) = write(target(tmp_path, SCHEMA), ROWS)
     done = _rewrite(tmp_path, file, "id IS NULL OR id > 0")
     assert done == RewrittenFile(source=file, added=(), kept_rows=0, deleted_rows=3)
@@ -80,7 +80,7 @@ def test_a_file_of_which_everything_goes_is_not_copied(tmp_path) -> None:
     assert len(list((tmp_path / "data").iterdir())) == 1
 
 
-def test_the_copy_lies_in_the_file_s_own_partition_and_spec(tmp_path) -> None:
+def test_the_copy_has_the_partition_and_spec_of_its_source(tmp_path) -> None:
     spec = PartitionSpec(*partition_spec_from_text(SCHEMA, ["truncate(1, type)"]).fields, spec_id=7)
     files = write(target(tmp_path, SCHEMA, spec), [{"id": 1, "type": "ab", "x": None}, {"id": 2, "type": "ac", "x": None}])
     file = replace(files[0], sort_order_id=3)
@@ -89,7 +89,7 @@ def test_the_copy_lies_in_the_file_s_own_partition_and_spec(tmp_path) -> None:
     assert copy.file_path.startswith(f"{tmp_path}/data/type_trunc=a/00004-2-again-")
 
 
-def test_the_copy_has_the_table_s_columns_of_today(tmp_path) -> None:
+def test_the_copy_has_the_columns_of_the_current_schema(tmp_path) -> None:
     (file,) = write(target(tmp_path, SCHEMA), ROWS)
     today = Schema(NestedField(4, "new", LongType()), NestedField(1, "number", LongType()))
     done = _rewrite(tmp_path, file, "number = 1", schema=today)
@@ -99,7 +99,7 @@ def test_the_copy_has_the_table_s_columns_of_today(tmp_path) -> None:
 def test_a_failure_leaves_no_copy(tmp_path) -> None:
     where = target(tmp_path, SCHEMA, write__parquet__row_group_size_bytes="2000")
     (file,) = write(where, pa.table({"id": pa.array(range(1000)), "type": ["t"] * 1000, "x": pa.nulls(1000, pa.float64())}))
-    # The column the filter reads is whole, another is not.
+    # The column that the filter reads is intact, and another is damaged.
     damaged = bytearray((tmp_path / "data" / "00000-0-op-00001.parquet").read_bytes())
     start = file.split_offsets[-1] + 200
     damaged[start : start + 300] = bytes(300)
@@ -126,7 +126,7 @@ _MANY = st.lists(
 @given(
     _MANY, st.sampled_from(["id = 1", "id != 1", "type IN ('a', 'b')", "x > 0.5", "NOT (x > 0.5)", "id = 1 AND type = 'a'", "x IS NULL"])
 )
-def test_kept_and_deleted_rows_are_all_the_rows(rows: list[dict[str, Any]], where: str) -> None:
+def test_kept_and_deleted_rows_add_up_to_all_rows(rows: list[dict[str, Any]], where: str) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(read_module, "BATCH_ROWS", 7)
         (file,) = write(target(folder, SCHEMA, write__parquet__row_group_size_bytes="200"), rows)

@@ -1,4 +1,4 @@
-"""Reading: columns found by field id through every evolution, rows filtered, row groups left out, and files that cannot be read."""
+"""Reads of data files: columns found by field id after every schema change, filtered rows, skipped row groups, and files that cannot be read."""
 
 import datetime as dt
 import itertools
@@ -80,7 +80,7 @@ def old(tmp_path) -> DataFile:
     return file
 
 
-def test_columns_are_found_by_id_through_renames_swaps_and_promotions(old: DataFile) -> None:
+def test_columns_are_found_by_field_id_after_renames_swapped_names_and_promotions(old: DataFile) -> None:
     now = Schema(
         NestedField(14, "id", StringType()),  # the name of another column
         NestedField(
@@ -135,27 +135,27 @@ def test_columns_are_found_by_id_through_renames_swaps_and_promotions(old: DataF
     ]
 
 
-def test_two_members_of_one_type_that_swapped_names_are_told_apart(old: DataFile) -> None:
+def test_two_struct_fields_of_one_type_with_swapped_names_are_distinguished(old: DataFile) -> None:
     now = Schema(NestedField(2, "at", StructType(NestedField(4, "x", IntegerType()), NestedField(3, "y", IntegerType()))))
     assert read([old], now).to_pylist()[0] == {"at": {"x": 11, "y": 10}}
 
 
-def test_a_struct_whose_members_are_all_new_keeps_its_nulls(old: DataFile) -> None:
+def test_a_struct_with_only_new_fields_keeps_its_nulls(old: DataFile) -> None:
     now = Schema(NestedField(2, "at", StructType(NestedField(30, "new", LongType()))))
     assert read([old], now).to_pylist() == [{"at": {"new": None}}, {"at": None}, {"at": {"new": None}}]
 
 
-def test_a_projection_gives_its_columns_in_its_order(old: DataFile) -> None:
+def test_a_projection_returns_its_columns_in_its_order(old: DataFile) -> None:
     columns = Schema(OLD.find_field("note"), NestedField(2, "at", StructType(NestedField(4, "y", IntegerType()))), OLD.find_field("id"))
     assert read([old], OLD, columns=columns, where="price > 0").to_pylist() == [{"note": "n1", "at": {"y": 11}, "id": 1}]
 
 
-def test_a_filter_may_test_a_member_of_a_struct_that_is_read_in_part(old: DataFile) -> None:
+def test_a_filter_may_use_a_field_of_a_struct_that_is_projected_in_part(old: DataFile) -> None:
     columns = Schema(NestedField(2, "at", StructType(NestedField(3, "x", IntegerType()))))
     assert read([old], OLD, columns=columns, where="at.y = 31").to_pylist() == [{"at": {"x": None}}]
 
 
-def test_no_columns_still_count_the_rows(old: DataFile) -> None:
+def test_a_read_without_columns_counts_the_rows(old: DataFile) -> None:
     def rows(**arguments: Any) -> int:
         found = read_task(IO, task_of(old), schema=OLD, projection=Schema(), specs={0: UNPARTITIONED_SPEC}, **arguments)
         return sum(batch.num_rows for batch in found)
@@ -175,14 +175,14 @@ def test_a_column_the_file_lacks_has_the_value_of_its_identity_partition(tmp_pat
     assert read([hive], schema, specs=[spec], where="day < '2013-01-01'").num_rows == 0
 
 
-def test_a_column_the_file_has_wins_over_its_partition(tmp_path) -> None:
+def test_a_stored_column_is_used_instead_of_the_partition_value(tmp_path) -> None:
     schema = Schema(NestedField(1, "id", LongType()))
     spec = partition_spec_from_text(schema, ["id"])
     (file,) = write(target(tmp_path, schema, spec), [{"id": 1}])
     assert read([replace(file, partition=(7,))], schema, specs=[spec]).to_pylist() == [{"id": 1}]
 
 
-def test_a_required_column_that_is_missing_is_an_error_naming_column_and_file(old: DataFile) -> None:
+def test_the_error_for_a_missing_required_column_names_column_and_file(old: DataFile) -> None:
     with pytest.raises(DataFileFormatError, match=r"required column 'must' \(field id 40\)") as raised:
         read([old], Schema(NestedField(40, "must", LongType(), required=True)))
     assert raised.value.path == old.file_path
@@ -199,7 +199,7 @@ def test_a_type_that_cannot_be_promoted_is_refused(old: DataFile, field_id: int,
         read([old], Schema(NestedField(field_id, "c", kind)))
 
 
-# ---- files that others wrote ----
+# ---- files of other writers ----
 
 
 def _foreign(folder: Path, table: Any, **options: Any) -> DataFile:
@@ -224,7 +224,7 @@ def test_int96_timestamps_are_microseconds_in_every_year(tmp_path) -> None:
     assert read([file], schema, where="ts > '2024-01-01'")["ts"].to_pylist() == aware[1:3]
 
 
-def test_other_widths_and_wrappings_are_read_as_the_type(tmp_path) -> None:
+def test_other_widths_and_encodings_are_read_as_the_type_of_the_table(tmp_path) -> None:
     table = pa.table(
         {
             "a": pa.array([1, None], pa.int8()),
@@ -254,33 +254,33 @@ def test_other_widths_and_wrappings_are_read_as_the_type(tmp_path) -> None:
     ]
 
 
-def test_a_file_without_field_ids_is_refused_by_name(tmp_path) -> None:
+def test_the_error_for_a_file_without_field_ids_names_it(tmp_path) -> None:
     file = _foreign(tmp_path, pa.table({"id": [1]}))
     with pytest.raises(DataFileFormatError, match="no field ids") as raised:
         read([file], Schema(NestedField(1, "id", LongType())))
     assert raised.value.path == file.file_path
 
 
-def test_a_file_without_field_ids_answers_for_its_identity_partition_columns(tmp_path) -> None:
+def test_identity_partition_columns_of_a_file_without_field_ids_are_read(tmp_path) -> None:
     schema = Schema(NestedField(1, "day", LongType()))
     spec = partition_spec_from_text(schema, ["day"])
     file = replace(_foreign(tmp_path, pa.table({"id": [1, 2]})), partition=(9,))
     assert read([file], schema, specs=[spec])["day"].to_pylist() == [9, 9]
 
 
-def test_a_format_that_holds_no_rows_is_refused_by_name(old: DataFile) -> None:
+def test_the_error_for_a_format_without_rows_names_it(old: DataFile) -> None:
     with pytest.raises(UnsupportedFeatureError, match="PUFFIN") as raised:
         read([replace(old, file_format=FileFormat.PUFFIN)], OLD)
     assert raised.value.path == old.file_path
 
 
-def test_an_encrypted_file_is_refused_by_name(old: DataFile) -> None:
+def test_the_error_for_an_encrypted_file_names_it(old: DataFile) -> None:
     with pytest.raises(UnsupportedFeatureError, match="encrypted") as raised:
         read([replace(old, key_metadata=b"key")], OLD)
     assert raised.value.path == old.file_path
 
 
-def test_a_name_mapping_gives_the_ids_that_a_file_lacks_and_only_those(tmp_path) -> None:
+def test_a_name_mapping_supplies_only_the_field_ids_that_a_file_lacks(tmp_path) -> None:
     schema = Schema(
         NestedField(7, "number", LongType()),
         NestedField(1, "at", StructType(NestedField(2, "x", LongType()), NestedField(9, "new", StringType()))),
@@ -312,7 +312,7 @@ def test_a_name_mapping_gives_the_ids_that_a_file_lacks_and_only_those(tmp_path)
     assert read([with_an_id], schema, name_mapping=mapping).to_pylist() == [{"number": None, "at": None, "tags": None, "kinds": None}]
 
 
-def test_a_missing_file_is_named(old: DataFile) -> None:
+def test_the_error_names_a_missing_file(old: DataFile) -> None:
     Path(old.file_path).unlink()
     with pytest.raises(NoSuchFileError) as raised:
         read([old], OLD)
@@ -321,7 +321,7 @@ def test_a_missing_file_is_named(old: DataFile) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_a_damaged_file_is_an_error_that_names_it_or_reads_as_it_stands(data: st.DataObject) -> None:
+def test_a_damaged_file_is_read_or_raises_an_error_that_names_it(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (file,) = write(target(folder, OLD), OLD_ROWS * 50)
         path = Path(file.file_path)
@@ -338,7 +338,7 @@ def test_a_damaged_file_is_an_error_that_names_it_or_reads_as_it_stands(data: st
 
 
 @pytest.mark.parametrize("left", [0, 3, 200])
-def test_a_truncated_file_is_named(old: DataFile, left: int) -> None:
+def test_the_error_names_a_truncated_file(old: DataFile, left: int) -> None:
     path = Path(old.file_path)
     path.write_bytes(path.read_bytes()[:left])
     with pytest.raises(DataFileFormatError, match=r"not a complete, valid Parquet file"):
@@ -379,10 +379,10 @@ _TERMS = [
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_NUMBER_ROWS, st.lists(st.sampled_from(_TERMS), min_size=1, max_size=3), st.sampled_from([" AND ", " OR "]))
-def test_leaving_out_row_groups_never_loses_a_row(rows: list[dict[str, Any]], terms: list[str], word: str) -> None:
+def test_skipping_row_groups_never_loses_a_matching_row(rows: list[dict[str, Any]], terms: list[str], word: str) -> None:
     where = word.join(terms)
     with tempfile.TemporaryDirectory() as folder:
-        # One row a row group, so that statistics are as sharp as they can be.
+        # With one row in each row group the statistics are as narrow as possible.
         (file,) = write(target(folder, NUMBERS, write__parquet__row_group_size_bytes="1"), rows)
         whole = read([file], NUMBERS)
         wanted = whole.filter(arrow_mask(bind(parse_filter(where), NUMBERS), whole))
@@ -390,7 +390,7 @@ def test_leaving_out_row_groups_never_loses_a_row(rows: list[dict[str, Any]], te
 
 
 @pytest.mark.parametrize("term", _TERMS)
-def test_every_test_alone_finds_its_rows_in_row_groups_of_one(tmp_path, term: str) -> None:
+def test_each_predicate_finds_its_rows_in_row_groups_of_one_row(tmp_path, term: str) -> None:
     moment = dt.datetime(1969, 12, 31, tzinfo=dt.UTC)
     rows = [
         dict.fromkeys(NUMBERS.names),
@@ -406,7 +406,7 @@ def test_every_test_alone_finds_its_rows_in_row_groups_of_one(tmp_path, term: st
     assert same(read([file], NUMBERS, where=term).to_pylist(), wanted.to_pylist())
 
 
-def test_slices_of_nested_columns_are_brought_to_the_type_as_they_stand() -> None:
+def test_slices_of_nested_columns_are_converted_without_the_rows_outside_of_them() -> None:
     fields = [pa.field("x", pa.int32(), metadata={FIELD_ID_KEY: "7"}), pa.field("y", pa.float32(), metadata={FIELD_ID_KEY: "8"})]
     kind = ListType(element_id=6, element=StructType(NestedField(7, "ex", LongType())), element_required=False)
     stored = pa.field("l", pa.list_(pa.field("element", pa.struct(fields), metadata={FIELD_ID_KEY: "6"})))
@@ -424,7 +424,7 @@ def test_slices_of_nested_columns_are_brought_to_the_type_as_they_stand() -> Non
 
 
 class _CountingIO(LocalFileIO):
-    """Counts the bytes read through `open_input`."""
+    """A local file IO that counts the bytes read through `open_input`."""
 
     seen = 0
 
@@ -452,7 +452,7 @@ def _read_bytes(file: DataFile, **arguments: Any) -> tuple[int, int]:
     return rows, _CountingIO.seen
 
 
-def test_row_groups_and_columns_that_do_not_matter_are_not_read(tmp_path) -> None:
+def test_skipped_row_groups_and_unprojected_columns_are_not_read(tmp_path) -> None:
     schema = Schema(NestedField(1, "n", LongType()), NestedField(2, "noise", BinaryType()))
     rows = pa.table(
         {"n": pa.array(range(1000)), "noise": pa.array([number.to_bytes(2, "big") * 500 + bytes(range(256)) for number in range(1000)])}
@@ -467,12 +467,12 @@ def test_row_groups_and_columns_that_do_not_matter_are_not_read(tmp_path) -> Non
     assert _read_bytes(file, schema=schema, projection=only_n, row_filter=everything)[1] < file.file_size_in_bytes / 5
 
 
-def test_a_filter_that_is_false_opens_no_file(old: DataFile) -> None:
+def test_a_filter_that_is_always_false_opens_no_file(old: DataFile) -> None:
     Path(old.file_path).unlink()
     assert list(read_task(IO, task_of(old, AlwaysFalse()), schema=OLD, projection=OLD, specs={0: UNPARTITIONED_SPEC})) == []
 
 
-def test_the_splits_of_a_file_read_each_row_once(tmp_path) -> None:
+def test_each_row_is_in_exactly_one_split_of_a_file(tmp_path) -> None:
     schema = Schema(NestedField(1, "n", LongType()))
     (file,) = write(target(tmp_path, schema, write__parquet__row_group_size_bytes="4000"), pa.table({"n": pa.array(range(5000))}))
     edges = [0, 1000, 1001, 20_000, file.file_size_in_bytes]

@@ -1,4 +1,4 @@
-"""Reads with deletes of every kind, judged by a plain model: rows in a list, and a rule for each kind of delete."""
+"""Reads with deletes of every kind, compared with a plain model: rows in a list, and a rule for each kind of delete."""
 
 import math
 import pickle
@@ -70,14 +70,14 @@ def value_at(row: dict[str, Any], path: tuple[str, ...]) -> Any:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Whether a row's value is a deleted one: null is null, NaN is NaN, and the zeros are told apart, as Java does."""
+    """Return True if a row's value equals a deleted one: null equals null, NaN equals NaN, and the zeros are different, as in Java."""
     if isinstance(left, float) and isinstance(right, float):
         return (math.isnan(left) and math.isnan(right)) or (left == right and math.copysign(1, left) == math.copysign(1, right))
     return left == right and (left is None) == (right is None)
 
 
 def splits(task: FileScanTask) -> list[FileScanTask]:
-    """The task cut at every row group."""
+    """Split the task at every row group."""
     starts = [0, *(task.file.split_offsets or ())[1:]]
     ends = [*starts[1:], task.length]
     return [replace(task, start=start, length=end - start) for start, end in zip(starts, ends, strict=True)]
@@ -85,7 +85,7 @@ def splits(task: FileScanTask) -> list[FileScanTask]:
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ROWS, st.data())
-def test_reads_leave_out_what_a_plain_model_deletes(rows: list[dict[str, Any]], data: st.DataObject) -> None:
+def test_reads_skip_the_rows_that_a_plain_model_deletes(rows: list[dict[str, Any]], data: st.DataObject) -> None:
     rows = pa.Table.from_pylist(rows, schema=schema_to_arrow(SCHEMA)).to_pylist()  # keys in the schema's order
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -120,7 +120,7 @@ def test_reads_leave_out_what_a_plain_model_deletes(rows: list[dict[str, Any]], 
         left = [row for pos, row in enumerate(rows) if pos not in gone]
         assert same(rows_of(task, loader=loader), left)
         assert same([row for split in splits(task) for row in rows_of(split, loader=loader)], left)
-        # A cache too small to keep anything, where position delete files are searched for one data file.
+        # With a cache that is too small to keep anything, position delete files are searched for one data file.
         assert same(rows_of(task, loader=DeleteLoader(IO, cache_bytes=1)), left)
         marked = rows_of(task, Schema(POS, DELETED))
         assert [(row["_pos"], row["_deleted"]) for row in marked] == [(pos, pos in gone) for pos in range(len(rows))]
@@ -149,14 +149,14 @@ def test_a_local_path_is_the_same_file_in_each_of_its_spellings(tmp_path: Path, 
         assert ids(rows_of(task, loader=DeleteLoader(IO, cache_bytes=cache_bytes))) == [0, 1, 3, 4, 5]
 
 
-def test_position_deletes_without_field_ids_are_found_by_the_specs_names(tmp_path: Path) -> None:
+def test_columns_of_position_deletes_without_field_ids_are_found_by_the_names_of_the_spec(tmp_path: Path) -> None:
     file = one_file(tmp_path)
     plain = pa.schema([field.remove_metadata() for field in POSITIONS])
     deletes = position_deletes(tmp_path / "pos.parquet", [(file.file_path, 0)], schema=plain)
     assert ids(rows_of(replace(task_of(file), delete_files=(deletes,)))) == [1, 2, 3, 4, 5]
 
 
-def test_a_column_that_was_dropped_still_deletes(tmp_path: Path) -> None:
+def test_equality_deletes_on_a_dropped_column_are_applied(tmp_path: Path) -> None:
     file = one_file(tmp_path)
     deletes = equality_deletes(tmp_path / "eq.parquet", SCHEMA.select("g"), [2], [{"g": 1}])
     now = SCHEMA.select("id")
@@ -164,7 +164,7 @@ def test_a_column_that_was_dropped_still_deletes(tmp_path: Path) -> None:
     assert ids(rows_of(task, now, DeleteLoader(IO, schemas=[SCHEMA, now]), now)) == [0, 2, 4]
 
 
-def test_a_column_that_was_added_is_null_in_older_files(tmp_path: Path) -> None:
+def test_equality_deletes_on_an_added_column_match_null_in_older_files(tmp_path: Path) -> None:
     file = one_file(tmp_path)
     now = Schema(*SCHEMA.fields, NestedField(9, "late", StringType()))
     for value, left in ((None, [0, 1, 3, 4, 5]), ("x", [0, 1, 2, 3, 4, 5])):
@@ -172,7 +172,7 @@ def test_a_column_that_was_added_is_null_in_older_files(tmp_path: Path) -> None:
         assert ids(rows_of(replace(task_of(file), delete_files=(deletes,)), schema=now)) == left
 
 
-def test_columns_that_no_schema_had_together_delete_together(tmp_path: Path) -> None:
+def test_equality_deletes_on_columns_that_were_never_in_one_schema_are_applied(tmp_path: Path) -> None:
     file = one_file(tmp_path)
     first, second, now = SCHEMA.select("id", "g"), SCHEMA.select("id", "s"), SCHEMA.select("id")
     deletes = equality_deletes(tmp_path / "eq.parquet", SCHEMA.select("g", "s"), [2, 3], [{"g": 1, "s": "3"}, {"g": 0, "s": "1"}])
@@ -181,7 +181,7 @@ def test_columns_that_no_schema_had_together_delete_together(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("data_type", "delete_type"), [(IntegerType(), LongType()), (LongType(), IntegerType()), (LongType(), LongType())])
-def test_types_that_were_promoted_meet_in_the_newest(tmp_path: Path, data_type: Any, delete_type: Any) -> None:
+def test_equality_deletes_compare_promoted_types_in_the_newest_type(tmp_path: Path, data_type: Any, delete_type: Any) -> None:
     old = Schema(NestedField(1, "id", data_type))
     (file,) = write(target(tmp_path, old), [{"id": n} for n in range(4)])
     deletes = equality_deletes(tmp_path / "eq.parquet", Schema(NestedField(1, "id", delete_type)), [1], [{"id": 2}])
@@ -189,7 +189,7 @@ def test_types_that_were_promoted_meet_in_the_newest(tmp_path: Path, data_type: 
     assert ids(rows_of(replace(task_of(file), delete_files=(deletes,)), now, schema=now)) == [0, 1, 3]
 
 
-def test_many_keys_join_batches_and_still_delete_the_right_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_deleted_keys_are_joined_with_each_batch_and_delete_the_right_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("icefloe.datafile.parquet.parquet_rows.BATCH_ROWS", 3)
     file = one_file(tmp_path, 50)
     deletes = equality_deletes(tmp_path / "eq.parquet", SCHEMA.select("id"), [1], [{"id": n} for n in range(0, 100, 7)])
@@ -213,7 +213,7 @@ def test_threads_share_a_loader_which_reads_each_file_once(tmp_path: Path, monke
     assert ids(rows_of(task, loader=pickle.loads(pickle.dumps(loader)))) == [0, 2, 3, 4, 5]
 
 
-def test_the_cache_keeps_to_its_bytes(tmp_path: Path) -> None:
+def test_the_cache_stays_within_its_byte_limit(tmp_path: Path) -> None:
     loader = DeleteLoader(IO, cache_bytes=3000)
     for number in range(30):
         file = one_file(tmp_path / str(number))
@@ -225,7 +225,7 @@ def test_the_cache_keeps_to_its_bytes(tmp_path: Path) -> None:
 # ---- what is refused ----
 
 
-def test_a_vector_that_its_entry_describes_wrongly_is_refused(tmp_path: Path) -> None:
+def test_a_deletion_vector_that_contradicts_its_entry_is_refused(tmp_path: Path) -> None:
     file = one_file(tmp_path)
     (entry,) = vectors(tmp_path / "dv.puffin", {file.file_path: [1, 2]})
     for wrong, said in (
@@ -240,14 +240,14 @@ def test_a_vector_that_its_entry_describes_wrongly_is_refused(tmp_path: Path) ->
         assert refused.value.path == entry.file_path
 
 
-def test_a_vector_of_another_data_file_is_refused_though_its_entry_says_otherwise(tmp_path: Path) -> None:
+def test_a_deletion_vector_of_another_data_file_is_refused_whatever_its_entry_contains(tmp_path: Path) -> None:
     file = one_file(tmp_path)
     (entry,) = vectors(tmp_path / "dv.puffin", {"/other": [1]})
     with pytest.raises(PuffinFormatError, match="'/other' in the footer"):
         rows_of(replace(task_of(file), delete_files=(replace(entry, referenced_data_file=file.file_path),)))
 
 
-def test_every_flipped_byte_of_a_vector_is_noticed(tmp_path: Path) -> None:
+def test_every_flipped_byte_of_a_deletion_vector_is_refused(tmp_path: Path) -> None:
     file = one_file(tmp_path)
     (entry,) = vectors(tmp_path / "dv.puffin", {file.file_path: [1, 2]})
     sound = (tmp_path / "dv.puffin").read_bytes()
@@ -258,7 +258,7 @@ def test_every_flipped_byte_of_a_vector_is_noticed(tmp_path: Path) -> None:
             rows_of(replace(task_of(file), delete_files=(entry,)))
 
 
-def test_two_vectors_for_one_file_are_refused(tmp_path: Path) -> None:
+def test_two_deletion_vectors_for_one_data_file_are_refused(tmp_path: Path) -> None:
     file = one_file(tmp_path)
     found = vectors(tmp_path / "a.puffin", {file.file_path: [1]}) + vectors(tmp_path / "b.puffin", {file.file_path: [2]})
     with pytest.raises(DataFileFormatError, match="2 deletion vectors"):
@@ -266,7 +266,7 @@ def test_two_vectors_for_one_file_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pair", [{"file_path": None, "pos": 1}, {"file_path": "FILE", "pos": None}, {"file_path": "FILE", "pos": -1}])
-def test_position_deletes_of_nothing_are_refused(tmp_path: Path, pair: dict[str, Any]) -> None:
+def test_position_deletes_with_a_null_path_or_an_invalid_position_are_refused(tmp_path: Path, pair: dict[str, Any]) -> None:
     file = one_file(tmp_path)
     deletes = position_deletes(tmp_path / "pos.parquet", [(file.file_path, 1)])
     loose = pa.schema([field.with_nullable(True) for field in POSITIONS])
@@ -277,7 +277,7 @@ def test_position_deletes_of_nothing_are_refused(tmp_path: Path, pair: dict[str,
     assert refused.value.path == deletes.file_path
 
 
-def test_deleted_rows_beside_their_positions_are_passed_over(tmp_path: Path) -> None:
+def test_the_deleted_rows_in_a_position_delete_file_are_ignored(tmp_path: Path) -> None:
     file = one_file(tmp_path)
     row = pa.field("row", pa.struct([pa.field("id", pa.int64(), metadata={b"PARQUET:field_id": b"1"})]), nullable=False)
     whole = pa.schema([*POSITIONS, row.with_metadata({b"PARQUET:field_id": b"2147483544"})])
@@ -288,7 +288,7 @@ def test_deleted_rows_beside_their_positions_are_passed_over(tmp_path: Path) -> 
     assert found.positions().tolist() == [1, 2]
 
 
-def test_a_path_of_position_deletes_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_path_of_position_deletes_that_is_not_a_string_is_refused(tmp_path: Path) -> None:
     file = one_file(tmp_path)
     deletes = position_deletes(tmp_path / "pos.parquet", [(file.file_path, 1)])
     binary = pa.schema([POSITIONS.field(0).with_type(pa.binary()), POSITIONS.field(1)])
@@ -318,7 +318,7 @@ def test_a_filter_that_no_row_matches_reads_no_delete_file(tmp_path: Path) -> No
     assert isinstance(task_of(file).residual, AlwaysTrue)
 
 
-def test_a_vector_of_an_early_writer_without_frame_is_read_as_the_framed_one(tmp_path: Path) -> None:
+def test_a_deletion_vector_without_length_and_checksum_is_read_like_a_framed_one(tmp_path: Path) -> None:
     file = one_file(tmp_path)
     framed = deletion_vector_blob(deletion_vector_from_positions([1, 4]), file.file_path)
     bare = replace(framed, data=framed.data[8:-4])  # without length, magic bytes and checksum
@@ -333,8 +333,8 @@ def test_a_vector_of_an_early_writer_without_frame_is_read_as_the_framed_one(tmp
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
-def test_texts_that_are_stored_as_dictionaries_lose_the_same_rows(data: st.DataObject) -> None:
-    """Many rows of few texts, so that the file keeps them as dictionaries; some files go on with texts of their own, which a dictionary cannot hold."""
+def test_deletes_are_applied_to_dictionary_encoded_strings(data: st.DataObject) -> None:
+    """Read many rows of few strings, which the file stores as dictionaries; some files continue with distinct strings, which a dictionary cannot hold."""
     words = data.draw(st.lists(st.none() | st.text(max_size=6), min_size=1, max_size=6))
     count = data.draw(st.integers(2000, 4000))
     spread = data.draw(st.integers(1, 50))

@@ -1,4 +1,4 @@
-"""Storage that fails at every possible moment of a write: the error says so, and no file is left."""
+"""Storage that fails at each operation of a write: the error has the right class, and no file is left."""
 
 import errno
 import gc
@@ -32,7 +32,7 @@ ROWS = pa.table({"p": pa.array([i % 3 for i in range(3000)]), "n": pa.array(rang
 
 
 class _FailingIO(LocalFileIO):
-    """Real files, whose nth operation (opening or writing), or every one from there on, fails with an error."""
+    """A local file IO whose nth operation (opening or writing), or every one from there on, fails with an error."""
 
     def __init__(self, operation: int, failure: BaseException, *, deletes: bool = True, lasting: bool = False) -> None:
         object.__setattr__(self, "left", itertools.count(operation, -1))
@@ -85,7 +85,7 @@ def _left(folder: Path) -> list[Path]:
 
 
 def _operations(folder: Path) -> int:
-    """How many operations a write takes that does not fail."""
+    """Count the operations of a write that does not fail."""
     io = _FailingIO(10**9, OSError())
     _write(folder / "whole", io)
     return 10**9 - next(io.left)
@@ -100,7 +100,7 @@ def _operations(folder: Path) -> int:
         (errno.ESTALE, StorageUnavailableError),
     ],
 )
-def test_a_failure_at_any_moment_leaves_no_file_and_says_which_it_was(tmp_path, number: int, kind: type[StorageError]) -> None:
+def test_a_failure_at_any_operation_leaves_no_file_and_raises_its_error_class(tmp_path, number: int, kind: type[StorageError]) -> None:
     total = _operations(tmp_path)
     assert total > 20
     for operation in range(0, total, 1 if number == errno.ENOSPC else 7):
@@ -110,10 +110,10 @@ def test_a_failure_at_any_moment_leaves_no_file_and_says_which_it_was(tmp_path, 
         assert type(raised.value) is kind
         assert str(folder) in str(raised.value)
         assert _left(folder) == []
-    gc.collect()  # a writer left half open would now try again, and warn
+    gc.collect()  # a writer that is still open would now retry, and warn
 
 
-def test_ctrl_c_at_any_moment_leaves_no_file(tmp_path) -> None:
+def test_an_interrupt_at_any_operation_leaves_no_file(tmp_path) -> None:
     for operation in range(0, _operations(tmp_path), 5):
         folder = tmp_path / str(operation)
         with pytest.raises(KeyboardInterrupt):
@@ -121,7 +121,7 @@ def test_ctrl_c_at_any_moment_leaves_no_file(tmp_path) -> None:
         assert _left(folder) == []
 
 
-def test_rows_that_fail_half_way_leave_no_file(tmp_path, monkeypatch) -> None:
+def test_an_error_while_rows_are_produced_leaves_no_file(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(write_module, "MAX_ROW_GROUP_ROWS", 100)
 
     def rows() -> Iterator[Any]:
@@ -142,12 +142,12 @@ def test_rows_that_do_not_fit_leave_no_file(tmp_path, monkeypatch) -> None:
     assert _left(tmp_path) == []
 
 
-def test_the_first_failure_is_reported_also_when_cleaning_up_fails(tmp_path) -> None:
+def test_the_first_error_is_raised_even_if_the_clean_up_fails(tmp_path) -> None:
     with pytest.raises(StorageFullError):
         _write(tmp_path, _FailingIO(12, OSError(errno.ENOSPC, "full"), deletes=False))
 
 
-def test_a_file_that_was_there_before_is_neither_replaced_nor_deleted(tmp_path) -> None:
+def test_an_existing_file_is_neither_replaced_nor_deleted(tmp_path) -> None:
     taken = tmp_path / "data" / "00000-0-op-00001.parquet"
     taken.parent.mkdir()
     taken.write_bytes(b"someone's")
@@ -157,7 +157,7 @@ def test_a_file_that_was_there_before_is_neither_replaced_nor_deleted(tmp_path) 
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
-def test_a_full_disk_met_inside_arrow_is_a_storage_error(tmp_path) -> None:
+def test_a_full_disk_inside_arrow_raises_a_storage_error(tmp_path) -> None:
     class FullIO(LocalFileIO):
         def open_output(self, location: str) -> Any:
             return pa.OSFile("/dev/full", "wb")

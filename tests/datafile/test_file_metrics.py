@@ -1,4 +1,4 @@
-"""Metrics against brute force over the rows, and the corners that a Parquet footer leaves open."""
+"""Metrics of data files, compared with a full scan of the rows, and cases that the statistics of a Parquet footer do not cover."""
 
 import datetime as dt
 import math
@@ -62,7 +62,7 @@ def _sort_key(kind: PrimitiveType, value: Any) -> Any:
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(tables(rows=8))
-def test_metrics_hold_for_every_row(drawn: tuple[Schema, pa.Table]) -> None:
+def test_metrics_are_true_of_every_row(drawn: tuple[Schema, pa.Table]) -> None:
     schema, table = drawn
     with tempfile.TemporaryDirectory() as folder:
         (file,) = write(target(folder, schema), table)
@@ -125,7 +125,7 @@ def _bounds(tmp_path: Any, kind: Any, values: list[Any], **properties: str) -> t
         (DoubleType(), [None, None], None, None),
     ],
 )
-def test_a_bound_is_the_single_value_form(tmp_path, kind: Any, values: list[Any], low: bytes | None, high: bytes | None) -> None:
+def test_a_bound_has_the_single_value_serialization(tmp_path, kind: Any, values: list[Any], low: bytes | None, high: bytes | None) -> None:
     assert _bounds(tmp_path, kind, values) == (low, high)
 
 
@@ -133,7 +133,7 @@ def test_a_bound_is_the_single_value_form(tmp_path, kind: Any, values: list[Any]
     ("mode", "low", "high"),
     [("full", b"abcdefghijklmnopq", b"abcdefghijklmnopq"), ("truncate(3)", b"abc", b"abd"), ("counts", None, None), ("none", None, None)],
 )
-def test_a_column_s_own_mode_wins(tmp_path, mode: str, low: bytes | None, high: bytes | None) -> None:
+def test_the_metrics_mode_of_a_column_replaces_the_default(tmp_path, mode: str, low: bytes | None, high: bytes | None) -> None:
     where = target(tmp_path, ONE)
     where.properties["write.metadata.metrics.column.c"] = mode  # type: ignore[index]
     (file,) = write(where, [{"c": "abcdefghijklmnopq"}])
@@ -142,12 +142,12 @@ def test_a_column_s_own_mode_wins(tmp_path, mode: str, low: bytes | None, high: 
     assert set(file.column_sizes) == set(file.value_counts)
 
 
-def test_a_mode_that_is_none_is_refused(tmp_path) -> None:
+def test_an_unknown_metrics_mode_is_refused(tmp_path) -> None:
     with pytest.raises(InvalidPropertyError, match="metrics"):
         write(target(tmp_path, ONE, write__metadata__metrics__default="some"), [{"c": "a"}])
 
 
-def test_only_the_first_hundred_columns_get_the_built_in_mode(tmp_path) -> None:
+def test_only_the_first_hundred_columns_have_the_default_metrics_mode(tmp_path) -> None:
     wide = Schema(*(NestedField(i, f"c{i}", LongType()) for i in range(1, 104)))
     row = dict.fromkeys(wide.names, 1)
     (file,) = write(target(tmp_path / "a", wide), [row])
@@ -156,7 +156,7 @@ def test_only_the_first_hundred_columns_get_the_built_in_mode(tmp_path) -> None:
     assert sorted(file.value_counts) == list(range(1, 104))
 
 
-def test_in_a_wide_table_the_columns_of_a_struct_come_before_those_of_structs_inside_it(tmp_path) -> None:
+def test_in_a_wide_table_direct_fields_of_a_struct_have_metrics_before_nested_ones(tmp_path) -> None:
     inner = StructType(NestedField(10, "x", LongType()), NestedField(11, "y", LongType()))
     wide = Schema(NestedField(1, "s", inner), NestedField(2, "a", LongType()), NestedField(3, "b", LongType()))
     row = {"s": {"x": 1, "y": 1}, "a": 1, "b": 1}
@@ -170,7 +170,7 @@ def test_in_a_wide_table_the_columns_of_a_struct_come_before_those_of_structs_in
 
 
 @pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
-def test_sorted_columns_have_bounds_unless_their_own_mode_says_otherwise(tmp_path, form: str) -> None:
+def test_sorted_columns_have_bounds_unless_a_metrics_mode_is_set_for_them(tmp_path, form: str) -> None:
     schema = Schema(NestedField(1, "a", LongType()), NestedField(2, "b", LongType()), NestedField(3, "c", LongType()))
     order = SortOrder(SortField(source_id=1), SortField(source_id=2), order_id=1)
     properties = {
@@ -178,14 +178,14 @@ def test_sorted_columns_have_bounds_unless_their_own_mode_says_otherwise(tmp_pat
         "write__metadata__metrics__column__b": "none",
         "write__format__default": form,
     }
-    # A property for a column that is not there is let be.
+    # A property for a column that does not exist is ignored.
     properties["write__metadata__metrics__column__gone"] = "full"
     (file,) = write(replace(target(tmp_path, schema, **properties), sort_order=order), [{"a": 1, "b": 1, "c": 1}])
     assert (sorted(file.value_counts), sorted(file.lower_bounds)) == ([1, 3], [1])
 
 
 @pytest.mark.parametrize("kind", [StringType(), BinaryType()])
-def test_values_too_long_for_a_footer_still_give_bounds(tmp_path, kind: Any) -> None:
+def test_values_too_long_for_footer_statistics_have_bounds(tmp_path, kind: Any) -> None:
     texts = ["b" * 5000, "m", "z" * 4097]
     values = texts if isinstance(kind, StringType) else [text.encode() for text in texts]
     assert _bounds(tmp_path, kind, values) == (b"b" * 16, b"z" * 15 + b"{")
@@ -193,14 +193,14 @@ def test_values_too_long_for_a_footer_still_give_bounds(tmp_path, kind: Any) -> 
     assert not pq.ParquetFile(file).metadata.row_group(0).column(0).statistics.has_min_max
 
 
-def test_values_of_which_no_extremes_are_known_leave_the_whole_file_without_bounds(tmp_path, monkeypatch) -> None:
-    # As if a footer left out more than expected: the other row groups' extremes must not pass for the file's.
+def test_a_row_group_without_known_extremes_leaves_the_file_without_bounds(tmp_path, monkeypatch) -> None:
+    # As if a footer omitted more than expected: the extremes of the other row groups must not become bounds of the file.
     monkeypatch.setattr(metrics_module, "MAX_FOOTER_STATISTIC_BYTES", 10**9)
     values = ["c" * 6000, "d", "b" * 6000]
     assert _bounds(tmp_path, StringType(), values, write__parquet__row_group_size_bytes="1") == (None, None)
 
 
-def test_long_values_in_one_of_several_row_groups_are_counted_in(tmp_path) -> None:
+def test_bounds_include_long_values_in_one_of_several_row_groups(tmp_path) -> None:
     values = ["c" * 6000] + ["d" * 30] * 2000 + ["b" * 6000]
     low, high = _bounds(tmp_path, StringType(), values, write__parquet__row_group_size_bytes="20000")
     assert (low, high) == (b"b" * 16, b"d" * 15 + b"e")
@@ -231,7 +231,7 @@ def test_leaves_in_lists_and_maps_have_counts_but_no_bounds(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("form", ["parquet", "orc", "avro"])
-def test_bounds_of_decimals_keep_every_digit(tmp_path, form: str) -> None:
+def test_bounds_of_decimals_have_every_digit(tmp_path, form: str) -> None:
     schema = Schema(NestedField(1, "d", DecimalType(38, 2)))
     values = [Decimal("-" + "9" * 36 + ".98"), Decimal("1" * 36 + ".01")]
     (file,) = write(target(tmp_path, schema, write__format__default=form), [{"d": value} for value in values])

@@ -1,4 +1,4 @@
-"""Footers of files of many sets of columns, read one after another by one reader: each is what a reader of its own makes of it."""
+"""Footers of files with many sets of columns, read one after another by one reader: each result equals that of a new reader."""
 
 from itertools import permutations
 from pathlib import Path
@@ -38,7 +38,7 @@ def put(path: Path, names: tuple[str, ...], ids: dict[str, int] | None = None, *
 
 
 @pytest.mark.parametrize("kept", [1, 3, 99])
-def test_a_file_is_read_alike_whatever_was_read_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
+def test_a_footer_is_read_alike_whatever_was_read_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
     monkeypatch.setattr(foreign_files, "KEPT_LAYOUTS", kept)
     locations = [
         put(tmp_path / f"{place}-{'own' if ids else 'none'}.parquet", names, ids)
@@ -57,7 +57,7 @@ def test_a_file_is_read_alike_whatever_was_read_before_it(tmp_path: Path, monkey
         assert (name.values, name.nulls, name.rows, name.exact) == ((b"a", b"b"), 1, 3, True)
 
 
-def test_the_same_names_with_other_field_ids_are_other_columns(tmp_path: Path) -> None:
+def test_equal_names_with_different_field_ids_are_different_columns(tmp_path: Path) -> None:
     straight = put(tmp_path / "straight.parquet", ("id", "name"), IDS)
     longs = {"id": pa.int64(), "name": pa.int64()}
     values = [pa.array([1, 2]), pa.array([5, 6])]
@@ -70,7 +70,7 @@ def test_the_same_names_with_other_field_ids_are_other_columns(tmp_path: Path) -
     assert shared.read(straight).extremes[2].values == (b"a", b"b")
 
 
-def test_of_files_with_the_same_columns_those_with_nulls_where_none_may_be_are_refused(tmp_path: Path) -> None:
+def test_a_file_with_nulls_in_a_required_column_is_refused_after_one_without(tmp_path: Path) -> None:
     sound, unsound = put(tmp_path / "1.parquet", tuple(IDS)), put(tmp_path / "2.parquet", tuple(IDS), id=[1, 2, None])
     untold = str(tmp_path / "3.parquet")
     pq.write_table(pq.read_table(sound), untold, write_statistics=False)

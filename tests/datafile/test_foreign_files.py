@@ -1,4 +1,4 @@
-"""Files as others lay them out: old forms of lists and maps, each form of a decimal, encrypted files, times that ORC holds and Arrow does not."""
+"""Files of other writers: old forms of lists and maps, each physical form of a decimal, encrypted files, timestamps that ORC holds and Arrow does not."""
 
 import datetime as dt
 from dataclasses import replace
@@ -36,7 +36,9 @@ def _file(folder: Path, table: pa.Table, **options: Any) -> DataFile:
 
 @pytest.mark.parametrize("compliant", [True, False])
 @pytest.mark.parametrize("item", ["element", "item", "array", "bag"])
-def test_lists_and_maps_are_found_by_their_shape_whatever_their_parts_are_called(tmp_path: Path, item: str, compliant: bool) -> None:
+def test_lists_and_maps_are_recognised_by_their_structure_whatever_the_names_of_their_parts(
+    tmp_path: Path, item: str, compliant: bool
+) -> None:
     listed = pa.list_(pa.field(item, pa.int64()))
     mapped = pa.map_(pa.field("a_key", pa.string(), nullable=False), pa.field("a_value", pa.int64()))
     table = pa.table([pa.array([row[name] for row in _ROWS], kind) for name, kind in (("l", listed), ("m", mapped))], names=["l", "m"])
@@ -62,7 +64,7 @@ def test_a_decimal_is_read_from_each_physical_form(tmp_path: Path, precision: in
     ("precision", "physical", "width"),
     [(9, "INT32", 0), (18, "INT64", 0), (19, "FIXED_LEN_BYTE_ARRAY", 9), (38, "FIXED_LEN_BYTE_ARRAY", 16)],
 )
-def test_a_decimal_is_written_in_the_form_of_its_precision(tmp_path: Path, precision: int, physical: str, width: int) -> None:
+def test_a_decimal_is_written_in_the_physical_form_for_its_precision(tmp_path: Path, precision: int, physical: str, width: int) -> None:
     schema = Schema(NestedField(1, "d", DecimalType(precision, 2)))
     (file,) = write(target(tmp_path, schema), [{"d": Decimal("1.25")}])
     column = pq.ParquetFile(file.file_path).schema.column(0)
@@ -71,7 +73,7 @@ def test_a_decimal_is_written_in_the_form_of_its_precision(tmp_path: Path, preci
 
 @pytest.mark.parametrize("form", list(FileFormat)[:3])
 @pytest.mark.parametrize("magic", [b"AGS1", b"PARE"])
-def test_a_file_that_begins_as_encrypted_ones_do_is_refused_as_such(tmp_path: Path, magic: bytes, form: FileFormat) -> None:
+def test_a_file_with_the_magic_bytes_of_an_encrypted_file_is_refused_as_encrypted(tmp_path: Path, magic: bytes, form: FileFormat) -> None:
     (file,) = write(target(tmp_path, _NESTED), _ROWS)
     path = Path(file.file_path)
     path.write_bytes(magic + path.read_bytes()[4:-4] + magic)
@@ -80,14 +82,14 @@ def test_a_file_that_begins_as_encrypted_ones_do_is_refused_as_such(tmp_path: Pa
     assert raised.value.path == file.file_path
 
 
-def test_a_time_that_could_not_be_read_from_orc_again_is_not_written(tmp_path) -> None:
+def test_a_timestamp_that_could_not_be_read_from_orc_is_not_written(tmp_path) -> None:
     schema = Schema(NestedField(1, "s", StructType(NestedField(2, "at", TimestampType()))))
     with pytest.raises(SchemaMismatchError, match="2262"):
         write(target(tmp_path, schema, write__format__default="orc"), [{"s": {"at": dt.datetime(9999, 1, 1)}}])
     assert list((tmp_path / "data").iterdir()) == []
 
 
-def test_a_time_of_others_that_cannot_be_read_from_orc_is_said_to_be_that(tmp_path) -> None:
+def test_a_foreign_orc_timestamp_that_cannot_be_read_is_refused(tmp_path) -> None:
     schema = Schema(NestedField(1, "at", TimestampType()))
     (file,) = write(target(tmp_path, schema, write__format__default="orc"), [{"at": dt.datetime(2000, 1, 1)}])
     orc.write_table(pa.table({"at": pa.array([dt.datetime(9999, 1, 1)], pa.timestamp("us"))}), file.file_path)

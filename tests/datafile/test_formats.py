@@ -1,4 +1,4 @@
-"""The three formats of data files: what is written is read again, by this reader and by readers of others, and described alike."""
+"""The three formats of data files: written rows are read by Icefloe and by other readers, and the files have equal metrics."""
 
 import datetime as dt
 import re
@@ -54,7 +54,7 @@ from icefloe.kernel.variant import encode
 
 FORMATS = ("parquet", "orc", "avro")
 OTHERS = ("orc", "avro")
-# What Arrow's nanoseconds hold, in which ORC's timestamps come.
+# The range of Arrow's nanosecond timestamps, the type in which ORC timestamps are read.
 _EARLIEST, _LATEST = dt.datetime(1677, 9, 22), dt.datetime(2262, 4, 10)
 
 
@@ -75,7 +75,7 @@ def _scalars(value: Any) -> Iterator[Any]:
 
 
 def _holds(form: str, rows: list[dict[str, Any]]) -> bool:
-    """Whether the format, as it can be read here, holds such rows: ORC's times end in 2262, and Avro's maps have each key once."""
+    """Return True if the format, as PyArrow reads it, can hold the rows: ORC's timestamps end in 2262, and Avro's maps have each key once."""
     if form == "orc":
         moments = [value.replace(tzinfo=None) for value in _scalars(rows) if isinstance(value, dt.datetime)]
         return all(_EARLIEST < moment < _LATEST for moment in moments)
@@ -93,8 +93,8 @@ def _repeats_a_key(value: Any) -> bool:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(tables(), st.sampled_from(FORMATS), st.integers(0, 4))
-def test_rows_of_any_type_come_back_as_they_were(drawn: tuple[Schema, pa.Table], form: str, left_out: int) -> None:
-    """Rows are often a slice of others, as the rows of one partition are."""
+def test_rows_of_any_type_are_read_as_they_were_written(drawn: tuple[Schema, pa.Table], form: str, left_out: int) -> None:
+    """Write and read rows; they are often a slice of others, as the rows of one partition are."""
     schema, whole = drawn
     rows = whole.slice(min(left_out, whole.num_rows - 1))
     assume(_holds(form, rows.to_pylist()))
@@ -107,7 +107,7 @@ def test_rows_of_any_type_come_back_as_they_were(drawn: tuple[Schema, pa.Table],
 
 
 def _later_fields() -> st.SearchStrategy[tuple[NestedField, ...]]:
-    """Columns of the types of version 3, optional ones, beside and inside structs, lists and maps."""
+    """Draw optional columns of the types of format version 3, beside and inside structs, lists and maps."""
 
     def around(kind: IcebergType) -> list[IcebergType]:
         found = [kind, StructType(NestedField(1, "a", kind), NestedField(2, "b", IntegerType()))]
@@ -124,7 +124,7 @@ def _later_fields() -> st.SearchStrategy[tuple[NestedField, ...]]:
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(st.data(), st.sampled_from(FORMATS))
-def test_rows_of_the_types_of_version_3_come_back_as_they_were(data: st.DataObject, form: str) -> None:
+def test_rows_of_the_types_of_version_3_are_read_as_they_were_written(data: st.DataObject, form: str) -> None:
     schema = assign_fresh_ids(LooseSchema(data.draw(_later_fields())))
     row = st.fixed_dictionaries({field.name: values(field) for field in schema.fields})
     drawn = data.draw(st.lists(row, min_size=1, max_size=6))
@@ -135,7 +135,7 @@ def test_rows_of_the_types_of_version_3_come_back_as_they_were(data: st.DataObje
         assert read([file], schema).equals(rows)
 
 
-def test_an_unknown_column_is_in_no_file(tmp_path) -> None:
+def test_a_column_of_type_unknown_is_in_no_file(tmp_path) -> None:
     schema = Schema(
         NestedField(1, "u", UnknownType()),
         NestedField(2, "s", StructType(NestedField(3, "u", UnknownType()), NestedField(4, "x", LongType()))),
@@ -152,7 +152,7 @@ def test_an_unknown_column_is_in_no_file(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_column_of_a_file_is_passed_over_where_the_table_has_an_unknown_one(tmp_path, form: str) -> None:
+def test_a_stored_column_is_ignored_where_the_table_has_it_as_type_unknown(tmp_path, form: str) -> None:
     was = Schema(NestedField(1, "u", StringType()), NestedField(2, "x", LongType()))
     file = _write(tmp_path, was, [{"u": "text", "x": 1}], form)
     now = Schema(NestedField(1, "u", UnknownType()), NestedField(2, "x", LongType()))
@@ -167,7 +167,7 @@ def test_a_value_of_another_length_is_not_read_as_fixed(tmp_path, form: str) -> 
 
 
 @pytest.mark.parametrize(("form", "properties"), [("parquet", {}), ("orc", {"write__orc__compression_codec": "none"}), ("avro", {})])
-def test_a_column_whose_name_is_no_text_is_refused(tmp_path, form: str, properties: dict[str, str]) -> None:
+def test_a_column_whose_name_is_not_valid_text_is_refused(tmp_path, form: str, properties: dict[str, str]) -> None:
     schema = Schema(NestedField(1, "column_to_damage", LongType()))
     file = _write(tmp_path, schema, [{"column_to_damage": 1}], form, **properties)
     content = Path(file.file_path).read_bytes()
@@ -177,7 +177,7 @@ def test_a_column_whose_name_is_no_text_is_refused(tmp_path, form: str, properti
         read([file], schema)
 
 
-def test_an_avro_decimal_of_digits_without_number_is_refused(tmp_path) -> None:
+def test_an_avro_decimal_with_an_enormous_precision_is_refused(tmp_path) -> None:
     schema = Schema(NestedField(1, "d", DecimalType(9, 2)))
     file = _write(tmp_path, schema, [{"d": None}], "avro")
     container = open_container(Path(file.file_path).read_bytes(), "f")
@@ -189,7 +189,7 @@ def test_an_avro_decimal_of_digits_without_number_is_refused(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["true", "null", "1.5", '"1"', "[1]"])
-def test_an_avro_field_whose_id_is_no_number_has_none(tmp_path, wrong: str) -> None:
+def test_an_avro_field_id_that_is_not_a_number_is_ignored(tmp_path, wrong: str) -> None:
     schema = Schema(NestedField(1, "d", LongType()))
     file = _write(tmp_path, schema, [{"d": 7}], "avro")
     container = open_container(Path(file.file_path).read_bytes(), "f")
@@ -203,7 +203,7 @@ def test_an_avro_field_whose_id_is_no_number_has_none(tmp_path, wrong: str) -> N
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_date_may_have_become_a_timestamp(tmp_path, form: str) -> None:
+def test_a_date_column_promoted_to_timestamp_is_read(tmp_path, form: str) -> None:
     was = Schema(NestedField(1, "at", DateType()))
     file = _write(tmp_path, was, [{"at": dt.date(1969, 12, 31)}, {"at": dt.date(2020, 2, 29)}, {"at": None}], form)
     days = [dt.datetime(1969, 12, 31), dt.datetime(2020, 2, 29)]
@@ -216,7 +216,7 @@ def test_a_date_may_have_become_a_timestamp(tmp_path, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_defaults_fill_in_at_every_level(tmp_path, form: str) -> None:
+def test_initial_defaults_are_read_at_every_level(tmp_path, form: str) -> None:
     def nested(*more: NestedField) -> Schema:
         new = [(replace(field, field_id=field.field_id + place),) for place in range(3) for field in more] or [(), (), ()]
         element = StructType(NestedField(5, "y", LongType()), *new[1])
@@ -269,7 +269,7 @@ def _row(number: int) -> dict[str, Any]:
     }
 
 
-def test_the_attributes_of_orc_say_what_its_types_do_not(tmp_path) -> None:
+def test_orc_attributes_contain_the_iceberg_types(tmp_path) -> None:
     stored = orc.ORCFile(_write(tmp_path, _SCHEMA, [_row(1)], "orc").file_path)
     found = {
         field.name: {key.decode(): text.decode() for key, text in (field.metadata or {}).items() if b"iceberg" in key}
@@ -305,21 +305,21 @@ def test_fastavro_reads_an_avro_file_with_its_logical_types(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd", "snappy", "uncompressed"])
-def test_every_codec_of_avro_is_read_again(tmp_path, codec: str) -> None:
+def test_files_of_every_avro_codec_are_written_and_read(tmp_path, codec: str) -> None:
     rows = [_row(number) for number in range(2000)]
     file = _write(tmp_path, _SCHEMA, rows, "avro", write__avro__compression_codec=codec)
     assert read([file], _SCHEMA).to_pylist() == rows
 
 
 @pytest.mark.parametrize("codec", ["none", "zlib", "snappy", "lz4", "zstd"])
-def test_every_codec_of_orc_is_written(tmp_path, codec: str) -> None:
+def test_files_of_every_orc_codec_are_written_and_read(tmp_path, codec: str) -> None:
     file = _write(tmp_path, _SCHEMA, [_row(1)], "orc", write__orc__compression_codec=codec)
     assert orc.ORCFile(file.file_path).compression == {"none": "UNCOMPRESSED"}.get(codec, codec.upper())
     assert read([file], _SCHEMA).to_pylist() == [_row(1)]
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_the_splits_of_a_file_have_each_of_its_rows_once_and_know_where_they_stand(tmp_path, form: str) -> None:
+def test_the_splits_of_a_file_have_each_of_its_rows_once_in_order(tmp_path, form: str) -> None:
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "text", StringType()))
     rows = [{"id": number, "text": str(number) * 30} for number in range(20_000)]
     small = {
@@ -372,7 +372,7 @@ def _without_ids(file: DataFile, folder: Path) -> DataFile:
 
 
 @pytest.mark.parametrize("form", OTHERS)
-def test_a_name_mapping_serves_every_format(tmp_path, form: str) -> None:
+def test_a_name_mapping_is_used_in_every_format(tmp_path, form: str) -> None:
     schema = Schema(NestedField(1, "id", LongType()), NestedField(10, "inner", StructType(NestedField(11, "a-b", LongType()))))
     foreign = _without_ids(_write(tmp_path, schema, [{"id": 1}], form), tmp_path)
     assert read([foreign], schema, name_mapping=mapping_for(schema)).to_pylist() == [{"id": 1, "inner": {"a-b": 5}}]
@@ -381,20 +381,20 @@ def test_a_name_mapping_serves_every_format(tmp_path, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", OTHERS)
-def test_orc_and_avro_files_tell_counts_and_bounds(tmp_path, form: str) -> None:
+def test_orc_and_avro_files_have_the_counts_and_bounds_of_a_parquet_file(tmp_path, form: str) -> None:
     rows = [_row(1), _row(2), _row(3)]
     file = _write(tmp_path, _SCHEMA, rows, form)
     parquet = _write(tmp_path / "p", _SCHEMA, rows, "parquet")
     counted = {1, 2, 3, 4, 5, 6, 7, 8, 9, 11}
     assert file.column_sizes is None
     for name in ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds"):
-        wanted = {number: value for number, value in getattr(parquet, name).items() if number in counted}
-        assert getattr(file, name) == wanted, name
+        expected = {number: value for number, value in getattr(parquet, name).items() if number in counted}
+        assert getattr(file, name) == expected, name
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.data(), st.sampled_from(OTHERS))
-def test_a_damaged_file_is_an_error_that_names_it_or_reads_as_it_stands(data: st.DataObject, form: str) -> None:
+def test_a_damaged_file_is_read_or_raises_an_error_that_names_it(data: st.DataObject, form: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = _write(folder, _SCHEMA, [_row(number) for number in range(30)], form)
         path = Path(file.file_path)
@@ -410,7 +410,7 @@ def test_a_damaged_file_is_an_error_that_names_it_or_reads_as_it_stands(data: st
             assert file.file_path in str(error)  # noqa: PT017 - not every damage can be seen
 
 
-def test_variants_and_shapes_are_annotated_in_parquet(tmp_path) -> None:
+def test_variants_and_geometries_have_logical_types_in_parquet(tmp_path) -> None:
     schema = Schema(
         NestedField(1, "v", VariantType()),
         NestedField(2, "g", GeometryType()),
@@ -435,7 +435,7 @@ def test_variants_and_shapes_are_annotated_in_parquet(tmp_path) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.sets(st.integers(1, 60)), st.integers(0, 3))
-def test_annotations_change_nothing_else_of_a_footer(shapes: set[int], deep: int) -> None:
+def test_adding_logical_types_changes_nothing_else_in_a_footer(shapes: set[int], deep: int) -> None:
     kind: IcebergType = GeometryType("srid:1")
     for _ in range(deep):
         kind = ListType(element_id=0, element=kind, element_required=False)

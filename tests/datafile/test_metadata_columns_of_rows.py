@@ -1,4 +1,4 @@
-"""Metadata columns, and rows that stay the same rows when a file is copied."""
+"""Metadata columns, and the row lineage of rows in copied files."""
 
 import tempfile
 from dataclasses import replace
@@ -40,7 +40,7 @@ def lineage_of(file: DataFile, sequence_number: int, *deletes: DataFile) -> list
     return [tuple(row.values()) for row in rows_of(task, LINEAGE)]
 
 
-def test_every_metadata_column_has_the_specs_value(tmp_path: Path) -> None:
+def test_every_metadata_column_has_the_value_of_the_spec(tmp_path: Path) -> None:
     spec = partition_spec_from_text(SCHEMA, ["s", "bucket(4, id)"])
     (file,) = write(target(tmp_path, SCHEMA, spec), [{"id": 7, "s": "a"}, {"id": 7, "s": "a"}])
     union = StructType(NestedField(1000, "s", StringType()), NestedField(1001, "b", IntegerType()), NestedField(1002, "later", LongType()))
@@ -69,14 +69,14 @@ def test_every_metadata_column_has_the_specs_value(tmp_path: Path) -> None:
         for pos in range(2)
     ]
     assert rows_of(task, Schema(columns.partition_column(StructType())), specs={0: spec}) == [{"_partition": None}] * 2
-    # Without a first row id there is no lineage, whatever the sequence number.
+    # Without a first row id rows have no lineage, whatever the sequence number is.
     assert (
         rows_of(replace(task_of(file), sequence_number=3), Schema(*columns.LINEAGE_COLUMNS), specs={0: spec})
         == [{"_row_id": None, "_last_updated_sequence_number": None}] * 2
     )
 
 
-def test_a_column_of_the_table_keeps_a_metadata_columns_name(tmp_path: Path) -> None:
+def test_a_table_column_with_the_name_of_a_metadata_column_is_read(tmp_path: Path) -> None:
     mine = Schema(NestedField(1, "_row_id", StringType()))
     (file,) = write(target(tmp_path, mine), [{"_row_id": "x"}, {"_row_id": "y"}])
     task = replace(task_of(replace(file, first_row_id=5)), sequence_number=2)
@@ -95,7 +95,7 @@ def test_a_column_of_the_table_keeps_a_metadata_columns_name(tmp_path: Path) -> 
     assert rows_of(kept, Schema(columns.ROW_ID), mine) == [{"_row_id": 6}]
 
 
-def test_columns_of_changes_are_refused_where_rows_are_read(tmp_path: Path) -> None:
+def test_changelog_columns_are_refused_in_scans_of_rows(tmp_path: Path) -> None:
     (file,) = write(target(tmp_path, SCHEMA), [{"id": 1, "s": "a"}])
     with pytest.raises(InvalidInputError, match="_change_type"):
         rows_of(task_of(file), Schema(columns.CHANGE_TYPE))
@@ -152,6 +152,6 @@ def test_copies_keep_the_lineage_of_every_row_through_deletes_and_copies_of_copi
                 return
             (file,) = done.added
             assert file.first_row_id is None
-            # The commit gives the copy a first row id and a sequence number of its own; its rows have theirs already.
+            # The commit assigns a first row id and a sequence number to the copy; its rows keep the ones that are stored in it.
             file = replace(file, first_row_id=2000 + turn * 100)
             assert lineage_of(file, 90 + turn) == [(n, *found) for n, found in sorted(model.items())]

@@ -1,4 +1,4 @@
-"""Rows find their partition: against one transform at a time, and in the corners where Python's equality is not the format's."""
+"""Rows split by partition: compared with one transform at a time, and at values where Python's equality is not the format's."""
 
 import datetime as dt
 import math
@@ -83,8 +83,8 @@ def _partition_of(row: dict[str, Any], spec: PartitionSpec) -> tuple[Any, ...]:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_ROWS, st.lists(st.sampled_from(_TEXTS), min_size=1, max_size=3, unique=True))
-def test_every_row_lies_in_the_file_of_its_partition(rows: list[dict[str, Any]], texts: list[str]) -> None:
-    # A column is partitioned by time only once; which time it is does not matter here.
+def test_every_row_is_in_the_file_of_its_partition(rows: list[dict[str, Any]], texts: list[str]) -> None:
+    # A column can have one partition field of time; which unit it has does not matter here.
     spec = partition_spec_from_text(EVENTS, [text for text in texts if text != "hour(at)" or "month(at)" not in texts])
     with tempfile.TemporaryDirectory() as folder:
         files = write(target(folder, EVENTS, spec), rows)
@@ -97,7 +97,7 @@ def test_every_row_lies_in_the_file_of_its_partition(rows: list[dict[str, Any]],
         assert len({repr(file.partition) for file in files}) == len(files)
 
 
-def test_nan_is_one_partition_and_the_zeros_are_two(tmp_path) -> None:
+def test_nan_is_one_partition_and_the_two_zeros_are_different_ones(tmp_path) -> None:
     schema = Schema(NestedField(1, "x", DoubleType()), NestedField(2, "n", LongType()))
     spec = partition_spec_from_text(schema, ["x"])
     values = [float("nan"), 0.0, -0.0, float("nan"), None, -float("nan"), 0.0]
@@ -118,7 +118,7 @@ def test_a_partition_s_rows_stay_together_over_many_batches(tmp_path, monkeypatc
         assert [row["n"] for row in rows] == [n for n in range(95) if n % 3 == file.partition[0]]
 
 
-def test_more_partitions_than_may_be_open_lose_nothing(tmp_path, monkeypatch) -> None:
+def test_no_rows_are_lost_with_more_partitions_than_open_writers(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(write_module, "MAX_OPEN_FILES", 2)
     monkeypatch.setattr(write_module, "MAX_BUFFERED_BYTES", 100)
     schema = Schema(NestedField(1, "p", LongType()), NestedField(2, "n", LongType()))
@@ -130,7 +130,7 @@ def test_more_partitions_than_may_be_open_lose_nothing(tmp_path, monkeypatch) ->
     assert all({row["p"] for row in read([file], schema, specs=[spec]).to_pylist()} == set(file.partition) for file in files)
 
 
-def test_a_small_part_does_not_keep_the_whole_batch_in_memory() -> None:
+def test_a_few_rows_of_a_partition_do_not_keep_their_whole_batch_in_memory() -> None:
     table = pa.table({"p": pa.array([0] + [1] * 99_999), "n": pa.array(range(100_000))})
     splitter = write_module.PartitionSplitter(partition_spec_from_text(_PN, ["p"]), _PN)
     small = next(part for part in splitter.split(table) if part.values == (0,))
@@ -148,20 +148,20 @@ def test_the_folder_is_the_partition_path(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("source_id", [2, 99])
-def test_a_spec_of_void_fields_alone_is_unpartitioned_but_keeps_its_places(tmp_path, source_id: int) -> None:
+def test_a_spec_with_only_void_fields_has_a_null_for_each_field(tmp_path, source_id: int) -> None:
     spec = PartitionSpec(PartitionField(source_id, 1000, VoidTransform(), "gone"), spec_id=3)
     (file,) = write(target(tmp_path, _PN, spec), [{"p": 1, "n": 1}])
     assert (file.partition, file.spec_id) == ((None,), 3)
     assert file.file_path == f"{tmp_path}/data/00000-0-op-00001.parquet"
 
 
-def test_a_void_field_beside_another_is_null_though_its_column_is_gone(tmp_path) -> None:
+def test_a_void_field_beside_another_is_null_even_if_its_column_was_dropped(tmp_path) -> None:
     spec = PartitionSpec(PartitionField(99, 1000, VoidTransform(), "gone"), *partition_spec_from_text(_PN, ["p"]).fields, spec_id=3)
     files = write(target(tmp_path, _PN, spec), [{"p": 1, "n": 1}, {"p": 2, "n": 1}])
     assert sorted(file.partition for file in files) == [(None, 1), (None, 2)]
 
 
-def test_rows_known_to_be_of_one_partition_are_not_looked_at(tmp_path) -> None:
+def test_rows_of_a_single_known_partition_are_not_transformed(tmp_path) -> None:
     spec = partition_spec_from_text(_PN, ["p"])
     rows = pa.table({"p": pa.array([5]), "n": pa.array([1])}, schema=schema_to_arrow(_PN))
     (file,) = write_partition(target(tmp_path, _PN, spec), rows.to_batches(), (6,), partition_id=1, task_id=2)

@@ -1,4 +1,4 @@
-"""What is written is read, over random schemas; and what a file says of itself."""
+"""Written rows are read back, over random schemas; and the properties of the written files."""
 
 import json
 import os
@@ -22,7 +22,7 @@ TWO = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "na
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(tables())
-def test_what_is_written_is_read(drawn: tuple[Schema, pa.Table]) -> None:
+def test_written_rows_are_read_back(drawn: tuple[Schema, pa.Table]) -> None:
     schema, rows = drawn
     with tempfile.TemporaryDirectory() as folder:
         files = write(target(folder, schema), rows)
@@ -34,14 +34,14 @@ def test_what_is_written_is_read(drawn: tuple[Schema, pa.Table]) -> None:
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(tables())
-def test_sliced_batches_are_written_as_they_stand(drawn: tuple[Schema, pa.Table]) -> None:
+def test_only_the_rows_of_a_sliced_batch_are_written(drawn: tuple[Schema, pa.Table]) -> None:
     schema, rows = drawn
     with tempfile.TemporaryDirectory() as folder:
         part = rows.slice(1, 5)
         assert same(read(write(target(folder, schema), part), schema).to_pylist(), part.to_pylist())
 
 
-def test_no_rows_make_no_file(tmp_path) -> None:
+def test_no_file_is_written_without_rows(tmp_path) -> None:
     assert write(target(tmp_path, TWO), []) == []
     assert not (tmp_path / "data").exists()
 
@@ -53,7 +53,7 @@ def test_a_file_is_named_by_partition_task_operation_and_count(tmp_path) -> None
     assert file.file_size_in_bytes == os.path.getsize(file.file_path)
 
 
-def test_every_column_carries_its_field_id_and_the_table_schema_stands_in_the_footer(tmp_path) -> None:
+def test_every_column_has_its_field_id_and_the_footer_contains_the_table_schema(tmp_path) -> None:
     (file,) = write(target(tmp_path, TWO), [{"id": 1, "name": "a"}])
     footer = pq.ParquetFile(file.file_path)
     assert [field.metadata[b"PARQUET:field_id"] for field in footer.schema_arrow] == [b"1", b"2"]
@@ -61,7 +61,7 @@ def test_every_column_carries_its_field_id_and_the_table_schema_stands_in_the_fo
     assert b"ARROW:schema" not in footer.metadata.metadata
 
 
-def test_decimals_times_and_uuids_are_stored_as_the_format_says(tmp_path) -> None:
+def test_decimals_times_and_uuids_are_stored_as_the_format_requires(tmp_path) -> None:
     schema = Schema(
         NestedField(1, "small", DecimalType(9, 2)),
         NestedField(2, "medium", DecimalType(18, 2)),
@@ -79,7 +79,7 @@ def test_decimals_times_and_uuids_are_stored_as_the_format_says(tmp_path) -> Non
 @pytest.mark.parametrize(
     ("codec", "stored"), [("zstd", "ZSTD"), ("snappy", "SNAPPY"), ("gzip", "GZIP"), ("lz4", "LZ4"), ("uncompressed", "UNCOMPRESSED")]
 )
-def test_the_codec_is_the_table_s(tmp_path, codec: str, stored: str) -> None:
+def test_the_codec_is_that_of_the_table_property(tmp_path, codec: str, stored: str) -> None:
     (file,) = write(target(tmp_path, TWO, write__parquet__compression_codec=codec), [{"id": 1, "name": "a"}])
     assert pq.ParquetFile(file.file_path).metadata.row_group(0).column(0).compression == stored
 
@@ -89,12 +89,12 @@ def test_zstd_is_the_default(tmp_path) -> None:
     assert pq.ParquetFile(file.file_path).metadata.row_group(0).column(0).compression == "ZSTD"
 
 
-def test_a_level_that_the_codec_has_not_is_refused(tmp_path) -> None:
+def test_a_compression_level_that_the_codec_lacks_is_refused(tmp_path) -> None:
     with pytest.raises(InvalidPropertyError, match="levels"):
         write(target(tmp_path, TWO, write__parquet__compression_level="99"), [{"id": 1, "name": "a"}])
 
 
-def test_a_file_format_that_does_not_exist_is_refused(tmp_path) -> None:
+def test_an_unknown_file_format_is_refused(tmp_path) -> None:
     with pytest.raises(InvalidPropertyError, match=r"write\.format\.default"):
         write(target(tmp_path, TWO, write__format__default="csv"), [{"id": 1, "name": "a"}])
 
@@ -109,14 +109,14 @@ def test_files_roll_at_the_target_size(tmp_path) -> None:
     assert read(files, schema).to_pylist() == rows.to_pylist()
 
 
-def test_small_batches_are_gathered_into_one_row_group(tmp_path) -> None:
+def test_small_batches_are_written_into_one_row_group(tmp_path) -> None:
     rows = pa.table({"id": pa.array(range(1000)), "name": pa.nulls(1000, pa.string())})
     batches = pa.Table.from_batches(rows.to_batches(max_chunksize=10))
     (file,) = write(target(tmp_path, TWO), batches)
     assert pq.ParquetFile(file.file_path).num_row_groups == 1
 
 
-def test_a_batch_larger_than_a_row_group_is_cut(tmp_path) -> None:
+def test_a_batch_larger_than_a_row_group_is_split(tmp_path) -> None:
     rows = pa.table({"id": pa.array(range(10_000)), "name": pa.nulls(10_000, pa.string())})
     (file,) = write(target(tmp_path, TWO, write__parquet__row_group_size_bytes="20000"), rows)
     footer = pq.ParquetFile(file.file_path).metadata
@@ -134,13 +134,13 @@ def test_distinct_values_are_written_without_a_dictionary_and_repeated_ones_with
     assert [row_group.column(i).has_dictionary_page for i in range(3)] == [False, True, False]
 
 
-def test_a_null_where_none_may_be_is_refused_and_leaves_nothing(tmp_path) -> None:
+def test_a_null_in_a_required_column_is_refused_and_leaves_no_file(tmp_path) -> None:
     with pytest.raises(SchemaMismatchError, match="id"):
         write(target(tmp_path, TWO), pa.table({"id": pa.array([1, None], pa.int64()), "name": ["a", "b"]}))
     assert not (tmp_path / "data").exists()
 
 
-def test_a_target_pickles_to_a_task(tmp_path) -> None:
+def test_a_write_target_can_be_pickled(tmp_path) -> None:
     where = target(tmp_path, TWO)
     files = write(pickle.loads(pickle.dumps(where)), [{"id": 1, "name": "a"}])
     assert len(files) == 1

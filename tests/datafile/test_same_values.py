@@ -1,4 +1,4 @@
-"""Columns compared row by row, against plain Python."""
+"""Columns compared row by row, checked against plain Python."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from icefloe.kernel.types import IcebergType, ListType, MapType, StructType
 
 
 def alike(kind: IcebergType, value: Plain) -> Any:
-    """A value so that equal ones have one text: NaN, both zeros, and entries of a map in any order."""
+    """Return a form in which equal values have one text: NaN, both zeros, and entries of a map in any order."""
     if value is None:
         return None
     if isinstance(kind, StructType):
@@ -26,7 +26,7 @@ def alike(kind: IcebergType, value: Plain) -> Any:
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_rows_differ_where_their_values_do(data: st.DataObject) -> None:
+def test_rows_differ_where_their_values_differ(data: st.DataObject) -> None:
     kind = data.draw(types(3))
     some = st.none() | present(kind) if str(kind) != "unknown" else st.none()
     left = data.draw(st.lists(some, max_size=8))

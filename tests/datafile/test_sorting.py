@@ -1,4 +1,4 @@
-"""Rows in a sort order, judged by Python's own stable sort."""
+"""Rows in a sort order, compared with Python's stable sort."""
 
 import functools
 import struct
@@ -45,7 +45,7 @@ PATHS = {1: ("n",), 2: ("s",), 3: ("x",), 4: ("f",), 5: ("d",), 7: ("p", "b")}
 
 
 def bits(value: float) -> int:
-    """Where a float stands in the format's order: by sign, then by size, NaN outermost."""
+    """Return the rank of a float in the format's order: by sign, then by magnitude, NaN outermost."""
     number = struct.unpack("<q", struct.pack("<d", value))[0]
     return int(number if number >= 0 else number ^ (2**63 - 1))
 
@@ -69,7 +69,7 @@ def before(keys: list[SortField], left: dict[str, Any], right: dict[str, Any]) -
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(ROW, max_size=30), st.lists(KEY, min_size=1, max_size=3))
-def test_rows_are_in_the_order_of_pythons_own_sort(rows: list[dict[str, Any]], keys: list[SortField]) -> None:
+def test_rows_are_in_the_order_of_python_s_sort(rows: list[dict[str, Any]], keys: list[SortField]) -> None:
     numbered = Schema(*SCHEMA.fields, NestedField(9, "place", LongType()))
     table = pa.Table.from_pylist([row | {"place": place} for place, row in enumerate(rows)], schema=schema_to_arrow(numbered))
     expected = sorted(range(len(rows)), key=functools.cmp_to_key(lambda a, b: before(keys, rows[a], rows[b])))
@@ -77,7 +77,7 @@ def test_rows_are_in_the_order_of_pythons_own_sort(rows: list[dict[str, Any]], k
     assert found["place"].to_pylist() == expected
 
 
-def test_transforms_sort_by_what_they_give() -> None:
+def test_a_transform_sorts_by_its_results() -> None:
     table = pa.table({"n": pa.array([19, 3, 12, 1], pa.int64())})
     schema = SCHEMA.select("n")
     assert sorted_rows(table, SortOrder(SortField(1, TruncateTransform(10))), schema)["n"].to_pylist() == [3, 1, 19, 12]
@@ -86,7 +86,7 @@ def test_transforms_sort_by_what_they_give() -> None:
     assert sorted_rows(table, SortOrder(SortField(1, BucketTransform(4))), schema)["n"].to_pylist() == by_bucket
 
 
-def test_an_order_that_cannot_be_told_is_none() -> None:
+def test_rows_in_an_order_that_cannot_be_computed_are_not_sorted() -> None:
     table, schema = pa.table({"n": pa.array([2, 1], pa.int64())}), SCHEMA.select("n")
     assert sorted_rows(table, UNSORTED_SORT_ORDER, schema) is None
     assert sorted_rows(table, SortOrder(SortField(99, IdentityTransform())), schema) is None

@@ -1,4 +1,4 @@
-"""Shredded variants, put together again."""
+"""Shredded variants, reassembled."""
 
 import datetime as dt
 from decimal import Decimal
@@ -17,7 +17,7 @@ _MISSING = {"value": None, "typed_value": None}
 
 
 def _shredded(rows: list[Any], typed: Any, names: tuple[str, ...] = ()) -> list[Any]:
-    """Variants of rows of (encoded value, typed value); None for a null row. The metadata has these names in their order."""
+    """Return the variants of rows of (encoded value, typed value), None for a null row. The metadata has these names in their order."""
     metadata, _ = encode(dict.fromkeys(names, 0))
     kind = pa.struct([pa.field("metadata", pa.binary(), nullable=False), ("value", pa.binary()), ("typed_value", typed)])
     stored = [None if row is None else {"metadata": metadata, "value": row[0], "typed_value": row[1]} for row in rows]
@@ -48,14 +48,14 @@ def _shredded(rows: list[Any], typed: Any, names: tuple[str, ...] = ()) -> list[
         (pa.binary(16), UUID(int=3).bytes, UUID(int=3)),
     ],
 )
-def test_a_typed_value_is_a_value_of_its_type(kind: Any, value: Any, expected: Any) -> None:
+def test_a_typed_value_is_a_variant_of_its_type(kind: Any, value: Any, expected: Any) -> None:
     other = encode("other")[1]
     found = _shredded([(None, value), (other, None), (None, None), None], kind)
     assert found == [expected, "other", None, None]
     assert type(found[0]) is type(expected)
 
 
-def test_an_object_s_fields_in_columns_join_those_in_its_value() -> None:
+def test_shredded_fields_of_an_object_are_merged_with_those_in_its_value() -> None:
     part = pa.struct([("value", pa.binary()), ("typed_value", pa.int64())])
     typed = pa.struct([pa.field("a", part, nullable=False), pa.field("b", part, nullable=False)])
     only_c = bytes([2, 1, 2, 0, 2, 0x0C, 5])  # an object of the field with id 2, an int8
@@ -70,7 +70,7 @@ def test_an_object_s_fields_in_columns_join_those_in_its_value() -> None:
     assert _shredded(rows, typed, ("a", "b", "c")) == [{"a": 1}, {"b": None}, {}, {"a": 1, "c": 5}, [1], None]
 
 
-def test_an_array_s_elements_may_be_typed_or_not() -> None:
+def test_elements_of_an_array_may_be_shredded_or_not() -> None:
     element = pa.struct([("value", pa.binary()), ("typed_value", pa.string())])
     mixed = [{"value": None, "typed_value": "x"}, {"value": b"\x0c\x05", "typed_value": None}, {"value": b"\x00", "typed_value": None}]
     rows = [(None, mixed), (None, []), (encode("text")[1], None), None]
@@ -90,12 +90,12 @@ _ONLY_VALUE = pa.struct([("value", pa.binary())])
         ((None, {"a": {"value": b"\x00"}}), pa.struct([("a", _ONLY_VALUE)]), "not in its metadata"),
     ],
 )
-def test_parts_that_contradict_each_other_are_refused(row: Any, typed: Any, problem: str) -> None:
+def test_contradictory_parts_of_a_variant_are_refused(row: Any, typed: Any, problem: str) -> None:
     with pytest.raises(FormatError, match=problem):
         _shredded([row], typed)
 
 
 @pytest.mark.parametrize("kind", [pa.uint32(), pa.binary(4), pa.time32("ms"), pa.timestamp("ms")])
-def test_a_type_that_variants_lack_is_refused(kind: Any) -> None:
+def test_a_type_that_variants_do_not_have_is_refused(kind: Any) -> None:
     with pytest.raises(UnsupportedFeatureError, match="shredded variant"):
         _shredded([(_ONE, None)], kind)

@@ -1,4 +1,4 @@
-"""Delete files that are written: what is in them by pyarrow's and the spec's word, what they delete when read, and their manifest entries."""
+"""Written delete files: their content as PyArrow reads it, compared with the spec; the rows that they delete when read; and their manifest entries."""
 
 import tempfile
 from dataclasses import replace
@@ -44,7 +44,7 @@ def files_of(folder: Path, count: int, rows: int, spec: PartitionSpec = UNPARTIT
     return found
 
 
-def left(file: DataFile, *deletes: DataFile, specs: dict[int, PartitionSpec] | None = None) -> list[int]:
+def remaining_ids(file: DataFile, *deletes: DataFile, specs: dict[int, PartitionSpec] | None = None) -> list[int]:
     task = replace(task_of(file), delete_files=deletes)
     batches = read_task(IO, task, schema=SCHEMA, projection=Schema(POS), specs=specs or {0: UNPARTITIONED_SPEC})
     return [pos for batch in batches for pos in batch.column(0).to_pylist()]
@@ -54,13 +54,13 @@ def deletes_target(folder: Path, spec: PartitionSpec = UNPARTITIONED_SPEC, **pro
     return replace(target(folder, SCHEMA, spec, **properties), operation_uuid="delete")
 
 
-def marked(file: DataFile, positions: Any, *deletes: DataFile) -> RowsToDelete:
+def rows_to_delete(file: DataFile, positions: Any, *deletes: DataFile) -> RowsToDelete:
     return RowsToDelete(file=file, positions=np.array(sorted(positions), np.int64), delete_files=deletes)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_a_vector_holds_what_old_deletes_deleted_and_supersedes_those_of_its_file_alone(data: st.DataObject) -> None:
+def test_a_deletion_vector_contains_earlier_deletes_and_replaces_only_those_of_its_data_file(data: st.DataObject) -> None:
     positions = st.sets(st.integers(0, 11), max_size=6)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -74,15 +74,19 @@ def test_a_vector_holds_what_old_deletes_deleted_and_supersedes_those_of_its_fil
             scoped = position_deletes(folder / "own.parquet", [(one.file_path, n) for n in own], referenced_data_file=one.file_path)
             deletes, before, gone = [both, scoped], shared | own, [scoped]
         done = write_vectors(
-            deletes_target(folder), [marked(one, new, *deletes), marked(other, {3})], deletes=DeleteLoader(IO), partition_id=1, task_id=2
+            deletes_target(folder),
+            [rows_to_delete(one, new, *deletes), rows_to_delete(other, {3})],
+            deletes=DeleteLoader(IO),
+            partition_id=1,
+            task_id=2,
         )
         added = {file.referenced_data_file: file for file in done.added}
-        assert left(other, added[other.file_path]) == [n for n in range(12) if n != 3]
+        assert remaining_ids(other, added[other.file_path]) == [n for n in range(12) if n != 3]
         if new <= before:
             assert set(added) == {other.file_path}
             assert done.superseded == ()
             return
-        assert left(one, added[one.file_path]) == [n for n in range(12) if n not in before | new]
+        assert remaining_ids(one, added[one.file_path]) == [n for n in range(12) if n not in before | new]
         assert list(done.superseded) == gone
         entry = added[one.file_path]
         content = Path(entry.file_path).read_bytes()
@@ -100,21 +104,21 @@ def test_a_vector_holds_what_old_deletes_deleted_and_supersedes_those_of_its_fil
         }
 
 
-def test_rows_that_are_all_deleted_already_write_no_file(tmp_path: Path) -> None:
+def test_no_delete_file_is_written_where_all_rows_are_deleted_already(tmp_path: Path) -> None:
     (file,) = files_of(tmp_path, 1, 5)
     old = vectors(tmp_path / "old.puffin", {file.file_path: [1, 2]})
-    done = write_vectors(deletes_target(tmp_path), [marked(file, {2}, *old)], deletes=DeleteLoader(IO), partition_id=0, task_id=0)
+    done = write_vectors(deletes_target(tmp_path), [rows_to_delete(file, {2}, *old)], deletes=DeleteLoader(IO), partition_id=0, task_id=0)
     assert (done.added, done.superseded) == ((), ())
     assert not list(tmp_path.glob("data/*deletes*"))
 
 
 @pytest.mark.parametrize("file_scoped", [True, False])
-def test_position_deletes_are_sorted_and_name_the_file_that_they_are_about(tmp_path: Path, file_scoped: bool) -> None:
+def test_position_deletes_are_sorted_and_their_entry_names_the_data_file(tmp_path: Path, file_scoped: bool) -> None:
     spec = partition_spec_from_text(SCHEMA, ["s"])
     files = files_of(tmp_path, 4, 5, spec)
     assert {file.partition for file in files} == {("s0",), ("s1",)}
-    asked = [marked(file, {4, 0, number}) for number, file in reversed(list(enumerate(files)))]
-    # A table's own metrics modes do not cut the bounds of delete files short.
+    asked = [rows_to_delete(file, {4, 0, number}) for number, file in reversed(list(enumerate(files)))]
+    # The metrics modes of the table do not truncate the bounds of delete files.
     where = deletes_target(tmp_path, spec, write__metadata__metrics__default="none", write__format__default="avro")
     done = write_position_deletes(where, asked, specs={0: spec}, partition_id=0, task_id=0, file_scoped=file_scoped)
     assert len(done.added) == (4 if file_scoped else 2)
@@ -131,10 +135,10 @@ def test_position_deletes_are_sorted_and_name_the_file_that_they_are_about(tmp_p
         assert {file.partition for file in files if file.file_path in dict(rows)} == {delete.partition}
         for number, file in enumerate(files):
             gone = {4, 0, number} if file.file_path in dict(rows) else set()
-            assert left(file, delete, specs={0: spec}) == [n for n in range(5) if n not in gone]
+            assert remaining_ids(file, delete, specs={0: spec}) == [n for n in range(5) if n not in gone]
 
 
-def test_equality_deletes_delete_rows_of_these_keys(tmp_path: Path) -> None:
+def test_equality_deletes_delete_the_rows_with_their_keys(tmp_path: Path) -> None:
     (file,) = files_of(tmp_path, 1, 9)
     keys = pa.Table.from_pylist([{"id": 4, "p": {"a": 1}}, {"id": 5, "p": {"a": 0}}], schema=schema_to_arrow(SCHEMA.select("id", "p.a")))
     done = write_equality_deletes(deletes_target(tmp_path), keys.to_batches(), [1, 5], partition_id=0, task_id=0)
@@ -145,20 +149,20 @@ def test_equality_deletes_delete_rows_of_these_keys(tmp_path: Path) -> None:
         None,
         2,
     )
-    assert left(file, delete) == [0, 1, 2, 3, 5, 6, 7, 8]
+    assert remaining_ids(file, delete) == [0, 1, 2, 3, 5, 6, 7, 8]
     assert pq.read_schema(delete.file_path).names == ["id", "p"]
 
 
 @pytest.mark.parametrize(
     ("ids", "said"), [([], "no key column"), ([3], "double"), ([99], "not in the schema"), ([7], "inside a list"), ([4], "struct")]
 )
-def test_keys_that_the_format_forbids_are_refused(tmp_path: Path, ids: list[int], said: str) -> None:
+def test_key_columns_that_the_format_forbids_are_refused(tmp_path: Path, ids: list[int], said: str) -> None:
     with pytest.raises(InvalidInputError, match="cannot be deleted") as refused:
         write_equality_deletes(deletes_target(tmp_path), [], ids, partition_id=0, task_id=0)
     assert said in str(refused.value)
 
 
-def test_rows_that_do_not_fit_the_keys_are_refused_and_leave_nothing(tmp_path: Path) -> None:
+def test_rows_that_do_not_fit_the_key_columns_are_refused_and_leave_no_file(tmp_path: Path) -> None:
     rows = pa.record_batch({"id": pa.array([1, None], pa.int64())})
     with pytest.raises(SchemaMismatchError):
         write_equality_deletes(deletes_target(tmp_path), [rows], [1], partition_id=0, task_id=0)
@@ -166,20 +170,20 @@ def test_rows_that_do_not_fit_the_keys_are_refused_and_leave_nothing(tmp_path: P
 
 
 @pytest.mark.parametrize("positions", [{-1}, {5}, {0, 2**40}])
-def test_positions_beyond_the_file_are_refused(tmp_path: Path, positions: set[int]) -> None:
+def test_positions_outside_the_data_file_are_refused(tmp_path: Path, positions: set[int]) -> None:
     (file,) = files_of(tmp_path, 1, 5)
     for write_them in (
         lambda asked: write_vectors(deletes_target(tmp_path), asked, deletes=DeleteLoader(IO), partition_id=0, task_id=0),
         lambda asked: write_position_deletes(deletes_target(tmp_path), asked, specs={0: UNPARTITIONED_SPEC}, partition_id=0, task_id=0),
     ):
         with pytest.raises(InvalidInputError) as refused:
-            write_them([marked(file, positions)])
+            write_them([rows_to_delete(file, positions)])
         assert file.file_path in str(refused.value)
         with pytest.raises(InvalidInputError, match="cannot be deleted"):
-            write_them([marked(file, {1}), marked(file, {2})])
+            write_them([rows_to_delete(file, {1}), rows_to_delete(file, {2})])
 
 
-def test_a_failure_half_way_leaves_no_delete_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_no_delete_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = files_of(tmp_path, 3, 5)
     opened: list[str] = []
     plain = type(IO).open_output
@@ -191,7 +195,7 @@ def test_a_failure_half_way_leaves_no_delete_file(tmp_path: Path, monkeypatch: p
         return plain(io, location)
 
     monkeypatch.setattr(type(IO), "open_output", open_two)
-    asked = [marked(file, {1}) for file in files]
+    asked = [rows_to_delete(file, {1}) for file in files]
     with pytest.raises(StorageUnavailableError):
         write_position_deletes(deletes_target(tmp_path), asked, specs={0: UNPARTITIONED_SPEC}, partition_id=0, task_id=0)
     assert len(opened) == 3

@@ -14,7 +14,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
-    """Two data files; position deletes of the one, a deletion vector of the other, and one deleted key."""
+    """Return a table with two data files: position deletes for one, a deletion vector for the other, and one deleted key."""
     folder: Path = tmp_path_factory.mktemp("deletes")
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder))
     catalog.create_namespace("db")

@@ -1,4 +1,4 @@
-"""Each level of a table as a value equals the contents of its files."""
+"""The inspection of each level of a table equals the contents of its files."""
 
 import json
 import sqlite3
@@ -34,7 +34,7 @@ def test_a_catalog_without_namespaces_is_described(tmp_path: Path) -> None:
     assert "has no namespaces" in str(look.listing(SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db")))
 
 
-def test_a_table_at_a_glance(events: Table) -> None:
+def test_the_overview_of_a_table_has_its_totals(events: Table) -> None:
     found = look.table(events)
     assert (found.total_records, found.snapshots, found.format_version) == (400, 3, 2)
     assert found.partitioning == "month(time), type"
@@ -66,7 +66,7 @@ def test_the_history_holds_snapshots_and_both_logs(events: Table) -> None:
     assert found.metadata_log[-1].metadata_file == events.metadata_location
 
 
-def test_metadata_is_the_file_s_own_json(events: Table) -> None:
+def test_the_shown_metadata_is_the_json_of_its_file(events: Table) -> None:
     found = look.metadata(events)
     assert found.content == json.loads(Path(events.metadata_location).read_text())
     assert found.file_size == Path(events.metadata_location).stat().st_size
@@ -81,7 +81,7 @@ def test_compressed_metadata_is_unpacked(tmp_path: Path) -> None:
     assert found.content["table-uuid"] == table.metadata.table_uuid
 
 
-def test_long_lists_of_metadata_are_cut_for_reading_only(events: Table) -> None:
+def test_long_lists_of_metadata_are_shortened_only_in_the_text(events: Table) -> None:
     found = look.metadata(events)
     assert "… 1 more" in str(found)
     assert len(found.to_dict()["content"]["snapshots"]) == 3
@@ -129,7 +129,7 @@ def test_a_missing_manifest_is_refused_with_the_existing_ones(events: Table, whi
         look.manifest(events, which)
 
 
-def test_a_text_that_matches_several_files_is_refused(events: Table) -> None:
+def test_a_part_of_a_path_that_matches_several_files_is_refused(events: Table) -> None:
     with pytest.raises(InvalidInputError, match="matches 6 of the 12 data files"):
         look.data_file(events, "type=c8y_Event")
 
@@ -151,7 +151,7 @@ def test_a_data_file_shows_its_footer_beside_the_manifest_s_entry(events: Table)
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 is how it begins", b"PAR1" + b"\0" * 100 + b"PAR1"])
-def test_a_damaged_data_file_is_named(tmp_path: Path, content: bytes) -> None:
+def test_the_error_names_a_damaged_data_file(tmp_path: Path, content: bytes) -> None:
     catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path))
     catalog.create_namespace("n")
     table = catalog.create_table("n.t", pa.schema([("x", pa.int32())]))
@@ -166,7 +166,7 @@ def test_a_damaged_data_file_is_named(tmp_path: Path, content: bytes) -> None:
         look.data_file(table)
 
 
-def test_the_tree_counts_what_is_on_the_disk(events: Table) -> None:
+def test_the_tree_counts_the_files_on_disk(events: Table) -> None:
     found = look.tree(events)
     assert found.snapshot is not None
     files = [file for manifest in found.snapshot.manifests for file in manifest.files]
@@ -178,7 +178,7 @@ def test_the_tree_counts_what_is_on_the_disk(events: Table) -> None:
     assert (found.catalog, found.earlier_metadata_files, len(found.other_snapshots)) == ("lake", 3, 2)
 
 
-def test_the_tree_of_an_earlier_snapshot_opens_that_one(events: Table) -> None:
+def test_the_tree_of_an_earlier_snapshot_shows_that_snapshot(events: Table) -> None:
     found = look.tree(events, events.history()[0].snapshot_id)
     assert found.snapshot is not None
     assert not found.snapshot.is_current

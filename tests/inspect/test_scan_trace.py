@@ -1,4 +1,4 @@
-"""A trace shows the planner's decisions, and they are right."""
+"""Scan traces show the decisions of the planner, and the decisions are correct."""
 
 import sqlite3
 
@@ -13,7 +13,7 @@ from icefloe.table import Table
 
 
 def matching(path: str) -> int:
-    """Rows of a file that match `WHERE`, counted without Icefloe."""
+    """Count the rows of a file that match `WHERE`, without Icefloe."""
     rows = pq.read_table(path, partitioning=None).to_pylist()
     return sum(row["type"] == "c8y_Event" and row["time"].isoformat() > "2024-01-01T00:00:00+00:00" for row in rows)
 
@@ -27,14 +27,14 @@ def test_skipped_files_have_no_matching_row_and_kept_files_have_some(events: Tab
     assert sum(matching(decision.path) for decision in found.files.kept) == events.scan(WHERE).to_arrow().num_rows
 
 
-def test_every_skip_names_the_bound_that_decided(events: Table) -> None:
+def test_every_skipped_file_has_the_bound_that_decided(events: Table) -> None:
     found = look.trace(events, WHERE)
     assert [decision.explanation for decision in found.manifests.skipped] == ["partition time_month: upper 2023-11 < 2024-01"]
     assert {decision.explanation for decision in found.files.skipped} >= {"partition type is 'c8y_Alarm', required: = 'c8y_Event'"}
     assert all(decision.explanation for decision in found.files.skipped)
 
 
-def test_a_column_s_bound_decides_where_no_partition_does(events: Table) -> None:
+def test_a_column_bound_decides_where_the_partition_does_not(events: Table) -> None:
     found = look.trace(events, "id >= 590")
     assert any(decision.explanation.startswith("id: upper bound ") for decision in found.files.skipped)
 

@@ -1,4 +1,4 @@
-"""What is shown of a table's statistics files."""
+"""The inspection of statistics files of a table."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_distinct_values_and_partitions_are_shown(counted: Table) -> None:
     live = [line for line in view.partition_statistics.partitions if line.data_file_count]
     assert sum(line.data_record_count for line in live) == 400
     assert {line.partition["type"] for line in live} == {"c8y_Alarm", "c8y_Event"}
-    assert {tuple(line.partition) for line in live} == {("time_month", "type")}  # the fields of the spec that the rows are of
+    assert {tuple(line.partition) for line in live} == {("time_month", "type")}  # the fields of the spec of the rows
     assert min(line.partition["time_month"] for line in live) == "2023-09"
     text = str(view)
     assert "place.lat" in text
@@ -40,7 +40,7 @@ def test_distinct_values_and_partitions_are_shown(counted: Table) -> None:
     assert found["partition_statistics"]["partitions"][0]["partition"]["type"]
 
 
-def test_a_view_without_statistics_names_the_methods_that_make_them(events: Table) -> None:
+def test_the_inspection_of_a_table_without_statistics_names_the_methods_that_compute_them(events: Table) -> None:
     view = look.statistics(events)
     assert (view.statistics, view.partition_statistics) == (None, None)
     assert "compute_statistics()" in str(view)

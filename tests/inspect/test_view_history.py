@@ -1,4 +1,4 @@
-"""What is shown of a view: its columns, its SQL by dialect, versions and version log; as text, JSON and HTML."""
+"""The inspection of a view: its columns, its SQL by dialect, versions and version log; as text, JSON and HTML."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One contract for every file IO: local, memory, and fsspec (its memory store stands in for an object store)."""
+"""The contract of every file IO: local, memory, and fsspec (with its memory store in place of an object store)."""
 
 import pickle
 import uuid
@@ -25,7 +25,7 @@ def place(request, tmp_path) -> tuple[FileIO, str]:
     }[request.param]
 
 
-def test_what_is_written_is_read(place: tuple[FileIO, str]) -> None:
+def test_written_content_is_read(place: tuple[FileIO, str]) -> None:
     io, root = place
     io.write(f"{root}/a=1%3A2/x", b"content")
     assert io.read(f"{root}/a=1%3A2/x") == b"content"
@@ -33,7 +33,7 @@ def test_what_is_written_is_read(place: tuple[FileIO, str]) -> None:
     assert io.exists(f"{root}/a=1%3A2/x")
 
 
-def test_a_name_that_is_taken_is_refused_and_its_content_kept(place: tuple[FileIO, str]) -> None:
+def test_a_write_to_an_existing_file_is_refused_and_its_content_kept(place: tuple[FileIO, str]) -> None:
     io, root = place
     io.write(f"{root}/x", b"first")
     with pytest.raises(FileAlreadyExistsError, match="exists already"):
@@ -41,14 +41,14 @@ def test_a_name_that_is_taken_is_refused_and_its_content_kept(place: tuple[FileI
     assert io.read(f"{root}/x") == b"first"
 
 
-def test_overwrite_replaces(place: tuple[FileIO, str]) -> None:
+def test_an_overwrite_replaces_the_content(place: tuple[FileIO, str]) -> None:
     io, root = place
     io.write(f"{root}/x", b"first", overwrite=True)
     io.write(f"{root}/x", b"second", overwrite=True)
     assert io.read(f"{root}/x") == b"second"
 
 
-def test_a_missing_file_is_named(place: tuple[FileIO, str]) -> None:
+def test_the_error_names_a_missing_file(place: tuple[FileIO, str]) -> None:
     io, root = place
     for ask in (io.read, io.size, io.open_input):
         with pytest.raises(NoSuchFileError) as raised:
@@ -85,7 +85,7 @@ def test_a_stream_never_replaces_a_file(place: tuple[FileIO, str]) -> None:
     assert io.read(f"{root}/x") == b"first"
 
 
-def test_it_pickles_to_a_task(place: tuple[FileIO, str]) -> None:
+def test_a_pickled_file_io_reads_the_same_files(place: tuple[FileIO, str]) -> None:
     io, root = place
     io.write(f"{root}/x", b"1")
     assert pickle.loads(pickle.dumps(io)).read(f"{root}/x") == b"1"
@@ -99,6 +99,6 @@ def test_the_scheme_chooses_the_storage() -> None:
     assert chosen.at("s3a://b/x") == ObjectStoreFileIO("s3", {"s3.region": "eu-west-1"}, "s3")
 
 
-def test_keys_to_a_store_are_not_shown() -> None:
+def test_the_repr_does_not_contain_secret_keys() -> None:
     shown = repr(load_file_io({"s3.secret-access-key": "sesame"})) + repr(SchemeFileIO({"s3.secret-access-key": "sesame"}).at("s3://b/x"))
     assert "sesame" not in shown

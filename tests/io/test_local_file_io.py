@@ -1,4 +1,4 @@
-"""What only a local disk can do wrong."""
+"""Faults that only local disks have."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ IO = LocalFileIO()
 needs_user = pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
 
 
-def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch) -> None:
+def test_a_failed_write_leaves_no_file(tmp_path, monkeypatch) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -30,7 +30,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_an_interrupted_write_leaves_nothing(tmp_path, monkeypatch) -> None:
+def test_an_interrupted_write_leaves_no_file(tmp_path, monkeypatch) -> None:
     def interrupt(_: int) -> None:
         raise KeyboardInterrupt
 
@@ -59,7 +59,7 @@ def test_a_mount_without_hard_links_still_refuses_a_taken_name(tmp_path, monkeyp
     assert os.listdir(tmp_path) == ["x"]
 
 
-def test_a_path_through_a_file_names_that_file(tmp_path) -> None:
+def test_the_error_for_a_path_below_a_file_names_that_file(tmp_path) -> None:
     (tmp_path / "plain").write_bytes(b"")
     for act in (lambda: IO.write(f"{tmp_path}/plain/a/b", b"1"), lambda: IO.open_output(f"{tmp_path}/plain/b")):
         with pytest.raises(StorageError, match="plain is a file, not a folder"):
@@ -89,7 +89,7 @@ def test_a_folder_is_not_a_file(tmp_path) -> None:
         (errno.EIO, StorageError),
     ],
 )
-def test_the_error_says_what_to_do(tmp_path, monkeypatch, number: int, kind: type[StorageError]) -> None:
+def test_the_error_has_a_next_step(tmp_path, monkeypatch, number: int, kind: type[StorageError]) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
 

@@ -1,4 +1,4 @@
-"""What a location string means."""
+"""The path and scheme of a location string."""
 
 import os
 
@@ -31,12 +31,12 @@ def test_a_colon_in_a_relative_path_is_not_a_scheme() -> None:
 @pytest.mark.parametrize(
     ("location", "scheme"), [("s3://b/x", "s3"), ("S3A://b/x", "s3a"), ("memory://x", "memory"), ("/x", "file"), ("file:/x", "file")]
 )
-def test_the_scheme_is_told_in_lower_case(location: str, scheme: str) -> None:
+def test_the_scheme_is_returned_in_lower_case(location: str, scheme: str) -> None:
     assert scheme_of(location) == scheme
 
 
 @pytest.mark.parametrize("location", ["", "/a\0b", "file:", "file://otherhost/a", "s3://b/x"])
-def test_what_names_no_local_file_is_refused(location: str) -> None:
+def test_a_location_that_names_no_local_file_is_refused(location: str) -> None:
     with pytest.raises(InvalidInputError):
         local_path(location)
 
@@ -50,5 +50,5 @@ def test_parts_are_joined_by_one_slash(parts: tuple[str, ...], joined: str) -> N
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="\0"), min_size=1))
-def test_an_absolute_path_is_taken_as_it_stands(text: str) -> None:
+def test_an_absolute_path_is_unchanged(text: str) -> None:
     assert local_path("/" + text) == "/" + text

@@ -1,4 +1,4 @@
-"""Properties and missing libraries of object stores; their contract is in `test_file_io.py`."""
+"""Properties and missing libraries of object stores; the contract of every file IO is tested in `test_file_io.py`."""
 
 import errno
 
@@ -36,7 +36,7 @@ def test_an_unknown_scheme_is_refused_before_any_work() -> None:
         load_file_io({"io.allowed-schemes": "floppy"}, "floppy://a/b")
 
 
-def test_a_missing_library_is_named_with_the_extra_that_brings_it(monkeypatch) -> None:
+def test_an_error_names_a_missing_library_and_the_extra_to_install(monkeypatch) -> None:
     def missing(protocol: str, **_: object) -> None:
         raise ImportError("Install s3fs to access S3")
 
@@ -45,7 +45,7 @@ def test_a_missing_library_is_named_with_the_extra_that_brings_it(monkeypatch) -
         load_file_io({"s3.region": "nowhere-1"}, "s3://bucket/warehouse")
 
 
-def test_an_error_without_a_number_is_told_by_its_type(monkeypatch) -> None:
+def test_an_error_without_an_errno_is_translated_by_its_type(monkeypatch) -> None:
     class Denied:
         def cat_file(self, location: str) -> bytes:
             raise PermissionError("Forbidden")

@@ -1,4 +1,4 @@
-"""Commits of views under faults on order: lost races, lost replies, crashes, full disks. What holds after each is said by the plain model at the end."""
+"""Commits of views under injected faults: conflicts, lost replies, crashes, full disks. A plain model at the end checks what must be true after each."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -43,8 +43,8 @@ QUICK = {
 
 
 @dataclass
-class Room:
-    """A catalog, and a way to hold one of its views with faults on order."""
+class FaultyLake:
+    """A catalog, and one of its views on a store and storage that raise the ordered faults."""
 
     catalog: SqlCatalog
     folder: Path
@@ -60,7 +60,7 @@ class Room:
     def view(self) -> View:
         return View(self.handle(), load_view_metadata(self.handle()))
 
-    def truth(self) -> View:
+    def stored_view(self) -> View:
         return self.catalog.load_view(NAME)
 
     def files(self) -> set[str]:
@@ -68,15 +68,15 @@ class Room:
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
+def lake(tmp_path: Path) -> Iterator[FaultyLake]:
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"{tmp_path}/warehouse")
     catalog.create_namespace("db")
     catalog.create_view(NAME, "SELECT 0", COLUMNS, properties=QUICK)
-    yield Room(catalog, tmp_path)
+    yield FaultyLake(catalog, tmp_path)
     catalog.store.engine.dispose()
 
 
-def say(view: View, sql: str, dialect: str = "spark") -> None:
+def replace_query(view: View, sql: str, dialect: str = "spark") -> None:
     with view.replace_version() as update:
         update.with_query(dialect, sql)
 
@@ -85,86 +85,86 @@ def queries(view: View) -> list[str]:
     return [version.sql_for("spark") or "" for version in view.versions]
 
 
-def test_a_lost_race_is_tried_again_on_the_winner_and_leaves_no_file(room: Room) -> None:
-    view = room.view()
-    room.faults.order("swap", meanwhile=lambda: say(room.truth(), "SELECT 1", "trino"))
-    say(view, "SELECT 2")
-    found = room.truth()
-    assert found.current_version().dialects == ("spark", "trino"), "the winner's dialect is kept"
+def test_a_conflict_is_retried_on_the_committed_view_and_leaves_no_file(lake: FaultyLake) -> None:
+    view = lake.view()
+    lake.faults.order("swap", meanwhile=lambda: replace_query(lake.stored_view(), "SELECT 1", "trino"))
+    replace_query(view, "SELECT 2")
+    found = lake.stored_view()
+    assert found.current_version().dialects == ("spark", "trino"), "the concurrently committed dialect is kept"
     assert [entry.version_id for entry in found.history()] == [1, 2, 3]
-    assert len(room.files()) == 3
+    assert len(lake.files()) == 3
     assert found == view
 
 
-def test_losing_every_race_leaves_no_file_and_says_what_to_do(room: Room) -> None:
-    view, before = room.view(), room.files()
-    room.faults.order("swap", Fault.CONFLICT, times=None)
+def test_a_commit_that_always_conflicts_leaves_no_file_and_its_error_names_the_property(lake: FaultyLake) -> None:
+    view, before = lake.view(), lake.files()
+    lake.faults.order("swap", Fault.CONFLICT, times=None)
     with pytest.raises(CommitConflictError, match="4 attempts") as lost:
-        say(view, "SELECT 1")
+        replace_query(view, "SELECT 1")
     assert "the view property commit.retry.num-retries" in str(lost.value)
-    assert room.files() == before
-    assert room.truth() == view
+    assert lake.files() == before
+    assert lake.stored_view() == view
 
 
-def test_a_lost_reply_is_looked_up(room: Room) -> None:
-    view = room.view()
-    room.faults.order("swap", Fault.LOST_REPLY)
-    say(view, "SELECT 1")
-    assert view == room.truth()
+def test_a_lost_reply_is_resolved_by_a_commit_status_check(lake: FaultyLake) -> None:
+    view = lake.view()
+    lake.faults.order("swap", Fault.LOST_REPLY)
+    replace_query(view, "SELECT 1")
+    assert view == lake.stored_view()
     assert queries(view) == ["SELECT 0", "SELECT 1"]
-    room.faults.order("swap", Fault.UNKNOWN)
-    say(view, "SELECT 2")
-    assert queries(room.truth()) == ["SELECT 0", "SELECT 1", "SELECT 2"]
+    lake.faults.order("swap", Fault.UNKNOWN)
+    replace_query(view, "SELECT 2")
+    assert queries(lake.stored_view()) == ["SELECT 0", "SELECT 1", "SELECT 2"]
 
 
-def test_a_property_that_others_built_on_unheard_is_unknown(room: Room) -> None:
-    view = room.view()
+def test_a_property_change_that_several_commits_follow_is_an_unknown_commit_state(lake: FaultyLake) -> None:
+    view = lake.view()
 
     def others() -> None:
         for number in (7, 8):
-            say(room.truth(), f"SELECT {number}")
+            replace_query(lake.stored_view(), f"SELECT {number}")
 
-    room.faults.order("swap", Fault.OVERTAKEN, meanwhile=others)
+    lake.faults.order("swap", Fault.OVERTAKEN, meanwhile=others)
     with pytest.raises(CommitUnknownError, match="its log no longer shows it"), view.update_properties() as update:
         update.set("comment", "c")
-    assert (room.truth().properties["comment"], queries(room.truth())) == ("c", ["SELECT 0", "SELECT 7", "SELECT 8"])
-    assert len(room.files()) == 4
+    assert (lake.stored_view().properties["comment"], queries(lake.stored_view())) == ("c", ["SELECT 0", "SELECT 7", "SELECT 8"])
+    assert len(lake.files()) == 4
 
 
-def test_an_unknown_outcome_deletes_nothing(room: Room) -> None:
-    view = room.view()
-    room.faults.order("swap", Fault.LOST_REPLY)
-    room.faults.order("load", Fault.UNAVAILABLE, after=1, times=None)
+def test_an_unknown_commit_state_deletes_nothing(lake: FaultyLake) -> None:
+    view = lake.view()
+    lake.faults.order("swap", Fault.LOST_REPLY)
+    lake.faults.order("load", Fault.UNAVAILABLE, after=1, times=None)
     with pytest.raises(CommitUnknownError, match=r"lake\.db\.v may or may not") as unknown:
-        say(view, "SELECT 1")
+        replace_query(view, "SELECT 1")
     assert "history" in str(unknown.value)
-    assert queries(room.truth()) == ["SELECT 0", "SELECT 1"]
-    assert len(room.files()) == 2
+    assert queries(lake.stored_view()) == ["SELECT 0", "SELECT 1"]
+    assert len(lake.files()) == 2
 
 
-def test_a_commit_thought_lost_is_known_again_in_the_winners_view(room: Room) -> None:
-    view = room.view()
+def test_an_overtaken_commit_is_found_in_the_versions_of_the_current_view(lake: FaultyLake) -> None:
+    view = lake.view()
 
     def others() -> None:
         for number in (7, 8):
-            say(room.truth(), f"SELECT {number}")
+            replace_query(lake.stored_view(), f"SELECT {number}")
 
-    room.faults.order("swap", Fault.OVERTAKEN, meanwhile=others)
-    say(view, "SELECT 1")
-    assert queries(room.truth()) == ["SELECT 0", "SELECT 1", "SELECT 7", "SELECT 8"], "once, and not on top of the others"
-    assert [entry.version_id for entry in room.truth().history()] == [1, 2, 3, 4]
+    lake.faults.order("swap", Fault.OVERTAKEN, meanwhile=others)
+    replace_query(view, "SELECT 1")
+    assert queries(lake.stored_view()) == ["SELECT 0", "SELECT 1", "SELECT 7", "SELECT 8"], "committed once, and before the others"
+    assert [entry.version_id for entry in lake.stored_view().history()] == [1, 2, 3, 4]
 
 
-def test_a_property_thought_lost_is_known_again_by_the_pointer(room: Room) -> None:
-    view = room.view()
-    room.faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: say(room.truth(), "SELECT 7"))
+def test_an_overtaken_property_change_is_found_by_its_metadata_location(lake: FaultyLake) -> None:
+    view = lake.view()
+    lake.faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: replace_query(lake.stored_view(), "SELECT 7"))
     with view.update_properties() as update:
         update.set("comment", "c")
-    assert room.truth().metadata_location.rpartition("/")[2].startswith("00002-"), "two commits, not three"
-    assert room.truth().properties["comment"] == "c"
+    assert lake.stored_view().metadata_location.rpartition("/")[2].startswith("00002-"), "two commits, not three"
+    assert lake.stored_view().properties["comment"] == "c"
 
 
-def test_a_crash_at_any_point_leaves_the_old_view_or_the_new_one(room: Room) -> None:
+def test_a_crash_at_any_point_leaves_the_old_view_or_the_new_view(lake: FaultyLake) -> None:
     for number, (operation, fault) in enumerate(
         [
             ("write", Fault.CRASH),
@@ -175,99 +175,99 @@ def test_a_crash_at_any_point_leaves_the_old_view_or_the_new_one(room: Room) -> 
         ],
         start=1,
     ):
-        before = queries(room.truth())
-        view = room.view()
-        room.faults.order(operation, fault)
+        before = queries(lake.stored_view())
+        view = lake.view()
+        lake.faults.order(operation, fault)
         with pytest.raises(SimulatedCrash):
-            say(view, f"SELECT {number}")
-        room.faults.revive()
+            replace_query(view, f"SELECT {number}")
+        lake.faults.revive()
         after = [f"SELECT {number}"] if (operation, fault) == ("swap", Fault.CRASH_AFTER) else []
-        assert queries(room.truth()) == before + after
-        say(room.view(), f"SELECT {number}, 'again'")
+        assert queries(lake.stored_view()) == before + after
+        replace_query(lake.view(), f"SELECT {number}, 'again'")
 
 
-def test_an_interrupt_in_the_swap_deletes_nothing(room: Room) -> None:
-    view = room.view()
-    room.faults.order("swap", Fault.INTERRUPT_AFTER)
+def test_an_interrupt_during_the_compare_and_swap_deletes_nothing(lake: FaultyLake) -> None:
+    view = lake.view()
+    lake.faults.order("swap", Fault.INTERRUPT_AFTER)
     with pytest.raises(KeyboardInterrupt):
-        say(view, "SELECT 1")
-    assert queries(room.truth()) == ["SELECT 0", "SELECT 1"]
+        replace_query(view, "SELECT 1")
+    assert queries(lake.stored_view()) == ["SELECT 0", "SELECT 1"]
 
 
-def test_a_refused_swap_leaves_the_view_and_no_file(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_compare_and_swap_leaves_the_view_unchanged_and_no_file(lake: FaultyLake, monkeypatch: pytest.MonkeyPatch) -> None:
     denied = StoragePermissionError("permission denied for table iceberg_tables")
-    before, swaps = room.files(), []
+    before, swaps = lake.files(), []
     monkeypatch.setattr(SqlLocations, "swap", lambda self, identifier, *, expected, new: swaps.append(new) or Refused(error=denied))
     with pytest.raises(StoragePermissionError, match="permission denied"):
-        say(room.view(), "SELECT 1")
-    assert len(swaps) == 1, "it is not tried again"
-    assert room.files() == before
-    assert queries(room.truth()) == ["SELECT 0"]
+        replace_query(lake.view(), "SELECT 1")
+    assert len(swaps) == 1, "it is not retried"
+    assert lake.files() == before
+    assert queries(lake.stored_view()) == ["SELECT 0"]
 
 
-def test_a_full_disk_leaves_the_view_as_it_was(room: Room) -> None:
-    view, before = room.view(), room.files()
-    room.faults.order("write", Fault.FULL)
+def test_a_full_disk_leaves_the_view_unchanged(lake: FaultyLake) -> None:
+    view, before = lake.view(), lake.files()
+    lake.faults.order("write", Fault.FULL)
     with pytest.raises(StorageFullError):
-        say(view, "SELECT 1")
-    assert (room.truth(), room.files()) == (view, before)
-    say(view, "SELECT 1")
-    assert queries(room.truth()) == ["SELECT 0", "SELECT 1"]
+        replace_query(view, "SELECT 1")
+    assert (lake.stored_view(), lake.files()) == (view, before)
+    replace_query(view, "SELECT 1")
+    assert queries(lake.stored_view()) == ["SELECT 0", "SELECT 1"]
 
 
-def test_a_rule_that_the_winner_made_true_refuses_the_change_and_leaves_no_file(room: Room) -> None:
-    with room.truth().update_properties() as update:
+def test_a_change_that_a_concurrent_commit_made_invalid_is_refused_and_leaves_no_file(lake: FaultyLake) -> None:
+    with lake.stored_view().update_properties() as update:
         update.set("replace.drop-dialect.allowed", "true")
-    say(room.truth(), "SELECT 1", "trino")
-    view = room.view()
-    room.faults.order("swap", meanwhile=lambda: room.truth().replace_version().without_dialect("spark").commit())
-    before = room.files()
+    replace_query(lake.stored_view(), "SELECT 1", "trino")
+    view = lake.view()
+    lake.faults.order("swap", meanwhile=lambda: lake.stored_view().replace_version().without_dialect("spark").commit())
+    before = lake.files()
     with pytest.raises(InvalidInputError, match="no SQL in dialect spark"), view.replace_version() as change:
         change.without_dialect("spark")
-    assert len(room.files()) == len(before) + 1, "the winner's, and none of ours"
+    assert len(lake.files()) == len(before) + 1, "the file of the concurrent commit, and none of the refused one"
 
 
-def test_what_changes_nothing_on_an_old_view_may_change_the_one_there_is(room: Room) -> None:
-    view = room.view()
-    say(room.truth(), "SELECT 1")
+def test_a_rollback_that_changes_nothing_on_a_stale_view_is_applied_to_the_current_view(lake: FaultyLake) -> None:
+    view = lake.view()
+    replace_query(lake.stored_view(), "SELECT 1")
     view.rollback_to_version(1)
-    assert [entry.version_id for entry in room.truth().history()] == [1, 2, 1]
-    location = room.truth().metadata_location
+    assert [entry.version_id for entry in lake.stored_view().history()] == [1, 2, 1]
+    location = lake.stored_view().metadata_location
     view.rollback_to_version(1)
-    assert room.truth().metadata_location == location
+    assert lake.stored_view().metadata_location == location
 
 
-def test_a_view_that_is_gone_or_another_one_is_not_written_to(room: Room) -> None:
-    view, other = room.view(), room.view()
-    room.catalog.drop_view(NAME)
+def test_a_view_that_was_dropped_or_recreated_is_not_written_to(lake: FaultyLake) -> None:
+    view, other = lake.view(), lake.view()
+    lake.catalog.drop_view(NAME)
     with pytest.raises(NoSuchViewError, match=r"db\.v"):
-        say(view, "SELECT 1")
-    made = room.catalog.create_view(NAME, "SELECT 5", COLUMNS)
-    before = room.files()
+        replace_query(view, "SELECT 1")
+    made = lake.catalog.create_view(NAME, "SELECT 5", COLUMNS)
+    before = lake.files()
     with pytest.raises(NoSuchViewError, match="another view now"):
-        say(other, "SELECT 1")
+        replace_query(other, "SELECT 1")
     with pytest.raises(NoSuchViewError, match="another view now"):
         other.refresh()
-    assert (room.truth(), room.files()) == (made, before)
+    assert (lake.stored_view(), lake.files()) == (made, before)
 
 
 @pytest.mark.parametrize(
     ("fault", "stays"), [(Fault.UNAVAILABLE, False), (Fault.UNAVAILABLE_AFTER, True), (Fault.CRASH, False), (Fault.CRASH_AFTER, True)]
 )
-def test_a_name_that_fails_to_be_made_is_there_or_not(room: Room, fault: Fault, stays: bool) -> None:
-    room.catalog.drop_view(NAME)
+def test_a_view_whose_creation_fails_exists_or_does_not(lake: FaultyLake, fault: Fault, stays: bool) -> None:
+    lake.catalog.drop_view(NAME)
     definition = ViewDefinition(queries={"spark": "SELECT 1"}, schema=to_schema(COLUMNS), default_namespace=("db",))
-    room.faults.order("create", fault)
+    lake.faults.order("create", fault)
     try:
-        made = create_view_metadata(room.handle(), definition, {}, f"{room.folder}/warehouse/db/v")
+        made = create_view_metadata(lake.handle(), definition, {}, f"{lake.folder}/warehouse/db/v")
     except (IcefloeError, SimulatedCrash):
-        assert fault is not Fault.UNAVAILABLE_AFTER, "the name is there, so it was made"
+        assert fault is not Fault.UNAVAILABLE_AFTER, "the view exists, so its creation succeeded"
     else:
-        assert made.metadata == room.truth().metadata
-    room.faults.revive()
-    assert room.catalog.view_exists(NAME) == stays
+        assert made.metadata == lake.stored_view().metadata
+    lake.faults.revive()
+    assert lake.catalog.view_exists(NAME) == stays
     if stays:
-        assert queries(room.truth()) == ["SELECT 1"]
+        assert queries(lake.stored_view()) == ["SELECT 1"]
 
 
 FAULTS = st.sampled_from(
@@ -278,23 +278,25 @@ STEP = st.tuples(st.integers(0, 2), st.sampled_from(["replace", "property", "rol
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(STEP, max_size=12))
-def test_no_acknowledged_change_is_lost_whatever_goes_wrong(
+def test_no_acknowledged_change_is_lost_whatever_fails(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str, Fault | None]]
 ) -> None:
     folder = tmp_path_factory.mktemp("views")
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"{folder}/warehouse")
     catalog.create_namespace("db")
     catalog.create_view(NAME, "SELECT 0", COLUMNS, properties=QUICK)
-    rooms = [Room(catalog, folder) for _ in range(3)]
-    views = [room.view() for room in rooms]
+    lakes = [FaultyLake(catalog, folder) for _ in range(3)]
+    views = [lake.view() for lake in lakes]
     acknowledged, attempted = ["SELECT 0"], {"SELECT 0"}
     for number, (who, what, fault) in enumerate(steps, start=1):
-        room, view = rooms[who], views[who]
+        lake, view = lakes[who], views[who]
         if fault is not None:
-            room.faults.order(
+            lake.faults.order(
                 "swap",
                 fault,
-                meanwhile=(lambda at=number: say(catalog.load_view(NAME), f"SELECT {at}, 'other'")) if fault is Fault.OVERTAKEN else None,
+                meanwhile=(lambda at=number: replace_query(catalog.load_view(NAME), f"SELECT {at}, 'other'"))
+                if fault is Fault.OVERTAKEN
+                else None,
             )
         sql = f"SELECT {number}"
         try:
@@ -306,8 +308,8 @@ def test_no_acknowledged_change_is_lost_whatever_goes_wrong(
                 acknowledged.append(sql)
         if fault is Fault.OVERTAKEN:
             attempted.add(f"{sql}, 'other'")
-        room.faults.revive()
-        views[who] = room.view()
+        lake.faults.revive()
+        views[who] = lake.view()
         check(catalog.load_view(NAME), acknowledged, attempted)
     for view in views:
         view._handle.store.land_late()  # type: ignore[attr-defined]
@@ -318,7 +320,7 @@ def test_no_acknowledged_change_is_lost_whatever_goes_wrong(
 def act(view: View, what: str, sql: str, attempted: set[str]) -> None:
     if what == "replace":
         attempted.add(sql)
-        say(view, sql)
+        replace_query(view, sql)
     elif what == "property":
         with view.update_properties() as update:
             update.set("comment", sql)
@@ -328,14 +330,14 @@ def act(view: View, what: str, sql: str, attempted: set[str]) -> None:
         view.refresh()
 
 
-def check(found: View, acknowledged: list[str], attempted: set[str]) -> None:
-    """Every acknowledged version is there once, nothing that nobody asked for, and the metadata keeps the format's rules."""
-    shown = queries(found)
-    assert list(view_problems(found.metadata)) == []
-    assert len(shown) == len(set(shown))
-    assert set(acknowledged) <= set(shown) <= attempted
-    assert [version.version_id for version in found.versions] == list(range(1, len(shown) + 1))
-    log = found.history()
-    assert log[-1].version_id == found.current_version().version_id
-    assert all(one.version_id != two.version_id for one, two in pairwise(log))
+def check(view: View, acknowledged: list[str], attempted: set[str]) -> None:
+    """Check that every acknowledged version exists once, that every version was attempted, and that the metadata is valid."""
+    committed_queries = queries(view)
+    assert list(view_problems(view.metadata)) == []
+    assert len(committed_queries) == len(set(committed_queries))
+    assert set(acknowledged) <= set(committed_queries) <= attempted
+    assert [version.version_id for version in view.versions] == list(range(1, len(committed_queries) + 1))
+    log = view.history()
+    assert log[-1].version_id == view.current_version().version_id
+    assert all(entry.version_id != following.version_id for entry, following in pairwise(log))
     assert [entry.timestamp_ms for entry in log] == sorted(entry.timestamp_ms for entry in log)

@@ -1,4 +1,4 @@
-"""The suite of views against every kind of catalog that keeps them."""
+"""The suite of views on every type of catalog that supports them."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from icefloe.testing.view_suite import ViewSuite
 
 
 class OpenedTwice(ViewSuite):
-    """Each handle is a catalog of its own, as in another process."""
+    """A suite in which each handle is a separate catalog object, as in another process."""
 
     @pytest.fixture
     def uri(self, tmp_path: Path) -> str:
@@ -52,21 +52,21 @@ class TestInMemory(ViewSuite):
         return load_catalog("here", type="in-memory", warehouse=str(tmp_path))
 
 
-def test_a_catalog_that_keeps_tables_alone_refuses_views_by_name() -> None:
-    catalog = Catalog("files", TablesAlone(), {})  # type: ignore[arg-type]
+def test_a_catalog_without_views_refuses_every_operation_on_them() -> None:
+    catalog = Catalog("files", StoreWithoutViews(), {})  # type: ignore[arg-type]
     assert not catalog.keeps_views
-    for ask in (
+    for operation in (
         lambda: catalog.create_view("db.v", "SELECT 1", pa.schema([("n", pa.int64())])),
         lambda: catalog.load_view("db.v"),
         lambda: catalog.list_views("db"),
         lambda: catalog.drop_view("db.v"),
     ):
         with pytest.raises(UnsupportedFeatureError, match="'files' keeps tables alone") as refused:
-            ask()
+            operation()
         assert "SQL catalog" in str(refused.value)
 
 
-class TablesAlone:
-    """A store without `views`."""
+class StoreWithoutViews:
+    """A catalog store without the method `views`."""
 
     name = "files"

@@ -1,4 +1,4 @@
-"""Tables whose metadata tables are looked at: with deletes of every kind, and with specs and schemas that changed."""
+"""Tables for the tests of metadata tables: one with deletes of every kind, one whose specs and schema changed."""
 
 import datetime as dt
 from pathlib import Path
@@ -14,7 +14,7 @@ BEGIN = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 
 
 def rows(first: int, count: int) -> pa.Table:
-    """Every fifth value is NaN, every seventh is null."""
+    """Return rows in which every fifth value is NaN and every seventh is null."""
     return pa.Table.from_pylist(
         [
             {
@@ -36,7 +36,7 @@ def new_catalog(folder: Path) -> SqlCatalog:
 
 
 def with_deletes(folder: Path) -> Table:
-    """Position deletes, a deleted key and a deletion vector, in two partitions; branches and tags."""
+    """Return a table with position deletes, a deleted key and a deletion vector in two partitions, and with branches and tags."""
     table = new_catalog(folder).create_table("db.t", SCHEMA, partition_spec=["part"], properties={"write.delete.mode": "merge-on-read"})
     table.append(rows(0, 20))
     table.delete("id in (1, 2, 4)")
@@ -50,7 +50,7 @@ def with_deletes(folder: Path) -> Table:
 
 
 def evolved(folder: Path) -> Table:
-    """Two specs; a column more, one renamed, and one promoted since the first files."""
+    """Return a table with two specs, whose first files precede an added, a renamed and a promoted column."""
     catalog = new_catalog(folder)
     table = catalog.create_table("db.e", SCHEMA, partition_spec=["day(time)"])
     table.append(rows(0, 10))

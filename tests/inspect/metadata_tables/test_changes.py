@@ -1,4 +1,4 @@
-"""Changes, replayed: after each snapshot's the rows are those that a scan of the snapshot reads."""
+"""The metadata table `changes`: replayed up to a snapshot, its rows equal a scan of the snapshot."""
 
 import random
 from collections import Counter
@@ -20,12 +20,12 @@ REMOVED, ADDED = ("DELETE", "UPDATE_BEFORE"), ("INSERT", "UPDATE_AFTER")
 
 
 def key(row: dict[str, Any]) -> str:
-    """A row's own values as text: NaN is not itself."""
+    """Return the values of a row as text, because NaN does not equal itself."""
     return repr(sorted((name, value) for name, value in row.items() if name not in OWN))
 
 
 def scanned(table: Table, snapshot_id: int, text: str | None = None) -> Counter[str]:
-    """The rows of a snapshot in the columns of the newest schema."""
+    """Return the rows of a snapshot in the columns of the newest schema."""
     found = table.scan(text, snapshot_id=snapshot_id).to_arrow().to_pylist()
     names = {field.field_id: field.name for field in table.schema().fields}
     own = {field.name: names[field.field_id] for field in table.scan(snapshot_id=snapshot_id).schema().fields if field.field_id in names}

@@ -1,4 +1,4 @@
-"""Partitions, manifests, snapshots and deleted positions, compared with the table's own objects."""
+"""The metadata tables of partitions, manifests, snapshots and position deletes, compared with the table's Python objects."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def live_entries(table: Table) -> list[Any]:
 
 
 def counted(table: Table) -> list[dict[str, Any]]:
-    """The partitions counted entry by entry; a spec without a field is another partition than one whose value is null."""
+    """Count the partitions entry by entry; a partition without a field differs from one in which its value is null."""
     kinds = {field.field_id: field for field in metadata_table(table, "partitions").schema.find_type("partition").fields}  # type: ignore[attr-defined]
     times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in table.snapshots()}
     groups: dict[Any, list[Any]] = {}
@@ -73,7 +73,7 @@ def test_partitions_are_counted_over_all_specs(name: str, request: pytest.Fixtur
     for row in rows:
         row["last_updated_at"] = round(row["last_updated_at"].timestamp() * 1000)
     assert sorted(rows, key=repr) == sorted(counted(table), key=repr)
-    # One of them is that of a spec without fields, in which a key was deleted everywhere.
+    # One of them is the partition of a spec without fields, in which a key was deleted in the whole table.
     assert sum(row["spec_id"] == 1 and row["file_count"] == 0 for row in rows) == (1 if name == "deleted" else 0)
 
 
@@ -128,7 +128,9 @@ def test_the_rows_that_a_delete_file_holds_are_shown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", ["2", "3"])
 @pytest.mark.parametrize("columns", [None, ["row"], ["pos", "row"]])
-def test_deletes_without_rows_are_shown_where_columns_are_required(tmp_path: Path, version: str, columns: list[str] | None) -> None:
+def test_position_deletes_without_rows_are_shown_in_a_table_with_required_columns(
+    tmp_path: Path, version: str, columns: list[str] | None
+) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("data", pa.string(), nullable=False)])
     table = new_catalog(tmp_path).create_table(
         "db.t", schema, partition_spec=["data"], properties={"format-version": version, "write.delete.mode": "merge-on-read"}
@@ -182,7 +184,7 @@ def test_manifests_are_those_of_the_list_with_their_bounds_as_text(deleted: Tabl
         assert found == expected
 
 
-def test_snapshots_refs_and_logs_are_the_metadata_s(deleted: Table) -> None:
+def test_snapshots_refs_and_logs_equal_the_metadata(deleted: Table) -> None:
     metadata = deleted.metadata
     snapshots = rows_of(deleted, "snapshots")
     assert [(row["snapshot_id"], row["parent_id"], row["operation"], row["manifest_list"]) for row in snapshots] == [
@@ -200,7 +202,7 @@ def test_snapshots_refs_and_logs_are_the_metadata_s(deleted: Table) -> None:
     assert log[0]["latest_snapshot_id"] is None
 
 
-def test_history_has_rollbacks(tmp_path: Path) -> None:
+def test_the_history_contains_rollbacks(tmp_path: Path) -> None:
     table = new_catalog(tmp_path).create_table("db.t", pa.schema([("id", pa.int64())]))
     for first in range(3):
         table.append(pa.table({"id": [first]}))

@@ -1,4 +1,4 @@
-"""Rows of files and entries beside the manifests' own entries, read one by one as objects."""
+"""The metadata tables of files and entries, compared with the manifest entries, read one by one as objects."""
 
 import pickle
 from collections.abc import Callable
@@ -27,13 +27,13 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def entries_of(table: Table, snapshots: list[Any]) -> list[ManifestEntry]:
-    """Every entry of the snapshots' manifests, of each manifest once."""
+    """Return every entry of the manifests of the snapshots, each manifest once."""
     manifests = {manifest.manifest_path: manifest for snapshot in snapshots for manifest in snapshot.manifests(table.io)}
     return [entry for manifest in manifests.values() for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False)]
 
 
 def file_row(table: Table, entry: ManifestEntry, names: list[str]) -> dict[str, Any]:
-    """What a row about the entry's file must be, but for `readable_metrics`."""
+    """Return the expected row for the entry's file, without `readable_metrics`."""
     file = entry.data_file
     fields = table.specs()[file.spec_id].fields
     values = {field.name: value for field, value in zip(fields, file.partition, strict=True)}
@@ -64,7 +64,7 @@ def expected_metrics(table: Table, entry: ManifestEntry) -> dict[str, dict[str, 
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A file may be in several manifests, with other numbers."""
+    """Sort rows by all of their values: a file may be in several manifests, with different sequence numbers."""
     return sorted(rows, key=lambda row: repr(sorted(row.items())))
 
 
@@ -94,7 +94,7 @@ def test_rows_of_files_equal_the_manifest_entries(table: Table, name: str, conte
     names = [] if not rows else list(rows[0]["partition"])
     assert in_order(rows) == in_order([file_row(table, entry, names) for entry in entries])
     for entry in entries:
-        # Java gives NaN bounds for nothing, as this does: they order nothing.
+        # As in Java, a NaN is never a bound, because NaN has no order.
         assert metrics[entry.data_file.file_path, entry.data_file.content_offset] == expected_metrics(table, entry)
     if name in ("files", "all_files"):
         assert len(rows) > 3
@@ -130,7 +130,7 @@ def test_a_snapshot_can_be_named(table: Table) -> None:
 
 
 def test_the_rows_of_a_manifest_need_only_its_bytes(table: Table) -> None:
-    """As another process would: everything it is given is pickled."""
+    """Read the rows from pickled arguments, as another process does."""
     current = table.current_snapshot()
     assert current is not None
     files = metadata_table(table, "files")

@@ -25,7 +25,7 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return make(tmp_path_factory.mktemp("made"))
 
 
-def test_the_tables_are_java_s_in_its_order_and_changes() -> None:
+def test_the_metadata_tables_are_those_of_java_in_its_order_and_changes() -> None:
     assert METADATA_TABLES == (
         "entries", "files", "data_files", "delete_files", "history", "metadata_log_entries", "snapshots", "refs", "manifests", "partitions",
         "all_data_files", "all_delete_files", "all_files", "all_manifests", "all_entries", "position_deletes", "changes",
@@ -41,7 +41,7 @@ def test_rows_have_the_schema_or_the_requested_columns(table: Table, name: str) 
     assert asked.arrow(columns=[]).num_rows == whole.num_rows
     assert whole.num_rows or name.endswith(("delete_files", "position_deletes"))
     for column in asked.schema.names:
-        # Compared as text: NaN is not itself.
+        # The rows are compared as text, because NaN does not equal itself.
         assert repr(asked.arrow(columns=[column]).to_pylist()) == repr(whole.select([column]).to_pylist())
     backwards = asked.schema.names[::-1][:3]
     assert asked.arrow(columns=backwards).column_names == [column for column in asked.schema.names if column in backwards]
@@ -69,13 +69,13 @@ def test_unknown_names_are_refused_with_the_existing_ones(table: Table) -> None:
 
 
 @pytest.mark.parametrize("name", OF_ALL)
-def test_tables_about_all_snapshots_are_not_read_at_one(table: Table, name: str) -> None:
+def test_tables_of_all_snapshots_refuse_a_snapshot_id(table: Table, name: str) -> None:
     with pytest.raises(InvalidInputError, match="about all snapshots"):
         metadata_table(table, name).arrow(snapshot_id=table.snapshots()[0].snapshot_id)
 
 
 class CountedReads:
-    """The table's storage, which counts the files that are read whole."""
+    """The storage of a table, which counts whole-file reads."""
 
     def __init__(self, io: Any) -> None:
         self._io = io
