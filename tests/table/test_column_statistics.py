@@ -12,13 +12,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from icefloe import SqlCatalog, StaticTable
-from icefloe.errors import CommitConflictError, InvalidInputError, InvalidSchemaError, NoSuchSnapshotError, ReadOnlyTableError
+from icefloe.errors import (
+    CommitConflictError,
+    InvalidInputError,
+    InvalidSchemaError,
+    NoSuchSnapshotError,
+    ReadOnlyTableError,
+    StorageUnavailableError,
+)
 from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.metadata.statistics_file import StatisticsBlob
 from icefloe.kernel.metadata.statistics_updates import SetStatistics
 from icefloe.kernel.puffin.puffin_file import Blob, in_memory_puffin, read_blob, read_file_metadata, write_puffin
 from icefloe.kernel.puffin.theta_sketch import BLOB_TYPE
 from icefloe.table import Table
+from icefloe.table.table_handle import load_metadata
+from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO
 
 SCHEMA = pa.schema(
     [
@@ -215,7 +224,18 @@ def test_statistics_outlive_a_rename_and_name_the_column_as_it_is_now(tmp_path: 
     assert found.distinct_values == {"title": 10, "id": 50}
 
 
-def test_nothing_is_left_of_statistics_that_lost_every_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fault", [Fault.UNAVAILABLE, Fault.UNAVAILABLE_AFTER, Fault.INTERRUPT_AFTER])
+def test_statistics_whose_write_fails_leave_no_file(tmp_path: Path, fault: Fault) -> None:
+    table, faults = make(tmp_path), Faults()
+    faulty = Table(replace(table.handle, io=FaultyFileIO(table.io, faults)), load_metadata(table.handle))
+    faults.order("write", fault, matching=".stats")
+    with pytest.raises((StorageUnavailableError, KeyboardInterrupt)):
+        faulty.compute_statistics()
+    assert not list(tmp_path.rglob("*.stats"))
+    assert table.refresh().statistics() is None
+
+
+def test_nothing_is_left_of_statistics_that_lost_every_race(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.set_properties({"commit.retry.num-retries": "0"})
     other = lake(tmp_path).load_table("db.t")

@@ -6,13 +6,14 @@ Spec: Table Statistics; Puffin file format, `apache-datasketches-theta-v1` blob 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
 import pyarrow.compute as pc
 
-from icefloe.errors import FormatError, InvalidInputError, NoSuchSnapshotError, NotFoundError
+from icefloe.errors import FormatError, InvalidInputError, NoSuchSnapshotError, NotFoundError, StorageError
 from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.commit.change_properties import property_requirements
 from icefloe.kernel.commit.metadata_change import MetadataChange
@@ -106,7 +107,13 @@ def compute_statistics(
             for blob in described.blobs
         ),
     )
-    scan.io.write(file.statistics_path, content)
+    try:
+        scan.io.write(file.statistics_path, content)
+    except BaseException:
+        # The file may exist although its write failed, and the first error is the one to raise.
+        with suppress(StorageError):
+            scan.io.delete(file.statistics_path)
+        raise
     commit(MetadataChange(lambda _: (SetStatistics(file),), property_requirements(metadata), new_files=(file.statistics_path,)))
     return file
 
