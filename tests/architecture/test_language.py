@@ -103,7 +103,6 @@ UNFINISHED = frozenset(
         "tests/java_suite/java/icefloe/suite",
         "tests/java_suite/java/org/apache/iceberg/rest",
         "tests/kernel/avro",
-        "tests/kernel/commit",
         "tests/oracle",
         "tests/table",
     }

@@ -1,4 +1,4 @@
-"""A table whose files are bytes in a dictionary, to commit actions to without storage; data files are made up, their bytes never exist."""
+"""A table in memory, for tests of commit actions without storage: metadata files are bytes in a dictionary, data files have no content."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -27,15 +27,15 @@ FLAT, BY_NAME = 0, 1
 
 
 class MadeUpTable:
-    """The table has two specs: 0 without partitions, and 1 by `name`. Every commit takes the next snapshot id."""
+    """A table with two partition specs: 0 is unpartitioned, 1 partitions by `name`. Snapshot ids are 101, 102, and so on."""
 
     def __init__(self, format_version: int = 2, properties: Mapping[str, str] | None = None) -> None:
         self.files: dict[str, bytes] = {}
-        made = new_table_metadata(
+        metadata = new_table_metadata(
             location="t", schema=SCHEMA, format_version=format_version, table_uuid="6a1c", now_ms=0, properties=properties or {}
         )
         by_name = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "name"), spec_id=BY_NAME)
-        self.metadata: TableMetadata = replace(made, partition_specs=[*made.partition_specs, by_name], last_partition_id=1000)
+        self.metadata: TableMetadata = replace(metadata, partition_specs=[*metadata.partition_specs, by_name], last_partition_id=1000)
         self._snapshot_ids = itertools.count(101)
         self.now_ms = 0
 
@@ -44,7 +44,7 @@ class MadeUpTable:
         return CommitContext(commit_uuid=f"c{snapshot_id}", snapshot_id=snapshot_id, metadata_location="t/metadata", **others)
 
     def numbered(self, **others: Any) -> dict[str, Any]:
-        """A context and its manifest numbers, as actions take them."""
+        """Return a context and its manifest numbers, as keyword arguments of an action."""
         context = self.context(**others)
         return {"context": context, "numbers": ManifestNumbers(context)}
 
@@ -52,20 +52,20 @@ class MadeUpTable:
         return self.files[path]
 
     def attempt(self, action: Action, number: int = 0) -> Attempt:
-        """An attempt whose files are written and which is not committed: a race to lose."""
-        made = action.attempt(self.metadata, number=number, now_ms=self.now_ms, read=self.read)
-        assert made is not None
-        for file in (*made.manifest_files, *made.manifest_lists):
+        """Return an attempt whose files are written, but which is not committed, as if another writer had committed first."""
+        attempt = action.attempt(self.metadata, number=number, now_ms=self.now_ms, read=self.read)
+        assert attempt is not None
+        for file in (*attempt.manifest_files, *attempt.manifest_lists):
             self.files[file.location] = file.content
-        return made
+        return attempt
 
     def commit(self, action: Action, number: int = 0) -> Snapshot:
         self.now_ms += 1
-        made = self.attempt(action, number)
-        for requirement in made.requirements:
+        attempt = self.attempt(action, number)
+        for requirement in attempt.requirements:
             requirement.check(self.metadata)
-        self.metadata = apply_updates(self.metadata, made.updates, self.now_ms)
-        snapshot = self.metadata.snapshot_by_id(made.snapshot_id or 0)
+        self.metadata = apply_updates(self.metadata, attempt.updates, self.now_ms)
+        snapshot = self.metadata.snapshot_by_id(attempt.snapshot_id or 0)
         assert snapshot is not None
         return snapshot
 
@@ -81,19 +81,19 @@ class MadeUpTable:
 
     def entries(self) -> Iterator[tuple[ManifestFile, list[ManifestEntry]]]:
         for manifest in self.manifests():
-            kind = spec_partition_type(self.metadata, manifest.partition_spec_id)
-            yield manifest, read_entries(self.read(manifest.manifest_path), manifest, kind)
+            partition_type = spec_partition_type(self.metadata, manifest.partition_spec_id)
+            yield manifest, read_entries(self.read(manifest.manifest_path), manifest, partition_type)
 
     def live(self) -> dict[str, ManifestEntry]:
-        """The live entries by path; deletion vectors by path and offset."""
-        found: dict[str, ManifestEntry] = {}
+        """Return the live entries by path; deletion vectors by path and offset."""
+        live_entries: dict[str, ManifestEntry] = {}
         for _, entries in self.entries():
             for entry in entries:
                 if entry.is_live:
                     name = name_of(entry.data_file)
-                    assert name not in found, f"{name} is live twice"
-                    found[name] = entry
-        return found
+                    assert name not in live_entries, f"{name} is live twice"
+                    live_entries[name] = entry
+        return live_entries
 
 
 def name_of(file: DataFile) -> str:
@@ -101,8 +101,8 @@ def name_of(file: DataFile) -> str:
 
 
 def rows(path: str, records: int = 10, name: str | None = None, **changes: Any) -> DataFile:
-    """A data file, in the partition of `name` or unpartitioned."""
-    made = DataFile(
+    """Return a data file in the partition of `name`, or unpartitioned."""
+    file = DataFile(
         file_path=path,
         file_format=FileFormat.PARQUET,
         record_count=records,
@@ -110,7 +110,7 @@ def rows(path: str, records: int = 10, name: str | None = None, **changes: Any) 
         partition=() if name is None else (name,),
         spec_id=FLAT if name is None else BY_NAME,
     )
-    return replace(made, **changes)
+    return replace(file, **changes)
 
 
 def vector(path: str, target: DataFile, records: int = 1, offset: int = 4) -> DataFile:

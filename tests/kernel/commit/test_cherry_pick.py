@@ -1,4 +1,4 @@
-"""Cherry-pick of overwrites of whole partitions: made again where nobody touched those partitions, refused where somebody did."""
+"""Cherry-picks of snapshots: an overwrite of whole partitions is repeated unless a newer snapshot added files to these partitions."""
 
 import pytest
 from tests.kernel.commit.made_up_table import MadeUpTable, rows
@@ -13,7 +13,7 @@ from icefloe.kernel.metadata.snapshot_updates import RemoveSnapshotRef, RemoveSn
 
 
 def staged(version: int) -> tuple[MadeUpTable, int]:
-    """Partitions a and b; a snapshot is staged that replaces b."""
+    """Return a table with partitions a and b, and the id of a staged snapshot that replaces b."""
     table = MadeUpTable(version)
     table.commit(Append([rows("a1", 3, "a"), rows("b1", 4, "b")], table.context()))
     made = table.commit(
@@ -24,7 +24,7 @@ def staged(version: int) -> tuple[MadeUpTable, int]:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_partitions_that_nobody_touched_are_replaced_again(version: int) -> None:
+def test_a_pick_replaces_partitions_without_newer_files(version: int) -> None:
     table, picked = staged(version)
     table.commit(Append([rows("a2", 6, "a")], table.context()))
     made = table.commit(CherryPick(picked, table.context()))
@@ -40,11 +40,11 @@ def test_partitions_that_nobody_touched_are_replaced_again(version: int) -> None
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_rows_added_to_a_replaced_partition_since_are_not_taken_away(version: int) -> None:
+def test_a_pick_is_refused_if_a_newer_snapshot_added_files_to_a_replaced_partition(version: int) -> None:
     table, picked = staged(version)
     pick = CherryPick(picked, table.context())
     table.commit(Append([rows("a2", 6, "a")], table.context()))
-    table.attempt(pick)  # a race that is lost
+    table.attempt(pick)  # another writer commits first
     added = table.commit(Append([rows("b3", 1, "b")], table.context()))
     with pytest.raises(
         CommitInvalidatedError, match=f"the partition name=b, to which snapshot {added.snapshot_id} .append. added b3 since"
@@ -53,14 +53,14 @@ def test_rows_added_to_a_replaced_partition_since_are_not_taken_away(version: in
     assert sorted(table.live()) == ["a1", "a2", "b1", "b3"]
 
 
-def test_a_replaced_file_that_is_gone_is_named() -> None:
+def test_the_error_names_a_replaced_file_that_is_no_longer_live() -> None:
     table, picked = staged(2)
     table.commit(Overwrite(removed=["b1"], added=[], **table.numbered()))
     with pytest.raises(InvalidInputError, match="a file that it replaced is no longer live: b1"):
         table.attempt(CherryPick(picked, table.context()))
 
 
-def test_a_pick_of_another_line_is_refused() -> None:
+def test_a_pick_is_refused_if_its_parent_is_not_in_the_history_of_the_branch() -> None:
     table, picked = staged(2)
     parent = table.metadata.snapshot_by_id(picked)
     assert parent is not None
@@ -75,34 +75,34 @@ def expire(table: MadeUpTable, *snapshot_ids: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-@pytest.mark.parametrize("gone", [(), ("s1",)], ids=["all of its files", "some of its files"])
-def test_files_that_an_expired_pick_brought_are_not_brought_again(version: int, gone: tuple[str, ...]) -> None:
-    """The history tells no more of the pick; its files do, also from a manifest that others wrote."""
+@pytest.mark.parametrize("removed", [(), ("s1",)], ids=["all of its files", "some of its files"])
+def test_files_that_an_expired_pick_added_are_not_added_again(version: int, removed: tuple[str, ...]) -> None:
+    """The history no longer contains the pick; its live files show it, even from a manifest of a later snapshot."""
     table = MadeUpTable(version)
     table.commit(Append([rows("a1", 3, "a")], table.context()))
     picked = table.commit(Append([rows("s1", 5, "a"), rows("s2", 1, "b")], table.context(branch="side", makes_branch=True))).snapshot_id
     table.commit(Append([rows("a2", 6, "a")], table.context()))
     made = table.commit(CherryPick(picked, table.context()))
-    table.commit(Overwrite(removed=["a1", *gone], added=[], **table.numbered()))
+    table.commit(Overwrite(removed=["a1", *removed], added=[], **table.numbered()))
     table.commit(Append([rows("a3", 6, "a")], table.context()))
     expire(table, made.snapshot_id)
-    live = sorted({"a2", "a3", "s1", "s2"} - set(gone))
+    live = sorted({"a2", "a3", "s1", "s2"} - set(removed))
     assert sorted(table.live()) == live
-    with pytest.raises(InvalidInputError, match=f"its file {'s2' if gone else 's1'} is live on the branch already") as found:
+    with pytest.raises(InvalidInputError, match=f"its file {'s2' if removed else 's1'} is live on the branch already") as found:
         table.attempt(CherryPick(picked, table.context()))
-    assert found.value.path == ("s2" if gone else "s1")
+    assert found.value.path == ("s2" if removed else "s1")
     table.commit(Overwrite(removed=[name for name in live if name.startswith("s")], added=[], **table.numbered()))
-    table.commit(CherryPick(picked, table.context()))  # none of it is there any more
+    table.commit(CherryPick(picked, table.context()))  # none of its files is live any more
     assert sorted(table.live()) == ["a2", "a3", "s1", "s2"]
 
 
-def test_a_pick_that_another_writer_made_and_expired_meanwhile_is_seen() -> None:
+def test_a_retry_finds_a_pick_that_another_writer_committed_and_expired() -> None:
     table = MadeUpTable(2)
     table.commit(Append([rows("a1")], table.context()))
     picked = table.commit(Append([rows("s1")], table.context(branch="side", makes_branch=True))).snapshot_id
     table.commit(Append([rows("a2")], table.context()))
     pick = CherryPick(picked, table.context())
-    table.attempt(pick)  # a race that is lost
+    table.attempt(pick)  # another writer commits first
     made = table.commit(CherryPick(picked, table.context()))
     table.commit(Append([rows("a3")], table.context()))
     expire(table, made.snapshot_id)
@@ -113,29 +113,29 @@ def test_a_pick_that_another_writer_made_and_expired_meanwhile_is_seen() -> None
     assert found.value.path == "s1"
 
 
-def test_only_manifests_that_may_hold_its_files_are_read() -> None:
+def test_a_pick_reads_only_manifests_that_may_contain_its_files() -> None:
     table = MadeUpTable(2)
     table.commit(Append([rows("a1", 3, "a"), rows("b1", 3, "b")], table.context()))
     old = {manifest.manifest_path for manifest in table.manifests()}
     picked = table.commit(Append([rows("s1", 5, "a")], table.context(stage_only=True))).snapshot_id
     table.commit(Append([rows("b2", 6, "b")], table.context()))
-    elsewhere = {manifest.manifest_path for manifest in table.manifests()} - old
+    other_partition = {manifest.manifest_path for manifest in table.manifests()} - old
     table.commit(Append([rows("a2", 6, "a")], table.context()))
-    beside = {manifest.manifest_path for manifest in table.manifests()} - old - elsewhere
-    looked: list[str] = []
+    same_partition = {manifest.manifest_path for manifest in table.manifests()} - old - other_partition
+    read_paths: list[str] = []
 
     def read(path: str) -> bytes:
-        looked.append(path)
+        read_paths.append(path)
         return table.read(path)
 
     assert CherryPick(picked, table.context()).attempt(table.metadata, number=0, now_ms=9, read=read) is not None
-    assert beside <= set(looked)
-    assert not (old | elsewhere) & set(looked)
+    assert same_partition <= set(read_paths)
+    assert not (old | other_partition) & set(read_paths)
 
 
-@pytest.mark.parametrize("is_picked", [True, False], ids=["picked there", "there itself"])
+@pytest.mark.parametrize("is_picked", [True, False], ids=["the branch has a pick of it", "the branch has the snapshot itself"])
 def test_a_pick_of_a_pick_is_the_same_change(is_picked: bool) -> None:
-    """Also where its files were written anew since, so that they do not tell of it."""
+    """This holds even if its files were rewritten, so that no live file shows the earlier pick."""
     table = MadeUpTable(3)
     table.commit(Append([rows("a1")], table.context()))
     start = table.metadata.refs["main"]
@@ -147,16 +147,20 @@ def test_a_pick_of_a_pick_is_the_same_change(is_picked: bool) -> None:
     twice = table.commit(CherryPick(once.snapshot_id, table.context(branch="second")))
     assert twice.summary["source-snapshot-id"] == str(once.snapshot_id)
     table.commit(Append([rows("a2")], table.context()))
-    there = table.commit(CherryPick(source.snapshot_id, table.context())) if is_picked else source
-    table.commit(Overwrite(removed=["s1"], added=[rows("s1 anew")], **table.numbered()))
-    told = f"snapshot {there.snapshot_id} of the branch picked it" if is_picked else f"it is a pick of snapshot {source.snapshot_id}, which"
-    for again in (once, twice):
-        with pytest.raises(InvalidInputError, match=told):
-            table.attempt(CherryPick(again.snapshot_id, table.context()))
+    on_branch = table.commit(CherryPick(source.snapshot_id, table.context())) if is_picked else source
+    table.commit(Overwrite(removed=["s1"], added=[rows("rewritten")], **table.numbered()))
+    reason = (
+        f"snapshot {on_branch.snapshot_id} of the branch picked it"
+        if is_picked
+        else f"it is a pick of snapshot {source.snapshot_id}, which"
+    )
+    for pick in (once, twice):
+        with pytest.raises(InvalidInputError, match=reason):
+            table.attempt(CherryPick(pick.snapshot_id, table.context()))
 
 
-def test_partitions_of_which_the_history_is_expired_are_not_replaced() -> None:
-    """It was made on the empty table, and who added to its partition since is not known."""
+def test_partitions_whose_history_is_expired_are_not_replaced() -> None:
+    """The snapshot was made on the empty table, and whether a later snapshot added files to its partition is unknown."""
     table = MadeUpTable(2)
     first = table.commit(Append([rows("b1", 4, "b")], table.context()))
     staged_on_nothing = ReplacePartitions(added=[rows("b2", 5, "b")], **table.numbered(branch="other", makes_branch=True))

@@ -1,4 +1,4 @@
-"""Each check of `ConflictRules` alone: one winner that breaks it, and one that only looks as if it did. Random histories are `test_conflicts.py`."""
+"""Each rule of `ConflictRules` alone: a concurrent commit that violates it, and a similar one that does not. `test_conflicts.py` has random histories."""
 
 import struct
 from collections.abc import Callable, Sequence
@@ -21,11 +21,12 @@ OLD, OTHER = rows("old", name="a"), rows("other", name="b")
 BASE = 101
 PARTITION_A, PARTITION_B = (frozenset({(1, (name,))}) for name in "ab")
 IN_A, IN_B, ID_3 = EqualTo("name", "a"), EqualTo("name", "b"), EqualTo("id", 3)
+# The commit of another writer, after the change was planned.
 Winner = Callable[[MadeUpTable], Action]
 
 
 def bounded(file: DataFile, value: int) -> DataFile:
-    """All of its ids are the value."""
+    """Return the file with bounds that contain one id only."""
     bound = {1: struct.pack("<q", value)}
     return replace(file, lower_bounds=bound, upper_bounds=bound, value_counts={1: 10}, null_value_counts={1: 0})
 
@@ -35,7 +36,7 @@ def append(*files: DataFile) -> Winner:
 
 
 def overwrite(*files: DataFile) -> Winner:
-    """Takes `old` away; the operation is `delete` where nothing is added."""
+    """Return an overwrite that removes `old`; its operation is `delete` if no file is added."""
     return lambda table: Overwrite(removed=[OLD], added=files, **table.numbered())
 
 
@@ -44,7 +45,7 @@ def rewrite(table: MadeUpTable) -> Action:
 
 
 def deletes(*files: DataFile, added: Sequence[DataFile] = (), removed: Sequence[DataFile] = ()) -> Winner:
-    """The operation is `delete`, or `overwrite` where rows are added too."""
+    """Return a row delta; its operation is `delete`, or `overwrite` if files are added."""
     return lambda table: RowDelta(added=added, added_deletes=files, removed_deletes=removed, **table.numbered())
 
 
@@ -55,17 +56,17 @@ def other_vectors(*files: DataFile, removed: Sequence[DataFile]) -> Winner:
 
 
 def refused(table: MadeUpTable, winner: Winner, rules: ConflictRules, **change: Sequence[DataFile]) -> str:
-    """The rule that the winner broke for a row delta; empty where it may be committed."""
-    winning, broken = table.commit(winner(table)), None
+    """Return the rule that the winner violated for a row delta; empty if the row delta was committed."""
+    winning, conflict = table.commit(winner(table)), None
     try:
         table.commit(RowDelta(**{"added": [rows("new", name="a")], **change}, rules=rules, **table.numbered()))
     except CommitInvalidatedError as error:
-        broken = error
-    if broken is None:
+        conflict = error
+    if conflict is None:
         return ""
-    assert broken.snapshot_id == winning.snapshot_id
-    assert f"snapshot {winning.snapshot_id} ({winning.operation})" in str(broken)
-    return broken.problems[0].what
+    assert conflict.snapshot_id == winning.snapshot_id
+    assert f"snapshot {winning.snapshot_id} ({winning.operation})" in str(conflict)
+    return conflict.problems[0].what
 
 
 def table_of(version: int = 3) -> MadeUpTable:
@@ -75,40 +76,48 @@ def table_of(version: int = 3) -> MadeUpTable:
 
 
 NEW_A, NEW_B = rows("x", name="a"), rows("y", name="b")
-MARK, KEYS = vector("marks", OLD), equality_deletes("keys", OLD)
+VECTOR, KEY_DELETES = vector("other vector", OLD), equality_deletes("keys", OLD)
 BOTH_AROUND_B = (rows("x", name="a"), rows("z", name="c"))
-RELIES = {"required_files": frozenset({"old"})}
+REQUIRED = {"required_files": frozenset({"old"})}
 CASES: dict[str, tuple[Winner, dict[str, object], bool]] = {
-    "a required file was overwritten": (overwrite(NEW_A), RELIES, True),
-    "a required file was deleted": (overwrite(), RELIES, True),
-    "a required file was rewritten": (rewrite, RELIES, True),
-    "a required file was deleted, which may be": (overwrite(), {**RELIES, "skip_deletes": True}, False),
-    "a required file was overwritten, and not deleted": (overwrite(NEW_A), {**RELIES, "skip_deletes": True}, True),
-    "a required file was rewritten, and not deleted": (rewrite, {**RELIES, "skip_deletes": True}, True),
-    "another file than the required one went": (overwrite(), {"required_files": frozenset({"other"})}, False),
+    "a required file was overwritten": (overwrite(NEW_A), REQUIRED, True),
+    "a required file was deleted": (overwrite(), REQUIRED, True),
+    "a required file was rewritten": (rewrite, REQUIRED, True),
+    "a required file was deleted, which is allowed": (overwrite(), {**REQUIRED, "skip_deletes": True}, False),
+    "a required file was overwritten, and not deleted": (overwrite(NEW_A), {**REQUIRED, "skip_deletes": True}, True),
+    "a required file was rewritten, and not deleted": (rewrite, {**REQUIRED, "skip_deletes": True}, True),
+    "another file than the required one was removed": (overwrite(), {"required_files": frozenset({"other"})}, False),
     "rows were appended": (append(NEW_A), {"no_added_data": True}, True),
     "rows were added by an overwrite": (overwrite(NEW_A), {"no_added_data": True}, True),
     "rows were rewritten, and none are new": (rewrite, {"no_added_data": True}, False),
-    "rows were appended elsewhere": (append(NEW_B), {"no_added_data": True, "row_filter": IN_A}, False),
-    "rows were appended around": (append(*BOTH_AROUND_B), {"no_added_data": True, "row_filter": IN_B}, False),
+    "rows were appended to another partition": (append(NEW_B), {"no_added_data": True, "row_filter": IN_A}, False),
+    "rows were appended to partitions before and after": (append(*BOTH_AROUND_B), {"no_added_data": True, "row_filter": IN_B}, False),
     "rows with other ids were appended": (append(bounded(NEW_A, 4)), {"no_added_data": True, "row_filter": ID_3}, False),
     "rows with the id were appended": (append(bounded(NEW_A, 3)), {"no_added_data": True, "row_filter": ID_3}, True),
     "rows were appended to the partition": (append(NEW_A), {"no_added_data": True, "partitions": PARTITION_A}, True),
-    "rows were appended around the partition": (append(*BOTH_AROUND_B), {"no_added_data": True, "partitions": PARTITION_B}, False),
-    "rows were appended, and may be": (append(NEW_A), {"no_removed_data": True, "no_added_deletes": True}, False),
-    "a file went by an overwrite": (overwrite(NEW_A), {"no_removed_data": True}, True),
+    "rows were appended to partitions before and after the partition": (
+        append(*BOTH_AROUND_B),
+        {"no_added_data": True, "partitions": PARTITION_B},
+        False,
+    ),
+    "rows were appended, which is allowed": (append(NEW_A), {"no_removed_data": True, "no_added_deletes": True}, False),
+    "a file was overwritten": (overwrite(NEW_A), {"no_removed_data": True}, True),
     "a file was deleted": (overwrite(), {"no_removed_data": True}, True),
     "a file was rewritten": (rewrite, {"no_removed_data": True}, True),
-    "a file went elsewhere": (overwrite(), {"no_removed_data": True, "row_filter": IN_B}, False),
-    "a vector came": (deletes(MARK), {"no_added_deletes": True}, True),
-    "a vector came with rows": (deletes(MARK, added=[NEW_A]), {"no_added_deletes": True}, True),
-    "a vector came elsewhere": (deletes(MARK), {"no_added_deletes": True, "row_filter": IN_B}, False),
-    "a vector came in the partition": (deletes(MARK), {"no_added_deletes": True, "partitions": PARTITION_A}, True),
-    "keys came": (deletes(KEYS), {"no_added_deletes": True}, True),
-    "other keys came": (deletes(bounded(KEYS, 4)), {"no_added_deletes": True, "row_filter": ID_3}, False),
-    "keys of the whole table came": (deletes(equality_deletes("keys")), {"no_added_deletes": True, "partitions": PARTITION_A}, True),
-    "keys came around the partition": (
-        deletes(KEYS, equality_deletes("more", BOTH_AROUND_B[1])),
+    "a file of another partition was removed": (overwrite(), {"no_removed_data": True, "row_filter": IN_B}, False),
+    "a vector was added": (deletes(VECTOR), {"no_added_deletes": True}, True),
+    "a vector was added with rows": (deletes(VECTOR, added=[NEW_A]), {"no_added_deletes": True}, True),
+    "a vector was added to another partition": (deletes(VECTOR), {"no_added_deletes": True, "row_filter": IN_B}, False),
+    "a vector was added to the partition": (deletes(VECTOR), {"no_added_deletes": True, "partitions": PARTITION_A}, True),
+    "equality deletes were added": (deletes(KEY_DELETES), {"no_added_deletes": True}, True),
+    "equality deletes of other ids were added": (deletes(bounded(KEY_DELETES, 4)), {"no_added_deletes": True, "row_filter": ID_3}, False),
+    "equality deletes of the whole table were added": (
+        deletes(equality_deletes("keys")),
+        {"no_added_deletes": True, "partitions": PARTITION_A},
+        True,
+    ),
+    "equality deletes were added to partitions before and after the partition": (
+        deletes(KEY_DELETES, equality_deletes("more", BOTH_AROUND_B[1])),
         {"no_added_deletes": True, "partitions": PARTITION_B},
         False,
     ),
@@ -116,24 +125,29 @@ CASES: dict[str, tuple[Winner, dict[str, object], bool]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_check_refuses_what_it_is_about_and_no_more(name: str) -> None:
-    winner, asked, is_refused = CASES[name]
-    assert bool(refused(table_of(), winner, ConflictRules(since=BASE, **asked))) == is_refused  # type: ignore[arg-type]
+def test_a_rule_refuses_only_the_changes_that_it_is_about(name: str) -> None:
+    winner, rules, is_refused = CASES[name]
+    assert bool(refused(table_of(), winner, ConflictRules(since=BASE, **rules))) == is_refused  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("winner", "is_refused"),
-    [(deletes(MARK), True), (deletes(KEYS), True), (deletes(vector("marks", OTHER)), False), (append(NEW_A), False)],
+    [(deletes(VECTOR), True), (deletes(KEY_DELETES), True), (deletes(vector("other vector", OTHER)), False), (append(NEW_A), False)],
 )
-def test_a_file_that_goes_has_no_newer_deletes(winner: Winner, is_refused: bool) -> None:
+def test_a_removed_file_must_not_have_newer_deletes(winner: Winner, is_refused: bool) -> None:
     assert bool(refused(table_of(), winner, planned_on(BASE), removed=[OLD])) == is_refused
 
 
-@pytest.mark.parametrize(("age", "winner", "is_refused"), [(1, KEYS, False), (1, MARK, True), (None, KEYS, True), (None, MARK, True)])
-def test_keys_go_on_applying_to_rows_that_keep_their_age(age: int | None, winner: DataFile, is_refused: bool) -> None:
+@pytest.mark.parametrize(
+    ("sequence_number", "winner", "is_refused"),
+    [(1, KEY_DELETES, False), (1, VECTOR, True), (None, KEY_DELETES, True), (None, VECTOR, True)],
+)
+def test_newer_equality_deletes_are_allowed_for_rows_that_keep_their_sequence_number(
+    sequence_number: int | None, winner: DataFile, is_refused: bool
+) -> None:
     table = table_of()
     change = RewriteFiles(
-        added=[rows("copy", name="a")], removed=[OLD], sequence_number=age, rules=ConflictRules(since=BASE), **table.numbered()
+        added=[rows("copy", name="a")], removed=[OLD], sequence_number=sequence_number, rules=ConflictRules(since=BASE), **table.numbered()
     )
     table.commit(deletes(winner)(table))
     if is_refused:
@@ -147,36 +161,36 @@ VECTOR_RULE = "no added position deletes or deletion vector of old"
 
 
 @pytest.mark.parametrize("added", [(), (NEW_B,)], ids=["delete", "overwrite"])
-def test_a_file_got_a_vector_from_others(added: Sequence[DataFile]) -> None:
-    rule = refused(table_of(), deletes(MARK, added=added), ConflictRules(since=BASE), added_deletes=[vector("mine", OLD)])
+def test_a_vector_of_another_writer_is_a_conflict(added: Sequence[DataFile]) -> None:
+    rule = refused(table_of(), deletes(VECTOR, added=added), ConflictRules(since=BASE), added_deletes=[vector("mine", OLD)])
     assert rule.startswith(VECTOR_RULE)
 
 
-def test_without_a_snapshot_to_begin_from_the_whole_history_is_looked_at() -> None:
-    assert refused(table_of(), deletes(MARK), planned_on(None), removed=[OLD]).startswith("no added deletes that may apply to old")
-    assert refused(table_of(), deletes(MARK), ConflictRules(), added_deletes=[vector("mine", OLD)]).startswith(VECTOR_RULE)
+def test_without_a_starting_snapshot_the_whole_history_is_checked() -> None:
+    assert refused(table_of(), deletes(VECTOR), planned_on(None), removed=[OLD]).startswith("no added deletes that may apply to old")
+    assert refused(table_of(), deletes(VECTOR), ConflictRules(), added_deletes=[vector("mine", OLD)]).startswith(VECTOR_RULE)
 
 
-def test_a_vector_that_is_named_to_be_replaced_is_known() -> None:
+def test_a_vector_of_another_writer_that_the_commit_removes_is_allowed() -> None:
     table = table_of()
-    assert not refused(table, deletes(MARK), ConflictRules(since=BASE), added_deletes=[vector("mine", OLD)], removed_deletes=[MARK])
+    assert not refused(table, deletes(VECTOR), ConflictRules(since=BASE), added_deletes=[vector("mine", OLD)], removed_deletes=[VECTOR])
 
 
-def test_keys_are_no_vector() -> None:
-    assert not refused(table_of(), deletes(KEYS), ConflictRules(since=BASE), added_deletes=[vector("mine", OLD)])
+def test_equality_deletes_do_not_conflict_with_a_new_vector() -> None:
+    assert not refused(table_of(), deletes(KEY_DELETES), ConflictRules(since=BASE), added_deletes=[vector("mine", OLD)])
 
 
-def test_a_vector_that_others_wrote_anew_is_another_one() -> None:
+def test_a_vector_that_another_writer_rewrote_is_a_conflict() -> None:
     table = table_of()
-    table.commit(deletes(MARK)(table))
-    winner = other_vectors(vector("anew", OLD), removed=[MARK])
-    rule = refused(table, winner, ConflictRules(since=102), added_deletes=[vector("mine", OLD)], removed_deletes=[MARK])
+    table.commit(deletes(VECTOR)(table))
+    winner = other_vectors(vector("rewritten", OLD), removed=[VECTOR])
+    rule = refused(table, winner, ConflictRules(since=102), added_deletes=[vector("mine", OLD)], removed_deletes=[VECTOR])
     assert rule.startswith(VECTOR_RULE)
     assert not refused(table, append(NEW_A), ConflictRules(since=103, no_added_deletes=True))
 
 
 @pytest.mark.parametrize("is_rewrite", [False, True])
-def test_position_deletes_before_an_upgrade_are_missed_by_a_vector_where_they_are_new(is_rewrite: bool) -> None:
+def test_newer_position_deletes_from_before_an_upgrade_conflict_with_a_vector_unless_rewritten(is_rewrite: bool) -> None:
     table = table_of(2)
     first, second = (position_deletes(name, OLD, target="old") for name in ("first", "second"))
     table.commit(deletes(first)(table))
@@ -192,7 +206,7 @@ def test_position_deletes_before_an_upgrade_are_missed_by_a_vector_where_they_ar
             table.commit(mine)
 
 
-def test_rewritten_deletes_are_none_that_were_added() -> None:
+def test_rewritten_deletes_are_not_added_deletes() -> None:
     table = table_of()
-    table.commit(deletes(MARK)(table))
-    assert not refused(table, other_vectors(vector("anew", OLD), removed=[MARK]), ConflictRules(since=102, no_added_deletes=True))
+    table.commit(deletes(VECTOR)(table))
+    assert not refused(table, other_vectors(vector("rewritten", OLD), removed=[VECTOR]), ConflictRules(since=102, no_added_deletes=True))

@@ -1,4 +1,4 @@
-"""Conflict rules against brute force: a random history of commits, a change planned on some snapshot of it, and a model that looks at every file since."""
+"""Conflict rules compared with brute force: a random history of commits, a change planned on one of its snapshots, and a model that checks every newer file."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ NAMES = st.sampled_from([None, "a", "b"])
 
 
 def bounded(file: DataFile, low: int, high: int) -> DataFile:
-    """The file with the bounds of its ids."""
+    """Return the file with bounds of its ids."""
     count = file.record_count
     return replace(
         file,
@@ -52,7 +52,7 @@ def span(file: DataFile) -> tuple[int, int] | None:
 
 
 def may_match(expression: BooleanExpression, file: DataFile) -> bool:
-    """Whether a row of the file, or a row that a delete file deletes, may match: ids between its bounds, and the name of its partition."""
+    """Return True if a row of the file, or a row that a delete file applies to, may match: by the bounds of its ids and the name of its partition."""
     if isinstance(expression, And):
         return all(may_match(term, file) for term in expression.terms)
     if isinstance(expression, Or):
@@ -83,7 +83,7 @@ def may_delete(delete: DataFile, file: DataFile) -> bool:
 
 @dataclass
 class Past:
-    """What one snapshot did, and what was live after it."""
+    """The files that one snapshot added and removed, and the live files after it."""
 
     snapshot_id: int
     operation: str
@@ -94,12 +94,12 @@ class Past:
     def data(self) -> list[DataFile]:
         return [file for file in self.live.values() if file.content == FileContent.DATA]
 
-    def about(self, path: str) -> list[DataFile]:
+    def deletes_of(self, path: str) -> list[DataFile]:
         return [file for file in self.live.values() if file.referenced_data_file == path]
 
 
 class History:
-    """A table with a random past, which is written down beside it."""
+    """A table with a random history, and a record of each snapshot."""
 
     def __init__(self, version: int, data: st.DataObject) -> None:
         self.table = MadeUpTable(version)
@@ -107,7 +107,7 @@ class History:
         self.past: list[Past] = []
         self.made = 0
         self.commit(Append(first := [self.new_file(), self.new_file()], self.table.context()), first, [])
-        steps = [self.append, self.overwrite, self.mark, self.by_key, self.rewrite]
+        steps = [self.append, self.overwrite, self.add_deletes, self.add_equality_deletes, self.rewrite]
         for step in data.draw(st.lists(st.sampled_from(steps), max_size=6)):
             step()
 
@@ -146,19 +146,19 @@ class History:
         if removed or added:
             self.commit(Overwrite(removed=removed, added=added, **self.table.numbered()), added, removed)
 
-    def mark(self) -> None:
+    def add_deletes(self) -> None:
         for target in self.some():
-            old = self.past[-1].about(target.file_path) if self.table.metadata.format_version > 2 else []
-            new = self.marks(target)
+            old = self.past[-1].deletes_of(target.file_path) if self.table.metadata.format_version > 2 else []
+            new = self.new_deletes(target)
             added = [self.new_file()] if self.draw(st.booleans()) else []
             self.commit(RowDelta(added=added, added_deletes=[new], removed_deletes=old, **self.table.numbered()), [*added, new], old)
 
-    def marks(self, target: DataFile) -> DataFile:
+    def new_deletes(self, target: DataFile) -> DataFile:
         if self.table.metadata.format_version > 2:
             return vector(self.name("v"), target)
         return position_deletes(self.name("p"), target, target=self.draw(st.sampled_from([None, target.file_path])))
 
-    def by_key(self) -> None:
+    def add_equality_deletes(self) -> None:
         low = self.draw(st.integers(0, 9))
         partition = self.draw(st.sampled_from([None, *self.past[-1].data()]))
         new = bounded(equality_deletes(self.name("e"), partition), low, self.draw(st.integers(low, 9)))
@@ -173,22 +173,22 @@ class History:
 
 @dataclass
 class Change:
-    """A row delta that was planned on a snapshot of the past."""
+    """A row delta that was planned on an earlier snapshot."""
 
     rules: ConflictRules
     removed: list[DataFile]
-    marks: list[DataFile]
+    deletes: list[DataFile]
     replaced: list[DataFile]
     target: DataFile | None
 
     def conflicts(self, since: list[Past], head: Past) -> Iterator[str]:
-        """Every reason to refuse it, by brute force."""
+        """Yield every reason to refuse the change, by brute force."""
         if any(name_of(file) not in head.live for file in [*self.removed, *self.replaced]):
             yield "gone"
-        if any(mark.referenced_data_file not in {None, *head.live} for mark in self.marks):
+        if any(delete.referenced_data_file not in {None, *head.live} for delete in self.deletes):
             yield "target gone"
-        vectors = [one for one in head.about(self.target.file_path) if is_deletion_vector(one)] if self.target else []
-        if any(map(is_deletion_vector, self.marks)) and any(one not in self.replaced for one in vectors):
+        vectors = [one for one in head.deletes_of(self.target.file_path) if is_deletion_vector(one)] if self.target else []
+        if any(map(is_deletion_vector, self.deletes)) and any(one not in self.replaced for one in vectors):
             yield "second vector"
         for past in since:
             yield from self.broken_by(past)
@@ -206,7 +206,7 @@ class Change:
         deletes = [one for one in past.added if one.content != FileContent.DATA]
         gone = [one for one in past.removed if one.content == FileContent.DATA and matches(one)]
         skipped = rules.skip_deletes and past.operation == "delete"
-        about = {mark.referenced_data_file for mark in self.marks if is_deletion_vector(mark)}
+        about = {delete.referenced_data_file for delete in self.deletes if is_deletion_vector(delete)}
         broken = {
             "added data": rules.no_added_data and past.operation != "replace" and any(map(matches, data)),
             "removed data": rules.no_removed_data and bool(gone),
@@ -220,14 +220,14 @@ class Change:
 
 
 def planned(history: History) -> tuple[Change, list[Past]]:
-    """A change, and the snapshots since the one it was planned on."""
+    """Return a change, and the snapshots after the one that it was planned on."""
     place = history.draw(st.integers(0, len(history.past) - 1))
     seen, known = history.past[place], history.past[place].data()
     some = st.lists(st.sampled_from(known), max_size=1) if known else st.just([])
     removed = history.draw(some)
     target = next((file for file in history.draw(some) if file not in removed), None)
-    marks = [history.marks(target)] if target else []
-    replaced = seen.about(target.file_path) if target and history.table.metadata.format_version > 2 else []
+    deletes = [history.new_deletes(target)] if target else []
+    replaced = seen.deletes_of(target.file_path) if target and history.table.metadata.format_version > 2 else []
     flags = {
         flag: history.draw(st.booleans())
         for flag in ("no_added_data", "no_added_deletes", "no_removed_data", "no_newer_deletes", "skip_deletes")
@@ -242,12 +242,12 @@ def planned(history: History) -> tuple[Change, list[Past]]:
         required_files=required,
         **flags,
     )
-    return Change(rules, removed, marks, replaced, target), history.past if from_start else history.past[place + 1 :]
+    return Change(rules, removed, deletes, replaced, target), history.past if from_start else history.past[place + 1 :]
 
 
 @pytest.mark.parametrize("examples", [10, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_change_is_refused_where_and_only_where_a_file_of_some_snapshot_since_conflicts(version: int, examples: int) -> None:
+def test_a_change_is_refused_only_if_a_file_of_a_newer_snapshot_conflicts(version: int, examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(st.data())
     def check(data: st.DataObject) -> None:
@@ -255,7 +255,7 @@ def test_a_change_is_refused_where_and_only_where_a_file_of_some_snapshot_since_
         change, since = planned(history)
         action = RowDelta(
             added=[history.new_file()],
-            added_deletes=change.marks,
+            added_deletes=change.deletes,
             removed=change.removed,
             removed_deletes=change.replaced,
             rules=change.rules,
@@ -276,17 +276,17 @@ def test_a_change_is_refused_where_and_only_where_a_file_of_some_snapshot_since_
     check()
 
 
-# ---- what history there is ----
+# ---- incomplete histories ----
 
 ONE, TWO = rows("one", name="a"), rows("two", name="b")
 
 
 def table_of(count: int) -> MadeUpTable:
-    """Snapshots 101, 102 and so on, each with a file."""
-    made = MadeUpTable(3)
+    """Return a table with snapshots 101, 102, and so on, each of which added a file."""
+    table = MadeUpTable(3)
     for number in range(count):
-        made.commit(Append([rows(f"file-{number}", name="a")], made.context()))
-    return made
+        table.commit(Append([rows(f"file-{number}", name="a")], table.context()))
+    return table
 
 
 def delta(table: MadeUpTable, **rules: Any) -> RowDelta:
@@ -297,7 +297,7 @@ def expire(table: MadeUpTable, *snapshot_ids: int) -> None:
     table.metadata = apply_updates(table.metadata, [RemoveSnapshots(snapshot_ids)], 9)
 
 
-def test_a_base_that_was_never_there_or_is_not_in_the_history_is_refused() -> None:
+def test_a_change_planned_on_a_snapshot_outside_of_the_history_is_refused() -> None:
     table = table_of(3)
     with pytest.raises(CommitInvalidatedError, match="snapshot 5, which this commit was planned on, is no longer in the table"):
         table.commit(delta(table, since=5))
@@ -307,7 +307,7 @@ def test_a_base_that_was_never_there_or_is_not_in_the_history_is_refused() -> No
     assert "rolled back or replaced" in error.value.problems[1].what
 
 
-def test_an_expired_base_is_enough_where_all_after_it_is_there() -> None:
+def test_the_snapshot_a_change_was_planned_on_may_be_expired_if_its_child_is_not() -> None:
     table = table_of(4)
     expire(table, 101, 102)
     with pytest.raises(CommitInvalidatedError, match=r"snapshot 104 \(append\) conflicts with this commit: it added file-3"):
@@ -318,7 +318,7 @@ def test_an_expired_base_is_enough_where_all_after_it_is_there() -> None:
         table.commit(delta(table))
 
 
-def test_in_a_transaction_the_winners_are_seen_below_its_own_snapshots() -> None:
+def test_a_transaction_finds_conflicts_in_snapshots_below_its_own() -> None:
     table = table_of(1)
     own = Append([ONE], table.context())
     staged = StagedFiles()
@@ -333,7 +333,7 @@ def test_in_a_transaction_the_winners_are_seen_below_its_own_snapshots() -> None
         CompositeAction([own, second], staged).attempt(table.metadata, number=1, now_ms=7, read=table.read)
 
 
-def test_a_commit_is_refused_for_what_came_and_went_again() -> None:
+def test_a_file_that_was_added_and_removed_again_is_a_conflict() -> None:
     table = table_of(1)
     table.commit(Append([ONE], table.context()))
     table.commit(Overwrite(removed=["one"], added=[], **table.numbered()))
@@ -345,7 +345,7 @@ def test_a_commit_is_refused_for_what_came_and_went_again() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_a_filter_takes_the_files_that_match_whole_and_refuses_the_others(version: int) -> None:
+def test_a_filter_removes_files_of_which_all_rows_match_and_refuses_partial_matches(version: int) -> None:
     @settings(max_examples=20, deadline=None)
     @given(st.data())
     def check(data: st.DataObject) -> None:
@@ -354,26 +354,26 @@ def test_a_filter_takes_the_files_that_match_whole_and_refuses_the_others(versio
             history.table, history.data, history.past, history.made = MadeUpTable(1), data, [], 0
             for _ in range(data.draw(st.integers(1, 4))):
                 history.append()
-        chosen = data.draw(FILTERS)
+        row_filter = data.draw(FILTERS)
         files = history.past[-1].data()
-        partly = [file for file in files if may_match(chosen, file) and not must_match(chosen, file)]
-        whole = {file.file_path for file in files if may_match(chosen, file) and must_match(chosen, file)}
-        action = Overwrite(removed=[], added=[rows("new")], row_filter=chosen, **history.table.numbered())
-        if partly:
+        partial_matches = [file for file in files if may_match(row_filter, file) and not must_match(row_filter, file)]
+        full_matches = {file.file_path for file in files if may_match(row_filter, file) and must_match(row_filter, file)}
+        action = Overwrite(removed=[], added=[rows("new")], row_filter=row_filter, **history.table.numbered())
+        if partial_matches:
             with pytest.raises(InvalidInputError, match="cannot delete file where some, but not all, rows match"):
                 history.table.commit(action)
             return
         history.table.commit(action)
         live = {entry.data_file.file_path for entry in history.table.live().values() if entry.data_file.content == FileContent.DATA}
-        assert live == {file.file_path for file in files} - whole | {"new"}
+        assert live == {file.file_path for file in files} - full_matches | {"new"}
         targets = {entry.data_file.referenced_data_file for entry in history.table.live().values()}
-        assert not targets & whole
+        assert not targets & full_matches
 
     check()
 
 
 def must_match(expression: BooleanExpression, file: DataFile) -> bool:
-    """Whether partition and bounds prove, term by term, that every row matches."""
+    """Return True if partition and bounds prove, term by term, that all rows match."""
     if isinstance(expression, And):
         return all(must_match(term, file) for term in expression.terms)
     if isinstance(expression, Or):
@@ -390,7 +390,7 @@ def must_match(expression: BooleanExpression, file: DataFile) -> bool:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_replaced_partitions_lose_every_file_and_delete_of_theirs(version: int) -> None:
+def test_replacing_partitions_removes_all_their_data_and_delete_files(version: int) -> None:
     @settings(max_examples=15, deadline=None)
     @given(st.data())
     def check(data: st.DataObject) -> None:
@@ -398,9 +398,7 @@ def test_replaced_partitions_lose_every_file_and_delete_of_theirs(version: int) 
         new = rows("new", name=data.draw(NAMES))
         history.table.commit(ReplacePartitions(added=[new], **history.table.numbered()))
         before = history.past[-1].live
-        stays = {
-            name for name, file in before.items() if new.spec_id != FLAT and (file.spec_id, file.partition) != (BY_NAME, new.partition)
-        }
-        assert set(history.table.live()) == stays | {"new"}
+        kept = {name for name, file in before.items() if new.spec_id != FLAT and (file.spec_id, file.partition) != (BY_NAME, new.partition)}
+        assert set(history.table.live()) == kept | {"new"}
 
     check()

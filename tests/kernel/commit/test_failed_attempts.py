@@ -1,6 +1,6 @@
-"""An attempt that fails on any of its reads, and the attempt after it: a base whose files were expired is given up half way, and a newer one is taken.
+"""An attempt that fails on any of its reads, for example because a file was expired, and the retry after it.
 
-Manifests that the failed attempt made and did not write must be written by the next: a manifest list that names a missing file is a lost table.
+The retry must write the manifests that the failed attempt created but did not write: a manifest list that refers to a missing file makes the table unreadable.
 """
 
 import itertools
@@ -47,7 +47,7 @@ ACTIONS: dict[str, tuple[Callable[[MadeUpTable], Action], set[str]]] = {
 
 
 def table_of(merges: str) -> MadeUpTable:
-    """Four data files of two partitions in two manifests, and an equality delete."""
+    """Return a table with four data files of two partitions in two manifests, and an equality delete file."""
     table = MadeUpTable(2, {"commit.manifest-merge.enabled": merges, "commit.manifest.min-count-to-merge": "2"})
     table.commit(Append(OLD[:2], table.context(), merge=False))
     table.commit(Append(OLD[2:], table.context(), merge=False))
@@ -57,7 +57,7 @@ def table_of(merges: str) -> MadeUpTable:
 
 @pytest.mark.parametrize("merges", ["true", "false"])
 @pytest.mark.parametrize("kind", ACTIONS)
-def test_an_attempt_after_one_that_failed_on_any_read_writes_every_manifest(kind: str, merges: str) -> None:
+def test_a_retry_after_a_failed_read_writes_every_manifest(kind: str, merges: str) -> None:
     make, live = ACTIONS[kind]
     for failing_read in itertools.count():
         table = table_of(merges)
@@ -69,7 +69,7 @@ def test_an_attempt_after_one_that_failed_on_any_read_writes_every_manifest(kind
             table.commit(action)
             assert set(table.live()) == {*live, "winner"}
         else:
-            break  # it has no more reads
+            break  # the attempt has no more reads
     assert failing_read > 0
 
 

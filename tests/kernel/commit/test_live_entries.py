@@ -1,4 +1,4 @@
-"""Which manifests may hold a file of a partition: by the summaries in their list, which must never leave out one that does."""
+"""Which manifests may contain a file of a partition, by their partition summaries. A manifest that contains one must never be skipped."""
 
 import math
 
@@ -31,11 +31,11 @@ B_TO_D = PartitionFieldSummary(False, None, b"b", b"d")
         (None, PartitionFieldSummary(True), True), ("a", PartitionFieldSummary(False), True), ("a", PartitionFieldSummary(False, None, b"\xff"), True),
     ],
 )  # fmt: skip
-def test_values_outside_the_bounds_are_not_there(value: str | None, summary: PartitionFieldSummary, expected: bool) -> None:
+def test_a_manifest_cannot_contain_values_outside_of_its_bounds(value: str | None, summary: PartitionFieldSummary, expected: bool) -> None:
     assert may_contain_partitions(TABLE.metadata, manifest(summary), [(BY_NAME, (value,))]) is expected
 
 
-def test_a_manifest_of_another_spec_holds_none_and_one_without_summaries_may_hold_any() -> None:
+def test_a_manifest_of_another_spec_is_excluded_and_one_without_summaries_is_not() -> None:
     assert not may_contain_partitions(TABLE.metadata, manifest(spec_id=FLAT), [(BY_NAME, ("a",))])
     assert may_contain_partitions(TABLE.metadata, manifest(), [(BY_NAME, ("a",))])
     assert may_contain_partitions(TABLE.metadata, manifest(B_TO_D), None)
@@ -44,14 +44,14 @@ def test_a_manifest_of_another_spec_holds_none_and_one_without_summaries_may_hol
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.none() | st.text(max_size=3), min_size=1, max_size=4), st.none() | st.text(max_size=3))
-def test_no_manifest_that_holds_a_partition_is_passed_over(held: list[str | None], wanted: str | None) -> None:
-    kind = spec_partition_type(TABLE.metadata, BY_NAME)
-    found = manifest(*summarise(kind, {(value,) for value in held}))
-    if wanted in held:
-        assert may_contain_partitions(TABLE.metadata, found, [(BY_NAME, (wanted,))])
+def test_a_manifest_that_contains_a_partition_is_never_skipped(values: list[str | None], value: str | None) -> None:
+    partition_type = spec_partition_type(TABLE.metadata, BY_NAME)
+    summarised = manifest(*summarise(partition_type, {(each,) for each in values}))
+    if value in values:
+        assert may_contain_partitions(TABLE.metadata, summarised, [(BY_NAME, (value,))])
 
 
-def test_nan_is_one_partition() -> None:
+def test_partitions_with_nan_are_equal() -> None:
     assert equal_partitions((1, math.nan), (1, float("nan")))
     assert not equal_partitions((1, None), (1, math.nan))
     assert not equal_partitions((1,), (1, 2))

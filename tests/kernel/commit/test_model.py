@@ -1,4 +1,4 @@
-"""Random commits of every kind on v1, v2 and v3, upgrades in between, against a plain model of what the table holds."""
+"""Random commits of every operation on v1, v2 and v3, with upgrades between them, compared with a simple model of the table."""
 
 import itertools
 from dataclasses import dataclass, field, replace
@@ -26,21 +26,21 @@ from icefloe.kernel.metadata.manifests import spec_partition_type
 
 @dataclass
 class Model:
-    """The files that are live, with data and file sequence number, and the row ids that each data file was ever seen with."""
+    """The live files with their data and file sequence numbers, and the first row id of every data file that was ever live."""
 
     live: dict[str, tuple[DataFile, int, int]] = field(default_factory=dict)
     row_ids: dict[str, int] = field(default_factory=dict)
-    made: int = 0
+    name_count: int = 0
 
     def name(self, kind: str) -> str:
-        self.made += 1
-        return f"{kind}{self.made}"
+        self.name_count += 1
+        return f"{kind}{self.name_count}"
 
     def data(self) -> list[DataFile]:
         return [file for file, _, _ in self.live.values() if file.content == FileContent.DATA]
 
-    def about(self, path: str) -> list[DataFile]:
-        """The position deletes and deletion vectors of one data file alone."""
+    def deletes_of(self, path: str) -> list[DataFile]:
+        """Return the position deletes and deletion vectors that apply to one data file only."""
         return [file for file, _, _ in self.live.values() if file.referenced_data_file == path]
 
     def add(self, files: list[DataFile], number: int, data_number: int | None = None) -> None:
@@ -52,18 +52,18 @@ class Model:
         for file in files:
             del self.live[name_of(file)]
             if file.content == FileContent.DATA:
-                for delete in self.about(file.file_path):
+                for delete in self.deletes_of(file.file_path):
                     del self.live[name_of(delete)]
 
 
 class Run:
-    """The table and the model side by side."""
+    """A table and its model, to which the same commits are applied."""
 
     def __init__(self, version: int, data: st.DataObject) -> None:
         count, size = (
             data.draw(st.sampled_from([2, 3, 100])),
             data.draw(st.sampled_from([7_000, 8_388_608])),
-        )  # one made-up manifest has 3,500 bytes
+        )  # one name_count-up manifest has 3,500 bytes
         self.table = MadeUpTable(
             version, {"commit.manifest.min-count-to-merge": str(count), "commit.manifest.target-size-bytes": str(size)}
         )
@@ -112,7 +112,7 @@ class Run:
         for index, target in enumerate(targets):
             if self.version > 2:
                 deletes.append(vector(puffin, target, records=2, offset=4 + index))
-                replaced += self.model.about(target.file_path)
+                replaced += self.model.deletes_of(target.file_path)
             else:
                 deletes.append(position_deletes(self.model.name("p"), target, target=self.draw(st.sampled_from([target.file_path, None]))))
         if self.draw(st.booleans()):
@@ -137,19 +137,23 @@ class Run:
             return
         planned_on = self.table.metadata.current_snapshot()
         assert planned_on is not None
-        keeps_age = self.draw(st.booleans())
-        age = max(self.model.live[file.file_path][1] for file in removed) if keeps_age else None
+        keeps_sequence_number = self.draw(st.booleans())
+        sequence_number = max(self.model.live[file.file_path][1] for file in removed) if keeps_sequence_number else None
         total = sum(file.record_count for file in removed)
         added = [rows(self.model.name("d"), total, removed[0].partition[0] if removed[0].partition else None)]
         action = RewriteFiles(
-            added=added, removed=removed, rules=ConflictRules(since=planned_on.snapshot_id), sequence_number=age, **self.table.numbered()
+            added=added,
+            removed=removed,
+            rules=ConflictRules(since=planned_on.snapshot_id),
+            sequence_number=sequence_number,
+            **self.table.numbered(),
         )
         assert self.table.commit(action).operation == "replace"
         self.model.remove(removed)
-        self.model.add(added, self.number(), age if self.version > 1 else None)
+        self.model.add(added, self.number(), sequence_number if self.version > 1 else None)
 
     def rewrite_manifests(self) -> None:
-        """The model does not change."""
+        """Rewrite some manifests; the model does not change."""
         if not self.table.manifests():
             return
         by_size = Clustering(key=lambda file: file.record_count % 2)
@@ -184,8 +188,8 @@ class Run:
 
     def check_manifests(self) -> None:
         for manifest, entries in self.table.entries():
-            kind = spec_partition_type(self.table.metadata, manifest.partition_spec_id)
-            columns = read_columns(self.table.read(manifest.manifest_path), manifest, kind).entries
+            partition_type = spec_partition_type(self.table.metadata, manifest.partition_spec_id)
+            columns = read_columns(self.table.read(manifest.manifest_path), manifest, partition_type).entries
             assert columns["first_row_id"].to_pylist() == [entry.data_file.first_row_id for entry in entries]
             assert columns["sequence_number"].to_pylist() == [entry.sequence_number for entry in entries]
             live = [entry for entry in entries if entry.is_live]
@@ -224,7 +228,7 @@ class Run:
         }
 
     def check_row_ids(self) -> None:
-        """Unique and disjoint over every file there ever was, the same in every snapshot, below the next row id; none is missing after a v3 commit."""
+        """Check that row id ranges of all files are disjoint, constant and below the next row id, and that none is missing after a v3 commit."""
         snapshot = self.table.metadata.current_snapshot()
         next_row_id = self.table.metadata.next_row_id
         if snapshot is None or snapshot.first_row_id is None:
@@ -251,7 +255,7 @@ class Run:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_a_table_holds_what_the_model_holds_after_every_commit(version: int) -> None:
+def test_a_table_equals_its_model_after_every_commit(version: int) -> None:
     @settings(max_examples=40, deadline=None)
     @given(st.data())
     def check(data: st.DataObject) -> None:

@@ -1,4 +1,4 @@
-"""Entries move between manifests and stay what they are; random sequences of all commits with rewrites among them are in test_model.py."""
+"""Rewrites of manifests: entries move between manifests without changes. test_model.py has random sequences of all commits."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,12 +18,12 @@ NAMES = "cabacbcab"
 
 
 def table_of(version: int = 3, **properties: str) -> MadeUpTable:
-    """Nine files of three partitions, a manifest each."""
-    made = MadeUpTable(version, {"commit.manifest-merge.enabled": "false", **properties})
+    """Return a table with nine files of three partitions, each in its own manifest."""
+    table = MadeUpTable(version, {"commit.manifest-merge.enabled": "false", **properties})
     for number, name in enumerate(NAMES):
         file = rows(f"d{number}", 3 + number, name, column_sizes={1: number, 2: 5}, lower_bounds={2: b"l"}, split_offsets=(4,))
-        made.commit(Append([file], made.context(), merge=False))
-    return made
+        table.commit(Append([file], table.context(), merge=False))
+    return table
 
 
 def rewrite(table: MadeUpTable, **others: Any) -> RewriteManifests:
@@ -41,7 +41,7 @@ def paths(table: MadeUpTable) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_all_manifests_become_one_sorted_by_partition_and_entries_stay_as_they_were(version: int) -> None:
+def test_all_manifests_become_one_sorted_by_partition_with_the_same_entries(version: int) -> None:
     table = table_of(version)
     before = table.live()
     totals = {key: text for key, text in summary(table).items() if key.startswith("total-")}
@@ -51,9 +51,9 @@ def test_all_manifests_become_one_sorted_by_partition_and_entries_stay_as_they_w
     assert [entry.status.name for entry in entries] == ["EXISTING"] * 9
     assert [entry.data_file.partition[0] for entry in entries] == sorted(NAMES)
     assert manifest.min_sequence_number == (1 if version > 1 else 0)
-    found = summary(table)
-    assert totals.items() <= found.items()
-    assert {key: found[key] for key in found if key.startswith(("manifests", "entries", "changed"))} == {
+    new_summary = summary(table)
+    assert totals.items() <= new_summary.items()
+    assert {key: new_summary[key] for key in new_summary if key.startswith(("manifests", "entries", "changed"))} == {
         "manifests-created": "1",
         "manifests-kept": "0",
         "manifests-replaced": "9",
@@ -62,7 +62,7 @@ def test_all_manifests_become_one_sorted_by_partition_and_entries_stay_as_they_w
     }
 
 
-def test_a_key_gives_each_of_its_values_manifests_of_its_own() -> None:
+def test_each_value_of_a_clustering_key_has_its_own_manifests() -> None:
     table = table_of()
     table.commit(rewrite(table, clustering=Clustering(key=lambda file: file.partition[0])))
     assert sorted(map(sorted, paths(table))) == [["d0", "d4", "d6"], ["d1", "d3", "d7"], ["d2", "d5", "d8"]]
@@ -98,7 +98,7 @@ def test_only_chosen_manifests_are_rewritten_and_specs_and_contents_are_kept_apa
     assert [manifest for manifest in table.manifests() if manifest.content == ManifestContent.DELETES] == kept
 
 
-def test_files_that_were_removed_do_not_come_back() -> None:
+def test_removed_files_are_not_restored() -> None:
     table = table_of()
     table.commit(Overwrite(removed=["d0", "d5"], added=[], **table.numbered()))
     table.commit(rewrite(table))
@@ -106,7 +106,7 @@ def test_files_that_were_removed_do_not_come_back() -> None:
     assert sum(map(len, paths(table))) == 7
 
 
-def test_a_retry_uses_what_was_written_where_the_sources_are_still_there_and_keeps_what_came() -> None:
+def test_a_retry_reuses_rewritten_manifests_if_their_sources_are_still_there_and_keeps_new_ones() -> None:
     table = table_of()
     action = rewrite(table)
     lost = table.attempt(action)
@@ -115,14 +115,14 @@ def test_a_retry_uses_what_was_written_where_the_sources_are_still_there_and_kee
     assert again.manifest_files == lost.manifest_files
     assert again.manifests == lost.manifests
     assert again.summary["manifests-kept"] == "1"
-    table.commit(Overwrite(removed=["d3"], added=[], **table.numbered()))  # one of the sources is another now
+    table.commit(Overwrite(removed=["d3"], added=[], **table.numbered()))  # one of the sources was rewritten
     third = table.attempt(action, 2)
     assert third.manifests != lost.manifests
     table.commit(action, 3)
     assert set(table.live()) == {"new", *(f"d{number}" for number in range(9))} - {"d3"}
 
 
-def test_there_may_be_nothing_to_do() -> None:
+def test_an_attempt_without_manifests_to_rewrite_is_none() -> None:
     table = MadeUpTable(2)
     assert rewrite(table).attempt(table.metadata, number=0, now_ms=0, read=table.read) is None
     table.commit(Append([rows("a")], table.context()))
@@ -130,20 +130,20 @@ def test_there_may_be_nothing_to_do() -> None:
     assert rewrite(table, skip_optimal=True).attempt(table.metadata, number=0, now_ms=0, read=table.read) is None
 
 
-def written_by_hand(table: MadeUpTable, sources: list[ManifestFile]) -> ManifestFile:
-    """The live entries of these manifests as somebody else would write them, before a commit."""
+def user_manifest(table: MadeUpTable, sources: list[ManifestFile]) -> ManifestFile:
+    """Return a manifest with the live entries of these manifests, as a user would write it."""
     action = RewriteManifests(**table.numbered(), clustering=Clustering(), rewrite_if=lambda manifest: manifest in sources)
-    (made,) = table.attempt(action).manifests
-    return made
+    (manifest,) = table.attempt(action).manifests
+    return manifest
 
 
-def test_manifests_are_replaced_by_hand() -> None:
+def test_manifests_are_replaced_by_manifests_of_the_user() -> None:
     table = table_of()
     before = table.live()
     sources = table.manifests()[:3]
-    made = written_by_hand(table, sources)
-    table.commit(rewrite(table, clustering=None, removed=sources, added=[made]))
-    assert table.manifests()[0].manifest_path == made.manifest_path
+    replacement = user_manifest(table, sources)
+    table.commit(rewrite(table, clustering=None, removed=sources, added=[replacement]))
+    assert table.manifests()[0].manifest_path == replacement.manifest_path
     assert {name: entry.data_file for name, entry in table.live().items()} == {name: entry.data_file for name, entry in before.items()}
     assert summary(table)["entries-processed"] == "0"
     assert summary(table)["manifests-replaced"] == "3"
@@ -152,22 +152,22 @@ def test_manifests_are_replaced_by_hand() -> None:
 def test_a_rewrite_that_would_lose_or_add_files_is_refused() -> None:
     table = table_of()
     sources = table.manifests()[:3]
-    made = written_by_hand(table, sources)
+    replacement = user_manifest(table, sources)
     with pytest.raises(InvalidInputError, match="removed manifests of DATA contain 2 live files, the added ones 3"):
-        table.attempt(rewrite(table, clustering=None, removed=sources[:2], added=[made]))
+        table.attempt(rewrite(table, clustering=None, removed=sources[:2], added=[replacement]))
     with pytest.raises(InvalidInputError, match="contain 1 live files, the added ones 0"):
         table.attempt(rewrite(table, clustering=None, removed=sources[:1]))
     for changes in ({"added_files_count": 1}, {"deleted_files_count": 1}, {"sequence_number": 3}):
         with pytest.raises(InvalidInputError, match="cannot be added: it has"):
-            rewrite(table, clustering=None, removed=sources, added=[replace(made, **changes)])  # type: ignore[arg-type]
-    assert made.sequence_number == UNASSIGNED_SEQ
+            rewrite(table, clustering=None, removed=sources, added=[replace(replacement, **changes)])  # type: ignore[arg-type]
+    assert replacement.sequence_number == UNASSIGNED_SEQ
 
 
-def test_a_manifest_that_is_gone_refuses_the_commit_and_names_the_snapshot() -> None:
+def test_a_commit_that_removes_a_missing_manifest_is_refused_and_names_the_snapshot() -> None:
     table = table_of()
     sources = table.manifests()[:3]
-    made = written_by_hand(table, sources)
-    action = rewrite(table, clustering=None, removed=sources, added=[made])
+    replacement = user_manifest(table, sources)
+    action = rewrite(table, clustering=None, removed=sources, added=[replacement])
     table.commit(Overwrite(removed=["d8"], added=[], **table.numbered()))
     head = table.metadata.current_snapshot_id
     with pytest.raises(CommitInvalidatedError, match=f"is not in snapshot {head}, the newest of branch main") as refused:

@@ -1,4 +1,4 @@
-"""Row deltas one by one: what replaces what, what is refused, and what a lost race means."""
+"""Row deltas: which delete files they replace, which changes are refused, and retries after a concurrent commit."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,10 +21,10 @@ ONE, TWO, IN_A = rows("one"), rows("two"), rows("in_a", name="a")
 
 @pytest.fixture
 def table() -> MadeUpTable:
-    """v3, with two files in no partition and one in the partition `a`."""
-    made = MadeUpTable(3)
-    made.commit(Append([ONE, TWO, IN_A], made.context()))
-    return made
+    """Return a v3 table with two unpartitioned files and one in the partition `a`."""
+    table = MadeUpTable(3)
+    table.commit(Append([ONE, TWO, IN_A], table.context()))
+    return table
 
 
 def delta(table: MadeUpTable, **changes: Any) -> RowDelta:
@@ -35,7 +35,7 @@ def live_names(table: MadeUpTable) -> set[str]:
     return set(table.live())
 
 
-def test_a_deletion_vector_takes_the_place_of_the_old_one_and_of_position_deletes() -> None:
+def test_a_deletion_vector_replaces_the_old_one_and_position_deletes() -> None:
     table = MadeUpTable(2)
     table.commit(Append([ONE], table.context()))
     old = position_deletes("pos", ONE, target="one")
@@ -50,7 +50,7 @@ def test_a_deletion_vector_takes_the_place_of_the_old_one_and_of_position_delete
     assert (snapshot.summary["added-files-size"], snapshot.summary["removed-files-size"]) == ("42", "41")
 
 
-def test_the_manifest_of_a_replaced_vector_tells_who_deleted_it_and_is_dropped_by_the_next_commit(table: MadeUpTable) -> None:
+def test_the_entry_of_a_replaced_vector_has_the_removing_snapshot_and_the_next_commit_drops_it(table: MadeUpTable) -> None:
     first = vector("p1", ONE)
     table.commit(delta(table, added_deletes=[first]))
     snapshot = table.commit(delta(table, added_deletes=[vector("p2", ONE)], removed_deletes=[first]))
@@ -62,7 +62,7 @@ def test_the_manifest_of_a_replaced_vector_tells_who_deleted_it_and_is_dropped_b
     assert [e.data_file.file_path for _, entries in table.entries() for e in entries if not e.is_live] == ["two"]
 
 
-def test_several_vectors_of_one_puffin_file_are_told_apart_by_their_place(table: MadeUpTable) -> None:
+def test_several_vectors_of_one_puffin_file_are_identified_by_their_offsets(table: MadeUpTable) -> None:
     both = [vector("p", ONE, offset=4), vector("p", TWO, offset=50)]
     action = delta(table, added_deletes=both)
     assert action.new_data_files() == ["p"]
@@ -72,7 +72,7 @@ def test_several_vectors_of_one_puffin_file_are_told_apart_by_their_place(table:
 
 
 @pytest.mark.parametrize("removal", ["row delta", "overwrite"])
-def test_with_a_data_file_go_its_vector_and_the_position_deletes_about_it_alone(removal: str) -> None:
+def test_removing_a_data_file_removes_its_vector_and_its_position_deletes(removal: str) -> None:
     table = MadeUpTable(2)
     table.commit(Append([ONE, TWO], table.context()))
     about_one, about_both = position_deletes("p1", ONE, target="one"), position_deletes("p2", ONE)
@@ -95,7 +95,7 @@ def test_manifests_that_a_commit_does_not_touch_are_kept_as_they_are(table: Made
     assert set(before) < set(after)
 
 
-def test_only_manifests_that_may_hold_a_target_are_read(table: MadeUpTable) -> None:
+def test_only_manifests_that_may_contain_a_target_are_read(table: MadeUpTable) -> None:
     before = {manifest.partition_spec_id: manifest.manifest_path for manifest in table.manifests()}
     read: list[str] = []
     action = delta(table, added_deletes=[vector("v", IN_A)])
@@ -144,7 +144,7 @@ def test_deletes_in_another_partition_than_their_file_would_not_apply_and_are_re
         table.commit(delta(table, added_deletes=[vector("v", replace(ONE, partition=("z",), spec_id=1))]))
 
 
-def test_deletes_about_a_file_of_the_same_commit_need_no_older_one(table: MadeUpTable) -> None:
+def test_deletes_of_a_file_of_the_same_commit_are_allowed(table: MadeUpTable) -> None:
     new = rows("new")
     snapshot = table.commit(delta(table, added=[new], added_deletes=[vector("v", new)]))
     assert snapshot.operation == "overwrite"
@@ -155,21 +155,21 @@ def test_nothing_to_change_is_no_commit(table: MadeUpTable) -> None:
     assert delta(table).attempt(table.metadata, number=0, now_ms=1, read=table.read) is None
 
 
-# ---- lost races ----
+# ---- retries after a concurrent commit ----
 
 
-def lost(table: MadeUpTable, action: RowDelta, *winners: Any) -> None:
-    """The action's first attempt loses against the winners."""
+def lose(table: MadeUpTable, action: RowDelta, *winners: Any) -> None:
+    """Attempt the action, and then commit those of other writers."""
     table.attempt(action)
     for winner in winners:
         table.commit(winner)
 
 
-def test_a_retry_uses_its_manifests_again_and_numbers_them_by_the_new_base(table: MadeUpTable) -> None:
+def test_a_retry_reuses_its_manifests_with_sequence_numbers_of_the_new_base(table: MadeUpTable) -> None:
     first = vector("v", ONE)
     table.commit(delta(table, added_deletes=[first]))
     action = delta(table, added=[rows("new", 7)], added_deletes=[vector("w", ONE)], removed_deletes=[first])
-    lost(table, action, Append([rows("other", 5)], table.context()))
+    lose(table, action, Append([rows("other", 5)], table.context()))
     files = set(table.files)
     snapshot = table.commit(action, number=1)
     assert [path for path in table.files if path not in files and "snap-" not in path] == []
@@ -180,48 +180,48 @@ def test_a_retry_uses_its_manifests_again_and_numbers_them_by_the_new_base(table
     assert (live["new"].sequence_number, live["w@4"].sequence_number, live["other"].sequence_number) == (4, 4, 3)
 
 
-def test_row_ids_that_the_winner_gave_to_an_upgraded_table_are_taken_over() -> None:
+def test_a_retry_keeps_the_row_ids_that_another_writer_assigned_after_an_upgrade() -> None:
     table = MadeUpTable(2)
     table.commit(Append([ONE, TWO], table.context()))
     table.upgrade(3)
     action = delta(table, removed=[TWO])
-    lost(table, action, Append([rows("other", 5)], table.context()))
-    given = table.live()["one"].data_file.first_row_id
+    lose(table, action, Append([rows("other", 5)], table.context()))
+    first_row_id = table.live()["one"].data_file.first_row_id
     table.commit(action, number=1)
-    assert table.live()["one"].data_file.first_row_id == given
-    assert given is not None
+    assert table.live()["one"].data_file.first_row_id == first_row_id
+    assert first_row_id is not None
 
 
-GONE = "is no longer in the table"
+NOT_LIVE = "is no longer in the table"
 
 
 @pytest.mark.parametrize(
     ("changes", "winner", "what"),
     [
-        ({"added_deletes": [vector("v", ONE)]}, {"removed": [ONE]}, GONE),
-        ({"removed": [ONE]}, {"removed": [ONE]}, GONE),
+        ({"added_deletes": [vector("v", ONE)]}, {"removed": [ONE]}, NOT_LIVE),
+        ({"removed": [ONE]}, {"removed": [ONE]}, NOT_LIVE),
         ({"added_deletes": [vector("v", ONE)]}, {"added_deletes": [vector("w", ONE)]}, "one has a deletion vector already, in w at byte 4"),
     ],
 )
-def test_a_winner_that_took_the_ground_away_makes_the_commit_wrong(
+def test_a_retry_is_refused_if_another_writer_changed_the_same_files(
     table: MadeUpTable, changes: dict[str, Any], winner: dict[str, Any], what: str
 ) -> None:
     action = delta(table, **changes)
-    lost(table, action, delta(table, **winner))
+    lose(table, action, delta(table, **winner))
     with pytest.raises(CommitInvalidatedError, match=what):
         table.commit(action, number=1)
 
 
-def test_a_vector_that_the_winner_replaced_cannot_be_replaced_again(table: MadeUpTable) -> None:
+def test_a_vector_that_another_writer_replaced_cannot_be_replaced_again(table: MadeUpTable) -> None:
     first = vector("v", ONE)
     table.commit(delta(table, added_deletes=[first]))
     action = delta(table, added_deletes=[vector("w", ONE)], removed_deletes=[first])
-    lost(table, action, delta(table, added_deletes=[vector("x", ONE)], removed_deletes=[first]))
+    lose(table, action, delta(table, added_deletes=[vector("x", ONE)], removed_deletes=[first]))
     with pytest.raises(CommitInvalidatedError, match="one has a deletion vector already, in x"):
         table.commit(action, number=1)
 
 
-def test_position_deletes_prepared_for_v2_are_wrong_once_the_table_is_v3() -> None:
+def test_position_deletes_written_for_v2_are_refused_after_an_upgrade_to_v3() -> None:
     table = MadeUpTable(2)
     table.commit(Append([ONE], table.context()))
     action = delta(table, added_deletes=[position_deletes("p", ONE)])
@@ -231,7 +231,7 @@ def test_position_deletes_prepared_for_v2_are_wrong_once_the_table_is_v3() -> No
         table.commit(action, number=1)
 
 
-def test_an_append_that_was_prepared_for_v2_is_written_again_for_v3() -> None:
+def test_an_append_written_for_v2_is_written_again_for_v3() -> None:
     table = MadeUpTable(2)
     action = Append([ONE], table.context())
     table.attempt(action)
@@ -240,7 +240,7 @@ def test_an_append_that_was_prepared_for_v2_is_written_again_for_v3() -> None:
     assert table.live()["one"].data_file.first_row_id == 0
 
 
-# ---- deletes that others added since the commit was planned ----
+# ---- deletes that other writers added since the commit was planned ----
 
 
 def head(table: MadeUpTable) -> int:
@@ -269,7 +269,7 @@ ELSEWHERE = [vector("v", ONE), equality_deletes("e", rows("x", name="b"))]
 
 
 @pytest.mark.parametrize("newer", ELSEWHERE)
-def test_newer_deletes_of_other_files_and_partitions_do_no_harm(table: MadeUpTable, newer: DataFile) -> None:
+def test_newer_deletes_of_other_files_and_partitions_are_no_conflict(table: MadeUpTable, newer: DataFile) -> None:
     plan = head(table)
     table.commit(delta(table, added_deletes=[newer]))
     table.commit(delta(table, removed=[IN_A], rules=planned_on(plan)))
@@ -279,7 +279,9 @@ def test_newer_deletes_of_other_files_and_partitions_do_no_harm(table: MadeUpTab
 @pytest.mark.parametrize(
     ("lower", "upper", "is_refused"), [(b"a", b"z", True), (b"j", b"z", False), (b"a", b"b", False), (None, None, True)]
 )
-def test_position_deletes_of_a_partition_are_told_apart_by_the_paths_they_span(lower: bytes, upper: bytes, is_refused: bool) -> None:
+def test_position_deletes_of_a_partition_conflict_only_if_their_path_bounds_contain_the_file(
+    lower: bytes, upper: bytes, is_refused: bool
+) -> None:
     table = MadeUpTable(2)
     table.commit(Append([IN_A], table.context()))
     plan = head(table)
@@ -303,6 +305,6 @@ def test_a_vector_does_not_hide_newer_position_deletes() -> None:
         table.commit(delta(table, added_deletes=[vector("v", ONE)], rules=planned_on(plan)))
 
 
-def test_a_plan_whose_snapshot_is_gone_cannot_be_checked(table: MadeUpTable) -> None:
+def test_a_change_planned_on_a_missing_snapshot_is_refused(table: MadeUpTable) -> None:
     with pytest.raises(CommitInvalidatedError, match="snapshot 5, which this commit was planned on"):
         table.commit(delta(table, removed=[ONE], rules=planned_on(5)))

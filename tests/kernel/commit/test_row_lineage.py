@@ -1,4 +1,4 @@
-"""Row ids over whole commits: the spec's example, upgrades, branches."""
+"""Row ids that commits assign: the example of the specification, upgrades, branches."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ def first_row_ids(table: MadeUpTable) -> dict[str, int | None]:
     return {name: entry.data_file.first_row_id for name, entry in table.live().items()}
 
 
-def test_the_spec_s_example_comes_out_to_the_number() -> None:
+def test_the_example_of_the_specification_has_the_same_row_ids() -> None:
     """Manifest `added1` of the example: an EXISTING file of 25 rows with id 800, and two new files of 50; the table's next row id is 1000."""
     table = MadeUpTable(3)
     table.metadata = replace(table.metadata, next_row_id=800)
@@ -25,12 +25,12 @@ def test_the_spec_s_example_comes_out_to_the_number() -> None:
     assert first_row_ids(table) == {"data1": 800, "gone": 825, "data2": 1_000, "data3": 1_050}
     snapshot = table.commit(Overwrite(removed=["gone"], added=[], **table.numbered()))
     assert first_row_ids(table) == {"data1": 800, "data2": 1_000, "data3": 1_050}
-    # Room is left for the 25 existing rows, though they have ids: Java counts so too.
+    # Ids are reserved for the 25 existing rows, although they have ids already: Java counts them too.
     assert (snapshot.first_row_id, snapshot.added_rows, table.metadata.next_row_id) == (1_100, 25, 1_125)
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_the_first_commit_after_an_upgrade_gives_row_ids_to_old_files_in_list_order(version: int) -> None:
+def test_the_first_commit_after_an_upgrade_assigns_row_ids_to_old_files_in_list_order(version: int) -> None:
     table = MadeUpTable(version)
     table.commit(Append([rows("a", 3), rows("b", 4)], table.context()))
     table.commit(Append([rows("c", 5)], table.context()))
@@ -51,7 +51,7 @@ def test_a_commit_that_only_deletes_has_row_ids_too() -> None:
     assert (snapshot.first_row_id, snapshot.added_rows) == (3, 0)
 
 
-def test_branches_give_ids_that_never_meet() -> None:
+def test_branches_assign_disjoint_row_ids() -> None:
     table = MadeUpTable(3)
     table.commit(Append([rows("a", 3)], table.context()))
     table.commit(Append([rows("b", 4)], table.context(branch="side", makes_branch=True)))
@@ -60,8 +60,8 @@ def test_branches_give_ids_that_never_meet() -> None:
     assert table.metadata.next_row_id == 12
 
 
-def test_a_list_of_another_writer_that_left_ids_out_is_completed() -> None:
-    """The snapshot says it gave row ids, its list has a data manifest without: the next commit gives them, as Java does."""
+def test_missing_row_ids_in_a_list_of_another_writer_are_assigned() -> None:
+    """The snapshot has a first row id, but its list has a data manifest without one: the next commit assigns it, as Java does."""
     table = MadeUpTable(2)
     table.commit(Append([rows("a", 3)], table.context()))
     table.upgrade(3)
