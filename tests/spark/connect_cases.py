@@ -433,8 +433,8 @@ def test_wrong_writes_are_refused_and_leave_nothing(connect: SparkSession, lake:
     frame = connect.range(3).select("id")
     for options, path, words in (
         ({"branch": "nowhere"}, "lake.db.t", "nowhere"),
-        ({"tag": "x"}, "lake.db.t", "tag of a write"),
-        ({"where": "id = 1"}, "lake.db.t", "where of a write"),
+        ({"tag": "x"}, "lake.db.t", "a write does not have the option tag"),
+        ({"where": "id = 1"}, "lake.db.t", "a write does not have the option where"),
         ({}, table.metadata_location, "needs its catalog"),
     ):
         with pytest.raises(PySparkException, match=words):

@@ -131,7 +131,7 @@ def _check(options: SourceOptions, *, overwrite: bool) -> None:
         refused.append("where")
     if refused:
         raise InvalidInputError(
-            f"{' and '.join(refused)} are not options of a write",
+            f"a write does not have the option{'s' if len(refused) > 1 else ''} {' and '.join(refused)}",
             next_step="leave them out; a write takes branch, and with mode overwrite where, the filter of the rows that are replaced",
         )
 
