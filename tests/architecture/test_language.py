@@ -99,11 +99,7 @@ UNFINISHED = frozenset(
         "src/icefloe/kernel/avro",
         "tests",
         "tests/inspect",
-        "tests/java_suite",
-        "tests/java_suite/java/icefloe/suite",
-        "tests/java_suite/java/org/apache/iceberg/rest",
         "tests/kernel/avro",
-        "tests/oracle",
         "tests/table",
     }
 )

@@ -1,11 +1,11 @@
-"""Runs Java Iceberg's own Spark tests in a session of Icefloe's, and holds what they found against the list of expected differences.
+"""Java Iceberg's own Spark tests, run in a session of Icefloe, with their results compared to the list of expected differences.
 
     python -m tests.java_suite                       every class, a few in one JVM
     python -m tests.java_suite "TestMerge*"          classes by pattern
     python -m tests.java_suite TestSelect.testTagReference
-    python -m tests.java_suite --resume              go on where a run was stopped
+    python -m tests.java_suite --resume              continue a run that was stopped
 
-Exits with 1 where a method ends otherwise than the list says, with 2 where Maven or a JDK is missing.
+The exit code is 1 if the result of a method differs from the list, and 2 if Maven or a JDK is missing.
 """
 
 import argparse
@@ -24,15 +24,15 @@ from tests.java_suite.expected import Outcome, classes_to_run, expected_differen
 from tests.java_suite.fetched import FOLDER, MissingToolError, fetch
 
 RESULTS = FOLDER / "results"
-# Classes in one JVM. Its heap is bounded, and what a class leaves behind ends with it.
+# Classes in one JVM. Its heap is bounded, and the objects that a class leaves behind end with the JVM.
 CLASSES_IN_ONE_JVM = 6
-# A JVM that says nothing for so long is ended; its class counts as failed, and the run goes on with the next.
+# A JVM without any output for so long is ended; its class counts as failed, and the run continues with the next.
 SILENT_SECONDS = 600.0
 WITHOUT_SETS = ["testrest", "ORC"]  # Icefloe has no REST catalog; the ORC that Java writes with cannot be loaded beside that of Spark
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the JVM ends with it too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the JVM is ended too
     arguments = _arguments()
     try:
         fetch()
@@ -58,9 +58,7 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make test-java-suite", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "patterns", nargs="*", metavar="CLASS[.METHOD]", help="classes to run, by their simple names; * stands for any text"
-    )
+    parser.add_argument("patterns", nargs="*", metavar="CLASS[.METHOD]", help="classes to run, by their simple names; * matches any text")
     parser.add_argument("--resume", action="store_true", help="keep the results of classes that ran to their end before")
     parser.add_argument(
         "--every-set", action="store_true", help="run each method with all its sets of parameters; otherwise with one, chosen by its name"
@@ -74,7 +72,7 @@ def _file(class_name: str) -> Path:
 
 
 class Run:
-    """JVMs one after another, and the line that says how far they are."""
+    """JVMs one after another, and the line that shows their progress."""
 
     def __init__(self, classes: int, ended: int, methods: list[str], every_set: bool) -> None:
         self.classes, self.ended, self.methods, self.every_set = classes, ended, methods, every_set
@@ -95,7 +93,7 @@ class Run:
             except KeyboardInterrupt:
                 child.send_signal(signal.SIGTERM)
                 child.wait(30)
-                raise SystemExit("\nstopped; --resume goes on from here") from None
+                raise SystemExit("\nstopped; --resume continues from here") from None
 
     def _follow(self, child: "subprocess.Popen[bytes]", file: Path, classes: list[str]) -> int:
         read, results, current, method, ended, last = 0, [], "", "", 0, time.monotonic()
@@ -152,7 +150,7 @@ class Run:
 
 
 def report(classes: list[str], *, is_whole: bool) -> int:
-    """Print what the list does not say, and the counts. Returns 1 where there is anything of the first."""
+    """Print the failures that are not on the list, and the counts; return 1 if there are such failures or stale entries."""
     results = [json.loads(line) for name in classes if _file(name).is_file() for line in _file(name).read_text().splitlines()]
     found, differences = outcomes(results), expected_differences()
     unexpected: list[Outcome] = []

@@ -1,4 +1,4 @@
-"""The list of expected differences, and what a run found held against it. The list is `expected.toml`, whose head says how to read it."""
+"""The list of expected differences, and the comparison of a run with it. The list is `expected.toml`; its head explains how to read it."""
 
 import fnmatch
 import re
@@ -20,9 +20,9 @@ SPARK_PACKAGE = PACKAGE + "spark."
 
 @dataclass(frozen=True)
 class Difference:
-    """A method, or all of a pattern, that is known to end otherwise than in Java."""
+    """A method, or all methods of a pattern, with a known difference from Java."""
 
-    method: str  # "sql.TestSelect.testProjection"; `*` stands for any text
+    method: str  # "sql.TestSelect.testProjection"; `*` matches any text
     kind: str
     reason: str
     sometimes: bool  # passes at times
@@ -30,7 +30,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one method: the worst of its invocations."""
+    """The result of one method: the worst of its invocations."""
 
     method: str
     status: str  # passed, words, failed, not run
@@ -48,7 +48,7 @@ def expected_differences() -> list[Difference]:
 
 
 def classes_to_run() -> list[str]:
-    """Every class of tests in the jars, without those that `expected.toml` leaves out."""
+    """Return every class of tests in the jars, without those that `expected.toml` leaves out."""
     left_out = [pattern for group in tomllib.loads(LIST.read_text())["left_out"] for pattern in group["classes"]]
     found = set()
     for jar in fetched.JARS.glob("iceberg-spark-*-tests.jar"):
@@ -62,7 +62,7 @@ def classes_to_run() -> list[str]:
 
 
 def outcomes(results: Iterable[Mapping[str, Any]]) -> dict[str, Outcome]:
-    """One outcome for each method, by `package.Class.method` below `org.apache.iceberg.spark`."""
+    """Return one outcome for each method, by `package.Class.method` below `org.apache.iceberg.spark`."""
     by_method: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for result in results:
         by_method[f"{result['class'].removeprefix(SPARK_PACKAGE)}.{result['method']}"].append(result)
@@ -70,7 +70,7 @@ def outcomes(results: Iterable[Mapping[str, Any]]) -> dict[str, Outcome]:
 
 
 def _is_other_class(difference: str) -> bool:
-    """Whether an error's class is neither the one that Java's test expects nor one that the list allows in its place."""
+    """Return True if an error's class is neither the one that Java's test expects nor one that the list allows instead."""
     found = re.match(r"class: expected (\w+) but was ([\w.$]+)", difference)
     return found is not None and (found[1], found[2].rpartition(".")[2]) not in _other_classes()
 
@@ -94,12 +94,12 @@ def _outcome(method: str, results: list[Mapping[str, Any]]) -> Outcome:
 
 
 def listed_as(method: str, differences: Iterable[Difference]) -> Difference | None:
-    """The entry of the list for a method."""
+    """Return the entry of the list for a method."""
     return next((one for one in differences if fnmatch.fnmatchcase(method, one.method)), None)
 
 
 def unused(differences: Iterable[Difference], found: Mapping[str, Outcome]) -> list[str]:
-    """Entries whose methods all pass now, or which no method has, among the classes that ran."""
+    """Return the entries whose methods all pass now, or that match no method, among the classes that ran."""
     ran = {method.rpartition(".")[0] for method in found}
     stale = []
     for one in differences:

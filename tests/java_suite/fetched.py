@@ -1,4 +1,4 @@
-"""What the run needs besides the project: jars from Maven and our Java sources compiled against them, in a folder that git ignores."""
+"""Dependencies of the run: jars from Maven, and the Java sources of this folder compiled against them, in a folder that git ignores."""
 
 import hashlib
 import shutil
@@ -17,7 +17,7 @@ EXTENSIONS = "META-INF/services/org.junit.jupiter.api.extension.Extension"
 
 
 class MissingToolError(Exception):
-    """A tool that the run needs is not installed, or did not do its part. The text says what to do."""
+    """A tool that the run needs is not installed, or did not do its part. The text has the next step."""
 
 
 def fetch() -> None:

@@ -1,4 +1,4 @@
-"""One JVM of the run: a Spark session with Icefloe in it, and the classes of tests given to it. Results go line by line into a file.
+"""One JVM of the run: a Spark session with Icefloe in it, and the classes of tests given to it. Results are written line by line to a file.
 
 `python -m tests.java_suite.session FOLDER RESULTS '{"classes": [...], "methods": [...], "without": [...], "every_set": false}'`
 """
@@ -25,7 +25,7 @@ CONF = {
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     "spark.sql.legacy.respectNullabilityInTextDatasetConversion": "true",
     "spark.driver.host": "127.0.0.1",
-    # The tests copy tables of Hive's; its catalog lives in the memory of the JVM.
+    # The tests copy Hive tables; Hive's catalog is in the memory of the JVM.
     "spark.sql.catalogImplementation": "hive",
     "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:memory:suite;create=true",
     "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
@@ -36,7 +36,7 @@ POLL_MILLISECONDS = 500
 
 
 class Run:
-    """Answers what the Java side asks, until its last class ended."""
+    """The Python side of the run: it handles the messages of the Java side until its last class ended."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -87,12 +87,12 @@ class Run:
                 self._attach(message["name"], message["properties"])
             else:
                 self._clear([Path(one.removeprefix("file:")) for one in message["warehouses"]])
-        except Exception:  # noqa: BLE001 the test shall fail with it, not the run
+        except Exception:  # noqa: BLE001 the test has to fail with it, not the run
             return traceback.format_exc()
         return ""
 
     def _attach(self, name: str, properties: dict[str, str]) -> None:
-        """Attach Icefloe's catalog in place of the one of Java's that a test configured."""
+        """Attach a catalog of Icefloe instead of Java's catalog that a test configured."""
         kept = {key: value for key, value in properties.items() if key not in ("", "type", "catalog-impl", "uri", "warehouse")}
         if properties.get("type") == "hadoop":
             catalog = FileSystemCatalog(name, **kept, warehouse=properties["warehouse"])

@@ -1,4 +1,4 @@
-"""Other Iceberg engines, each in an environment of its own beside the project (`../shared/oracles`); skipped, with the reason, where that is absent."""
+"""Other Iceberg engines, each in an environment of its own beside the project (`../shared/oracles`); tests are skipped where it is absent."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ Rows = list[dict[str, Any]]
 
 
 def interpreter(engine: str) -> str:
-    """The Python of an engine's environment, which is made at first use."""
+    """Return the Python of an engine's environment, which is made at first use."""
     setup = ORACLES / "setup"
     if not setup.exists():
         pytest.skip(f"no oracle engines at {ORACLES}: they are kept beside the project, not in it")
@@ -35,7 +35,7 @@ def parsed(printed: str) -> Rows:
 
 @pytest.fixture(scope="session")
 def duckdb_rows() -> Callable[..., Rows]:
-    """Rows of a metadata file, at a snapshot id if given, as DuckDB reads them."""
+    """Return the rows of a metadata file, at a snapshot id if given, as DuckDB reads them."""
     return lambda metadata, *snapshot, cwd=None: parsed(
         run("duckdb", str(ORACLES / "duckdb_rows.py"), metadata, *map(str, snapshot), cwd=cwd)
     )
@@ -43,7 +43,7 @@ def duckdb_rows() -> Callable[..., Rows]:
 
 @pytest.fixture(scope="session")
 def java_rows() -> Callable[..., Rows]:
-    """Rows of a metadata file as the Java implementation reads them."""
+    """Return the rows of a metadata file as the Java implementation reads them."""
     return lambda metadata, *snapshot: parsed(
         run("java", str(ORACLES / "java_rows.py"), metadata, *(f"snapshot-id={number}" for number in snapshot))
     )
@@ -51,13 +51,13 @@ def java_rows() -> Callable[..., Rows]:
 
 @pytest.fixture(scope="session")
 def pyiceberg() -> Callable[..., str]:
-    """Runs a script with PyIceberg and returns what it prints."""
+    """Return a function that runs a script with PyIceberg and returns its output."""
     return lambda script, *arguments: run("pyiceberg", "-c", script, *arguments)
 
 
 @pytest.fixture(scope="session")
 def java_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse of tables that the Java implementation wrote, with `expected.json`."""
+    """Return a warehouse of tables that the Java implementation wrote, with `expected.json`."""
     interpreter("java")
     warehouse = tmp_path_factory.mktemp("java")
     run("java", str(ORACLES / "java_tables.py"), str(warehouse))
@@ -66,6 +66,6 @@ def java_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def java_script() -> Callable[..., str]:
-    """Runs statements in a session of the Java implementation, `spark`, whose catalog `j` lies at the folder given."""
+    """Return a function that runs statements in a session `spark` of the Java implementation, whose catalog `j` is in the given folder."""
     head = "import sys; sys.path.insert(0, sys.argv[2]); from java_session import session; spark = session(sys.argv[1])\n"
     return lambda script, folder: run("java", "-c", head + script, folder, str(ORACLES))

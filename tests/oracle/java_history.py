@@ -1,4 +1,4 @@
-"""Tables that the Java implementation wrote in all its ways, and how it reads each of them: a script for its session, and what it printed as values.
+"""Tables that the Java implementation wrote in all its ways, and the rows that it reads: scripts for its session, and their output as values.
 
 Every table is read at every snapshot, by every branch and tag, and as of every time that its log names.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import fastavro
 
-# Prints a line for each reading: the table, the metadata file, how it was asked for, and the rows.
+# Prints a line for each read: the table, the metadata file, the point in time or reference, and the rows.
 READINGS = r"""
 import json, pathlib
 
@@ -157,7 +157,7 @@ SIX = "for name in ('v1_cow', 'v2_posdel', 'v3_dv', 'evo', 'eqdel', 'v3x'):\n   
 
 
 def plain_avro(folder: Path) -> None:
-    """A file of plain Avro, which Spark alone cannot write, for a table of Java's to take in."""
+    """Write a file of plain Avro, which Spark alone cannot write, to be added to a table of Java."""
     inner = {
         "type": "record",
         "name": "n",
@@ -172,7 +172,7 @@ def plain_avro(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Reading:
-    """Rows of a table as Java read them, and how they were asked for: {}, or one of `snapshot`, `ref`, `as of`."""
+    """Rows of a table as Java read them, at the current state ({}) or at one `snapshot`, `ref` or `as of` time."""
 
     table: str
     how: dict[str, Any]
@@ -182,5 +182,5 @@ class Reading:
 
 def readings(java_script: Callable[..., str], script: str, folder: Path) -> list[Reading]:
     printed = java_script(READINGS + script, str(folder))
-    told = [json.loads(line.removeprefix("READING ")) for line in printed.splitlines() if line.startswith("READING ")]
-    return [Reading(one["table"], one["how"], one["metadata"], [json.loads(row) for row in one["rows"]]) for one in told]
+    printed_readings = [json.loads(line.removeprefix("READING ")) for line in printed.splitlines() if line.startswith("READING ")]
+    return [Reading(one["table"], one["how"], one["metadata"], [json.loads(row) for row in one["rows"]]) for one in printed_readings]

@@ -1,4 +1,4 @@
-"""Java's JdbcCatalog on a SQLite file: the head of a script that opens it, and Debian's driver for it, unpacked into a cache where it is not installed."""
+"""Java's JdbcCatalog on a SQLite file: the head of a script that opens it, and Debian's driver, unpacked into a cache where it is not installed."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from tests.oracle.conftest import ORACLES, run
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "icefloe-tests" / "sqlite-jdbc"
 JAR, LIBRARY = "usr/share/java/sqlite-jdbc.jar", "libsqlitejdbc.so"
 
-# `spark`, whose catalog `lake` is Java's JdbcCatalog at schema V1 on FOLDER/catalog.db, and `jdbc`, that catalog itself; `told` is what the script tells.
+# `spark`, whose catalog `lake` is Java's JdbcCatalog at schema V1 on FOLDER/catalog.db, and `jdbc`, that catalog itself; the script adds to `results`.
 HEAD = """
 import json, sys
 folder, oracles, jar, libraries = sys.argv[1:5]
@@ -27,24 +27,24 @@ spark = session(folder, **{
     catalog + ".jdbc.schema-version": "V1", catalog + ".jdbc.busy_timeout": "30000",
 })
 iceberg = spark._jvm.org.apache.iceberg
-# Spark's own: the driver keeps a read lock on the file, which another pool of the same process would wait for in vain.
+# Spark's own catalog object: its driver keeps a read lock on the file, and another pool of the same process would wait for the lock forever.
 jdbc = spark._jsparkSession.sessionState().catalogManager().catalog("lake").icebergCatalog()
 parse = iceberg.catalog.TableIdentifier.parse
-told = {}
+results = {}
 def rows(sql):
     return [list(row) for row in spark.sql(sql).collect()]
 """
-TAIL = "\nprint(json.dumps(told))\n"
+TAIL = "\nprint(json.dumps(results))\n"
 
 
 def java_jdbc(script: str, folder: Path) -> Any:
-    """What the script put into `told`. Skips, saying why, where there is no driver."""
+    """Run a script and return its `results`; skip the test if there is no driver."""
     jar, libraries = sqlite_driver()
     return json.loads(run("java", "-c", HEAD + script + TAIL, str(folder), str(ORACLES), str(jar), libraries).splitlines()[-1])
 
 
 def sqlite_driver() -> tuple[Path, str]:
-    """The driver's jar, and where its native library is."""
+    """Return the driver's jar, and the folders of its native library."""
     for root in (Path("/"), CACHE):
         if (root / JAR).exists() and (libraries := _libraries(root)):
             return root / JAR, libraries
@@ -62,8 +62,8 @@ def _unpack() -> None:
     if shutil.which("apt-get") is None:
         pytest.skip("Java has no SQLite driver on this machine, and there is no apt-get to fetch Debian's with")
     CACHE.mkdir(parents=True, exist_ok=True)
-    wanted = ["libxerial-sqlite-jdbc-java", "libxerial-sqlite-jdbc-jni"]
-    done = subprocess.run(["apt-get", "download", *wanted], cwd=CACHE, capture_output=True, text=True, check=False)
+    packages = ["libxerial-sqlite-jdbc-java", "libxerial-sqlite-jdbc-jni"]
+    done = subprocess.run(["apt-get", "download", *packages], cwd=CACHE, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"Java has no SQLite driver on this machine, and Debian's could not be fetched: {done.stderr.strip()[-200:]}")
     for package in CACHE.glob("*.deb"):

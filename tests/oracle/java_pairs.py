@@ -1,6 +1,6 @@
-"""Run by the Python of the Java oracle: every pair of `tests/table/isolation_pairs.py` through Java's own core API, one JSON object a pair.
+"""A script for the Python of the Java oracle: every pair of `tests/table/isolation_pairs.py` through Java's own core API, one JSON object for each pair.
 
-It is text to the tests (`test_isolation.py` reads this file), since it runs in another environment, where `spark` is the session of the oracle.
+`test_isolation.py` reads this file as text, since it runs in another environment, where `spark` is the session of the oracle.
 """
 
 import json
@@ -142,7 +142,7 @@ def run(planned, first, level, version, location):
     return {"planned": planned, "first": first, "level": level, "refused": refused, "files": live(tables.load(location))}
 
 
-# What checks nothing knows of no level, and only positions of deleted rows are told differently in version 2.
+# Operations without checks have no isolation level, and only position deletes differ in version 2.
 CHECKED = tuple(name for name in OPERATIONS if name.startswith(("overwrite", "replace", "row delta")))
 PAIRS = [("serializable", planned, first) for planned in OPERATIONS for first in OPERATIONS]
 PAIRS += [("snapshot", planned, first) for planned in CHECKED for first in OPERATIONS]

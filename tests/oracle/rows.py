@@ -1,4 +1,4 @@
-"""Rows of any engine in one comparable form: times in microseconds of UTC, decimals as text, bytes in hex."""
+"""Rows of any engine in a comparable form: times in microseconds of UTC, decimals as text, bytes in hex."""
 
 import datetime as dt
 import json
@@ -11,7 +11,7 @@ MOMENT = re.compile(r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 
 
 def comparable(rows: list[dict[str, Any]]) -> list[str]:
-    """One JSON line a row, sorted."""
+    """Return one JSON line for each row, sorted."""
     return sorted(json.dumps({key: plain(value) for key, value in row.items()}, sort_keys=True) for row in rows)
 
 

@@ -29,8 +29,8 @@ def test_rows_are_those_that_java_reads_of_its_own_tables(java_tables: Path, nam
     assert table.scan().count() == len(expected)
 
 
-def test_lineage_and_places_are_those_that_java_reads(java_tables: Path, java_script: Callable[..., str], tmp_path: Path) -> None:
-    """Java runs the commits that move and change rows, and reads where each row is and which row it is."""
+def test_row_ids_and_positions_are_those_that_java_reads(java_tables: Path, java_script: Callable[..., str], tmp_path: Path) -> None:
+    """Java runs the commits that move and change rows, and reads the file, the position and the row id of each row."""
     printed = java_script(
         """
 import json

@@ -1,6 +1,6 @@
-"""Every door that changes a table, each used on one table of every format version: after each DuckDB and Java read the rows that we read.
+"""Every method that changes a table, called on a table of each format version: after each call DuckDB and Java read the rows that Icefloe reads.
 
-The doors are found by reflection: one that is new and has no case here fails `test_every_door_has_a_case`.
+The methods are found by reflection: a new one without a case here fails `test_every_method_that_changes_a_table_has_a_case`.
 """
 
 import json
@@ -25,11 +25,11 @@ from icefloe.table.rows.write_context import write_target
 from icefloe.table.table_mutations import TableMutations
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("note", pa.string())])
-# What `manage_snapshots` and `update_snapshot` give has doors of its own.
+# The objects that `manage_snapshots` and `update_snapshot` return have methods of their own.
 NESTED = {"manage_snapshots": ManageSnapshots, "update_snapshot": UpdateSnapshot}
-# Manifests of version 1 have no sequence numbers, which are 0 then; DuckDB refuses them in a table that was upgraded.
+# Manifests of version 1 have no sequence numbers, so they are 0; DuckDB refuses such manifests in an upgraded table.
 DUCKDB_REFUSES = "'manifest_entry.sequence_number' is only allowed to be NULL for ADDED entries"
-NO_DOORS = {"manage_snapshots.commit"}  # carries out those before it
+NO_CHANGES = {"manage_snapshots.commit"}  # commits the calls before it
 
 _DUCKDB = """
 import json, sys
@@ -60,19 +60,19 @@ def head(table: Table, branch: str = "main") -> int:
 
 
 def written(table: Table, numbers: list[int]) -> list[DataFile]:
-    """Data files that no snapshot has."""
+    """Return new data files that are in no snapshot."""
     return list(IN_PROCESS.write(rows(0, 1000).take(numbers), write_target(table.handle, table.metadata)))
 
 
 def first(table: Table) -> tuple[DataFile, list[int]]:
-    """A data file without deletes, and the ids in it."""
+    """Return a data file without deletes, and the ids in it."""
     task = next(task for task in table.scan().plan_files() if not task.delete_files)
     found = table.scan().select("id", "_file").to_arrow().to_pylist()
     return task.file, [row["id"] for row in found if row["_file"] == task.file.file_path]
 
 
 def upsert(table: Table) -> None:
-    """An upsert gives every column of the table."""
+    """Upsert rows that have every column of the table."""
     new = rows(84, 96, "u")
     for field in table.schema().fields[3:]:
         new = new.append_column(field.name, pa.array(range(new.num_rows), pa.int64()))
@@ -123,7 +123,7 @@ def append_files(table: Table, kind: str, number: int) -> None:
 def update_schema(table: Table) -> None:
     with table.update_schema() as update:
         update.add_column("extra", LongType())
-    table.append(rows(246, 248))  # a snapshot is read with the schema it was made under
+    table.append(rows(246, 248))  # a snapshot is read with the schema of its commit
 
 
 def update_spec(table: Table) -> None:
@@ -148,7 +148,7 @@ def update_statistics(table: Table) -> None:
 
 
 def expire(table: Table) -> None:
-    """A staged snapshot that nobody publishes: those before it are read by the others at the end."""
+    """Expire an unpublished staged snapshot alone, since the other engines read the older snapshots at the end."""
     gone = staged(table, "gone", 300)
     table.expire_snapshots(snapshot_ids=[gone])
     assert table.snapshot_by_id(gone) is None
@@ -242,7 +242,7 @@ CASES: dict[str, Callable[[Table], Any]] = {
     "expire_snapshots": expire,
     "upgrade_table_version": lambda t: (t.upgrade_table_version(min(3, t.format_version + 1)), t.append(rows(270, 272))),
 }
-# With marks in the place of copies, where the version has them.
+# These are repeated with merge-on-read, where the format version supports it.
 AGAIN = ["append", "delete", "overwrite", "upsert", "transaction"]
 
 
@@ -250,20 +250,20 @@ def public(kind: type) -> set[str]:
     return {name for name, value in vars(kind).items() if callable(value) and not name.startswith("_")}
 
 
-def doors() -> set[str]:
-    """Every public way to change a table: of the mixins, of the table itself, and of what they give."""
+def mutating_methods() -> set[str]:
+    """Return the names of all public methods that change a table: of the mixins, of the table itself, and of the objects that they return."""
     mixins = [kind for kind in Table.__mro__ if issubclass(kind, TableMutations) and kind not in (TableMutations, Table)]
     found = {name for kind in mixins for name in public(kind)} | (public(Table) - {"refresh", "name", "statistics"})
-    nested = {f"{name}.{door}" for name, kind in NESTED.items() for door in public(kind)}
-    return (found - NESTED.keys()) | (nested - NO_DOORS)
+    nested = {f"{name}.{method}" for name, kind in NESTED.items() for method in public(kind)}
+    return (found - NESTED.keys()) | (nested - NO_CHANGES)
 
 
-def test_every_door_has_a_case() -> None:
-    assert doors() == CASES.keys()
+def test_every_method_that_changes_a_table_has_a_case() -> None:
+    assert mutating_methods() == CASES.keys()
 
 
-def used(table: Table, version: int) -> list[tuple[str, str, int, list[str]]]:
-    """Uses every door; what it was, the metadata after it, the snapshot of main, and its rows."""
+def steps_of(table: Table, version: int) -> list[tuple[str, str, int, list[str]]]:
+    """Call every method, and return for each its name, the metadata location after it, the snapshot of main, and the rows."""
     steps = []
     for mode, names in (("copy-on-write", CASES), ("merge-on-read", AGAIN if version > 1 else [])):
         table.set_properties({"write.delete.mode": mode, "write.merge.mode": mode})
@@ -286,7 +286,7 @@ def test_others_read_the_same_rows_after_every_operation(tmp_path: Path, version
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", SCHEMA, partition_spec=["part"], properties={"format-version": str(version)})
-    steps = used(table, version)
+    steps = steps_of(table, version)
     assert len(steps) > len(CASES) - 2
     assert len({snapshot for _, _, snapshot, _ in steps}) > 15
     chosen = tmp_path / "chosen.json"

@@ -1,4 +1,4 @@
-"""Tables whose schema and partition spec Icefloe changed, read by PyIceberg, DuckDB and Java; and PyIceberg's changes beside ours on one table."""
+"""Tables whose schema and partition spec Icefloe changed, read by PyIceberg, DuckDB and Java; and changes by PyIceberg and by Icefloe on one table."""
 
 import json
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def rows(start: int, stop: int) -> pa.Table:
 
 
 def evolved(folder: Path, version: str) -> Table:
-    """Rows under three schemas and three specs, some of them copied by deletes."""
+    """Return a table with rows of three schemas and three specs, some of them copied by deletes."""
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder))
     catalog.create_namespace("db")
     table = catalog.create_table(
@@ -74,7 +74,7 @@ def ours(table: Table, snapshot_id: int | None = None) -> list[str]:
 
 
 @VERSIONS
-def test_pyiceberg_reads_an_evolved_table_as_we_do(pyiceberg: Callable[..., str], tmp_path: Path, version: str) -> None:
+def test_pyiceberg_reads_an_evolved_table_as_icefloe_does(pyiceberg: Callable[..., str], tmp_path: Path, version: str) -> None:
     table = evolved(tmp_path, version)
     filters = [
         "id >= 10",
@@ -115,13 +115,13 @@ print(json.dumps(found, default=str))
 
 
 @VERSIONS
-def test_duckdb_reads_an_evolved_table_as_we_do(duckdb_rows: Reader, tmp_path: Path, version: str) -> None:
+def test_duckdb_reads_an_evolved_table_as_icefloe_does(duckdb_rows: Reader, tmp_path: Path, version: str) -> None:
     table = evolved(tmp_path, version)
     assert comparable(duckdb_rows(table.metadata_location)) == ours(table)
 
 
 @VERSIONS
-def test_java_reads_an_evolved_table_as_we_do(java_rows: Reader, tmp_path: Path, version: str) -> None:
+def test_java_reads_an_evolved_table_as_icefloe_does(java_rows: Reader, tmp_path: Path, version: str) -> None:
     table = evolved(tmp_path, version)
     for snapshot in (None, table.snapshots()[0].snapshot_id):
         theirs = java_rows(table.metadata_location, *([snapshot] if snapshot else []))
@@ -185,12 +185,12 @@ def test_the_same_changes_give_the_metadata_that_pyiceberg_makes(pyiceberg: Call
     theirs = json.loads(pyiceberg(THEIRS + CHANGES + "print(json.dumps(out))", str(tmp_path)).splitlines()[-1])
     names = "BucketTransform, DayTransform, IdentityTransform, ListType, LongType, NestedField, NullOrder, StringType, StructType"
     room: dict[str, Any] = {"table": catalog.load_table("db.ours")}
-    exec(f"import pyarrow as pa\nfrom icefloe import {names}\n{CHANGES}", room)  # noqa: S102  the same text as theirs
+    exec(f"import pyarrow as pa\nfrom icefloe import {names}\n{CHANGES}", room)  # noqa: S102  the same text that PyIceberg runs
     assert json.loads(json.dumps(room["out"])) == theirs
     assert ours(room["table"]) == ours(catalog.load_table("db.theirs"))
 
 
-# Fields that version 1 removed stay as void, so that a column may have several; version 2 keeps them, each with its id.
+# Fields that were removed in version 1 stay as void fields, so that a column may have several; version 2 keeps them, each with its id.
 _VOIDS = """
 import json, glob
 spark.sql("CREATE TABLE j.db.t (id bigint, kind string, at timestamp_ntz) USING iceberg PARTITIONED BY (months(at), kind) TBLPROPERTIES ('format-version'='1')")
@@ -239,7 +239,7 @@ def test_void_fields_of_version_1_keep_the_ids_that_java_leaves_them(java_script
 def test_java_and_pyiceberg_read_a_table_whose_partition_column_was_dropped(
     java_rows: Reader, pyiceberg: Callable[..., str], tmp_path: Path, version: str
 ) -> None:
-    """DuckDB 1.5 cannot: its binder does not know the type of such a field."""
+    """DuckDB 1.5 cannot read it: its binder has no type for such a field."""
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", rows(0, 1).schema, partition_spec=["kind"], properties={"format-version": version})
@@ -257,7 +257,7 @@ def test_java_and_pyiceberg_read_a_table_whose_partition_column_was_dropped(
 
 
 def evolved_v3(folder: Path) -> Table:
-    """A table of version 3 with columns added with a default, at the top, inside a struct and as lists, and defaults that changed since."""
+    """Return a table of version 3 with columns added with a default, at the top, inside a struct and as lists, and defaults that changed since."""
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder))
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", rows(0, 1).schema, partition_spec=["kind"])
@@ -279,11 +279,11 @@ def evolved_v3(folder: Path) -> Table:
     return table
 
 
-def test_java_reads_the_defaults_of_an_evolved_table_as_we_do(java_rows: Reader, tmp_path: Path) -> None:
+def test_java_reads_the_defaults_of_an_evolved_table_as_icefloe_does(java_rows: Reader, tmp_path: Path) -> None:
     table = evolved_v3(tmp_path)
     assert comparable(java_rows(table.metadata_location)) == ours(table)
 
 
-def test_duckdb_reads_the_defaults_of_an_evolved_table_as_we_do(duckdb_rows: Reader, tmp_path: Path) -> None:
+def test_duckdb_reads_the_defaults_of_an_evolved_table_as_icefloe_does(duckdb_rows: Reader, tmp_path: Path) -> None:
     table = evolved_v3(tmp_path)
     assert comparable(duckdb_rows(table.metadata_location)) == ours(table)

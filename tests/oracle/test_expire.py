@@ -1,4 +1,4 @@
-"""Tables of ours, expired by Java and by us from the same state: the same snapshots, references and files go; Java and DuckDB read the rest."""
+"""Tables of Icefloe, expired by Java and by Icefloe from the same state: both remove the same snapshots and files; Java and DuckDB read the rest."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 DAY = 86_400_000
 NOW = time.time_ns() // 1_000_000
 
-# One line a table: how it is expired. Ages are in days; Java's clock and ours are the machine's.
+# One line for each table: how it is expired. Ages are in days; both implementations use the machine's clock.
 CASES: dict[str, dict[str, Any]] = {
     "policy": {},
     "age": {"age": 12},
@@ -54,7 +54,7 @@ for name, case in json.loads({cases!r}).items():
 
 _READ = """
 import json
-for path, snapshot in json.loads({wanted!r}):
+for path, snapshot in json.loads({snapshots!r}):
     rows = spark.read.format("iceberg").option("snapshot-id", snapshot).load(path).select("a").collect()
     print("READ " + json.dumps([path, snapshot, sorted(row[0] for row in rows)]))
 """
@@ -70,7 +70,7 @@ class Clock:
 
 
 def make(catalog: SqlCatalog, name: str, shape: str) -> Table:
-    """A dozen snapshots, the oldest forty days old, each half a day or more after the one before."""
+    """Make a dozen snapshots, the oldest forty days old, each half a day or more after the one before."""
     version = {"v1": "1", "v3": "3"}.get(shape, "2")
     properties = {
         "format-version": version,
@@ -81,7 +81,7 @@ def make(catalog: SqlCatalog, name: str, shape: str) -> Table:
         "history.expire.max-snapshot-age-ms": str(9 * DAY),
     }
     made = catalog.create_table(f"db.{name}", pa.schema([("a", pa.int64())]), properties=properties)
-    # The clock of the table's making is now; its history is to be older.
+    # The table is created now, but its history has to be older.
     location = Path(made.metadata_location)
     document = json.loads(location.read_text())
     location.write_text(json.dumps({**document, "last-updated-ms": NOW - 50 * DAY}))
@@ -128,7 +128,7 @@ def make(catalog: SqlCatalog, name: str, shape: str) -> Table:
 
 
 def as_hadoop(table: Table) -> None:
-    """The table's files as Java's Hadoop catalog finds them."""
+    """Copy the metadata file to the name that Java's Hadoop catalog expects."""
     folder = Path(table.metadata_location).parent
     shutil.copy(table.metadata_location, folder / "v1.metadata.json")
     (folder / "version-hint.text").write_text("1")
@@ -140,7 +140,7 @@ def hidden(path: str) -> bool:
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory, java_script: Callable[..., str]) -> dict[str, tuple[Table, Any, Any, set[str]]]:
-    """For each table: as we left it, our report, what Java left (ids, refs, files, specs, schemas), and the files before."""
+    """Return each table after Icefloe's expiry, the report, what Java's expiry left (ids, refs, files, specs, schemas), and the files before."""
     folder = tmp_path_factory.mktemp("expire") / "warehouse"
     folder.mkdir()
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder))
@@ -176,15 +176,15 @@ def compared(tmp_path_factory: pytest.TempPathFactory, java_script: Callable[...
     shutil.rmtree(folder / "db")
     shutil.copytree(before, folder / "db")
     found = {}
-    for name, asked in ours.items():
+    for name, arguments in ours.items():
         files = on_disk(tables[name].location())
         table = catalog.load_table(f"db.{name}")
-        report = table.expire_snapshots(**asked, clean_expired_metadata=bool(cases[name]["clean"]))
+        report = table.expire_snapshots(**arguments, clean_expired_metadata=bool(cases[name]["clean"]))
         found[name] = (table, report, java[name], files)
     return found
 
 
-def test_the_same_snapshots_and_references_go(compared: dict[str, Any]) -> None:
+def test_java_and_icefloe_expire_the_same_snapshots_and_references(compared: dict[str, Any]) -> None:
     assert len(compared) == len(SHAPES) * len(CASES)
     wrong = {}
     for name, (table, report, (ids, refs, *_), _) in compared.items():
@@ -195,12 +195,12 @@ def test_the_same_snapshots_and_references_go(compared: dict[str, Any]) -> None:
     assert len({len(report.snapshot_ids) for _, report, *_ in compared.values()}) > 3
 
 
-def test_the_same_specs_and_schemas_go(compared: dict[str, Any]) -> None:
+def test_java_and_icefloe_remove_the_same_specs_and_schemas(compared: dict[str, Any]) -> None:
     for name, (table, _, (*_, specs, schemas), _) in compared.items():
         assert (sorted(table.specs()), sorted(table.schemas())) == (specs, schemas), name
 
 
-def test_the_same_files_go_and_what_java_leaves_for_later(compared: dict[str, Any]) -> None:
+def test_java_deletes_the_same_files_or_leaves_some_for_later(compared: dict[str, Any]) -> None:
     differences = {}
     for name, (table, report, (_, _, files, *_), before) in compared.items():
         ours = {path for path in on_disk(table.location()) if not hidden(path)}
@@ -211,7 +211,7 @@ def test_the_same_files_go_and_what_java_leaves_for_later(compared: dict[str, An
         if java - ours:
             differences[name] = java - ours
             assert java - ours <= taken_out(table.metadata), name
-    # Where only main was cut Java goes by what expired snapshots took out: files that the oldest kept one took out stay until it expires too.
+    # If only main was expired, Java deletes the files that expired snapshots removed: files that the oldest kept snapshot removed stay until it expires too.
     assert {name.partition("_")[0] for name in differences} <= {"plain", "v1", "v3"}
 
 
@@ -225,7 +225,7 @@ def test_java_and_duckdb_read_the_rest(
                 table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()["a"].to_pylist()
             )
     java = {}
-    for line in java_script(_READ.format(wanted=json.dumps(list(own))), str(tmp_path)).splitlines():
+    for line in java_script(_READ.format(snapshots=json.dumps(list(own))), str(tmp_path)).splitlines():
         if line.startswith("READ "):
             path, snapshot, values = json.loads(line.removeprefix("READ "))
             java[path, snapshot] = values

@@ -1,4 +1,4 @@
-"""File-system tables with Java's HadoopCatalog, in turns: each makes, fills and evolves tables in one folder, and reads what the other left there."""
+"""File-system tables with Java's HadoopCatalog, in turns: each makes, fills and evolves tables in one folder, and reads the tables of the other."""
 
 import json
 from collections.abc import Callable
@@ -19,12 +19,12 @@ READ = """
 import json
 def rows(name):
     return [list(row) for row in spark.sql(f"select * from j.db.{name} order by n").collect()]
-told = {"tables": sorted(row.tableName for row in spark.sql("show tables in j.db").collect())}
+results = {"tables": sorted(row.tableName for row in spark.sql("show tables in j.db").collect())}
 """
 JAVA = (
     READ
     + """
-told["ours"] = rows("ours")
+results["ours"] = rows("ours")
 spark.sql("insert into j.db.ours values (2)")
 spark.sql("alter table j.db.ours add column by_java string")
 spark.sql("create table j.db.theirs (n bigint) using iceberg")
@@ -32,16 +32,16 @@ spark.sql("insert into j.db.theirs values (10)")
 spark.sql("create table j.db.zipped (n bigint) using iceberg tblproperties ('write.metadata.compression-codec' = 'gzip')")
 spark.sql("insert into j.db.zipped values (20)")
 spark.sql("drop table j.db.for_java")
-print(json.dumps(told))
+print(json.dumps(results))
 """
 )
 JAVA_AGAIN = (
     READ
     + """
-told |= {name: rows(name) for name in ("ours", "theirs", "zipped")}
+results |= {name: rows(name) for name in ("ours", "theirs", "zipped")}
 spark.sql("insert into j.db.ours values (4, 'a', 'b')")
 spark.sql("insert into j.db.theirs values (12)")
-print(json.dumps(told))
+print(json.dumps(results))
 """
 )
 
@@ -59,10 +59,10 @@ def hint(folder: Path, name: str) -> int:
     return int((folder / "db" / name / "metadata" / "version-hint.text").read_text())
 
 
-def test_java_and_we_share_a_folder_in_turns(tmp_path: Path, java_script: Callable[..., str]) -> None:
+def test_java_and_icefloe_share_a_folder_in_turns(tmp_path: Path, java_script: Callable[..., str]) -> None:
     def java(script: str) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(java_script(script, str(tmp_path)).splitlines()[-1])
-        return told
+        results: dict[str, Any] = json.loads(java_script(script, str(tmp_path)).splitlines()[-1])
+        return results
 
     catalog = FileSystemCatalog("lake", warehouse=str(tmp_path))
     catalog.create_namespace("db")
@@ -90,9 +90,9 @@ def test_java_and_we_share_a_folder_in_turns(tmp_path: Path, java_script: Callab
         "zipped": [[20], [21]],
     }
     assert (numbers(catalog, "db.ours"), numbers(catalog, "db.theirs")) == ([1, 2, 3, 4], [10, 11, 12])
-    assert [hint(tmp_path, name) for name in ("ours", "theirs")] == [7, 4], "one version for each commit, whoever made it"
+    assert [hint(tmp_path, name) for name in ("ours", "theirs")] == [7, 4], "one version for each commit of either engine"
     catalog.drop_table("db.theirs")
-    assert java(READ + "print(json.dumps(told))")["tables"] == ["ours", "zipped"]
+    assert java(READ + "print(json.dumps(results))")["tables"] == ["ours", "zipped"]
 
 
 def test_java_does_not_see_a_table_whose_drop_was_cut_short_and_can_use_its_name(
@@ -120,4 +120,4 @@ print(json.dumps([before, [list(row) for row in spark.sql("select * from j.db.go
     assert numbers(catalog, "db.gone") == [7]
     catalog.create_table("db.other", one(1).schema)
     catalog.drop_table("db.gone")
-    assert sorted(path.name for path in (tmp_path / "db").iterdir()) == ["other"], "what was left of the older table is deleted too"
+    assert sorted(path.name for path in (tmp_path / "db").iterdir()) == ["other"], "the remaining files of the older table are deleted too"

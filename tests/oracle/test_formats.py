@@ -1,4 +1,4 @@
-"""Data files of all three formats: Java and PyIceberg read what Icefloe wrote, Icefloe reads what Java wrote, and both describe the same rows alike."""
+"""Data files of all three formats: Java and PyIceberg read what Icefloe wrote, Icefloe reads what Java wrote, and both write equal metrics for equal rows."""
 
 import base64
 import json
@@ -31,7 +31,7 @@ if(id=2,null,concat(repeat('é',15),'y',id)),
 unhex(concat('FF0',id)), if(id=1,null,named_struct('x',int(id),'y',if(id=2,null,named_struct('z',concat('z',id))))),
 if(id=3,null,array(int(id),null)), map('k',id), map(int(id),named_struct('a',double(id)/2)) from range(1, 7)"""
 
-# Writes a table in each format, and prints the rows and the description of each file.
+# Writes a table in each format, and prints the rows and the metrics of each file.
 _JAVA = """
 import base64, json
 
@@ -49,11 +49,11 @@ for form in {forms!r}:
     files = []
     for row in spark.sql("select * from " + name + ".files").collect():
         one = row.asDict(recursive=True)
-        told = {{}}
+        metrics = {{}}
         for kind in ('value_counts', 'null_value_counts', 'nan_value_counts', 'lower_bounds', 'upper_bounds'):
-            told[kind] = {{str(key): text(value) for key, value in (one[kind] or {{}}).items()}}
-        told.update(record_count=one['record_count'], file_format=one['file_format'])
-        files.append(told)
+            metrics[kind] = {{str(key): text(value) for key, value in (one[kind] or {{}}).items()}}
+        metrics.update(record_count=one['record_count'], file_format=one['file_format'])
+        files.append(metrics)
     found[form] = {{'rows': lines, 'files': files}}
 print('RESULT' + json.dumps(found, default=str))
 """
@@ -61,7 +61,7 @@ print('RESULT' + json.dumps(found, default=str))
 
 @pytest.fixture(scope="module")
 def by_java(java_script: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """Tables of all of Spark's types in each format, with the rows and the description of each file as Java gives them."""
+    """Return tables of all of Spark's types in each format, with the rows and the metrics of each file that Java reports."""
     folder = tmp_path_factory.mktemp("formats")
     printed = java_script(_JAVA.format(forms=FORMATS, columns=_COLUMNS, rows=_ROW_SQL), str(folder))
     line = next(text for text in printed.splitlines() if text.startswith("RESULT"))
@@ -74,7 +74,7 @@ def _java_table(folder: Path, form: str) -> StaticTable:
 
 
 def _plain(found: list[dict[str, Any]]) -> list[str]:
-    """Rows without bytes, which Java's script prints in its own way, and NaN as text."""
+    """Return rows without bytes, which Java's script prints in its own way, and with NaN as text."""
     return comparable([{key: _nan_as_text(value) for key, value in row.items() if key != "raw"} for row in found])
 
 
@@ -83,21 +83,21 @@ def _nan_as_text(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_we_read_the_files_that_java_wrote(by_java: tuple[Path, dict[str, Any]], form: str) -> None:
-    folder, told = by_java
-    expected = [json.loads(line) for line in told[form]["rows"]]
+def test_icefloe_reads_the_files_that_java_wrote(by_java: tuple[Path, dict[str, Any]], form: str) -> None:
+    folder, java_files = by_java
+    expected = [json.loads(line) for line in java_files[form]["rows"]]
     table = _java_table(folder, form)
     found = table.scan().to_arrow()
     rows_found = found.to_pylist(maps_as_pydicts="strict")
-    assert {file["file_format"] for file in told[form]["files"]} == {form.upper()}
+    assert {file["file_format"] for file in java_files[form]["files"]} == {form.upper()}
     assert len(rows_found) == 7
     assert _plain(rows_found) == _plain(expected)
     assert sorted(row["raw"] for row in rows_found if row["raw"]) == [bytes([255, number]) for number in range(1, 7)]
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_java_and_we_describe_the_same_rows_alike(by_java: tuple[Path, dict[str, Any]], tmp_path: Path, form: str) -> None:
-    folder, told = by_java
+def test_java_and_icefloe_write_equal_metrics_for_equal_rows(by_java: tuple[Path, dict[str, Any]], tmp_path: Path, form: str) -> None:
+    folder, java_files = by_java
     table = _java_table(folder, form)
     schema = table.schema()
     rows_of = table.scan("id < 50").to_arrow()
@@ -111,16 +111,16 @@ def test_java_and_we_describe_the_same_rows_alike(by_java: tuple[Path, dict[str,
     )
     (ours,) = write_batches(target, rows_of.to_batches(), partition_id=0, task_id=0)
     compared = 0
-    # Of lists, maps and structs as a whole, and of what is in lists and maps, Java tells counts in some formats and nothing in others.
+    # For lists, maps and structs as a whole, and for their elements, Java has counts in some formats and none in others.
     every = [leaf.field_id for leaf in leaves_of(schema) if not leaf.repeated]
-    theirs = [file for file in told[form]["files"] if file["record_count"] > 1]
+    theirs = [file for file in java_files[form]["files"] if file["record_count"] > 1]
     assert len(theirs) == 1
     for name in ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds"):
         expected = theirs[0][name]
         if not expected:
-            continue  # Java tells nothing of this of such files
+            continue  # Java has no such metrics for these files
         if name.endswith("counts") and form == "orc":
-            # Under a null struct ORC counts nothing, and Java takes its counts; Parquet counts a null there, and so do we.
+            # Under a null struct ORC counts nothing, and Java uses ORC's counts; Parquet counts a null there, and so does Icefloe.
             leaves = [field.field_id for field in schema.fields if field.field_type.is_primitive]
         else:
             leaves = every
@@ -128,7 +128,7 @@ def test_java_and_we_describe_the_same_rows_alike(by_java: tuple[Path, dict[str,
         found = {str(number): base64.b64encode(value).decode() if isinstance(value, bytes) else value for number, value in values.items()}
         same = {number: value for number, value in expected.items() if int(number) in leaves}
         assert {number: found.get(number) for number in same} == same, name
-        # ORC keeps no bounds of bytes, so Java has none there; we have seen the rows.
+        # ORC keeps no bounds of bytes, so Java has none; Icefloe computes them from the rows.
         assert set(found) - set(same) <= ({str(schema.find_id("raw"))} if form == "orc" else set()), name
         compared += len(found)
     assert compared > 50 or form == "avro"
@@ -145,14 +145,14 @@ def _ours(folder: Path, form: str) -> Any:
 
 
 @pytest.mark.parametrize("form", ["orc", "avro"])
-def test_java_reads_the_files_that_we_wrote(java_rows: Callable[..., list[dict[str, Any]]], tmp_path: Path, form: str) -> None:
+def test_java_reads_the_files_that_icefloe_wrote(java_rows: Callable[..., list[dict[str, Any]]], tmp_path: Path, form: str) -> None:
     table = _ours(tmp_path, form)
     theirs = java_rows(table.metadata_location)
     assert comparable(without_bytes(theirs)) == comparable(without_bytes(table.scan().to_arrow().to_pylist()))
     assert len(theirs) == 35
 
 
-def test_pyiceberg_reads_the_orc_files_that_we_wrote(pyiceberg: Callable[..., str], tmp_path: Path) -> None:
+def test_pyiceberg_reads_the_orc_files_that_icefloe_wrote(pyiceberg: Callable[..., str], tmp_path: Path) -> None:
     table = _ours(tmp_path, "orc")
     printed = pyiceberg(
         """

@@ -1,4 +1,4 @@
-"""Every pair of concurrent operations through Java's own core API: it commits and refuses what Icefloe does, and the same files are live after it."""
+"""Every pair of concurrent operations through Java's core API: it commits and refuses the same as Icefloe, and the same files are live afterwards."""
 
 import json
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from tests.table.isolation_pairs import CHECKED, OPERATIONS, base_table, run_pai
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 SCRIPT = Path(__file__).with_name("java_pairs.py")
-# Java makes these on the table they were planned on and on no other; what docs/commits.md says of it.
+# Java commits these only on the snapshot that they were planned on; docs/commits.md describes the difference.
 STALE = {"schema", "partition spec"}
 
 

@@ -1,4 +1,4 @@
-"""Commits that the Java implementation made, made again from their parts: the summaries and row ids must come out the same."""
+"""Commits of the Java implementation, made again from their parts: the summaries and row ids are the same."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
-# What Java counts and we do not: how its manifests came about, and the engine.
+# Keys that are not compared: how many manifests were made and reused, and the engine.
 NOT_COUNTED = re.compile(r"manifests-.*|entries-processed|spark\..*|engine-.*|app-.*|iceberg-version")
 
 
@@ -78,7 +78,7 @@ def test_summaries_are_java_s(java_tables: Path) -> None:
     } <= compared
 
 
-def test_row_ids_are_given_as_java_gives_them(java_tables: Path) -> None:
+def test_row_ids_are_assigned_as_in_java(java_tables: Path) -> None:
     counted = 0
     for _, table in tables(java_tables):
         if table.format_version < 3:

@@ -1,4 +1,4 @@
-"""Every table of Java's, of every version, at every snapshot, branch, tag and time: the rows are those that Java reads."""
+"""Tables that Java wrote, of every version, at every snapshot, branch, tag and time: the rows are those that Java reads."""
 
 from collections.abc import Callable
 from pathlib import Path

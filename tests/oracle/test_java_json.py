@@ -115,7 +115,9 @@ def every_filter() -> list[BooleanExpression]:
     return found
 
 
-def test_java_reads_our_filters_as_they_are_and_we_read_what_it_writes(java_script: Callable[..., str], tmp_path: Path) -> None:
+def test_java_reads_the_filters_of_icefloe_as_they_are_and_icefloe_reads_what_it_writes(
+    java_script: Callable[..., str], tmp_path: Path
+) -> None:
     bound = [bind(one, SCHEMA) for one in every_filter()]
     unbound = every_filter()[:-1]  # the last has a decimal for a double, which only binding makes one
     written = [expression_to_json(one) for one in (*bound, *unbound)]
@@ -133,12 +135,12 @@ BEFORE = assign_fresh_ids(
         NestedField(1, "id", IntegerType()),
         NestedField(2, "place", StructType(NestedField(3, "x", IntegerType()), NestedField(4, "y", StringType()))),
         NestedField(5, "items", ListType(element_id=6, element=StructType(NestedField(7, "x", IntegerType())), element_required=False)),
-        NestedField(8, "marks", MapType(key_id=9, key_type=StringType(), value_id=10, value_type=IntegerType(), value_required=False)),
+        NestedField(8, "scores", MapType(key_id=9, key_type=StringType(), value_id=10, value_type=IntegerType(), value_required=False)),
         NestedField(11, "note", StringType()),
     )
 )
 INNER = StructType(NestedField(1, "k", LongType()))
-# One commit each: our changes, and Java's calls for them.
+# One commit each: Icefloe's changes, and Java's calls for them.
 COMMITS: list[tuple[list[SchemaChange], str]] = [
     ([RenameColumn(path="place.x", new_name="ex")], 'u.renameColumn("place.x", "ex")'),
     (
@@ -148,8 +150,8 @@ COMMITS: list[tuple[list[SchemaChange], str]] = [
     ([DeleteColumn(path="note")], 'u.deleteColumn("note")'),
     ([AddColumn(path="note", field_type=LongType())], 'u.addColumn("note", long)'),
     (
-        [RenameColumn(path="id", new_name="key"), UpdateColumn(path="marks.value", field_type=LongType())],
-        'u.renameColumn("id", "key").updateColumn("marks.value", long)',
+        [RenameColumn(path="id", new_name="key"), UpdateColumn(path="scores.value", field_type=LongType())],
+        'u.renameColumn("id", "key").updateColumn("scores.value", long)',
     ),
     (
         [DeleteColumn(path="key"), AddColumn(path="id", field_type=StringType())],
@@ -168,7 +170,7 @@ for name in ("StructType", "NestedField", "StringType"):
     setattr(t, name, getattr(java.types.Types, name))
 t = java.types.Types
 long = t.LongType.get()
-spark.sql("CREATE TABLE j.db.t (id int, place struct<x: int, y: string>, items array<struct<x: int>>, marks map<string, int>, note string) USING iceberg")
+spark.sql("CREATE TABLE j.db.t (id int, place struct<x: int, y: string>, items array<struct<x: int>>, scores map<string, int>, note string) USING iceberg")
 table = java.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, "j.db.t")
 mapping = java.mapping.NameMappingParser.toJson(java.mapping.MappingUtil.create(table.schema()))
 print("JSON " + mapping.replace(chr(10), ""))
@@ -182,7 +184,7 @@ for text in open(sys.argv[1] + "/calls.txt"):
 
 
 def as_sets(mapping: NameMapping) -> dict[tuple[int | None, ...], frozenset[str]]:
-    """The names of every mapped field by the ids that lead to it: the order of names and fields says nothing."""
+    """Return the names of every mapped field by the ids on the path to it, since the order of names and fields has no meaning."""
     found = {}
     stack = [((), mapping.fields)]
     while stack:

@@ -1,4 +1,4 @@
-"""Branches, tags, cherry-pick, publishing and rollback by the Java implementation and by us, on the same tables: equal outcomes, histories and rows."""
+"""Branches, tags, cherry-pick, publishing and rollback by Java and by Icefloe, on the same tables: equal outcomes, histories and rows."""
 
 import json
 import re
@@ -14,12 +14,12 @@ from icefloe.table import StaticTable, Table
 from icefloe.table.table_reader import TableReader
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
-# What tells how a snapshot came about and not what it is.
+# Keys that describe how a snapshot was made and not what it contains.
 NOT_COMPARED = re.compile(
     r"manifests-.*|entries-processed|spark\..*|engine-.*|app-.*|iceberg-version|total-files-size|added-files-size|removed-files-size"
 )
 
-# Every step is printed with the metadata file before and after it, and whether Java took it.
+# Every step is printed with the metadata file before and after it, and whether Java accepted it.
 STEPS = r"""
 import json, pathlib
 
@@ -91,10 +91,10 @@ for version in (1, 2, 3):
     step(n, "cherry_pick", PICK, id=head(n, "side"))
 """
 
-# Rows of refs of metadata files that a file beside the tables asks for.
+# Prints the rows of the refs of metadata files that are listed in a file beside the tables.
 READ = r"""
 import json
-for metadata, ref, kind in json.load(open(sys.argv[1] + "/asked.json")):
+for metadata, ref, kind in json.load(open(sys.argv[1] + "/reads.json")):
     found = spark.read.format("iceberg").option(kind, ref).load(metadata).collect()
     print(json.dumps({"metadata": metadata, "ref": ref, "rows": sorted(row["id"] for row in found)}))
 """
@@ -104,17 +104,17 @@ def parsed(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
-def story(table: TableReader, known: set[int]) -> dict[str, Any]:
-    """What each ref says, and its history: snapshots that were there before by their ids, new ones by all they say of themselves."""
+def history_of_refs(table: TableReader, known: set[int]) -> dict[str, Any]:
+    """Return the retention rules and the history of each ref: known snapshots by their ids, new ones by their summaries."""
 
-    def told(snapshot: Snapshot) -> Any:
+    def identity(snapshot: Snapshot) -> Any:
         if snapshot.snapshot_id in known:
             return snapshot.snapshot_id
         return {key: text for key, text in snapshot.summary.items() if not NOT_COMPARED.fullmatch(key)}
 
     keep = ("type", "min_snapshots_to_keep", "max_snapshot_age_ms", "max_ref_age_ms")
     return {
-        name: ([getattr(ref, rule) for rule in keep], [told(snapshot) for snapshot in table.ancestors(name)])
+        name: ([getattr(ref, rule) for rule in keep], [identity(snapshot) for snapshot in table.ancestors(name)])
         for name, ref in table.refs().items()
     }
 
@@ -132,20 +132,20 @@ def test_every_verb_gives_java_s_history_and_rows(java_script: Callable[..., str
     assert len(steps) == 57
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
     catalog.create_namespace("db")
-    asked, ours = [], []
+    reads, ours = [], []
     for number, step in enumerate(steps):
         table = catalog.register_table(f"db.t{number}", step["before"])
         before, theirs = dict(table.refs()), StaticTable.from_metadata(step["after"])
         known = {snapshot.snapshot_id for snapshot in table.snapshots()}
         taken = by_us(table, step["verb"], step["given"])
-        where = f"{step['name']}: {step['verb']} {step['given']}: Java said {step['taken']}"
+        where = f"{step['name']}: {step['verb']} {step['given']}: Java accepted it: {step['taken']}"
         assert taken == (step["taken"] is True), where
-        assert story(table, known) == story(theirs, known), where
+        assert history_of_refs(table, known) == history_of_refs(theirs, known), where
         for name in [name for name, ref in table.refs().items() if before.get(name) != ref]:
-            asked += [(table.metadata_location, name, table.refs()[name].type), (step["after"], name, table.refs()[name].type)]
+            reads += [(table.metadata_location, name, table.refs()[name].type), (step["after"], name, table.refs()[name].type)]
             ours.append(sorted(table.scan().use_ref(name).to_arrow()["id"].to_pylist()))
     assert sum(step["taken"] is True for step in steps) == 24
-    (tmp_path / "asked.json").write_text(json.dumps(asked))
+    (tmp_path / "reads.json").write_text(json.dumps(reads))
     read = [found["rows"] for found in parsed(java_script(READ, str(tmp_path)))]
     assert read == [rows for rows in ours for _ in ("ours", "theirs")]
     assert len(ours) == 24

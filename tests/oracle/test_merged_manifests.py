@@ -1,4 +1,4 @@
-"""Merged and rewritten manifests beside the Java implementation: the same commits leave the same manifests; it and DuckDB read what is in ours."""
+"""Merged and rewritten manifests beside the Java implementation: the same commits leave the same manifests; Java and DuckDB read those of Icefloe."""
 
 import json
 from collections import defaultdict
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 
 # `a` adds a file, `d` deletes it; files from 10 on are of the second partition spec.
 STEPS = ["a0", "a1", "a2", "d1", "a3", "a10", "a4", "a11", "a5", "d0", "a12", "d10", "a6", "a7", "d3", "a13", "a14", "a8", "a9", "d2"]
-# The table properties, but for the target size, which is told in sizes of the table's first manifest.
+# The table properties; the target size is a multiple of the size of the table's first manifest.
 SETTINGS: list[tuple[Mapping[str, str], float | None]] = [
     ({"commit.manifest.min-count-to-merge": "2"}, None),
     ({"commit.manifest.min-count-to-merge": "3"}, None),
@@ -79,7 +79,7 @@ def ours(settings: Mapping[str, str], size: float | None) -> list[tuple[Any, dic
 
 
 def by_spec(counts: list[list[Any]]) -> dict[int, list[list[int]]]:
-    """The manifests of each spec in order. How specs lie to each other says nothing: manifests of two are never merged."""
+    """Return the manifests of each spec in order. The order between specs has no meaning: manifests of two specs are never merged."""
     found: dict[int, list[list[int]]] = defaultdict(list)
     for spec_id, *others in counts:
         found[spec_id].append(others)

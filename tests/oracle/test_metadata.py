@@ -1,4 +1,4 @@
-"""Metadata, updates, requirements and views as JSON, given to Java's and PyIceberg's own parsers: they read what we write, and write what we read."""
+"""Metadata, updates, requirements and views as JSON: the parsers of Java and PyIceberg read what Icefloe writes, and write what Icefloe reads."""
 
 import json
 from collections.abc import Callable
@@ -40,7 +40,7 @@ parsers = {
     "requirement": getattr(iceberg, "UpdateRequirementParser", None) or iceberg.rest.requests.UpdateRequirementParser,
     "view": iceberg.view.ViewMetadataParser,
 }
-for line in open(sys.argv[1] + "/asked.jsonl"):
+for line in open(sys.argv[1] + "/documents.jsonl"):
     kind, text = json.loads(line)
     parser = parsers[kind]
     print("{" + json.dumps(kind) + ": " + parser.toJson(parser.fromJson(text)) + "}")
@@ -56,10 +56,10 @@ for path in sys.argv[1:]:
 
 
 def tables() -> list[TableMetadata]:
-    """A table of each version, with everything that the version has."""
+    """Return the metadata of a table of each version, with everything that the version has."""
     made = []
     for version in (1, 2, 3):
-        # PyIceberg takes no other type of blob, and no uuid that is not one.
+        # PyIceberg accepts no other type of blob, and no malformed uuid.
         blob = StatisticsBlob(type="apache-datasketches-theta-v1", snapshot_id=2, sequence_number=2, fields=(1,), properties={"ndv": "2"})
         updates: list[Any] = [
             SetSnapshotRef("gold", SnapshotRef(snapshot_id=2, type="tag", max_ref_age_ms=5)),
@@ -78,21 +78,21 @@ def tables() -> list[TableMetadata]:
 
 def test_java_reads_what_is_written_and_writes_the_same(java_script: Run, tmp_path: Path) -> None:
     metadata = tables()
-    asked = [("table", write_table_metadata(one).decode()) for one in metadata]
-    asked += [("update", json.dumps(shown)) for _, shown in UPDATES]
-    asked += [("update", json.dumps(view_update_to_json(update))) for update, _ in VIEW_UPDATES]
-    asked += [("requirement", json.dumps(shown)) for _, shown in REQUIREMENTS]
-    asked += [("view", json.dumps(view_document()))]
-    (tmp_path / "asked.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked))
+    documents = [("table", write_table_metadata(one).decode()) for one in metadata]
+    documents += [("update", json.dumps(shown)) for _, shown in UPDATES]
+    documents += [("update", json.dumps(view_update_to_json(update))) for update, _ in VIEW_UPDATES]
+    documents += [("requirement", json.dumps(shown)) for _, shown in REQUIREMENTS]
+    documents += [("view", json.dumps(view_document()))]
+    (tmp_path / "documents.jsonl").write_text("".join(json.dumps(one) + "\n" for one in documents))
     answered = [json.loads(line) for line in java_script(JAVA, str(tmp_path)).splitlines() if line.startswith("{")]
-    assert len(answered) == len(asked)
-    found: dict[str, list[Any]] = {kind: [one[kind] for one in answered if kind in one] for kind, _ in asked}
+    assert len(answered) == len(documents)
+    found: dict[str, list[Any]] = {kind: [one[kind] for one in answered if kind in one] for kind, _ in documents}
     assert [read_table_metadata(json.dumps(one).encode(), "java") for one in found["table"]] == metadata
     assert [read_view_metadata(json.dumps(one).encode(), "java") for one in found["view"]] == [read_view(view_document())]
     assert [requirement_from_json(one) for one in found["requirement"]] == [made for made, _ in REQUIREMENTS]
     mine = [shown for _, shown in UPDATES]
     for shown, java in zip(mine, found["update"], strict=False):
-        # Java does not keep a last column id, and writes the schema's own.
+        # Java does not keep a last column id, and writes the highest of the schema.
         assert update_from_json({**java, "last-column-id": None}) == update_from_json({**shown, "last-column-id": None})
     for (update, _), java in zip(VIEW_UPDATES, found["update"][len(mine) :], strict=True):
         assert view_update_from_json({**java, "last-column-id": None}) == update

@@ -1,4 +1,4 @@
-"""The metadata tables beside Java's own: the columns and every row of all sixteen, of tables that either wrote."""
+"""The metadata tables compared with Java's: the columns and every row of all sixteen, of tables that either wrote."""
 
 import datetime as dt
 import json
@@ -138,7 +138,7 @@ SPARK_NAMES = {
 
 
 def spark_name(kind: types.IcebergType) -> str:
-    """The type as Spark writes it."""
+    """Return the type as Spark writes it."""
     if isinstance(kind, types.StructType):
         return f"struct<{','.join(f'{field.name}:{spark_name(field.field_type)}' for field in kind.fields)}>"
     if isinstance(kind, types.ListType):
@@ -151,7 +151,7 @@ def spark_name(kind: types.IcebergType) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as the dump of Java's rows has it."""
+    """Return a value as the dump of Java's rows has it."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -168,7 +168,7 @@ def in_order(rows: list[Any]) -> list[str]:
 
 
 def make_ours(folder: Path) -> dict[str, str]:
-    """Tables with equality deletes, and with what Icefloe writes into version 3."""
+    """Make tables with equality deletes, and with the features that Icefloe writes in version 3."""
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "ours"))
     catalog.create_namespace("db")
     schema = pa.schema([("id", pa.int64()), ("kind", pa.string()), ("time", pa.timestamp("us", "UTC")), ("value", pa.float64())])
@@ -192,7 +192,7 @@ def make_ours(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def java(java_script: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What Java says, by table and metadata table."""
+    """Return Java's columns and rows, by table and metadata table."""
     folder = tmp_path_factory.mktemp("java")
     (folder / "ours.json").write_text(json.dumps(make_ours(folder)))
     java_script(f"NAMES = {JAVA_TABLES!r}\n{MAKE}\n{DUMP}", str(folder))
@@ -208,10 +208,10 @@ def test_columns_and_rows_are_java_s(java: dict[str, Any], table: str, name: str
 
 @pytest.mark.parametrize("name", JAVA_TABLES)
 def test_a_table_that_java_cannot_read_is_read(java: dict[str, Any], name: str) -> None:
-    """Java has no type for a partition field of an older spec whose column is gone, and stops in the middle."""
+    """Java has no type for a partition field of an older spec whose column was dropped, and fails."""
     found = java["dropped"]["tables"][name]
     if name.endswith("manifests"):
-        # Java says that there are no bounds; the older schema has the column still.
+        # Java returns no bounds; the older schema still has the column.
         for row in found["rows"]:
             for summary in row["partition_summaries"]:
                 if summary["lower_bound"] == "null":
@@ -239,7 +239,7 @@ def check(table: dict[str, Any], name: str) -> None:
     [("raw", {}), ("without copies", {"carry_overs": False}), ("updates", {"identifier_columns": ["id"]})],
 )
 def test_changes_are_java_s(java: dict[str, Any], java_name: str, options: dict[str, Any]) -> None:
-    """Of copied files, which Java tells changes of; it refuses delete files."""
+    """The table is copy-on-write, since the changes of Java refuse delete files."""
     found = changes(StaticTable.from_metadata(java["cow"]["file"]), **options)
     expected = java["cow"]["changes"][java_name]
     assert found.column_names == expected["columns"]

@@ -1,6 +1,6 @@
-"""Tables of every version and file format, evolved, deleted from and upgraded here: Java and DuckDB read each snapshot as we do, and PyIceberg what it can.
+"""Tables of all versions and formats, evolved and upgraded by Icefloe: Java and DuckDB read each snapshot alike, PyIceberg those that it supports.
 
-Java's readings are of one session; it also reads the row ids of version 3 and the numbers of their last changes.
+Java reads all of them in one session; it also reads the row ids of version 3 and the numbers of their last changes.
 """
 
 import json
@@ -41,7 +41,7 @@ def catalog_at(folder: Path) -> SqlCatalog:
 
 
 def evolve(table: Table) -> None:
-    """Columns added (with a default where the version has them), dropped, widened, renamed and moved, inside structs too, and another partitioning."""
+    """Add columns (with a default where the version has them), drop, widen, rename and move them, inside structs too, and change the partitioning."""
     # Java 1.10 cannot read defaults of ORC files: "ORC cannot read default value".
     default = {"default_value": "new"} if table.format_version == 3 and table.properties["write.format.default"] != "orc" else {}
     with table.update_schema() as update:
@@ -76,7 +76,7 @@ def write(catalog: SqlCatalog, name: str, version: int, form: str, spec: str, mo
 
 
 def upgraded(catalog: SqlCatalog) -> Table:
-    """Rows of all three versions in one table, deleted in each way."""
+    """Return a table with rows of all three versions, deleted in each way."""
     table = catalog.create_table("db.upgraded", SCHEMA, partition_spec=SPECS["month_and_text"], properties={"format-version": "1"})
     table.append(rows(0, 20))
     for version, mode in ((2, "merge-on-read"), (3, "copy-on-write")):
@@ -109,11 +109,11 @@ def snapshots(table: Table) -> list[int]:
     return [snapshot.snapshot_id for snapshot in table.snapshots()]
 
 
-def test_java_reads_every_snapshot_and_the_lineage_of_every_row_as_we_do(
+def test_java_reads_every_snapshot_and_the_lineage_of_every_row_as_icefloe_does(
     tables: dict[str, Table], java_script: Callable[..., str], tmp_path: Path
 ) -> None:
     by_path = {table.metadata_location: (name, table) for name, table in tables.items()}
-    # Of rows in Avro and ORC files Java 1.10 reads one row id for a whole file, of its own files too; ids that stand in ORC files it passes over.
+    # For Avro and ORC files, also its own, Java 1.10 reads one row id for all rows of a file; it ignores ids that are stored in ORC files.
     numbered = {path: table.format_version == 3 and "avro" not in name and "orc" not in name for path, (name, table) in by_path.items()}
     asked = [[path, snapshots(table), numbered[path]] for path, (_, table) in by_path.items()]
     printed = java_script(_READ.format(paths=json.dumps(asked)), str(tmp_path))
@@ -130,14 +130,14 @@ def test_java_reads_every_snapshot_and_the_lineage_of_every_row_as_we_do(
     assert wrong == []
 
 
-def test_duckdb_reads_the_parquet_tables_as_we_do(tables: dict[str, Table], duckdb_rows: Reader) -> None:
+def test_duckdb_reads_the_parquet_tables_as_icefloe_does(tables: dict[str, Table], duckdb_rows: Reader) -> None:
     for name, table in tables.items():
         if "orc" in name or "avro" in name:
-            continue  # DuckDB reads data files in Parquet alone
+            continue  # DuckDB reads only data files in Parquet
         assert in_one_form(duckdb_rows(table.metadata_location)) == in_one_form(table.scan().to_arrow().to_pylist()), name
 
 
-def test_pyiceberg_reads_the_tables_of_version_1_and_2_as_we_do(tables: dict[str, Table], pyiceberg: Callable[..., str]) -> None:
+def test_pyiceberg_reads_the_tables_of_version_1_and_2_as_icefloe_does(tables: dict[str, Table], pyiceberg: Callable[..., str]) -> None:
     script = """
 import json, sys
 from pyiceberg.table import StaticTable

@@ -107,7 +107,7 @@ def test_a_notebook_runs_with_only_its_imports_changed(pyiceberg: Run, tmp_path:
     assert json.loads(done.stdout.splitlines()[-1]) == theirs
 
 
-def test_pyiceberg_sees_our_table_appends_and_we_see_its_rows(pyiceberg: Run, tmp_path: Path) -> None:
+def test_pyiceberg_sees_a_table_of_icefloe_appends_and_we_see_its_rows(pyiceberg: Run, tmp_path: Path) -> None:
     catalog = ours(tmp_path)
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", pa.schema([("id", pa.int64()), ("name", pa.string())]), partition_spec=["name"])
@@ -131,7 +131,7 @@ print(json.dumps([before, sorted(table.scan(row_filter="id >= 3").to_arrow()["id
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_we_read_and_change_a_table_that_pyiceberg_made(pyiceberg: Run, tmp_path: Path, version: str) -> None:
+def test_icefloe_reads_and_changes_a_table_that_pyiceberg_made(pyiceberg: Run, tmp_path: Path, version: str) -> None:
     pyiceberg(
         OPEN
         + f"""

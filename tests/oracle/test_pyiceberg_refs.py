@@ -1,4 +1,4 @@
-"""Branches and tags of one table in one catalog, made by PyIceberg and by us: each reads and moves the other's."""
+"""Branches and tags of one table in one catalog, made by PyIceberg and by Icefloe: each reads and moves those of the other."""
 
 import json
 from collections.abc import Callable
@@ -58,7 +58,7 @@ def test_each_reads_and_moves_the_other_s_branches_and_tags(tmp_path: Path, pyic
     assert table.refs()["theirs"] == SnapshotRef(snapshot_id=first or 0, max_ref_age_ms=5, max_snapshot_age_ms=6, min_snapshots_to_keep=7)
     assert table.refs()["their-tag"] == SnapshotRef(snapshot_id=first or 0, type="tag", max_ref_age_ms=8)
     assert "gone" not in table.refs()
-    assert table.scan().to_arrow()["id"].to_pylist() == [0]  # they rolled back
+    assert table.scan().to_arrow()["id"].to_pylist() == [0]  # PyIceberg rolled back
     table.append(rows[3], branch="theirs")
     table.manage_snapshots().fast_forward("main", "theirs").commit()
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [0, 3]

@@ -1,4 +1,4 @@
-"""Types that SQL engines seldom have, in tables of version 3 evolved here: Java's generic readers read them as we do, in every file format."""
+"""Types that SQL engines seldom have, in evolved tables of version 3: Java's generic readers read them as Icefloe does, in every file format."""
 
 import json
 from datetime import date, time, timedelta
@@ -75,9 +75,9 @@ def plain(value):
         return [plain(item) for item in value]
     return value.toString() if hasattr(value, "toString") else str(value)
 def written(part):
-    room = spark._jvm.java.nio.ByteBuffer.allocate(part.sizeInBytes()).order(spark._jvm.java.nio.ByteOrder.LITTLE_ENDIAN)
-    part.writeTo(room, 0)
-    return bytes(room.array()).hex()
+    buffer = spark._jvm.java.nio.ByteBuffer.allocate(part.sizeInBytes()).order(spark._jvm.java.nio.ByteOrder.LITTLE_ENDIAN)
+    part.writeTo(buffer, 0)
+    return bytes(buffer.array()).hex()
 for path in json.loads({paths!r}):
     operations = iceberg.StaticTableOperations(path, iceberg.hadoop.HadoopFileIO(spark._jsc.hadoopConfiguration()))
     rows = iceberg.data.IcebergGenerics.read(iceberg.BaseTable(operations, "t")).build().iterator()
@@ -87,7 +87,7 @@ for path in json.loads({paths!r}):
 
 
 def values(number: int) -> dict[str, Any]:
-    """A row as Arrow takes it, every seventh value null, each column's at another row."""
+    """Return a row for Arrow in which every seventh value is null, for each column in another row."""
     row = {
         "unknown": None,
         "uuid": number.to_bytes(16, "big"),
@@ -132,7 +132,7 @@ def evolved(catalog: SqlCatalog, form: str) -> Table:
 
 
 def comparable(kind: Any, value: Any) -> Any:
-    """A value of ours, or the text that Java's value gives, in one form."""
+    """Return a value of Icefloe, or the text of Java's value, in a comparable form."""
     if value is None:
         return None
     if isinstance(kind, TimestampNanoType | TimestampType | TimestamptzNanoType):
@@ -152,7 +152,7 @@ def comparable(kind: Any, value: Any) -> Any:
     return str(value) if isinstance(value, Decimal | date) else value
 
 
-def test_java_reads_rare_types_as_we_do(tmp_path: Path) -> None:
+def test_java_reads_rare_types_as_icefloe_does(tmp_path: Path) -> None:
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
     catalog.create_namespace("db")
     tables = {table.metadata_location: table for table in (evolved(catalog, form) for form in ("parquet", "orc", "avro"))}

@@ -85,7 +85,7 @@ def with_maps_as_objects(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def without_bytes(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The engines print bytes each in their own way; what is stored is compared by the ids of the rows and by our own reading."""
+    """Return rows without bytes, which each engine prints in its own way; row ids and Icefloe's own reading cover them."""
     return [{key: value for key, value in one.items() if key != "raw"} for one in with_maps_as_objects(found)]
 
 
@@ -107,7 +107,7 @@ def ours(table: Table | StaticTable, snapshot_id: int | None = None) -> list[str
 
 @pytest.mark.parametrize("version", ["1", "2"])
 @pytest.mark.parametrize("spec", SPECS)
-def test_duckdb_reads_every_snapshot_as_we_do(duckdb_rows: Reader, tmp_path: Path, spec: str, version: str) -> None:
+def test_duckdb_reads_every_snapshot_as_icefloe_does(duckdb_rows: Reader, tmp_path: Path, spec: str, version: str) -> None:
     table = write(tmp_path, SPECS[spec], version)
     for snapshot in table.snapshots():
         theirs = duckdb_rows(table.metadata_location, snapshot.snapshot_id)
@@ -115,7 +115,7 @@ def test_duckdb_reads_every_snapshot_as_we_do(duckdb_rows: Reader, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("spec", "version"), [("month_and_text", "2"), ("bucket_and_truncate", "1"), ("hour_and_void", "2")])
-def test_java_reads_every_snapshot_as_we_do(java_rows: Reader, tmp_path: Path, spec: str, version: str) -> None:
+def test_java_reads_every_snapshot_as_icefloe_does(java_rows: Reader, tmp_path: Path, spec: str, version: str) -> None:
     table = write(tmp_path, SPECS[spec], version)
     for snapshot in (table.snapshots()[0], table.snapshots()[-1]):
         theirs = java_rows(table.metadata_location, snapshot.snapshot_id)
@@ -123,7 +123,7 @@ def test_java_reads_every_snapshot_as_we_do(java_rows: Reader, tmp_path: Path, s
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_pyiceberg_reads_every_snapshot_as_we_do(pyiceberg: Callable[..., str], tmp_path: Path, spec: str) -> None:
+def test_pyiceberg_reads_every_snapshot_as_icefloe_does(pyiceberg: Callable[..., str], tmp_path: Path, spec: str) -> None:
     table = write(tmp_path, SPECS[spec], "2")
     printed = pyiceberg(
         """
@@ -147,7 +147,7 @@ print(json.dumps(found, default=str))
     assert sorted(filtered) == theirs["filtered"]
 
 
-def test_we_read_what_java_wrote(java_tables: Path) -> None:
+def test_icefloe_reads_what_java_wrote(java_tables: Path) -> None:
     expected = json.loads((java_tables / "expected.json").read_text())
     assert len(expected) == 6
     for name, lines in expected.items():
@@ -157,7 +157,7 @@ def test_we_read_what_java_wrote(java_tables: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_we_read_and_change_partitioned_and_evolved_tables_of_java(
+def test_icefloe_reads_and_changes_partitioned_and_evolved_tables_of_java(
     java_script: Callable[..., str], java_rows: Reader, tmp_path: Path, version: str
 ) -> None:
     java_script(

@@ -1,4 +1,4 @@
-"""Tables that Java wrote, with deletes of every kind, evolved and with row ids: Spark reads of them what Java reads, by its own scan."""
+"""Tables that Java wrote, with deletes of every kind, evolved and with row ids: Spark's own scan reads the rows that Java reads."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""What UPDATE, MERGE and DELETE by Spark SQL leave of a table, in every form, as DuckDB reads it."""
+"""Tables after UPDATE, MERGE and DELETE by Spark SQL, in every mode, as DuckDB reads them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ _FIRST = ("insert", [(1, "a", 1), (2, "b", 2), (3, None, 3), (4, "a", 4), (None,
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("form", FORMS)
-def test_duckdb_reads_what_statements_left(
+def test_duckdb_reads_the_rows_that_remain_after_statements(
     sql: Run,  # noqa: F811
     lake: SqlCatalog,  # noqa: F811
     duckdb_rows: Callable[..., Any],

@@ -1,4 +1,4 @@
-"""Statistics beside Java's: sketches byte for byte, partitions row for row; Java builds on the files written here."""
+"""Statistics compared with Java's: sketches byte for byte, partitions row for row; Java builds on the files that Icefloe wrote."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 
 COLUMNS = """b boolean, i int, l bigint, f float, d double, dt date, ts timestamp, tn timestamp_ntz, s string, bin binary, dec decimal(10,2),
  dec2 decimal(30,5), p string"""
-# Tables of both versions with deletes, an evolved spec and a partition without files any more; and one of more values than a sketch keeps.
+# Tables of both versions with deletes, an evolved spec and a partition without files any more; and one with more values than a sketch keeps.
 MAKE = f'''
 q = spark.sql
 for v in (2, 3):
@@ -58,7 +58,7 @@ def warehouse(java_script: Callable[..., str], tmp_path_factory: pytest.TempPath
 
 @pytest.fixture
 def writable(warehouse: Path, tmp_path: Path) -> Callable[[str], Table]:
-    """One of Java's tables, in a catalog here."""
+    """Return a table that Java wrote, registered in a catalog of Icefloe."""
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
     catalog.create_namespace("db")
     return lambda name: catalog.register_table(f"db.{name}", newest(warehouse / "db" / name))
@@ -84,7 +84,7 @@ def test_sketches_are_java_s_byte_for_byte(writable: Callable[[str], Table], nam
 
 
 def rows_of(statistics: pa.Table) -> list[dict[str, Any]]:
-    # Java leaves out the total, which here is known where there are no deletes but vectors.
+    # Java leaves out the total, which Icefloe writes if all deletes are vectors.
     return [{name: value for name, value in row.items() if name != "total_record_count"} for row in statistics.to_pylist()]
 
 
@@ -135,7 +135,7 @@ for name in ("t2", "t3"):
 
 
 def written_here(catalog: SqlCatalog, folder: Path, version: int) -> tuple[Table, list[dict[str, Any]]]:
-    """A table with both kinds of statistics, and its partition statistics; also a table of Java's Hadoop catalog over the folder."""
+    """Return a table with both kinds of statistics, and its partition statistics; also a table of Java's Hadoop catalog over the folder."""
     table = catalog.create_table(
         f"db.t{version}",
         pa.schema([("id", pa.int64()), ("kind", pa.string())]),
@@ -170,7 +170,7 @@ def test_java_builds_on_the_files_written_here(java_script: Callable[..., str], 
         assert len(grown.metadata.partition_statistics) == 2
         before = {row["partition"]["kind"]: row for row in own}
         after = {row["partition"]["kind"]: row for row in rows_of(grown.partition_statistics())}
-        # The next snapshot's manifests have forgotten "c": Java knows it from the file written here alone.
+        # The manifests of the next snapshot no longer have "c": only the file that Icefloe wrote can give it to Java.
         assert before["c"]["data_file_count"] == 0
         assert after.keys() == {None, "a", "b", "c", "z"}
         assert after["b"] == before["b"]

@@ -1,4 +1,4 @@
-"""Java's JdbcCatalog, PyIceberg's SqlCatalog and ours on one SQLite file, in turns: each makes, fills, evolves, renames and drops what the others read."""
+"""Java's JdbcCatalog, PyIceberg's and Icefloe's SqlCatalog on one SQLite file, in turns: each makes, changes and drops tables that the others read."""
 
 import json
 from collections.abc import Callable
@@ -16,10 +16,10 @@ from icefloe.kernel.types import StringType
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 
 JAVA = """
-told["tables"] = sorted(row[1] for row in rows("show tables in lake.db"))
-told["namespaces"] = sorted(row[0] for row in rows("show namespaces in lake"))
-told["rows"] = rows("select * from lake.db.ours order by n")
-told["properties"] = dict(jdbc.loadNamespaceMetadata(parse("db.x").namespace()))
+results["tables"] = sorted(row[1] for row in rows("show tables in lake.db"))
+results["namespaces"] = sorted(row[0] for row in rows("show namespaces in lake"))
+results["rows"] = rows("select * from lake.db.ours order by n")
+results["properties"] = dict(jdbc.loadNamespaceMetadata(parse("db.x").namespace()))
 spark.sql("insert into lake.db.ours values (2, 'java')")
 spark.sql("alter table lake.db.ours add column by_java string")
 spark.sql("alter table lake.db.ours rename column kind to sort")
@@ -27,7 +27,7 @@ spark.sql("insert into lake.db.ours values (3, 'java', 'new')")
 spark.sql("delete from lake.db.ours where n = 0")
 spark.sql("alter table lake.db.ours set tblproperties ('java' = 'was here')")
 jdbc.renameTable(parse("db.for_java"), parse("db.from_java"))
-told["dropped"] = jdbc.dropTable(parse("db.not_for_java"), False)
+results["dropped"] = jdbc.dropTable(parse("db.not_for_java"), False)
 spark.sql("create namespace lake.jdb with properties ('maker' = 'java')")
 spark.sql("alter namespace lake.db set properties ('java' = 'yes', 'team' = 'all')")
 spark.sql("create table lake.jdb.theirs (n bigint, kind string) using iceberg partitioned by (kind)")
@@ -44,7 +44,7 @@ from pyiceberg.types import StringType
 catalog = SqlCatalog("lake", uri=f"sqlite:///{sys.argv[1]}/catalog.db", warehouse=f"file://{sys.argv[1]}/warehouse")
 def rows(name, key="n"):
     return catalog.load_table(name).scan().to_arrow().sort_by(key).to_pylist()
-told = {
+results = {
     "namespaces": sorted(catalog.list_namespaces()), "properties": catalog.load_namespace_properties("db"),
     "java properties": catalog.load_namespace_properties("jdb").get("maker"),
     "tables": sorted(map(list, catalog.list_tables("db"))), "ours": rows("db.ours"), "theirs": rows("jdb.theirs"),
@@ -65,32 +65,32 @@ catalog.drop_table("db.not_for_pyiceberg")
 catalog.drop_table("jdb.two")
 catalog.create_namespace("pdb", {"maker": "pyiceberg"})
 catalog.update_namespace_properties("db", removals={"java"}, updates={"pyiceberg": "yes"})
-made = catalog.create_table("pdb.theirs", pa.schema([("n", pa.int64()), ("kind", pa.string())]))
-made.append(pa.table({"n": pa.array([20, 21], pa.int64()), "kind": ["a", "b"]}))
+table = catalog.create_table("pdb.theirs", pa.schema([("n", pa.int64()), ("kind", pa.string())]))
+table.append(pa.table({"n": pa.array([20, 21], pa.int64()), "kind": ["a", "b"]}))
 for name in ("one", "two"):
     catalog.create_table("pdb." + name, pa.schema([("n", pa.int64())]))
-print(json.dumps(told))
+print(json.dumps(results))
 """
 
 JAVA_AT_THE_END = """
-told["namespaces"] = sorted(row[0] for row in rows("show namespaces in lake"))
-told["tables"] = sorted(f"{space}.{row[1]}" for space in ("db", "jdb", "pdb") for row in rows(f"show tables in lake.{space}"))
-told["properties"] = dict(jdbc.loadNamespaceMetadata(parse("db.x").namespace()))
-told["ours"] = rows("select n, sort, by_java, by_pyiceberg, by_us from lake.db.ours order by n")
-told["java"] = rows("select n, kind from lake.jdb.theirs order by n")
-told["pyiceberg"] = rows("select n, kind from lake.pdb.theirs order by n")
+results["namespaces"] = sorted(row[0] for row in rows("show namespaces in lake"))
+results["tables"] = sorted(f"{space}.{row[1]}" for space in ("db", "jdb", "pdb") for row in rows(f"show tables in lake.{space}"))
+results["properties"] = dict(jdbc.loadNamespaceMetadata(parse("db.x").namespace()))
+results["ours"] = rows("select n, sort, by_java, by_pyiceberg, by_us from lake.db.ours order by n")
+results["java"] = rows("select n, kind from lake.jdb.theirs order by n")
+results["pyiceberg"] = rows("select n, kind from lake.pdb.theirs order by n")
 """
 
 PYICEBERG_AT_THE_END = (
-    PYICEBERG[: PYICEBERG.index("told = {")]
+    PYICEBERG[: PYICEBERG.index("results = {")]
     + """
-told = {
+results = {
     "namespaces": sorted(name[0] for name in catalog.list_namespaces()), "properties": catalog.load_namespace_properties("db"),
     "tables": sorted(".".join(name) for space in ("db", "jdb", "pdb") for name in catalog.list_tables(space)),
 }
 for what, name in {"ours": "db.ours", "java": "jdb.theirs", "pyiceberg": "pdb.theirs"}.items():
-    told[what] = [list(row.values()) for row in rows(name)]
-print(json.dumps(told))
+    results[what] = [list(row.values()) for row in rows(name)]
+print(json.dumps(results))
 """
 )
 
@@ -108,8 +108,8 @@ def rows(catalog: SqlCatalog, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def given(properties: dict[str, str]) -> dict[str, str]:
-    """Without the row that says that the namespace is there, which PyIceberg shows, and the location that Java derives."""
+def explicit_properties(properties: dict[str, str]) -> dict[str, str]:
+    """Return the properties without `exists`, which PyIceberg shows, and without the location that Java derives."""
     return {key: value for key, value in properties.items() if key not in {"exists", "location"}}
 
 
@@ -120,10 +120,10 @@ def test_three_implementations_share_a_catalog_in_turns(tmp_path: Path, pyiceber
     assert told_by_java["tables"] == ["for_java", "for_pyiceberg", "not_for_java", "not_for_pyiceberg", "ours"]
     assert (told_by_java["namespaces"], told_by_java["dropped"]) == (["db"], True)
     assert told_by_java["rows"] == [[0, "ours"], [1, "ours"]]
-    assert given(told_by_java["properties"]) == {"team": "us"}
+    assert explicit_properties(told_by_java["properties"]) == {"team": "us"}
 
-    told = json.loads(pyiceberg(PYICEBERG, str(tmp_path)).splitlines()[-1])
-    check_what_pyiceberg_saw(told)
+    results = json.loads(pyiceberg(PYICEBERG, str(tmp_path)).splitlines()[-1])
+    check_what_pyiceberg_saw(results)
 
     go_on_with_what_both_left(catalog)
     expected = {
@@ -140,10 +140,10 @@ def test_three_implementations_share_a_catalog_in_turns(tmp_path: Path, pyiceber
     }
     properties = {"team": "all", "pyiceberg": "yes", "ours": "yes"}
     java = java_jdbc(JAVA_AT_THE_END, tmp_path)
-    assert given(java.pop("properties")) == properties
+    assert explicit_properties(java.pop("properties")) == properties
     assert java == expected
     python = json.loads(pyiceberg(PYICEBERG_AT_THE_END, str(tmp_path)).splitlines()[-1])
-    assert given(python.pop("properties")) == properties
+    assert explicit_properties(python.pop("properties")) == properties
     assert python == expected
 
 
@@ -156,17 +156,17 @@ def begin(catalog: SqlCatalog) -> None:
     table.append(two(1, "ours"))
 
 
-def check_what_pyiceberg_saw(told: dict[str, Any]) -> None:
-    assert told["namespaces"] == [["db"], ["jdb"]]
-    assert given(told["properties"]) == {"team": "all", "java": "yes"}
-    assert told["java properties"] == "java"
-    assert told["tables"] == [["db", name] for name in ("for_pyiceberg", "from_java", "not_for_pyiceberg", "ours")]
-    assert told["ours"] == [
+def check_what_pyiceberg_saw(results: dict[str, Any]) -> None:
+    assert results["namespaces"] == [["db"], ["jdb"]]
+    assert explicit_properties(results["properties"]) == {"team": "all", "java": "yes"}
+    assert results["java properties"] == "java"
+    assert results["tables"] == [["db", name] for name in ("for_pyiceberg", "from_java", "not_for_pyiceberg", "ours")]
+    assert results["ours"] == [
         {"n": 1, "sort": "ours", "by_java": None},
         {"n": 2, "sort": "java", "by_java": None},
         {"n": 3, "sort": "java", "by_java": "new"},
     ]
-    assert told["theirs"] == [{"n": 10, "kind": "a"}, {"n": 11, "kind": "b"}]
+    assert results["theirs"] == [{"n": 10, "kind": "a"}, {"n": 11, "kind": "b"}]
 
 
 def go_on_with_what_both_left(catalog: SqlCatalog) -> None:

@@ -1,7 +1,7 @@
-"""Java's JdbcCatalog, PyIceberg's SqlCatalog and ours append to one table of one SQLite file at the same time, each in a process of its own.
+"""Java's JdbcCatalog, PyIceberg's and Icefloe's SqlCatalog append to one table of one SQLite file at the same time, each in a process of its own.
 
-All three begin when all are ready, and two of them go on until Java has made its commits, so that they meet. Java's driver waits for SQLite's lock where it
-is told to (`jdbc.busy_timeout`); a database that is locked all the same refuses before anything is committed, and the writer tries again.
+All three begin when all are ready, and two of them continue until Java has made its commits, so that commits overlap. Java's driver waits for SQLite's lock as
+long as `jdbc.busy_timeout` allows; a database that is still locked refuses before anything is committed, and the writer tries again.
 """
 
 import json
@@ -23,10 +23,10 @@ pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 
 JAVA_COMMITS = 15
 SCHEMA = pa.schema([("writer", pa.string()), ("number", pa.int64())])
-# Nobody may give up for having lost too many races.
+# No writer may give up because it lost too many races.
 PATIENCE = {"commit.retry.num-retries": "1000", "commit.retry.min-wait-ms": "5", "commit.retry.max-wait-ms": "50"}
 
-# `ready()` waits until all three are; `said(number)` keeps, outside the process, what was acknowledged.
+# `ready()` waits until all three are; `acknowledge(writer, number)` records an acknowledged commit in a file.
 MEETING = """
 import json, pathlib, sys, time
 place = pathlib.Path(sys.argv[1])
@@ -36,8 +36,8 @@ def ready(writer):
         time.sleep(0.02)
 def is_over():
     return (place / "java.over").exists()
-def said(writer, number):
-    with open(place / (writer + ".said"), "a") as out:
+def acknowledge(writer, number):
+    with open(place / (writer + ".acknowledged"), "a") as out:
         print(number, file=out)
 """
 
@@ -54,7 +54,7 @@ def write(writer, table, is_locked):
             refused += 1
             table.refresh()
             continue
-        said(writer, number)
+        acknowledge(writer, number)
         number += 1
         time.sleep(0.25)
     print(json.dumps({"refused": refused}))
@@ -83,8 +83,8 @@ write("ours", catalog.load_table("db.t"), lambda error: False)
 """
 )
 
-# Iceberg 1.10's catalog leaves a result open when it has looked at its tables (closed since by https://github.com/apache/iceberg/pull/15463), and with it
-# a read lock on the file for as long as its process lives, in which nobody else can commit. Whoever shares a SQLite file with it has to close that result.
+# Iceberg 1.10's catalog leaves a result open after it has listed its tables (closed since by https://github.com/apache/iceberg/pull/15463). The result has a
+# read lock on the file until its process ends, and no other process can commit before that. So the test closes it.
 CLOSED_RESULTS = """
 def private(kind, name, of):
     found = kind.getDeclaredField(name)
@@ -100,7 +100,7 @@ JAVA = (
     MEETING
     + CLOSED_RESULTS
     + f"""
-told["refused"], number = 0, 0
+results["refused"], number = 0, 0
 ready("java")
 try:
     while number < {JAVA_COMMITS}:
@@ -109,9 +109,9 @@ try:
         except Exception as error:
             if "SQLITE_BUSY" not in str(error):
                 raise
-            told["refused"] += 1
+            results["refused"] += 1
             continue
-        said("java", number)
+        acknowledge("java", number)
         number += 1
 finally:
     (place / "java.over").touch()
@@ -133,8 +133,8 @@ def start(*command: str) -> subprocess.Popen[str]:
 def ended(writer: str, process: subprocess.Popen[str]) -> dict[str, Any]:
     out, problem = process.communicate(timeout=600)
     assert process.returncode == 0, f"{writer}: {problem[-3000:]}"
-    told: dict[str, Any] = json.loads(out.splitlines()[-1])
-    return told
+    results: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return results
 
 
 def test_three_implementations_append_at_once_and_nothing_acknowledged_is_lost(table: Table, tmp_path: Path) -> None:
@@ -146,21 +146,21 @@ def test_three_implementations_append_at_once_and_nothing_acknowledged_is_lost(t
         "ours": start(sys.executable, "-c", OURS, here),
     }
     try:
-        told = {writer: ended(writer, process) for writer, process in writers.items()}
+        results = {writer: ended(writer, process) for writer, process in writers.items()}
     finally:
         for process in writers.values():
             process.kill()
             process.wait()
-    assert told["ours"]["refused"] == 0
-    acknowledged = {(writer, int(line)) for writer in writers for line in (tmp_path / f"{writer}.said").read_text().split()}
+    assert results["ours"]["refused"] == 0
+    acknowledged = {(writer, int(line)) for writer in writers for line in (tmp_path / f"{writer}.acknowledged").read_text().split()}
     assert len({writer for writer, _ in acknowledged}) == 3
     rows = [(row["writer"], row["number"]) for row in table.refresh().scan().to_arrow().to_pylist()]
-    print(told, Counter(writer for writer, _ in rows))
+    print(results, Counter(writer for writer, _ in rows))
     assert Counter(rows) == Counter(acknowledged), "every acknowledged commit is there, once, and no other"
     snapshots = table.snapshots()
-    assert [one.sequence_number for one in snapshots] == list(range(1, len(rows) + 1))
-    assert [one.parent_snapshot_id for one in snapshots] == [None, *(one.snapshot_id for one in snapshots[:-1])]
-    assert [int(one.summary["total-records"]) for one in snapshots] == list(range(1, len(rows) + 1))
-    java = [number for number, one in enumerate(snapshots) if one.summary.get("engine-name") == "spark"]
+    assert [snapshot.sequence_number for snapshot in snapshots] == list(range(1, len(rows) + 1))
+    assert [snapshot.parent_snapshot_id for snapshot in snapshots] == [None, *(snapshot.snapshot_id for snapshot in snapshots[:-1])]
+    assert [int(snapshot.summary["total-records"]) for snapshot in snapshots] == list(range(1, len(rows) + 1))
+    java = [number for number, snapshot in enumerate(snapshots) if snapshot.summary.get("engine-name") == "spark"]
     assert len(java) == JAVA_COMMITS
     assert java[-1] - java[0] >= JAVA_COMMITS, "others committed in between"

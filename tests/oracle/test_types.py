@@ -44,7 +44,7 @@ def kind_of(text: str) -> PrimitiveType:
 
 
 def every_type() -> list[dict[str, Any]]:
-    """A field of every type, and one with both defaults of every type that may have some."""
+    """Return a field of every type, and a field with both defaults of every type that may have them."""
     texts = [*VALUES, "unknown", "variant", "geometry", "geometry(srid:4326)", "geography", "geography(srid:4326, karney)"]
     nested = [
         {"type": "list", "element-id": 900, "element": "timestamp_ns", "element-required": True},
@@ -62,7 +62,7 @@ def every_type() -> list[dict[str, Any]]:
     return [*plain, *defaults]
 
 
-# Java's values stay in Java: py4j would make Python numbers of them, and shorter ones on their way back. A default is a literal, and a literal has bytes.
+# Java's values stay in Java: Py4J would convert them to Python numbers, and back to smaller types. A default is a literal, and a literal has bytes.
 JAVA = """
 import json
 jvm = spark._jvm
@@ -133,12 +133,12 @@ for text, value, data, transforms in given["values"]:
     partitions = {t: parse_transform(t).transform(kind)(read) for t in transforms if parse_transform(t).can_transform(kind)}
     print(json.dumps({"bytes": to_bytes(kind, read).hex(), "partitions": {t: found for t, found in partitions.items() if type(found) is int}}))
 """
-# What PyIceberg 0.12 does not read: variants, and parameters of shapes without quotes.
+# PyIceberg 0.12 does not read variants, and parameters of shapes without quotes.
 UNKNOWN_TO_PYICEBERG = {"variant", "geometry(srid:4326)", "geography(srid:4326, karney)"}
 
 
 def _has_default_in_nanoseconds(field: dict[str, Any]) -> bool:
-    """PyIceberg 0.12 reads the type and not its defaults."""
+    """Return True for a default in nanoseconds: PyIceberg 0.12 reads the type and not its defaults."""
     return "initial-default" in field and str(field["type"]).endswith("_ns")
 
 

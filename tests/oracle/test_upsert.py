@@ -1,4 +1,4 @@
-"""Upserts and added files beside those of other engines: the same rows, counts, partitions and metrics; and what we wrote as they read it."""
+"""Upserts and added files compared with other engines: the same rows, counts, partitions and metrics; the other engines read the tables."""
 
 import datetime as dt
 import json
@@ -51,7 +51,7 @@ def make(folder: Path, version: int, mode: str, spec: tuple[str, ...] = ()) -> T
         {"join_cols": ["id"], "when_not_matched_insert_all": False},
     ],
 )
-def test_an_upsert_does_what_pyicebergs_does(tmp_path: Path, pyiceberg: Callable[..., str], options: dict[str, Any]) -> None:
+def test_an_upsert_has_the_same_result_as_in_pyiceberg(tmp_path: Path, pyiceberg: Callable[..., str], options: dict[str, Any]) -> None:
     table = make(tmp_path, 2, "copy-on-write")
     table.append(pa.Table.from_pylist(ROWS, schema=SCHEMA))
     ours = table.upsert(pa.Table.from_pylist(CHANGES, schema=SCHEMA), **options)
@@ -87,7 +87,7 @@ def write_by_duckdb(path: Path, start: int, stop: int) -> None:
 
 
 def upserted(folder: Path, version: int, mode: str) -> Table:
-    """A table with rows of ours and of added files, one by pyarrow and one by DuckDB, upserted twice."""
+    """Return a table with rows of Icefloe and of added files, one by PyArrow and one by DuckDB, upserted twice."""
     folder.mkdir()
     table = make(folder, version, mode, ("part",))
     table.append(pa.Table.from_pylist(ROWS[:20], schema=SCHEMA))
@@ -100,7 +100,7 @@ def upserted(folder: Path, version: int, mode: str) -> Table:
     return table
 
 
-def test_others_read_upserted_tables_and_added_files_as_we_do(
+def test_others_read_upserted_tables_and_added_files_as_icefloe_does(
     tmp_path: Path, duckdb_rows: Callable[..., Any], java_script: Callable[..., str], pyiceberg: Callable[..., str]
 ) -> None:
     tables = [upserted(tmp_path / f"{version}-{mode}", version, mode) for version, mode in FORMS]
@@ -153,7 +153,7 @@ def write_inputs(folder: Path) -> None:
 
 
 def test_added_files_have_the_metrics_and_partitions_that_java_gives_them(tmp_path: Path, java_script: Callable[..., str]) -> None:
-    """Of files by pyarrow and by Spark. Split offsets are left out: Java gives none to files it adds."""
+    """The files are by PyArrow and by Spark. Split offsets are not compared: Java writes none for added files."""
     write_inputs(tmp_path / "in")
     printed = java_script(JAVA_FILES, str(tmp_path))
     files = [json.loads(line[5:]) for line in printed.splitlines() if line.startswith("FILE ")]

@@ -1,4 +1,4 @@
-"""Views in one SQLite file with Java's JdbcCatalog and PyIceberg's SqlCatalog: each makes, changes, renames and drops what the other reads."""
+"""Views in one SQLite file with Java's JdbcCatalog and PyIceberg's SqlCatalog: each makes, changes, renames and drops views that the other reads."""
 
 import json
 import sqlite3
@@ -32,11 +32,11 @@ spark = session(folder, **{
     catalog + ".warehouse": folder + "/warehouse", catalog + ".cache-enabled": "false", catalog + ".clients": "1",
 })
 iceberg = spark._jvm.org.apache.iceberg
-# Spark's own: the driver keeps a read lock on the file, which another pool of the same process would wait for in vain.
+# Spark's own catalog object: its driver keeps a read lock on the file, and another pool of the same process would wait for the lock forever.
 jdbc = spark._jsparkSession.sessionState().catalogManager().catalog("lake").icebergCatalog()
 parse, db = iceberg.catalog.TableIdentifier.parse, iceberg.catalog.TableIdentifier.parse("db.x").namespace()
 schema = lambda shown: iceberg.SchemaParser.fromJson(shown)
-told = {}
+results = {}
 def rows(sql):
     return [list(row) for row in spark.sql(sql).collect()]
 def refused(do):
@@ -55,45 +55,45 @@ def shown(name):
         "engine": view.currentVersion().summary()["engine-name"],
         "sql": {dialect: [view.sqlFor(dialect).dialect(), view.sqlFor(dialect).sql()] for dialect in ("spark", "TRINO", "duckdb")},
     }
-# What was made by others is read.
-told["selected"] = rows("select * from lake.db.counts order by 1")
-told["selected old"] = rows("select * from lake.db.old order by 1")
-told["views"] = sorted(row[1] for row in rows("show views in lake.db"))
-told["tables"] = sorted(row[1] for row in rows("show tables in lake.db"))
-told["read"] = {name: shown(name) for name in ("db.counts", "db.old")}
-# What was made by others is changed.
+# Read views of another engine.
+results["selected"] = rows("select * from lake.db.counts order by 1")
+results["selected old"] = rows("select * from lake.db.old order by 1")
+results["views"] = sorted(row[1] for row in rows("show views in lake.db"))
+results["tables"] = sorted(row[1] for row in rows("show tables in lake.db"))
+results["read"] = {name: shown(name) for name in ("db.counts", "db.old")}
+# Change views of another engine.
 spark.sql("use lake.db")
 spark.sql("alter view lake.db.counts set tblproperties ('comment' = 'by java')")
 spark.sql("create or replace view lake.db.old as select id from lake.db.t where id > 1")
-told["replaced"] = rows("select * from lake.db.old order by 1")
-given = schema(sys.argv[4])
+results["replaced"] = rows("select * from lake.db.old order by 1")
+schema_of_counts = schema(sys.argv[4])
 (jdbc.loadView(parse("db.counts")).replaceVersion().withQuery("spark", "SELECT type, 7L AS n FROM t").withQuery("trino", "SELECT 7")
-    .withSchema(given).withDefaultNamespace(db).commit())
+    .withSchema(schema_of_counts).withDefaultNamespace(db).commit())
 jdbc.renameView(parse("db.to_rename"), parse("db.renamed"))
-told["dropped"] = jdbc.dropView(parse("db.to_drop"))
+results["dropped"] = jdbc.dropView(parse("db.to_drop"))
 # A name is a table or a view.
-told["refused"] = [
-    refused(lambda: jdbc.createTable(parse("db.counts"), given)),
-    refused(lambda: jdbc.buildView(parse("db.t")).withSchema(given).withQuery("spark", "select 1").withDefaultNamespace(db).create()),
+results["refused"] = [
+    refused(lambda: jdbc.createTable(parse("db.counts"), schema_of_counts)),
+    refused(lambda: jdbc.buildView(parse("db.t")).withSchema(schema_of_counts).withQuery("spark", "select 1").withDefaultNamespace(db).create()),
     refused(lambda: jdbc.loadTable(parse("db.counts"))),
 ]
-# One of its own.
-made = jdbc.buildView(parse("db.theirs")).withSchema(given).withQuery("spark", "SELECT type, 1L AS n FROM t").withDefaultNamespace(db)
-made.withDefaultCatalog("lake").withProperty("comment", "theirs").withProperty("write.metadata.compression-codec", "none").create()
+# Make a view of its own.
+builder = jdbc.buildView(parse("db.theirs")).withSchema(schema_of_counts).withQuery("spark", "SELECT type, 1L AS n FROM t").withDefaultNamespace(db)
+builder.withDefaultCatalog("lake").withProperty("comment", "theirs").withProperty("write.metadata.compression-codec", "none").create()
 for number in range(2, 14):
     view = jdbc.loadView(parse("db.theirs"))
-    view.replaceVersion().withQuery("spark", f"SELECT type, {number}L AS n FROM t").withSchema(given).withDefaultNamespace(db).commit()
+    view.replaceVersion().withQuery("spark", f"SELECT type, {number}L AS n FROM t").withSchema(schema_of_counts).withDefaultNamespace(db).commit()
 jdbc.loadView(parse("db.theirs")).updateLocation().setLocation(folder + "/moved").commit()
-told["theirs"] = shown("db.theirs")
+results["theirs"] = shown("db.theirs")
 spark.sql("create view lake.db.by_spark (type comment 'a type', n) comment 'counts' as select type, count(*) from t group by type")
-print(json.dumps(told))
+print(json.dumps(results))
 """
 JAVA_AGAIN = (
-    JAVA[: JAVA.index("# What was made by others is read.")]
+    JAVA[: JAVA.index("# Read views of another engine.")]
     + """
-told["read"] = shown("db.theirs")
-told["selected"] = rows("select * from lake.db.theirs order by 1") + rows("select * from lake.db.by_spark order by 1")
-print(json.dumps(told))
+results["read"] = shown("db.theirs")
+results["selected"] = rows("select * from lake.db.theirs order by 1") + rows("select * from lake.db.by_spark order by 1")
+print(json.dumps(results))
 """
 )
 PYICEBERG = """
@@ -102,7 +102,7 @@ import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 catalog = SqlCatalog("lake", uri=f"sqlite:///{sys.argv[1]}/catalog.db", warehouse=f"file://{sys.argv[1]}/warehouse")
-told = {"tables": sorted(".".join(name) for name in catalog.list_tables("db")), "exists": catalog.table_exists("db.counts")}
+results = {"tables": sorted(".".join(name) for name in catalog.list_tables("db")), "exists": catalog.table_exists("db.counts")}
 for what, do in {
     "load": lambda: catalog.load_table("db.counts"),
     "drop": lambda: catalog.drop_table("db.counts"),
@@ -111,18 +111,18 @@ for what, do in {
 }.items():
     try:
         do()
-        told[what] = "done"
+        results[what] = "done"
     except Exception as error:
-        told[what] = type(error).__name__
+        results[what] = type(error).__name__
 catalog.load_table("db.t").append(pa.table({"id": pa.array([9], pa.int64()), "type": ["c"]}))
-print(json.dumps(told))
+print(json.dumps(results))
 """
 
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> tuple[SqlCatalog, Path, dict[str, Any]]:
-    """A catalog with views of ours, after Java has read and changed them and made its own; and what Java told."""
-    sqlite_driver()  # skips where there is none
+    """Return a catalog with views of Icefloe, after Java has read and changed them and made its own; and Java's results."""
+    sqlite_driver()  # skips the test without a driver
     folder = tmp_path_factory.mktemp("views")
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"{folder}/warehouse")
     catalog.create_namespace("db")
@@ -135,12 +135,12 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> tuple[SqlCatalog, Path, di
     old.rollback_to_version(1)
     for name in ("db.to_rename", "db.to_drop"):
         catalog.create_view(name, SPARK_SQL, COUNTS)
-    told = json.loads(java(JAVA, folder))
-    return catalog, folder, told
+    results = json.loads(java(JAVA, folder))
+    return catalog, folder, results
 
 
 def java(script: str, folder: Path) -> str:
-    given = json.dumps(
+    schema_of_counts = json.dumps(
         {
             "type": "struct",
             "schema-id": 0,
@@ -151,16 +151,16 @@ def java(script: str, folder: Path) -> str:
         }
     )
     jar, libraries = sqlite_driver()
-    return run("java", "-c", script, str(folder), str(ORACLES), str(jar), given, libraries).splitlines()[-1]
+    return run("java", "-c", script, str(folder), str(ORACLES), str(jar), schema_of_counts, libraries).splitlines()[-1]
 
 
-def test_java_reads_and_selects_through_our_views(lake: tuple[SqlCatalog, Path, dict[str, Any]]) -> None:
-    _, folder, told = lake
-    assert told["selected"] == [["a", 2], ["b", 1]]
-    assert told["selected old"] == [[1, "a"], [2, "b"], [3, "a"]]
-    assert told["views"] == ["counts", "old", "to_drop", "to_rename"]
-    assert "t" in told["tables"]
-    counts, old = told["read"]["db.counts"], told["read"]["db.old"]
+def test_java_reads_and_selects_through_views_of_icefloe(lake: tuple[SqlCatalog, Path, dict[str, Any]]) -> None:
+    _, folder, results = lake
+    assert results["selected"] == [["a", 2], ["b", 1]]
+    assert results["selected old"] == [[1, "a"], [2, "b"], [3, "a"]]
+    assert results["views"] == ["counts", "old", "to_drop", "to_rename"]
+    assert "t" in results["tables"]
+    counts, old = results["read"]["db.counts"], results["read"]["db.old"]
     assert counts["sql"] == {"spark": ["spark", SPARK_SQL], "TRINO": ["trino", TRINO_SQL], "duckdb": ["spark", SPARK_SQL]}
     assert (counts["columns"], counts["ids"], counts["namespace"], counts["catalog"]) == (["type", "n"], [1, 2], "db", None)
     assert (counts["properties"], counts["engine"]) == ({"comment": "ours"}, "icefloe")
@@ -168,20 +168,20 @@ def test_java_reads_and_selects_through_our_views(lake: tuple[SqlCatalog, Path, 
     assert (old["versions"], old["history"], old["current"], old["namespace"]) == ([1, 2, 3, 4], [1, 2, 3, 4, 1], 1, "elsewhere")
 
 
-def test_we_read_what_java_changed_of_our_views(lake: tuple[SqlCatalog, Path, dict[str, Any]]) -> None:
-    catalog, _, told = lake
+def test_icefloe_reads_what_java_changed_of_views_of_icefloe(lake: tuple[SqlCatalog, Path, dict[str, Any]]) -> None:
+    catalog, _, results = lake
     counts = catalog.load_view("db.counts")
-    assert str(counts.uuid()) == told["read"]["db.counts"]["uuid"]
+    assert str(counts.uuid()) == results["read"]["db.counts"]["uuid"]
     assert counts.properties["comment"] == "by java"
     assert [version.version_id for version in counts.versions] == [1, 2]
     assert (counts.sql_for("spark").sql, counts.sql_for("trino").sql) == ("SELECT type, 7L AS n FROM t", "SELECT 7")  # type: ignore[union-attr]
     assert counts.current_version().summary["engine-name"] == "spark"
     assert len(counts.metadata.schemas) == 1, "Java found the schema that we had written"
     old = catalog.load_view("db.old")
-    assert (old.current_version().version_id, told["replaced"]) == (5, [[2], [3]])
+    assert (old.current_version().version_id, results["replaced"]) == (5, [[2], [3]])
     assert [entry.version_id for entry in old.history()] == [1, 2, 3, 4, 1, 5]
     assert catalog.load_view("db.renamed").current_version().dialects == ("spark",)
-    assert told["dropped"] is True
+    assert results["dropped"] is True
     with pytest.raises(NoSuchViewError):
         catalog.load_view("db.to_drop")
 
@@ -193,10 +193,10 @@ def test_a_name_is_a_table_or_a_view_for_java_too(lake: tuple[SqlCatalog, Path, 
     assert "NoSuchTableException" in as_table
 
 
-def test_we_read_and_change_what_java_made(lake: tuple[SqlCatalog, Path, dict[str, Any]]) -> None:
-    catalog, folder, told = lake
+def test_icefloe_reads_and_changes_what_java_made(lake: tuple[SqlCatalog, Path, dict[str, Any]]) -> None:
+    catalog, folder, results = lake
     view = catalog.load_view("db.theirs")
-    theirs = told["theirs"]
+    theirs = results["theirs"]
     assert (str(view.uuid()), view.location(), dict(view.properties)) == (theirs["uuid"], theirs["location"], theirs["properties"])
     assert sorted(version.version_id for version in view.versions) == sorted(theirs["versions"]) == list(range(4, 14))
     assert [entry.version_id for entry in view.history()] == theirs["history"]
@@ -223,8 +223,8 @@ def test_we_read_and_change_what_java_made(lake: tuple[SqlCatalog, Path, dict[st
 def test_pyiceberg_shares_the_file_and_sees_tables_alone(lake: tuple[SqlCatalog, Path, dict[str, Any]], pyiceberg: Any) -> None:
     catalog, folder, _ = lake
     before = catalog.load_view("db.counts")
-    told = json.loads(pyiceberg(PYICEBERG, str(folder)).splitlines()[-1])
-    assert told == {
+    results = json.loads(pyiceberg(PYICEBERG, str(folder)).splitlines()[-1])
+    assert results == {
         "tables": ["db.t"],
         "exists": False,
         "load": "NoSuchTableError",

@@ -1,4 +1,4 @@
-"""Tables that we wrote, with deletes of every kind, after upgrades and with row lineage: other engines read the rows and row ids that we read."""
+"""Tables that Icefloe wrote, with deletes of every kind, after upgrades and with row lineage: other engines read the same rows and row ids."""
 
 import json
 from collections.abc import Callable
@@ -119,7 +119,9 @@ def ours(table: Table, *more: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_java_reads_the_rows_and_row_ids_that_we_read(tables: dict[str, Table], java_script: Callable[..., str], tmp_path: Path) -> None:
+def test_java_reads_the_rows_and_row_ids_that_icefloe_reads(
+    tables: dict[str, Table], java_script: Callable[..., str], tmp_path: Path
+) -> None:
     wanted = {name: (table.metadata_location, table.format_version) for name, table in tables.items()}
     printed = java_script(
         f"""
@@ -140,14 +142,16 @@ for name, (location, version) in {wanted!r}.items():
         assert comparable(ours(table, *lineage)) == comparable(expected), name
 
 
-# With equality deletes of a partition, a null among the partition values is an internal error of DuckDB 1.5.5: its tables of keys have none.
+# With equality deletes of a partition, a null among the partition values is an internal error of DuckDB 1.5.5: its key tables do not support nulls.
 @pytest.mark.parametrize("name", sorted(WRITES.keys() - {"specs"}))
-def test_duckdb_reads_the_rows_that_we_read(tables: dict[str, Table], duckdb_rows: Callable[..., list[dict[str, Any]]], name: str) -> None:
+def test_duckdb_reads_the_rows_that_icefloe_reads(
+    tables: dict[str, Table], duckdb_rows: Callable[..., list[dict[str, Any]]], name: str
+) -> None:
     table = tables[name]
     assert comparable(duckdb_rows(table.metadata_location)) == comparable(ours(table))
 
 
-def test_pyiceberg_reads_our_position_deletes(tables: dict[str, Table], pyiceberg: Callable[..., str]) -> None:
+def test_pyiceberg_reads_the_position_deletes_of_icefloe(tables: dict[str, Table], pyiceberg: Callable[..., str]) -> None:
     table = tables["positions"]
     script = """
 import json, sys

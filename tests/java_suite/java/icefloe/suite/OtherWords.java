@@ -3,7 +3,7 @@ package icefloe.suite;
 import net.bytebuddy.asm.Advice;
 import net.bytebuddy.implementation.bytecode.assign.Assigner;
 
-/** What is woven into AssertJ's assertions about errors: an error of another class or with other words is recorded, and the test goes on. */
+/** The advice for AssertJ's assertions about errors: an error of another class or with other words is recorded, and the test continues. */
 public final class OtherWords {
   private OtherWords() {}
 

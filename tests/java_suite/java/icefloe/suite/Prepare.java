@@ -69,7 +69,7 @@ public final class Prepare {
       try {
         prepare.redirectTest(name);
       } catch (TypePool.Resolution.NoSuchTypeException error) {
-        // The class needs one that this Spark does not have; whoever runs it will be told by Java.
+        // The class needs one that this Spark does not have; running it fails with an error of Java.
         System.out.println(name + " stays as it is: " + error.getMessage());
       }
     }

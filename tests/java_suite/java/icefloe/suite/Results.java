@@ -24,7 +24,7 @@ import org.junit.platform.launcher.TestIdentifier;
 import org.junit.platform.launcher.core.LauncherDiscoveryRequestBuilder;
 import org.junit.platform.launcher.core.LauncherFactory;
 
-/** Runs classes of tests one after another on a thread of its own, and tells Python of each test that starts and ends. */
+/** Runs classes of tests one after another on a thread of its own, and sends Python a message for each test that starts and ends. */
 public final class Results implements TestExecutionListener, ExecutionCondition {
   private static final Pattern INVOCATION = Pattern.compile("test-template-invocation:#(\\d+)\\]$");
   private static Set<String> skippedCatalogs = Set.of();

@@ -64,7 +64,7 @@ public final class Suite {
     return message == null ? null : JSON.writeValueAsString(message);
   }
 
-  /** Ends a call of `ask`: an empty text, or what went wrong. */
+  /** Hands over Python's reply to the pending message: an empty text, or the error. */
   public static void answer(String text) {
     ANSWERS.add(text);
   }
@@ -120,7 +120,7 @@ public final class Suite {
     }
   }
 
-  // Settings of catalogs: Python attaches a catalog of Icefloe's where a test configures one of Java's.
+  // Settings of catalogs: Python attaches a catalog of Icefloe where a test configures a catalog of Java.
 
   public static void set(RuntimeConfig conf, String key, String value) {
     if (!key.startsWith(CATALOGS)) {

@@ -3,7 +3,7 @@ package org.apache.iceberg.rest;
 import java.util.Map;
 import org.junit.jupiter.api.extension.Extension;
 
-/** Takes the place of the REST server of Java's tests: none is started, and its catalog has an address that nothing is asked at. */
+/** A replacement for the REST server of Java's tests: no server is started, and its catalog has an address without a server. */
 public class RESTServerExtension implements Extension {
   public static final String FREE_PORT = "0";
 
