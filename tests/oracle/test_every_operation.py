@@ -20,8 +20,7 @@ from icefloe.table import Table
 from icefloe.table.changes.manage_snapshots import ManageSnapshots
 from icefloe.table.files.update_snapshot import UpdateSnapshot
 from icefloe.table.find_engine import IN_PROCESS
-from icefloe.table.rows.staged_writes import write_audit_publish
-from icefloe.table.rows.write_context import write_target
+from icefloe.table.rows.write_context import write_audit_publish, write_target
 from icefloe.table.table_mutations import TableMutations
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("note", pa.string())])

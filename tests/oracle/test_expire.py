@@ -13,7 +13,7 @@ from tests.table.reachable import everything, on_disk, taken_out
 
 from icefloe import SqlCatalog, StringType
 from icefloe.table import Table
-from icefloe.table.rows.staged_writes import write_audit_publish
+from icefloe.table.rows.write_context import write_audit_publish
 from icefloe.table.table_handle import TableHandle, load_metadata
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]

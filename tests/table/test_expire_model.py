@@ -19,8 +19,7 @@ from icefloe import SqlCatalog
 from icefloe.errors import CommitInvalidatedError, InvalidInputError
 from icefloe.table import Table
 from icefloe.table.find_engine import IN_PROCESS
-from icefloe.table.rows.staged_writes import write_audit_publish
-from icefloe.table.rows.write_context import write_target
+from icefloe.table.rows.write_context import write_audit_publish, write_target
 from icefloe.table.table_handle import TableHandle, load_metadata
 
 MODES = ("copy-on-write", "merge-on-read")

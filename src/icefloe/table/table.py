@@ -148,7 +148,7 @@ class Table(TableReader, TableMutations):
         return None if file is None else self.partition_statistics(file.snapshot_id)
 
     def _start(self) -> MutationContext:
-        return MutationContext(handle=self._handle, metadata=self.metadata, metadata_location=self.metadata_location)
+        return MutationContext(handle=self._handle, metadata=self._loaded.metadata, metadata_location=self._loaded.location)
 
     def _commit(self, action: Action) -> None:
         self._loaded = commit(self._handle, action, self._loaded).loaded

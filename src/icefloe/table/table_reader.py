@@ -23,7 +23,7 @@ from icefloe.table.column_statistics import TableStatistics, read_statistics
 from icefloe.table.data_scan import DataScan
 from icefloe.table.partition_statistics import read_partition_statistics
 from icefloe.table.pyiceberg_compat import TableSnapshot, table_snapshot
-from icefloe.table.rows.staged_writes import branch_to_read
+from icefloe.table.rows.write_context import branch_to_read
 from icefloe.table.table_handle import LoadedMetadata
 from icefloe.table.warnings_once import warn_of_properties
 

@@ -17,7 +17,7 @@ from icefloe.spark.scan.read_options import ACTED_ON_OPTIONS, ACTED_ON_SETTINGS,
 from icefloe.spark.write.write_options import KNOWN_OPTIONS, REFUSED_OPTIONS, SETTINGS, SNAPSHOT_PROPERTY
 from icefloe.table import Table, warnings_once
 
-# What Spark itself does with the options of a read, and `table/rows/staged_writes.py` with settings.
+# What Spark itself does with the options of a read, and `table/rows/write_context.py` with settings.
 OF_SPARK = {"path", "versionAsOf", "timestampAsOf"}
 OF_WAP = {"spark.wap.id", "spark.wap.branch"}
 

@@ -32,8 +32,7 @@ from icefloe.spark.write.write_builder import WritableTable
 from icefloe.table.commits.commit_loop import CommitReport, commit
 from icefloe.table.find_engine import engine_named
 from icefloe.table.rows.row_level_commit import ChangedRows, Command, RowLevel, check_row_level, row_level_result
-from icefloe.table.rows.staged_writes import branch_named
-from icefloe.table.rows.write_context import commit_context, write_target
+from icefloe.table.rows.write_context import branch_named, commit_context, write_target
 from icefloe.table.table_handle import LoadedMetadata
 from icefloe.table.write_result import WriteResult
 

@@ -23,7 +23,7 @@ from icefloe.spark.scan.read_options import warn_of_settings
 from icefloe.spark.types.spark_types import column_named, struct_to_schema
 from icefloe.spark.write.formatted_rows import RowsInForm
 from icefloe.spark.write.write_options import WriteOptions, write_options
-from icefloe.table.rows.staged_writes import branch_named
+from icefloe.table.rows.write_context import branch_named
 from icefloe.table.table import Table
 from icefloe.table.table_mutations import TableMutations
 from icefloe.table.transaction import Transaction

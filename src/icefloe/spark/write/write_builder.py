@@ -23,7 +23,7 @@ from icefloe.spark.scan.spark_cache import recache
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.write.sql_write import Write, branch_of, options_of_write, run_write
 from icefloe.spark.write.write_options import WriteOptions
-from icefloe.table.rows.staged_writes import branch_named
+from icefloe.table.rows.write_context import branch_named
 
 
 class WritableTable(ReadableTable):
