@@ -160,7 +160,7 @@ def test_classes_are_compiled_without_a_writable_cache(spark: SparkSession, tmp_
 
 
 def test_sources_that_this_spark_cannot_compile_are_an_engine_error(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="does not compile on Spark"):
+    with pytest.raises(EngineError, match="do not compile on Spark"):
         java_compile._compile(spark, {"Broken": "package icefloe; public class Broken { Missing m; }"}, tmp_path / "classes")
 
 
