@@ -1,1 +1,4 @@
-"""What Icefloe costs beside PyIceberg and beside Spark's own Parquet, as ratios of one run. `make bench` prints them; nothing here asserts a time."""
+"""Benchmarks: the cost of Icefloe compared with PyIceberg and with Spark's Parquet reader and writer, as ratios within one run.
+
+`make bench` prints the ratios; no benchmark asserts a time.
+"""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME...]` with names of `MODULES`: runs them, all where none is named, and prints one table."""
+"""Entry point: `python -m benchmarks [NAME...]` runs the named benchmarks of `MODULES`, or all of them, and prints one table."""
 
 import sys
 import time
@@ -23,7 +23,7 @@ MODULES = {
 
 
 def main(names: list[str]) -> None:
-    """Progress goes to standard error, the table to standard output."""
+    """Run benchmarks; print progress to standard error and the table to standard output."""
     unknown = set(names) - set(MODULES)
     if unknown:
         raise SystemExit(f"no benchmark named {', '.join(sorted(unknown))}; there are {', '.join(MODULES)}")
@@ -33,7 +33,7 @@ def main(names: list[str]) -> None:
         started = time.monotonic()
         comparisons += import_module(MODULES[name]).run()
         measure.say(f"{name}: {time.monotonic() - started:.0f} s in all")
-    print(f"\n{measure.machine()}. Medians of interleaved runs; ratios are Icefloe's figure over the other's.\n")
+    print(f"\n{measure.machine()}. Medians of interleaved runs; a ratio is Icefloe's value divided by the other's.\n")
     print(measure.as_markdown(comparisons))
 
 

@@ -1,4 +1,4 @@
-"""Files that another writer made, added to a table in one commit, beside PyIceberg's `add_files` of the same files: footers read, and a commit."""
+"""Adding files of another writer to a table in one commit, compared with PyIceberg's `add_files`: both read the footers and commit."""
 
 import shutil
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from benchmarks import measure
 from benchmarks.measure import Comparison, child, interleaved, median, say, seconds
 
 FILES, REPEATS = 10_000, 1
-# Icefloe's share of PyIceberg's time.
+# Goal for the ratio of Icefloe's time to PyIceberg's time.
 GOAL = "<= 0.20"
 
 
 def run() -> list[Comparison]:
-    """One time each: PyIceberg takes long."""
+    """Measure each engine once, since PyIceberg takes long."""
     folder = measure.BUILD / "adding"
     make_files(folder / "in", FILES)
     say(f"adding: {FILES:,} files in one commit")
@@ -32,7 +32,7 @@ def run() -> list[Comparison]:
 
 
 def make_files(folder: Path, count: int) -> None:
-    """Copies of one small file of twelve columns without field ids, in the folders of 16 partitions."""
+    """Create copies of a small file with twelve columns and no field ids, in the folders of 16 partitions."""
     if folder.exists() and sum(1 for _ in folder.glob("*/*.parquet")) == count:
         return
     shutil.rmtree(folder, ignore_errors=True)
@@ -42,14 +42,14 @@ def make_files(folder: Path, count: int) -> None:
         path = folder / f"part={number % 16}" / f"{number}.parquet"
         if number < 16:
             path.parent.mkdir(parents=True)
-            # PyIceberg takes partitions from the values only.
+            # PyIceberg derives partitions from column values only.
             pq.write_table(pa.table({**columns, "part": pa.array([number] * 100, pa.int32())}), path)
         else:
             path.write_bytes((path.parent / f"{number % 16}.parquet").read_bytes())
 
 
 def added(engine: str, folder: Path) -> Mapping[str, Any]:
-    """Seconds of the call alone, by the clock and of the CPU."""
+    """Return the wall-clock and CPU seconds of the call."""
     lake = folder / engine
     shutil.rmtree(lake, ignore_errors=True)
     lake.mkdir()

@@ -1,4 +1,6 @@
-"""Adds the Parquet files under a folder to a new partitioned table, with the engine whose Python runs this; prints seconds, those of the CPU, and rows as JSON.
+"""Child process that adds the Parquet files in a folder to a new partitioned table; it prints seconds, CPU seconds and rows as JSON.
+
+It runs in the Python environment of the engine:
 
 python adding_child.py ENGINE FILES_FOLDER LAKE_FOLDER
 """
@@ -15,10 +17,10 @@ MODULE_OF_SQL_CATALOG = {"icefloe": "icefloe.catalog.sql_catalog", "pyiceberg": 
 
 
 def main() -> None:
-    """The table has the files' columns, and identity partitions of `part`."""
+    """Create a table with the columns of the files, partitioned by identity of `part`, and add the files."""
     engine, files, lake = sys.argv[1:]
-    made = import_module(MODULE_OF_SQL_CATALOG[engine]).SqlCatalog
-    catalog = made("bench", uri=f"sqlite:///{lake}/catalog.db", warehouse=f"file://{lake}")
+    sql_catalog = import_module(MODULE_OF_SQL_CATALOG[engine]).SqlCatalog
+    catalog = sql_catalog("bench", uri=f"sqlite:///{lake}/catalog.db", warehouse=f"file://{lake}")
     catalog.create_namespace("bench")
     paths = sorted(map(str, Path(files).glob("*/*.parquet")))
     table = catalog.create_table("bench.t", pq.read_schema(paths[0]))

@@ -1,7 +1,7 @@
-"""A one-row append to tables of 10, 1,000 and 10,000 snapshots, beside PyIceberg's at 1,000 on the same SQLite catalog and the same table.
+"""One-row appends to tables of 10, 1,000 and 10,000 snapshots, compared with PyIceberg at 1,000 on the same SQLite catalog and table.
 
-The engines take turns on one table, so both always meet the same history (it grows by the few rows that are measured). Icefloe makes the tables once, and
-the catalog file is kept: copying it back points them at their first snapshots again. Merging of manifests is on, as the defaults have it.
+The engines take turns on one table, so that both have the same history (it grows by the few measured rows). Icefloe creates the tables once and keeps a copy
+of the catalog file: restoring the copy resets the tables to their first snapshots. Manifest merging is on, which is the default.
 """
 
 import json
@@ -16,14 +16,14 @@ FEW, SNAPSHOTS, MANY, REPEATS, TABLE = 10, 1_000, 10_000, 9, "bench.appends{}"
 
 
 class Appender:
-    """One engine's process, which keeps its catalog open and appends when told to."""
+    """A process of one engine, which keeps its catalog open and appends on request."""
 
     def __init__(self, engine: str, *arguments: str) -> None:
         command = [str(measure.PYTHON_OF[engine]), str(measure.ROOT / "benchmarks" / "appending_child.py"), engine, *arguments]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def append(self) -> dict[str, Any]:
-        """Seconds that one append took, and that loading the table before it took."""
+        """Append once; return the seconds of the append and of loading the table before it."""
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.write("append\n")
@@ -34,16 +34,16 @@ class Appender:
         return dict(json.loads(line))
 
     def close(self) -> None:
-        """Ends the process."""
+        """End the process."""
         self.process.communicate()
 
 
 def run(maker: str = "icefloe") -> list[Comparison]:
-    """The append alone, with loading the table, and how it grows with the history, by the clock and in seconds of the processors."""
+    """Measure the append with and without loading the table, and its growth with the history, in wall-clock and CPU seconds."""
     folder = measure.BUILD / "appending"
     kept, used, warehouse = folder / "catalog-kept.db", folder / "catalog.db", folder / "warehouse"
     if not kept.exists():
-        say(f"append: tables of {FEW}, {SNAPSHOTS:,} and {MANY:,} snapshots (made once)")
+        say(f"append: tables of {FEW}, {SNAPSHOTS:,} and {MANY:,} snapshots (created once)")
         shutil.rmtree(folder, ignore_errors=True)
         warehouse.mkdir(parents=True)
         for count in (FEW, SNAPSHOTS, MANY):

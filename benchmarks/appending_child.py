@@ -1,7 +1,9 @@
-"""Appends one row each time a line comes in, and prints what it took: `appending_child.py icefloe|pyiceberg CATALOG_FILE WAREHOUSE TABLE [COUNT]`.
+"""Child process that appends one row for each line of its input and prints the seconds of each append.
 
-Runs under the engine's own Python. With COUNT it makes the table anew and appends that many rows at once, one commit each; of more than a thousand snapshots,
-the older ones are written into the metadata alone, since an append reads the files of its parent only.
+    appending_child.py icefloe|pyiceberg CATALOG_FILE WAREHOUSE TABLE [COUNT]
+
+It runs in the Python environment of the engine. With COUNT it creates a new table and appends that many rows, one commit each; from a thousand snapshots on,
+the older ones exist only in the metadata, since an append reads the files of its parent only.
 """
 
 import json
@@ -15,17 +17,17 @@ from typing import Any
 import pyarrow as pa
 
 MODULE_OF_SQL_CATALOG = {"icefloe": "icefloe.catalog.sql_catalog", "pyiceberg": "pyiceberg.catalog.sql"}
-COMMITTED = 1_000  # the most snapshots that are made by commits
+COMMITTED = 1_000  # largest number of snapshots that are created by commits
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])
 
 
 def row(number: int) -> pa.Table:
-    """One row."""
+    """Return one row."""
     return pa.table({"id": [number], "name": [f"row {number}"], "amount": [number / 2]}, schema=SCHEMA)
 
 
 def make_table(catalog: Any, name: str, count: int) -> None:
-    """A table of `count` snapshots."""
+    """Create a table with `count` snapshots."""
     catalog.create_namespace_if_not_exists(name.split(".", maxsplit=1)[0])
     table = catalog.create_table(name, schema=SCHEMA)
     for number in range(min(count, COMMITTED)):
@@ -39,7 +41,7 @@ def make_table(catalog: Any, name: str, count: int) -> None:
 
 
 def with_older_snapshots(metadata: dict[str, Any], more: int) -> dict[str, Any]:
-    """Table metadata with as many snapshots more, which came before its first one and are like those that are there."""
+    """Return table metadata with that many additional snapshots before its first one, which resemble the existing ones."""
     known = metadata["snapshots"]
     older: list[dict[str, Any]] = []
     for number in range(more):
@@ -62,8 +64,8 @@ def with_older_snapshots(metadata: dict[str, Any], more: int) -> dict[str, Any]:
     }
 
 
-def answer(catalog: Any, name: str) -> None:
-    """One timed append for each line that comes in."""
+def append_on_request(catalog: Any, name: str) -> None:
+    """Append once for each line of the input and print the time."""
     for number, _ in enumerate(sys.stdin):
         begin = time.perf_counter()
         table = catalog.load_table(name)
@@ -74,7 +76,7 @@ def answer(catalog: Any, name: str) -> None:
 
 
 def main(engine: str, catalog_file: str, warehouse: str, name: str, count: str = "") -> None:
-    """See the module."""
+    """Create a table, or append to one; see the module."""
     catalog = import_module(MODULE_OF_SQL_CATALOG[engine]).SqlCatalog(
         "bench", uri=f"sqlite:///{catalog_file}", warehouse=f"file://{warehouse}"
     )
@@ -82,7 +84,7 @@ def main(engine: str, catalog_file: str, warehouse: str, name: str, count: str =
         make_table(catalog, name, int(count))
         print(json.dumps({"snapshots": len(list(catalog.load_table(name).metadata.snapshots))}))
     else:
-        answer(catalog, name)
+        append_on_request(catalog, name)
 
 
 if __name__ == "__main__":

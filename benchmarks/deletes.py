@@ -1,4 +1,4 @@
-"""Reading 10 million rows in this process with a deletion vector of 1 million positions, beside the same read without it."""
+"""Reading 10 million rows in this process with a deletion vector of 1 million positions, compared with the same read without it."""
 
 import time
 from dataclasses import replace
@@ -30,7 +30,7 @@ IO = LocalFileIO()
 
 
 def run() -> list[Comparison]:
-    """Two reads: all columns, and one column of numbers alone. The vector's own reading is part of it: every read has a loader of its own."""
+    """Measure reads of all columns and of one column of numbers; each read loads the deletion vector again."""
     say(f"deletes: a file of {ROWS:,} rows and a vector of {DELETED_ROWS:,} scattered positions")
     folder = measure.BUILD / "deletes"
     whole = _made(folder)

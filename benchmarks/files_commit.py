@@ -1,6 +1,6 @@
-"""One commit of many data files that are written already, beside PyIceberg's: descriptions with statistics of 20 columns, in two partition fields.
+"""One commit of many existing data files with statistics of 20 columns and two partition fields, compared with PyIceberg.
 
-The commit alone is measured: PyIceberg's `fast_append`, which its `append` and `add_files` go through, and our append with merging on.
+Only the commit is measured: PyIceberg's `fast_append`, which its `append` and `add_files` use, and Icefloe's append with manifest merging.
 """
 
 from functools import partial
@@ -12,7 +12,7 @@ FILES, REPEATS = 100_000, 3
 
 
 def run() -> list[Comparison]:
-    """By the clock, and in seconds of the processors, which count every thread and no waiting."""
+    """Measure wall-clock seconds and CPU seconds, which count every thread but no waiting."""
     folder = measure.BUILD / "files-commit"
     folder.mkdir(exist_ok=True)
     say(f"files-commit: {FILES:,} files in one commit, {REPEATS} times each")

@@ -1,6 +1,6 @@
-"""Commits data files that are written already, and prints the seconds of the commit: `files_commit_child.py icefloe|pyiceberg FOLDER FILES`.
+"""Child process that commits existing data files and prints the seconds: `files_commit_child.py icefloe|pyiceberg FOLDER FILES`.
 
-The files are descriptions alone, with statistics of 20 columns and two partition fields. Runs under the engine's own Python.
+The data files are only described, with statistics of 20 columns and two partition fields. It runs in the Python environment of the engine.
 """
 
 import json
@@ -22,7 +22,7 @@ RECORDS = 10_000
 
 
 def described(count: int) -> Iterator[dict[str, Any]]:
-    """What both engines are told of each file."""
+    """Return the description of each file that both engines receive."""
     chance = random.Random(7)
     columns = range(1, COLUMNS + 1)
     for number in range(count):
@@ -44,18 +44,18 @@ def described(count: int) -> Iterator[dict[str, Any]]:
 
 
 def now() -> tuple[float, float]:
-    """Seconds by the clock and of the processors, all threads together."""
+    """Return the wall-clock seconds and the CPU seconds of all threads."""
     return time.perf_counter(), time.process_time()
 
 
 def since(begin: tuple[float, float]) -> tuple[float, float]:
-    """The same since then."""
+    """Return the wall-clock and CPU seconds since `begin`."""
     clock, processors = now()
     return clock - begin[0], processors - begin[1]
 
 
 def icefloe(table: Any, count: int) -> tuple[float, float]:
-    """An append of the files."""
+    """Append the files with Icefloe."""
     data_file = import_module("icefloe.kernel.manifest.data_file")
     append = import_module("icefloe.kernel.commit.append").Append
     context = import_module("icefloe.table.rows.write_context").commit_context
@@ -75,7 +75,7 @@ def icefloe(table: Any, count: int) -> tuple[float, float]:
 
 
 def pyiceberg(table: Any, count: int) -> tuple[float, float]:
-    """`_append_snapshot_producer`, which its own `append` and `add_files` use."""
+    """Append the files with PyIceberg's `_append_snapshot_producer`, which its `append` and `add_files` use."""
     module, record = import_module("pyiceberg.manifest"), import_module("pyiceberg.typedef").Record
     files = []
     for one in described(count):
@@ -98,7 +98,7 @@ def pyiceberg(table: Any, count: int) -> tuple[float, float]:
 
 
 def main(engine: str, folder: str, count: int) -> None:
-    """See the module."""
+    """Commit the files and print the seconds; see the module."""
     made = Path(folder) / engine
     made.mkdir(parents=True, exist_ok=True)
     catalog = import_module(MODULE_OF_SQL_CATALOG[engine]).SqlCatalog(

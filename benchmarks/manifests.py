@@ -1,6 +1,6 @@
-"""Writing a manifest, and merging many into one, beside PyIceberg on the entries of the planning table: seconds of one process that does nothing else.
+"""Writing a manifest and merging many into one, compared with PyIceberg on the entries of the planning table, in CPU seconds.
 
-Icefloe writes from the columns it reads and merges by copying the bytes of entries; PyIceberg writes objects, and can only decode and encode.
+Icefloe writes a manifest from columns and merges manifests by copying the bytes of entries; PyIceberg decodes entries to objects and encodes them.
 """
 
 from functools import partial
@@ -12,7 +12,7 @@ REPEATS, MANIFESTS = 3, 100
 
 
 def run() -> list[Comparison]:
-    """Both, over 100 manifests of 1,000 entries."""
+    """Measure writing and merging with 100 manifests of 1,000 entries."""
     folder = planning_table.metadata_path(measure.BUILD / "planning").parent
     say(f"manifests: writing and merging {MANIFESTS} manifests")
     arguments = ("manifests_child.py", str(folder), str(MANIFESTS))

@@ -1,6 +1,6 @@
-"""Writes a manifest and merges many, and prints the CPU seconds that each took: `manifests_child.py icefloe|pyiceberg FOLDER COUNT`.
+"""Child process that writes a manifest, merges many, and prints the CPU seconds: `manifests_child.py icefloe|pyiceberg FOLDER COUNT`.
 
-FOLDER has the manifests of planning_table.py. Runs under the engine's own Python.
+FOLDER has the manifests of `planning_table.py`. It runs in the Python environment of the engine.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def icefloe(folder: Path, count: int) -> dict[str, Any]:
-    """From columns to bytes; from many files' bytes to one file's."""
+    """Measure Icefloe: write a manifest from columns, and merge manifests as bytes."""
     arrow = import_module("pyarrow")
     read = import_module("icefloe.kernel.manifest.manifest_reader").read_columns
     writing = import_module("icefloe.kernel.manifest.manifest_column_writer")
@@ -41,7 +41,7 @@ def icefloe(folder: Path, count: int) -> dict[str, Any]:
 
 
 def pyiceberg(folder: Path, count: int) -> dict[str, Any]:
-    """From entries to a file; from many files through entries to one file."""
+    """Measure PyIceberg: write a manifest from entries, and merge manifests by reading and writing entries."""
     manifest_module, io_module = import_module("pyiceberg.manifest"), import_module("pyiceberg.io.pyarrow")
     table = import_module("pyiceberg.table").StaticTable.from_metadata(str(folder / "00001-table.metadata.json"))
     io = io_module.PyArrowFileIO()
@@ -61,7 +61,7 @@ def pyiceberg(folder: Path, count: int) -> dict[str, Any]:
 
 
 def timed(work: Any) -> float:
-    """CPU seconds."""
+    """Return the CPU seconds of a call."""
     started = time.process_time()
     work()
     return time.process_time() - started

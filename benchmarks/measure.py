@@ -1,4 +1,4 @@
-"""Running one measured program in a process of its own, medians, and the table that is printed. Nothing here knows what is measured."""
+"""Helpers of all benchmarks: child processes, interleaved runs, medians, and the printed table."""
 
 import json
 import os
@@ -13,13 +13,21 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-BUILD = ROOT / ".benchmarks"  # tables that are made once, and what runs leave behind
+BUILD = ROOT / ".benchmarks"  # tables that are created once, and files of the runs
 PYTHON_OF = {"icefloe": Path(sys.executable), "pyiceberg": ROOT / ".venvs" / "pyiceberg" / "bin" / "python"}
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One line of the result: medians of ours and theirs, in the same unit. The ratio is the one that the goal speaks of."""
+    """One line of the result.
+
+    Attributes:
+        what: What is measured.
+        ours: The median of Icefloe, with its unit.
+        theirs: The median of the other side, with the same unit.
+        ratio: The ratio that the goal refers to.
+        goal: The condition for the ratio; empty where there is none.
+    """
 
     what: str
     ours: str
@@ -29,12 +37,12 @@ class Comparison:
 
 
 def say(text: str) -> None:
-    """Progress, beside the result."""
+    """Print progress to standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
 def child(engine: str, program: str, *arguments: str) -> Mapping[str, Any]:
-    """Runs `benchmarks/<program>` under the engine's own Python and returns the JSON object it prints last."""
+    """Run `benchmarks/<program>` in the Python environment of the engine and return the JSON object in its last line of output."""
     command = [str(PYTHON_OF[engine]), str(ROOT / "benchmarks" / program), engine, *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=BUILD)
     if result.returncode:
@@ -43,7 +51,7 @@ def child(engine: str, program: str, *arguments: str) -> Mapping[str, Any]:
 
 
 def interleaved(repeats: int, sides: Mapping[str, Callable[[], Any]]) -> dict[str, list[Any]]:
-    """Every side once a round, so that whatever else the machine does falls on all of them; the order turns round each time."""
+    """Run every side once a round, in alternating order, so that other load of the machine affects all sides; return the results by side."""
     taken: dict[str, list[Any]] = {name: [] for name in sides}
     for turn in range(repeats):
         names = list(sides)
@@ -53,24 +61,24 @@ def interleaved(repeats: int, sides: Mapping[str, Callable[[], Any]]) -> dict[st
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle one."""
+    """Return the median."""
     return statistics.median(values)
 
 
 def seconds(value: float) -> str:
-    """A duration in the unit that reads well."""
+    """Format a duration in a readable unit."""
     return f"{value * 1000:.1f} ms" if value < 0.1 else f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
 
 
 def as_markdown(comparisons: Sequence[Comparison]) -> str:
-    """The table for the README."""
+    """Format the comparisons as a Markdown table."""
     lines = ["| what | Icefloe | the other | ratio | goal |", "|---|---|---|---|---|"]
     lines += [f"| {c.what} | {c.ours} | {c.theirs} | {c.ratio:.2f} | {c.goal} |" for c in comparisons]
     return "\n".join(lines)
 
 
 def machine() -> str:
-    """What this ran on."""
+    """Describe the machine."""
     cpu = next((line.split(":")[1].strip() for line in read_lines("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
     memory = next((int(line.split()[1]) / 2**20 for line in read_lines("/proc/meminfo") if line.startswith("MemTotal")), 0)
     packages = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pyarrow"))
@@ -78,7 +86,7 @@ def machine() -> str:
 
 
 def read_lines(path: str) -> list[str]:
-    """Lines of a file, none where it is not there."""
+    """Return the lines of a file, or none if it does not exist."""
     try:
         return Path(path).read_text().splitlines()
     except OSError:

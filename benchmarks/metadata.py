@@ -1,6 +1,6 @@
-"""A metadata file of 10,000 snapshots, beside PyIceberg on the same file: reading it, looking at every snapshot of it, writing it with one snapshot more.
+"""A metadata file of 10,000 snapshots: reading it, visiting every snapshot, and writing it with one more, compared with PyIceberg.
 
-The file is made here by the standard library, as the spec has it. Each engine runs in processes of its own, which take turns.
+The standard library writes the file as the specification defines it. Each engine runs in its own processes, which take turns.
 """
 
 import json
@@ -15,7 +15,7 @@ START_MS = 1_700_000_000_000
 
 
 def run() -> list[Comparison]:
-    """Reading and writing are what every load and every commit does; looking at every snapshot is what expiring them needs."""
+    """Measure reading and writing, which every load and commit needs, and visiting every snapshot, which expiring needs."""
     file = measure.BUILD / "metadata" / "00001-ten-thousand.metadata.json"
     if not file.exists():
         say(f"metadata: a file of {SNAPSHOTS:,} snapshots (made once)")
@@ -38,7 +38,7 @@ def run() -> list[Comparison]:
 
 
 def document() -> dict[str, Any]:
-    """Table metadata with a long history: one schema of ten columns, one spec, a tag at every thousandth snapshot."""
+    """Return table metadata with a long history: one schema of ten columns, one spec, a tag at every thousandth snapshot."""
     names = [f"column_{number}" for number in range(1, 11)]
     columns = [{"id": number, "name": name, "required": False, "type": "long"} for number, name in enumerate(names, start=1)]
     return {
@@ -75,7 +75,7 @@ def document() -> dict[str, Any]:
 
 
 def snapshot(number: int) -> dict[str, Any]:
-    """An append with the summary that Java writes."""
+    """Return a snapshot of an append with the summary that Java writes."""
     found: dict[str, Any] = {
         "sequence-number": number,
         "snapshot-id": snapshot_id(number),
@@ -100,5 +100,5 @@ def snapshot(number: int) -> dict[str, Any]:
 
 
 def snapshot_id(number: int) -> int:
-    """Spread over the positive longs, as random ids are."""
+    """Return an id; the ids of successive numbers are spread over the positive longs like random ids."""
     return number * 0x9E3779B97F4A7C15 % (2**63 - 25)

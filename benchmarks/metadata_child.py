@@ -1,4 +1,4 @@
-"""One engine's turn at a metadata file: `metadata_child.py ENGINE FILE` prints the median seconds of each task as JSON. Run by `benchmarks/metadata.py`."""
+"""Child process of `metadata.py`: `metadata_child.py ENGINE FILE` prints the median seconds of each task as JSON."""
 
 import importlib
 import json
@@ -14,7 +14,7 @@ NEW_SNAPSHOT_ID, LATER_MS = 4711, 10_000
 
 
 def icefloe(content: bytes) -> tuple[Callable[[], Any], Callable[[Any], int], Callable[[Any], bytes]]:
-    """Reading, looking at every snapshot, and writing with one more, by Icefloe."""
+    """Return the tasks with Icefloe: read the file, visit every snapshot, write it with one more."""
     read = importlib.import_module("icefloe.kernel.metadata.metadata_reader").read_table_metadata
     write = importlib.import_module("icefloe.kernel.metadata.metadata_writer").write_table_metadata
     snapshot = importlib.import_module("icefloe.kernel.metadata.snapshot").Snapshot
@@ -35,7 +35,7 @@ def icefloe(content: bytes) -> tuple[Callable[[], Any], Callable[[Any], int], Ca
 
 
 def pyiceberg(content: bytes) -> tuple[Callable[[], Any], Callable[[Any], int], Callable[[Any], bytes]]:
-    """The same by PyIceberg."""
+    """Return the same tasks with PyIceberg."""
     parse = importlib.import_module("pyiceberg.table.metadata").TableMetadataUtil.parse_raw
     snapshots = importlib.import_module("pyiceberg.table.snapshots")
     updates = importlib.import_module("pyiceberg.table.update")
@@ -59,7 +59,7 @@ def pyiceberg(content: bytes) -> tuple[Callable[[], Any], Callable[[Any], int], 
 
 
 def main(engine: str, path: str) -> None:
-    """Each task several times; the first time, which is not counted, brings the imports and caches in."""
+    """Run each task several times; the first run loads imports and caches and is not counted."""
     content = Path(path).read_bytes()
     read, look, write = {"icefloe": icefloe, "pyiceberg": pyiceberg}[engine](content)
     taken: dict[str, list[float]] = {"read": [], "look": [], "write": []}

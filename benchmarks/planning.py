@@ -1,6 +1,6 @@
-"""Planning a scan over 100,000 files, beside PyIceberg on the same table: time, CPU time and peak memory, each in a process of its own.
+"""Planning a scan over 100,000 files, compared with PyIceberg on the same table: time, CPU time and peak memory, each plan in a new process.
 
-Icefloe plans with as many threads as there are cores, PyIceberg with one; what else the machine does disturbs the CPU time of all threads least.
+Icefloe plans with as many threads as there are cores, PyIceberg with one. Other load of the machine disturbs CPU time least.
 """
 
 from collections.abc import Callable
@@ -11,12 +11,12 @@ from benchmarks import measure, planning_table
 from benchmarks.measure import Comparison, child, interleaved, median, say, seconds
 
 REPEATS = 3
-# Icefloe's share of PyIceberg's time without a filter, with one, and of its memory.
+# Goals for the ratios to PyIceberg: time without a filter, time with a filter, memory.
 GOALS = {"": "<= 0.04", "filtered": "<= 0.05", "peak": "<= 0.25"}
 
 
 def run() -> list[Comparison]:
-    """Four scans, as columns and as task objects: everything, one day of a thousand (the partition decides), one id and the least ids (the bounds decide)."""
+    """Measure four scans as columns and as tasks: all files, one day of a thousand (decided by partition), one id and the least ids (decided by bounds)."""
     say("planning: the table of 100,000 files (made once, half a minute)")
     metadata = str(planning_table.metadata_path(measure.BUILD / "planning"))
     lines = []
@@ -49,11 +49,11 @@ def run() -> list[Comparison]:
 
 
 def compared(what: str, figure: str, ours: list[Any], theirs: list[Any], shown: Callable[[float], str], goal: str) -> Comparison:
-    """A line of the medians of one figure."""
+    """Return a comparison of the medians of one measurement."""
     mine, other = (median([one[figure] for one in side]) for side in (ours, theirs))
     return Comparison(what, shown(mine), shown(other), mine / other, goal)
 
 
 def megabytes(value: float) -> str:
-    """Memory as it is shown."""
+    """Format an amount of memory."""
     return f"{value:.0f} MB"

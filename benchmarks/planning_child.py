@@ -1,8 +1,6 @@
-"""Plans one scan and prints what it took: `planning_child.py icefloe|pyiceberg METADATA columns|tasks [FILTER]`.
+"""Child process that plans one scan and prints time and memory: `planning_child.py icefloe|pyiceberg METADATA columns|tasks [FILTER]`.
 
-As columns is what engines take of Icefloe's plan; PyIceberg has tasks only.
-
-Runs under the engine's own Python, in a process that does nothing else.
+Engines use Icefloe's plan as columns; PyIceberg has tasks only. It runs in the Python environment of the engine and does nothing else.
 """
 
 import json
@@ -16,13 +14,13 @@ MODULE_OF_STATIC_TABLE = {"icefloe": "icefloe.table.static_table", "pyiceberg": 
 
 
 def megabytes(name: str) -> float:
-    """VmHWM (peak) or VmRSS (now) of this process; unlike getrusage's figure it does not begin with the parent's."""
+    """Return VmHWM (peak) or VmRSS (current) of this process, which do not include the parent's memory as getrusage does."""
     found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
     return int(found[1]) / 1024 if found else 0.0
 
 
 def main(engine: str, metadata: str, result: str, row_filter: str = "") -> None:
-    """Opens the table, plans, and looks at every path; PyIceberg makes tasks whatever is asked for."""
+    """Open the table, plan the scan and visit every path; PyIceberg always creates tasks."""
     static_table = import_module(MODULE_OF_STATIC_TABLE[engine]).StaticTable
     before = megabytes("VmRSS")
     started, started_cpu = time.perf_counter(), time.process_time()

@@ -1,7 +1,7 @@
-"""Planning with 10,000 delete files beside planning without, and over ten times as many files: how the work grows. Each plan in a process of its own.
+"""Planning with 10,000 delete files and with ten times as many data files, compared with the plain table: the growth of the work.
 
-The tables name the manifests of `planning_table.py`, so that the data files are the same. Half of the delete files are position deletes of one data file each,
-half equality deletes of a partition, written by fastavro.
+Each plan runs in a new process. The tables use the manifests of `planning_table.py`, so that the data files are the same. Half of the delete files are
+position deletes of one data file each, the others equality deletes of a partition; fastavro writes their manifests.
 """
 
 import json
@@ -19,13 +19,13 @@ from benchmarks.measure import Comparison, child, interleaved, median, say, seco
 
 REPEATS = 5
 DELETE_MANIFESTS, DELETES_PER_MANIFEST = 10, 1_000
-TIMES = 10  # as many files
+TIMES = 10  # factor of the number of files
 PATH_ID = 2147483546
 NUMBER = planning_table.SEQUENCE_NUMBER + 1
 
 
 def run() -> list[Comparison]:
-    """Without a filter, and with one that keeps few files."""
+    """Measure plans without a filter, and with one that keeps few files."""
     folder = measure.BUILD / "planning"
     plain = planning_table.metadata_path(folder)
     say("deletes: 10,000 delete files, and a million data files (made once, half a minute)")
@@ -51,7 +51,7 @@ def run() -> list[Comparison]:
 
 
 def with_deletes(folder: Path, plain: Path) -> Path:
-    """The table with delete files, one for every tenth data file; the path of its metadata file."""
+    """Create the table with a delete file for every tenth data file; return the path of its metadata file."""
     path = plain.with_name("00002-deletes.metadata.json")
     if path.exists():
         return path
@@ -69,13 +69,13 @@ def with_deletes(folder: Path, plain: Path) -> Path:
 
 
 def with_more_manifests(plain: Path) -> Path:
-    """The table with each manifest named `TIMES` times over; the path of its metadata file."""
+    """Create the table with each manifest `TIMES` times in the list; return the path of its metadata file."""
     path = plain.with_name("00003-many.metadata.json")
     return path if path.exists() else write_table(plain, path, manifests_of(plain) * TIMES)
 
 
 def data_files(location: str) -> Iterator[dict[str, Any]]:
-    """Every tenth data file of the table, made again as it was."""
+    """Yield every tenth data file of the table, generated from the same random seed."""
     chance = random.Random(planning_table.SEED)
     for _ in range(planning_table.MANIFESTS):
         for number, entry in enumerate(planning_table.entries_of(chance, location)):
@@ -84,7 +84,7 @@ def data_files(location: str) -> Iterator[dict[str, Any]]:
 
 
 def delete_of(data_file: dict[str, Any], number: int, location: str) -> dict[str, Any]:
-    """The manifest entry of a delete file that applies to the data file."""
+    """Return the manifest entry of a delete file that applies to the data file."""
     path = data_file["file_path"].encode()
     low = number * 100_000
     is_equality = number % 2 == 1
@@ -115,14 +115,14 @@ def delete_of(data_file: dict[str, Any], number: int, location: str) -> dict[str
 
 
 def manifests_of(plain: Path) -> list[dict[str, Any]]:
-    """The records of a table's manifest list."""
+    """Return the records of a table's manifest list."""
     metadata = json.loads(plain.read_text())
     with Path(metadata["snapshots"][0]["manifest-list"]).open("rb") as file:
         return [dict(record) for record in fastavro.reader(file)]  # type: ignore[call-overload]  # records, not other Avro values
 
 
 def write_table(plain: Path, path: Path, manifests: list[dict[str, Any]]) -> Path:
-    """The plain table's metadata over another manifest list."""
+    """Write the metadata of the plain table with another manifest list."""
     manifest_list = path.with_suffix(".avro")
     planning_table.write_avro(manifest_list, planning_table.MANIFEST_LIST_SCHEMA, manifests, {"format-version": "2"})
     metadata = json.loads(plain.read_text())

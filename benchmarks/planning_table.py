@@ -1,8 +1,7 @@
-"""The table that planning is measured on: 100,000 data files in 100 manifests, statistics on 20 columns, 2 partition fields, random values.
+"""The table of the planning benchmarks: 100,000 data files in 100 manifests, statistics on 20 columns, 2 partition fields, random values.
 
-Only its metadata exists. A third party (fastavro) writes the manifests, in blocks of 64,000 bytes with deflate as Java does, so that neither reader meets
-its own writer.
-Files are spread over the manifests at random, so that a filter can drop files but no manifest.
+Only its metadata exists. Fastavro writes the manifests in blocks of 64,000 bytes with deflate, as Java does, so that neither engine reads manifests that it
+wrote. Files are spread over the manifests at random, so that a filter can skip files but no manifest.
 """
 
 import json
@@ -19,7 +18,7 @@ MANIFESTS, FILES_PER_MANIFEST = 100, 1_000
 SEED = 20_240_301
 BYTES_OF_A_BLOCK = 64_000
 SNAPSHOT_ID, SEQUENCE_NUMBER = 5_100_200_300_400_500_600, 100
-FIRST_DAY, DAYS = 19_358, 1_000  # 2023-01-01; a thousand days: one day holds 0.1 % of the files
+FIRST_DAY, DAYS = 19_358, 1_000  # 2023-01-01; a thousand days: one day has 0.1 % of the files
 MICROS_OF_A_DAY = 86_400_000_000
 IDS, IDS_OF_A_FILE = 1_000_000_000, 1_000_000  # each file spans 0.1 % of the ids
 
@@ -27,13 +26,13 @@ KINDS = ["long"] * 7 + ["double"] * 4 + ["string"] * 4 + ["int"] * 3 + ["timesta
 COLUMNS = [(field_id, f"c{field_id:02}", kind) for field_id, kind in enumerate(KINDS, 1)]
 ID, BUCKETED, MOMENT = 1, 2, 19  # filtered by ID and MOMENT, partitioned by bucket[16](c02) and day(c19)
 
-DAY_FILTER = "c19 >= '2024-03-01T00:00:00' and c19 < '2024-03-02T00:00:00'"  # decided by the partition
-ID_FILTER = "c01 = 500000000"  # decided by the bounds
-FEW_FILTER = "c01 < 200000"  # decided by the bounds: 0.02 % of the files
+DAY_FILTER = "c19 >= '2024-03-01T00:00:00' and c19 < '2024-03-02T00:00:00'"  # decided by partition values
+ID_FILTER = "c01 = 500000000"  # decided by column bounds
+FEW_FILTER = "c01 < 200000"  # decided by column bounds: 0.02 % of the files
 
 
 def metadata_path(folder: Path) -> Path:
-    """Builds the table where it is not there yet; the path of its metadata file."""
+    """Build the table if it does not exist yet; return the path of its metadata file."""
     metadata = folder / "metadata"
     path = metadata / "00001-table.metadata.json"
     if path.exists():
@@ -53,7 +52,7 @@ def metadata_path(folder: Path) -> Path:
 
 
 def write_avro(path: Path, schema: dict[str, Any], records: list[dict[str, Any]], properties: dict[str, str]) -> None:
-    """One Avro file in Java's block size."""
+    """Write one Avro file with the block size of Java."""
     with path.open("wb") as file:
         fastavro.writer(
             file, schema, records, codec="deflate", sync_interval=BYTES_OF_A_BLOCK, metadata=properties, codec_compression_level=6
@@ -61,7 +60,7 @@ def write_avro(path: Path, schema: dict[str, Any], records: list[dict[str, Any]]
 
 
 def bounds(chance: random.Random, field_id: int, kind: str, day: int) -> tuple[bytes, bytes]:
-    """Lower and upper bound in single-value form."""
+    """Return a lower and an upper bound in single-value serialization."""
     if field_id == ID:
         low = chance.randrange(IDS - IDS_OF_A_FILE)
         return struct.pack("<q", low), struct.pack("<q", low + IDS_OF_A_FILE)
@@ -80,7 +79,7 @@ def bounds(chance: random.Random, field_id: int, kind: str, day: int) -> tuple[b
 
 
 def entries_of(chance: random.Random, location: str) -> Iterator[dict[str, Any]]:
-    """The entries of one manifest, as Java writes them in the commit that adds the files."""
+    """Return the entries of one manifest as Java writes them in the commit that adds the files."""
     for number in range(FILES_PER_MANIFEST):
         day, bucket, rows = FIRST_DAY + chance.randrange(DAYS), chance.randrange(16), chance.randrange(10_000, 1_000_000)
         limits = {field_id: bounds(chance, field_id, kind, day) for field_id, _, kind in COLUMNS}
@@ -112,12 +111,12 @@ def entries_of(chance: random.Random, location: str) -> Iterator[dict[str, Any]]
 
 
 def pairs(numbers: dict[int, Any]) -> list[dict[str, Any]]:
-    """A map as Avro's array of key and value."""
+    """Return a map as an Avro array of key and value."""
     return [{"key": key, "value": value} for key, value in numbers.items()]
 
 
 def manifest_list_record(manifest: Path, entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """One manifest with the summaries of its two partition fields."""
+    """Return the manifest list record of a manifest, with the summaries of its two partition fields."""
     files = [entry["data_file"] for entry in entries]
     summaries = []
     for name in ("c02_bucket", "c19_day"):
@@ -143,7 +142,7 @@ def manifest_list_record(manifest: Path, entries: list[dict[str, Any]]) -> dict[
 
 
 def field(name: str, field_id: int, kind: Any, *, optional: bool = False) -> dict[str, Any]:
-    """An Avro field with its Iceberg field id."""
+    """Return an Avro field with its Iceberg field id."""
     return (
         {"name": name, "type": ["null", kind], "default": None, "field-id": field_id}
         if optional
@@ -152,7 +151,7 @@ def field(name: str, field_id: int, kind: Any, *, optional: bool = False) -> dic
 
 
 def map_field(name: str, field_id: int, key_id: int, value: str) -> dict[str, Any]:
-    """A map keyed by integers, which Avro has only as an array of records."""
+    """Return the type of a map with integer keys, which Avro has only as an array of records."""
     record = {
         "type": "record",
         "name": f"k{key_id}_v{key_id + 1}",
@@ -162,12 +161,12 @@ def map_field(name: str, field_id: int, key_id: int, value: str) -> dict[str, An
 
 
 def list_field(name: str, field_id: int, element_id: int, element: Any, *, optional: bool = True) -> dict[str, Any]:
-    """A list with its element's field id."""
+    """Return the type of a list with the field id of its element."""
     return field(name, field_id, {"type": "array", "items": element, "element-id": element_id}, optional=optional)
 
 
 def manifest_schema() -> dict[str, Any]:
-    """`manifest_entry` of format version 2, as this table's spec makes it."""
+    """Return the schema `manifest_entry` of format version 2 for the partition spec of this table."""
     partition = [
         field("c02_bucket", 1000, "int", optional=True),
         field("c19_day", 1001, {"type": "int", "logicalType": "date"}, optional=True),
@@ -233,13 +232,13 @@ SPEC_FIELDS = [
 
 
 def schema_json() -> dict[str, Any]:
-    """The table's schema."""
+    """Return the schema of the table."""
     fields = [{"id": field_id, "name": name, "required": False, "type": kind} for field_id, name, kind in COLUMNS]
     return {"type": "struct", "schema-id": 0, "fields": fields}
 
 
 def manifest_properties() -> dict[str, str]:
-    """The key-value metadata of a manifest."""
+    """Return the key-value metadata of a manifest."""
     return {
         "schema": json.dumps(schema_json()),
         "schema-id": "0",
@@ -251,7 +250,7 @@ def manifest_properties() -> dict[str, str]:
 
 
 def table_metadata(folder: Path, manifest_list: Path) -> dict[str, Any]:
-    """Format version 2, one snapshot."""
+    """Return the table metadata: format version 2, one snapshot."""
     moment = 1_709_251_200_000
     snapshot = {
         "snapshot-id": SNAPSHOT_ID,

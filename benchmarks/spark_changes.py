@@ -1,8 +1,10 @@
-"""Changes through Spark SQL: MERGE of a few rows into many and DELETE of one row in a hundred, merge-on-read, beside a group-by aggregate over
-the same files by `spark.read.parquet`; and an append into 100 partitions beside `df.repartition(...).write.partitionBy(...).parquet`.
+"""Changes with Spark SQL, compared with Spark's Parquet reader and writer.
 
-Both sides run in one session, in turns, and are measured by the CPU time of the JVM, of its Python workers and of this process together.
-What a statement changed is rolled back before the next one. `ICEFLOE_BENCH_ROWS` sets the number of rows.
+A merge-on-read MERGE of a few rows into many and DELETE of one row in a hundred are compared with a group-by aggregate over the same files by
+`spark.read.parquet`; an append to 100 partitions with `df.repartition(...).write.partitionBy(...).parquet`.
+
+Both sides take turns in one session. The measure is the CPU time of the JVM, its Python workers and this process together.
+Each change is rolled back before the next statement. `ICEFLOE_BENCH_ROWS` sets the number of rows.
 """
 
 import os
@@ -37,14 +39,14 @@ GOALS = {"MERGE of updates": 2.0, "MERGE, half of it inserts": 2.0, "DELETE of 1
 
 
 def cpu_seconds() -> float:
-    """CPU time that this process and all that came of it have used so far; those that ended count by whoever waited for them."""
+    """Return the CPU seconds of this process and its descendants so far; ended processes count for the parent that waited for them."""
     parents: dict[int, tuple[int, float]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
                 fields = (folder / "stat").read_text().rpartition(")")[2].split()
             except OSError:
-                continue  # it ended meanwhile
+                continue  # the process has ended
             parents[int(folder.name)] = (int(fields[1]), sum(map(int, fields[11:15])) / TICKS)
     known, total = {os.getpid()}, parents[os.getpid()][1]
     found = True
@@ -56,14 +58,14 @@ def cpu_seconds() -> float:
 
 
 def used(action: Callable[[], Any]) -> float:
-    """CPU seconds of an action."""
+    """Return the CPU seconds of an action."""
     before = cpu_seconds()
     action()
     return cpu_seconds() - before
 
 
 def source(spark: SparkSession, folder: Path, name: str, first: int) -> None:
-    """A view of `MERGED` rows, in Parquet: of every hundredth row from `first` on, the rest beyond the last row of the table."""
+    """Create a view of `MERGED` rows in Parquet: every hundredth row from `first` on, and the others after the last row of the table."""
     path = folder / f"{name}-{ROWS}"
     if not (path / "_SUCCESS").exists():
         made = rows(spark, 2 * ROWS).where((f.col("id") % 100 == 7) & (f.col("id") >= first) & (f.col("id") < first + 100 * MERGED))
@@ -72,7 +74,7 @@ def source(spark: SparkSession, folder: Path, name: str, first: int) -> None:
 
 
 def changes(spark: SparkSession, catalog: SqlCatalog) -> list[Comparison]:
-    """Every statement on every table."""
+    """Measure every statement on every table."""
     found = []
     statements = {
         "MERGE of updates": MERGE.format(table="{table}", source="updates"),
@@ -96,7 +98,7 @@ def changes(spark: SparkSession, catalog: SqlCatalog) -> list[Comparison]:
                 return taken
 
             sides = {"icefloe": change, "parquet": partial(used, partial(aggregate, partial(spark.read.parquet, *paths)))}
-            for side in sides.values():  # until compiled
+            for side in sides.values():  # until the JVM has compiled the code
                 side()
                 side()
             taken = interleaved(REPEATS, sides)
@@ -108,12 +110,12 @@ def changes(spark: SparkSession, catalog: SqlCatalog) -> list[Comparison]:
 
 
 def rolled_back(catalog: SqlCatalog, name: str, snapshot_id: int) -> None:
-    """The table as it was."""
+    """Roll the table back to a snapshot."""
     catalog.load_table(name).manage_snapshots().set_current_snapshot(snapshot_id=snapshot_id).commit()
 
 
 def partitioned_append(spark: SparkSession, folder: Path) -> Comparison:
-    """All rows, read from Parquet, into 100 partitions."""
+    """Measure the append of all rows, read from Parquet, to 100 partitions."""
     given = rows_in_parquet(spark, folder, ROWS)
     scratch = folder / "written"
     attach(spark, "written", new_lake_in(scratch, "written"))
@@ -153,7 +155,7 @@ def partitioned_append(spark: SparkSession, folder: Path) -> Comparison:
 
 
 def run() -> list[Comparison]:
-    """All of it, in one session."""
+    """Run all comparisons in one session."""
     with session_with_lake("spark-changes") as (spark, catalog, folder):
         source(spark, folder, "updates", 0)
         source(spark, folder, "half", ROWS // 2)

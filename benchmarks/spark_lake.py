@@ -1,4 +1,4 @@
-"""What the benchmarks on Spark stand on: a catalog of tables kept from run to run, or made anew, and a session that the first is attached to."""
+"""The catalogs and the session of the Spark benchmarks: a catalog that is kept between runs, or a new one, and a session that has it."""
 
 import shutil
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from icefloe.spark.runtime.start_session import session
 
 
 def lake_in(folder: Path, name: str = "bench") -> SqlCatalog:
-    """A catalog on SQLite in the folder, with the namespace `bench`."""
+    """Open a SQLite catalog in the folder, with the namespace `bench`."""
     folder.mkdir(parents=True, exist_ok=True)
     catalog = SqlCatalog(name, uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
     if not catalog.namespace_exists("bench"):
@@ -23,14 +23,14 @@ def lake_in(folder: Path, name: str = "bench") -> SqlCatalog:
 
 
 def new_lake_in(folder: Path, name: str = "bench") -> SqlCatalog:
-    """The same, in an empty folder."""
+    """Open a new catalog in an empty folder."""
     shutil.rmtree(folder, ignore_errors=True)
     return lake_in(folder, name)
 
 
 @contextmanager
 def session_with_lake(benchmark: str) -> Iterator[tuple[SparkSession, SqlCatalog, Path]]:
-    """A session, the benchmark's catalog, attached as `lake`, and the folder of both."""
+    """Start a session; return it, the catalog of the benchmark, which is attached as `lake`, and their folder."""
     folder = measure.BUILD / benchmark
     catalog = lake_in(folder)
     spark = session()

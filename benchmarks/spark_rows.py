@@ -1,7 +1,7 @@
-"""Rows through Spark: an aggregate over a table beside `spark.read.parquet` on the same files, with and without deleted rows, and an append beside
-`df.write.parquet` of the same rows.
+"""Reads and writes of many rows with Spark, compared with Spark's Parquet reader and writer.
 
-One session runs both sides in turns; each side pays for everything a user would: planning or listing, the job, and the commit.
+An aggregate over a table, with and without deleted rows, is compared with `spark.read.parquet` on the same files; an append with `df.write.parquet` of the
+same rows. Both sides take turns in one session; the times include planning or listing, the job, and the commit.
 """
 
 import math
@@ -24,11 +24,11 @@ REPEATS_OF_READS, REPEATS_OF_WRITES = 7, 5
 CODEC = "zstd"
 TABLE = "bench.sales"
 TABLE_WITH_DELETES = "bench.sales_with_deletes"
-LEAST_AMOUNT_LEFT = 1000  # amounts go evenly from 0 to 100,000
+LEAST_AMOUNT_LEFT = 1000  # amounts are uniform between 0 and 100,000
 
 
 def rows(spark: SparkSession, count: int) -> DataFrame:
-    """Sales: an ordered id, a category of 100, amounts that do not compress, times, a text."""
+    """Return sales: an ordered id, one of 100 categories, amounts that do not compress, times, and a text."""
     number = f.col("id")
     return spark.range(0, count, 1, PARTITIONS).select(
         number,
@@ -41,7 +41,7 @@ def rows(spark: SparkSession, count: int) -> DataFrame:
 
 
 def rows_in_parquet(spark: SparkSession, folder: Path, count: int) -> str:
-    """A folder of them, written once."""
+    """Write the sales to a folder once; return the folder."""
     path = str(folder / f"source-{count}")
     if not Path(path, "_SUCCESS").exists():
         rows(spark, count).write.mode("overwrite").parquet(path)
@@ -49,31 +49,31 @@ def rows_in_parquet(spark: SparkSession, folder: Path, count: int) -> str:
 
 
 def timed(action: Callable[[], Any]) -> float:
-    """Seconds."""
+    """Return the seconds of an action."""
     started = time.perf_counter()
     action()
     return time.perf_counter() - started
 
 
 def aggregate(make: Callable[[], DataFrame]) -> list[Any]:
-    """The same question to either side."""
+    """Run the same aggregate on either side."""
     grouped = make().groupBy("category").agg(f.count("*"), f.sum("amount"), f.avg("quantity"), f.max("sold_at"), f.max(f.length("note")))
     return sorted(grouped.collect())
 
 
 def same(left: list[Any], right: list[Any]) -> bool:
-    """Whether two answers agree; sums of doubles depend on the order of adding in their last digits."""
+    """Return True if two results are equal, except for the last digits of sums of doubles, which depend on the order of the additions."""
     cells = [pair for one, other in zip(left, right, strict=True) for pair in zip(one, other, strict=True)]
     return all(math.isclose(one, other) if isinstance(one, float) else one == other for one, other in cells)
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of the Parquet files below a folder."""
+    """Return the bytes of the Parquet files in a folder tree."""
     return sum(path.stat().st_size for path in folder.rglob("*.parquet"))
 
 
 def reading(spark: SparkSession, catalog: SqlCatalog) -> Comparison:
-    """The aggregate over 20 million rows; the table is made once."""
+    """Measure the aggregate over 20 million rows; the table is created once."""
     if not catalog.table_exists(TABLE):
         say(f"spark: a table of {ROWS_READ:,} rows (made once)")
         made = rows(spark, ROWS_READ)
@@ -83,7 +83,7 @@ def reading(spark: SparkSession, catalog: SqlCatalog) -> Comparison:
         "icefloe": lambda: catalog.load_table(TABLE).scan().to_spark(),
         "parquet": lambda: spark.read.parquet(*paths),
     }
-    if not same(aggregate(sides["icefloe"]), aggregate(sides["parquet"])):  # also warms both up
+    if not same(aggregate(sides["icefloe"]), aggregate(sides["parquet"])):  # it also warms up both sides
         raise SystemExit("the aggregates differ")
     say("spark: the aggregate, in turns")
     taken = interleaved(REPEATS_OF_READS, {name: partial(timed, partial(aggregate, make)) for name, make in sides.items()})
@@ -94,7 +94,7 @@ def reading(spark: SparkSession, catalog: SqlCatalog) -> Comparison:
 
 
 def reading_with_deletes(spark: SparkSession, catalog: SqlCatalog) -> Comparison:
-    """The aggregate over 10 million rows of which deletion vectors delete one in a hundred, scattered; the other side reads all of them."""
+    """Measure the aggregate over 10 million rows of which deletion vectors delete scattered ones, one in a hundred; Parquet reads all rows."""
     if not catalog.table_exists(TABLE_WITH_DELETES):
         say(f"spark: a table of {ROWS_WRITTEN:,} rows, and vectors that delete one in a hundred (made once)")
         made = rows(spark, ROWS_WRITTEN)
@@ -123,7 +123,7 @@ def reading_with_deletes(spark: SparkSession, catalog: SqlCatalog) -> Comparison
 
 
 def writing(spark: SparkSession, folder: Path) -> Comparison:
-    """An append of 10 million rows, read from Parquet, with the same codec."""
+    """Measure an append of 10 million rows, read from Parquet, with the same codec."""
     source = rows_in_parquet(spark, folder, ROWS_WRITTEN)
     scratch = folder / "written"
     catalog = new_lake_in(scratch)
@@ -157,6 +157,6 @@ def writing(spark: SparkSession, folder: Path) -> Comparison:
 
 
 def run() -> list[Comparison]:
-    """All three, in one session."""
+    """Run all comparisons in one session."""
     with session_with_lake("spark") as (spark, catalog, folder):
         return [reading(spark, catalog), reading_with_deletes(spark, catalog), writing(spark, folder)]

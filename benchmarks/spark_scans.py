@@ -1,7 +1,9 @@
-"""Queries by Spark SQL beside `spark.read.parquet` on the same files: a group-by aggregate, a bare sum and a selective filter, over a table without deletes,
-with one row in a hundred deleted by vectors or by position deletes, and with 10,000 keys deleted by equality; and how long a query takes to start.
+"""Queries with Spark SQL, compared with `spark.read.parquet` on the same files.
 
-The other side reads all rows. Both run in one session, in turns, and are measured by the CPU time of the JVM: a loaded machine says little by the clock.
+A group-by aggregate, a sum and a selective filter run over a table without deletes, with one row in a hundred deleted by deletion vectors or position
+deletes, and with 10,000 keys deleted by equality deletes; the time until a query starts is measured too.
+
+Parquet reads all rows. Both sides take turns in one session. The measure is the CPU time of the JVM, since wall-clock time is unreliable on a loaded machine.
 `ICEFLOE_BENCH_ROWS` sets the number of rows.
 """
 
@@ -26,9 +28,9 @@ from icefloe.catalog.sql_catalog import SqlCatalog
 
 ROWS = int(os.environ.get("ICEFLOE_BENCH_ROWS", "10000000"))
 REPEATS = 5
-WARM_UP = 3  # runs before the first that counts: the JVM compiles what it runs often
+WARM_UP = 3  # runs before the first one that counts: the JVM compiles code that runs often
 DELETED_KEYS = 10_000
-# Each table with its properties, and the goals of aggregate, sum and filter.
+# The properties of each table, and the goals for aggregate, sum and filter.
 TABLES: Mapping[str, tuple[Mapping[str, str], tuple[float, float, float]]] = {
     "no deletes": ({"format-version": "2"}, (1.05, 1.05, 1.05)),
     "1 % deleted by vectors": ({"format-version": "3", "write.delete.mode": "merge-on-read"}, (1.08, 2.0, 1.08)),
@@ -39,26 +41,26 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def jvm_seconds(spark: SparkSession) -> float:
-    """CPU time that the JVM has used so far."""
+    """Return the CPU seconds of the JVM so far."""
     process = int(spark._jvm.java.lang.ProcessHandle.current().pid())
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def used(spark: SparkSession, query: Callable[[], Any]) -> float:
-    """CPU seconds of a query."""
+    """Return the CPU seconds of a query."""
     before = jvm_seconds(spark)
     query()
     return jvm_seconds(spark) - before
 
 
 def bare_sum(make: Callable[[], DataFrame]) -> list[Any]:
-    """One column, no group."""
+    """Run a sum over one column without groups."""
     return make().agg(f.sum("amount")).collect()
 
 
 def selective(make: Callable[[], DataFrame]) -> list[Any]:
-    """One row in a thousand, by an ordered column."""
+    """Run a filter on an ordered column that keeps one row in a thousand."""
     return make().where(f.col("id").between(ROWS // 2, ROWS // 2 + ROWS // 1000)).agg(f.count("note"), f.max("amount")).collect()
 
 
@@ -66,13 +68,13 @@ QUERIES = {"aggregate": aggregate, "bare sum": bare_sum, "selective filter": sel
 
 
 def made_table(spark: SparkSession, catalog: SqlCatalog, name: str, kind: str) -> None:
-    """The table, once."""
+    """Create the table if it does not exist yet."""
     if catalog.table_exists(name):
         return
-    say(f"spark-scans: a table of {ROWS:,} rows, {kind} (made once)")
-    made = rows(spark, ROWS)
-    table = catalog.create_table(name, schema=made.limit(1).toArrow().schema, properties=TABLES[kind][0])
-    table.append(made)
+    say(f"spark-scans: a table of {ROWS:,} rows, {kind} (created once)")
+    sales = rows(spark, ROWS)
+    table = catalog.create_table(name, schema=sales.limit(1).toArrow().schema, properties=TABLES[kind][0])
+    table.append(sales)
     if "1 %" in kind:
         table.delete("amount < 1000")
     elif "keys" in kind:
@@ -81,7 +83,7 @@ def made_table(spark: SparkSession, catalog: SqlCatalog, name: str, kind: str) -
 
 
 def scans(spark: SparkSession, catalog: SqlCatalog) -> list[Comparison]:
-    """Every query over every table."""
+    """Measure every query on every table."""
     found = []
     for place, (kind, (_, goals)) in enumerate(TABLES.items()):
         name = f"bench.scan_{place}_{ROWS}"
@@ -103,7 +105,7 @@ def scans(spark: SparkSession, catalog: SqlCatalog) -> list[Comparison]:
 
 
 def query_start(spark: SparkSession, catalog: SqlCatalog) -> Comparison:
-    """From the text of a query on 100,000 files to Spark's executable plan, beside the planner alone."""
+    """Measure the time from the text of a query on 100,000 files to Spark's executable plan, and the planner alone."""
     name = "bench.many_files"
     if not catalog.table_exists(name):
         catalog.register_table(name, str(metadata_path(measure.BUILD / "planning")))
@@ -127,6 +129,6 @@ def query_start(spark: SparkSession, catalog: SqlCatalog) -> Comparison:
 
 
 def run() -> list[Comparison]:
-    """All of it, in one session."""
+    """Run all comparisons in one session."""
     with session_with_lake("spark-scans") as (spark, catalog, _):
         return [query_start(spark, catalog), *scans(spark, catalog)]

@@ -1,6 +1,6 @@
-"""Upserts into tables of 1,000,000 rows in ten files, beside PyIceberg's of the same rows; and of as many rows as the table has, beside its smaller one.
+"""Upserts to tables of 1,000,000 rows in ten files, compared with PyIceberg, and the growth to an upsert of as many rows as the table has.
 
-Half of the rows of each upsert are the table's with another value, half are new. Each engine makes its own table with its own writer, once a run.
+Half of the rows of each upsert are rows of the table with another value, the others are new. Each engine creates its table once in each run.
 """
 
 import shutil
@@ -12,7 +12,7 @@ TABLE_ROWS = 1_000_000
 
 
 def run() -> list[Comparison]:
-    """PyIceberg's quadratic upsert is measured once, at two sizes."""
+    """Measure the upserts; PyIceberg's quadratic one is measured once, at two sizes."""
     lines = []
     for rows, goal in ((1_000, ""), (100_000, "<= 0.1")):
         say(f"upsert: {rows:,} rows into {TABLE_ROWS:,}")
@@ -33,7 +33,7 @@ def run() -> list[Comparison]:
 
 
 def upserted(engine: str, rows: int, by: str = "arrow") -> float:
-    """Seconds of the upsert alone, without making the table."""
+    """Return the seconds of the upsert without creating the table."""
     folder = measure.BUILD / "upsert"
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "warehouse").mkdir(parents=True)

@@ -1,8 +1,8 @@
-"""Makes a table and upserts into it, with the engine whose Python runs this; prints seconds and counts as JSON.
+"""Child process that creates a table and upserts rows; it prints seconds and counts as JSON and runs in the engine's Python environment.
 
 python upsert_child.py ENGINE FOLDER TABLE_ROWS ROWS arrow|spark|spark-tasks
 
-With `spark-tasks` the join is one of Spark's tasks, however small it is.
+With `spark-tasks` Spark tasks run the join, however small it is.
 """
 
 import json
@@ -19,7 +19,7 @@ FILES = 10
 
 
 def rows_of(numbers: range, text: str) -> pa.Table:
-    """Rows with a key, two numbers and two texts, as measurements have them."""
+    """Return rows with a key, two numbers and two texts, like measurements."""
     count = len(numbers)
     return pa.table(
         {
@@ -33,13 +33,13 @@ def rows_of(numbers: range, text: str) -> pa.Table:
 
 
 def catalog(engine: str, folder: str) -> Any:
-    """The engine's SQL catalog on a file of its own."""
+    """Open the SQL catalog of the engine, in its own file."""
     made = import_module(MODULE_OF_SQL_CATALOG[engine]).SqlCatalog
     return made("bench", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
 
 
 def main() -> None:
-    """The source's rows are spread over the table: every n-th of its keys, and as many beyond it."""
+    """Return source rows that are spread over the table: every n-th key of it, and as many new keys."""
     engine, folder, table_rows, rows, by = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
     lake = catalog(engine, folder)
     lake.create_namespace("bench")

@@ -1,4 +1,4 @@
-"""Every name that Java's Iceberg 1.11 takes as an option, a setting or a property, by the class that lists it. One that ends in a dot is a prefix."""
+"""Names of the options, settings and properties of Java Iceberg 1.11, by the class that lists them; a name that ends in a dot is a prefix."""
 
 
 def _names(text: str) -> list[str]:
@@ -77,7 +77,7 @@ CATALOG_PROPERTIES = _names("""
     app-id app-name user unique-table-location auth.session-timeout-ms encryption.kms-type encryption.kms-impl
 """)
 
-# Defaults in TableProperties, of those that are constants there. The codec is that of tables created since 1.4.
+# Defaults that are constants in TableProperties. The codec is that of tables created since 1.4.
 TABLE_DEFAULTS = {
     "commit.retry.num-retries": "4",
     "commit.retry.min-wait-ms": "100",

@@ -1,4 +1,4 @@
-"""A proxy in front of a PostgreSQL server that loses the reply to COMMIT, or the COMMIT itself, once it is told to."""
+"""A proxy for a PostgreSQL server that loses the reply to a COMMIT, or the COMMIT itself, on request."""
 
 import socket
 import threading
@@ -9,13 +9,13 @@ from enum import StrEnum
 
 
 class Loss(StrEnum):
-    REPLY = "reply"  # COMMIT arrives, its reply does not
-    COMMIT = "commit"  # COMMIT does not arrive
-    LATE = "late"  # the client is cut off first; COMMIT arrives a while after
+    REPLY = "reply"  # the server receives COMMIT, the client no reply
+    COMMIT = "commit"  # the server does not receive COMMIT
+    LATE = "late"  # the connection of the client is closed first; the server receives COMMIT later
 
 
 class LossyProxy:
-    """Forwards bytes between clients and a port of loopback. `losses` are taken one for each COMMIT, from the first."""
+    """Forwards bytes between clients and a loopback port. Each COMMIT removes the first item of `losses` and is lost that way."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -63,14 +63,14 @@ class LossyProxy:
             _close(client)
 
     def close(self) -> None:
-        for one in self._sockets:
-            _close(one)
+        for connection in self._sockets:
+            _close(connection)
 
 
-def _close(one: socket.socket) -> None:
+def _close(connection: socket.socket) -> None:
     with suppress(OSError):
-        one.shutdown(socket.SHUT_RDWR)
-    one.close()
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
 
 
 @contextmanager

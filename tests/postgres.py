@@ -1,7 +1,7 @@
-"""A PostgreSQL server of the tests' own: Debian's programs, on a free port of loopback, in a folder that goes at the end.
+"""Fixtures for a PostgreSQL server that runs for the tests: on a free loopback port, with its data in a temporary folder.
 
-Its programs are looked for where Debian's packages put them and on the PATH; where they are not, Debian's package is unpacked into a cache folder. Where
-neither can be had, tests that need it are skipped and say why.
+The programs are those of Debian's packages or on the PATH; if there are none, Debian's package is unpacked to a cache folder. If that fails too, tests that
+need the server are skipped with the reason.
 """
 
 import os
@@ -25,29 +25,29 @@ from sqlalchemy.pool import NullPool
 
 OWNER, PASSWORD = "lake", "sea/salt"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "icefloe-tests" / "postgresql"
-# Seconds for the server to answer; a loaded machine takes a while.
+# Seconds to wait for the server, which starts slowly on a loaded machine.
 START_S = 60
 SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "60", "shared_buffers": "16MB"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresServer:
-    """A running server. `uri` is that of a database for its owner."""
+    """A running server; `numbers` gives new databases their names."""
 
     port: int
     numbers: Iterator[int]
 
     def uri(self, database: str, *, user: str = OWNER, password: str = PASSWORD, port: int | None = None) -> str:
-        """SQLAlchemy's URI, as users write it."""
+        """Return the SQLAlchemy URI of a database, as users write it."""
         return f"postgresql://{user}:{password.replace('/', '%2F')}@127.0.0.1:{port or self.port}/{database}"
 
     def engine(self, database: str) -> Engine:
-        """Statements of their own transaction each, which nobody but the test runs."""
+        """Return an engine for statements of the test itself, each in its own transaction."""
         uri = self.uri(database).replace("postgresql:", "postgresql+psycopg:")
         return create_engine(uri, poolclass=NullPool, isolation_level="AUTOCOMMIT")
 
     def run(self, database: str, *statements: str) -> list[tuple[object, ...]]:
-        """Runs statements and returns the rows of the last one."""
+        """Run statements and return the rows of the last one."""
         rows: list[tuple[object, ...]] = []
         with self.engine(database).connect() as connection:
             for statement in statements:
@@ -55,13 +55,13 @@ class PostgresServer:
         return rows
 
     def new_database(self) -> str:
-        """An empty database's name."""
+        """Create an empty database and return its name."""
         name = f"lake_{next(self.numbers)}"
         self.run("postgres", f"CREATE DATABASE {name}")
         return name
 
     def drop_database(self, name: str) -> None:
-        """Also with connections open."""
+        """Drop a database, also with open connections."""
         self.run("postgres", f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 
@@ -72,14 +72,14 @@ def _rows(connection: Connection, statement: str) -> list[tuple[object, ...]]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A server for all tests of this process."""
+    """Start one server for all tests of this process."""
     with running_postgres() as server:
         yield server
 
 
 @contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
-    """A new server, stopped and removed at the end."""
+    """Start a new server; stop and remove it at the end."""
     pytest.importorskip("psycopg", reason='the driver is not installed: pip install "icefloe[postgres]"')
     programs = _programs()
     folder = Path(tempfile.mkdtemp(prefix="icefloe-pg-"))
@@ -89,7 +89,7 @@ def running_postgres() -> Iterator[PostgresServer]:
         yield server
     finally:
         if process is not None:
-            process.send_signal(signal.SIGINT)  # a fast shutdown: sessions are ended
+            process.send_signal(signal.SIGINT)  # a fast shutdown, which ends sessions
             try:
                 process.wait(timeout=30)
             except subprocess.TimeoutExpired:
@@ -100,7 +100,7 @@ def running_postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def postgres_database(postgres: PostgresServer) -> Iterator[str]:
-    """The name of an empty database, which goes after the test."""
+    """Create an empty database for one test and return its name."""
     name = postgres.new_database()
     yield name
     postgres.drop_database(name)
@@ -108,41 +108,41 @@ def postgres_database(postgres: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture
 def postgres_uri(postgres: PostgresServer, postgres_database: str) -> str:
-    """The URI of an empty database."""
+    """Return the URI of an empty database."""
     return postgres.uri(postgres_database)
 
 
 def _programs() -> Path:
-    """The folder of initdb and postgres."""
+    """Return the folder of initdb and postgres."""
     for folder in (*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True), *sorted(CACHE.glob("usr/lib/postgresql/*/bin"))):
         if (folder / "initdb").exists() and (folder / "postgres").exists():
             return folder
-    found = shutil.which("initdb")
-    if found is not None and (Path(found).resolve().parent / "postgres").exists():
-        return Path(found).resolve().parent
+    initdb = shutil.which("initdb")
+    if initdb is not None and (Path(initdb).resolve().parent / "postgres").exists():
+        return Path(initdb).resolve().parent
     return _unpacked()
 
 
 def _unpacked() -> Path:
     if shutil.which("apt-get") is None:
-        pytest.skip("there is no PostgreSQL server on this machine, and no apt-get to fetch Debian's package with")
+        pytest.skip("there is no PostgreSQL server on this machine, and no apt-get to download Debian's package")
     depends = subprocess.run(["apt-cache", "depends", "postgresql"], capture_output=True, text=True, check=False).stdout
     names = [line.split()[-1] for line in depends.splitlines() if "Depends: postgresql-" in line]
     if not names:
-        pytest.skip("there is no PostgreSQL server on this machine, and apt-get knows no package of it: run `apt-get update`")
+        pytest.skip("there is no PostgreSQL server on this machine, and apt-get has no package of it: run `apt-get update`")
     CACHE.mkdir(parents=True, exist_ok=True)
-    wanted = [names[0], names[0].replace("postgresql-", "postgresql-client-"), "libpq5"]
-    done = subprocess.run(["apt-get", "download", *wanted], cwd=CACHE, capture_output=True, text=True, check=False)
+    packages = [names[0], names[0].replace("postgresql-", "postgresql-client-"), "libpq5"]
+    done = subprocess.run(["apt-get", "download", *packages], cwd=CACHE, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(
-            f"there is no PostgreSQL server on this machine, and Debian's package could not be fetched: {done.stderr.strip()[-200:]}"
+            f"there is no PostgreSQL server on this machine, and Debian's package could not be downloaded: {done.stderr.strip()[-200:]}"
         )
     for package in CACHE.glob("*.deb"):
         subprocess.run(["dpkg-deb", "-x", str(package), str(CACHE)], check=True)
-    found = sorted(CACHE.glob("usr/lib/postgresql/*/bin"))
-    if not found:
-        pytest.skip(f"Debian's package {names[0]} holds no server")
-    return found[-1]
+    folders = sorted(CACHE.glob("usr/lib/postgresql/*/bin"))
+    if not folders:
+        pytest.skip(f"Debian's package {names[0]} contains no server")
+    return folders[-1]
 
 
 def _start(programs: Path, folder: Path) -> tuple[subprocess.Popen[bytes], PostgresServer]:
@@ -192,14 +192,14 @@ def _wait_for(server: PostgresServer, process: subprocess.Popen[bytes], log: Pat
 
 
 def _unprivileged() -> str | None:
-    """The user to run the server as: root may not."""
+    """Return the user that runs the server, which root must not; None for the current user."""
     if os.geteuid() != 0:
         return None
     names = {entry.pw_name for entry in pwd.getpwall()}
-    found = next((name for name in ("postgres", "nobody") if name in names), None)
-    if found is None:
-        pytest.skip("root may not run a PostgreSQL server, and there is no user postgres or nobody")
-    return found
+    user = next((name for name in ("postgres", "nobody") if name in names), None)
+    if user is None:
+        pytest.skip("root may not run a PostgreSQL server, and there is no unprivileged user for it, such as postgres")
+    return user
 
 
 def _free_port() -> int:

@@ -1,4 +1,4 @@
-"""The wheel that `make wheel` builds: the compiled manifest codec is in it, and works."""
+"""The wheel that `make wheel` builds contains the compiled manifest codec, which works."""
 
 import shutil
 import subprocess
@@ -14,14 +14,14 @@ from icefloe.kernel.avro import compiled_codec
 ROOT = Path(__file__).parents[1]
 USE = """
 from icefloe.kernel.avro import compiled_codec
-assert compiled.AVAILABLE
-print(compiled.native().__file__, compiled.native().INTERFACE)
+assert compiled_codec.AVAILABLE
+print(compiled_codec.native().__file__, compiled_codec.native().INTERFACE)
 """
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel of a copy of the sources without anything that was built, by the command of `make wheel`."""
+    """Build a wheel with the command of `make wheel` from a copy of the sources without built files."""
     copy = tmp_path_factory.mktemp("sources") / "icefloe"
     for folder in ("src", "scripts"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("*.so", "*.stamp", "__pycache__"))
@@ -36,7 +36,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @needs_module
-def test_the_wheel_has_the_compiled_codec_for_every_python_from_3_11_on(wheel: Path) -> None:
+def test_the_wheel_has_the_compiled_codec_for_all_python_versions_from_3_11_on(wheel: Path) -> None:
     assert "-cp311-abi3-" in wheel.name
     names = zipfile.ZipFile(wheel).namelist()
     assert [name for name in names if name.endswith(".so")] == ["icefloe/kernel/avro/native/_manifest.abi3.so"]
