@@ -27,7 +27,7 @@ from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.kernel.avro.avro_columns import read_batches
 from icefloe.kernel.avro.avro_container import header_bytes, open_container
 from icefloe.kernel.avro.avro_schema import field, record
-from icefloe.kernel.avro.projection_tree import Struct, Value, WantedField
+from icefloe.kernel.avro.projection_tree import ProjectedField, Struct, Value
 from icefloe.kernel.avro.varint import decode_long, encode_long
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
@@ -110,7 +110,7 @@ def manifest_of_many_blocks() -> Read:
     packed = zlib.compressobj(9, zlib.DEFLATED, -15)
     block = packed.compress(encode_long(size) + bytes(size)) + packed.flush()
     content = avro(schema, "deflate", *[(1, block)] * 60)
-    projected = Struct((WantedField(1, (), Value("b")),))
+    projected = Struct((ProjectedField(1, (), Value("b")),))
     return lambda: list(read_batches(open_container(content, PATH), projected))
 
 

@@ -1,4 +1,4 @@
-"""Columns out of any writer's schema, compared with another library that reads record by record."""
+"""Columns of files with random schemas, compared with the values that fastavro wrote."""
 
 import contextlib
 import io
@@ -13,7 +13,7 @@ from tests.kernel.avro.both_readers import agreed, each_reader, lists_of, result
 
 from icefloe.errors import AvroFormatError
 from icefloe.kernel.avro.avro_container import open_container, write_container
-from icefloe.kernel.avro.projection_tree import IdMap, Numbers, Rows, Slots, Struct, Value, WantedField
+from icefloe.kernel.avro.projection_tree import IdMap, Numbers, ProjectedField, Rows, Slots, Struct, Value
 from icefloe.kernel.avro.varint import encode_long
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
@@ -26,7 +26,7 @@ def pairs(name: str, value: str) -> dict[str, Any]:
     return {"type": "array", "logicalType": "map", "items": {"type": "record", "name": name, "fields": fields}}
 
 
-# Field id to (type, values): everything that manifests have, and things they do not have.
+# Type and values by field id: all types that manifests have, and some others.
 FIELDS: dict[int, tuple[Any, st.SearchStrategy[Any]]] = {
     1: ("long", LONGS),
     2: (["null", "long"], st.none() | LONGS),
@@ -80,16 +80,16 @@ def shapes(chosen: list[int], slots: tuple[int, ...]) -> Struct:
             return Slots(tuple((key, f"{i}.{key}") for key in slots)) if slots else IdMap(str(i))
         return Numbers(str(i)) if i == 10 else Value(str(i))
 
-    inner = Struct(tuple(WantedField(i, (), shape(i)) for i in chosen))
-    return Struct((WantedField(100, (), Value("before")), WantedField(101, (), inner)))
+    inner = Struct(tuple(ProjectedField(i, (), shape(i)) for i in chosen))
+    return Struct((ProjectedField(100, (), Value("before")), ProjectedField(101, (), inner)))
 
 
-def collected(content: bytes, wanted: Struct, batch_records: int = 2) -> dict[str, list[Any]]:
-    """What both readers agree on; raises where one refuses."""
-    found = agreed(content, wanted, batch_records=batch_records)
-    if isinstance(found, str):
-        raise AvroFormatError(found)
-    return dict(found)
+def collected(content: bytes, projection: Struct, batch_records: int = 2) -> dict[str, list[Any]]:
+    """Return the columns on which both readers agree; raise if one refuses the file."""
+    columns = agreed(content, projection, batch_records=batch_records)
+    if isinstance(columns, str):
+        raise AvroFormatError(columns)
+    return dict(columns)
 
 
 def expected(field_id: int, value: Any) -> Any:
@@ -104,24 +104,24 @@ def expected(field_id: int, value: Any) -> Any:
     st.lists(st.sampled_from(sorted(set(FIELDS) - {11, 12, 13})), unique=True),
     st.lists(st.integers(0, 300), max_size=3, unique=True),
 )
-def test_any_choice_of_columns_of_any_writer_is_what_was_written(
+def test_any_projection_of_any_schema_returns_the_written_values(
     file: tuple[list[int], list[dict[int, Any]], bytes], chosen: list[int], slots: list[int]
 ) -> None:
     order, rows, content = file
-    found = collected(content, shapes(chosen, ()))
-    assert found.get("before", []) == list(range(len(rows)))
+    columns = collected(content, shapes(chosen, ()))
+    assert columns.get("before", []) == list(range(len(rows)))
     for i in chosen:
-        assert found.get(str(i), []) == [expected(i, row[i]) if i in order else None for row in rows]
-    seen = [key for row in rows for i in MAPS for key in (row.get(i) or {})]
-    for key in (asked := tuple(dict.fromkeys([*slots, *seen[:2]]))):
-        found = collected(content, shapes(chosen, asked))
+        assert columns.get(str(i), []) == [expected(i, row[i]) if i in order else None for row in rows]
+    written_keys = [key for row in rows for i in MAPS for key in (row.get(i) or {})]
+    for key in (slot_keys := tuple(dict.fromkeys([*slots, *written_keys[:2]]))):
+        columns = collected(content, shapes(chosen, slot_keys))
         for i in set(MAPS) & set(chosen):
-            assert found.get(f"{i}.{key}", []) == [(row.get(i) or {}).get(key) for row in rows]
+            assert columns.get(f"{i}.{key}", []) == [(row.get(i) or {}).get(key) for row in rows]
 
 
 @settings(max_examples=60, deadline=None)
 @given(files(), st.data())
-def test_a_changed_byte_is_an_error_of_the_format_or_other_values_and_nothing_else(
+def test_a_changed_byte_causes_only_a_format_error_or_other_values(
     file: tuple[list[int], list[dict[int, Any]], bytes], data: st.DataObject
 ) -> None:
     order, _, content = file
@@ -130,17 +130,17 @@ def test_a_changed_byte_is_an_error_of_the_format_or_other_values_and_nothing_el
         return
     at = data.draw(st.integers(start, len(content) - 1))
     broken = content[:at] + bytes([data.draw(st.integers(0, 255))]) + content[at + 1 :]
-    for wanted in (shapes([], ()), shapes([i for i in order if i not in (11, 12, 13)], ()), shapes(list(MAPS), (1, 2))):
+    for projection in (shapes([], ()), shapes([i for i in order if i not in (11, 12, 13)], ()), shapes(list(MAPS), (1, 2))):
         with contextlib.suppress(AvroFormatError):
-            collected(broken, wanted)
+            collected(broken, projection)
 
 
-def read_by(by_compiled: bool, content: bytes, wanted: Struct) -> dict[str, list[Any]]:
-    """What one reader gives."""
-    found = result_of(content, wanted, by_compiled=by_compiled)
-    if isinstance(found, str):
-        raise AvroFormatError(found)
-    return dict(found)
+def read_by(by_compiled: bool, content: bytes, projection: Struct) -> dict[str, list[Any]]:
+    """Return the columns of one reader; raise if it refuses the file."""
+    columns = result_of(content, projection, by_compiled=by_compiled)
+    if isinstance(columns, str):
+        raise AvroFormatError(columns)
+    return dict(columns)
 
 
 def one_field(kind: Any, **attributes: Any) -> bytes:
@@ -152,39 +152,39 @@ def container_of(schema: bytes, *records: bytes) -> bytes:
 
 
 @each_reader
-def test_the_error_of_a_torn_record_names_the_block_and_the_place_in_it(by_compiled: bool) -> None:
+def test_the_error_of_a_damaged_record_names_the_block_and_the_byte_in_it(by_compiled: bool) -> None:
     schema = one_field("string", **{"field-id": 1})
     content = container_of(schema, b"\x02a", b"\x08abc")
     offset = open_container(content, "f").body_start
     with pytest.raises(AvroFormatError, match=rf"some\.avro.*\d bytes into the block that begins here \(at byte {offset}\)"):
-        read_by(by_compiled, content, Struct((WantedField(1, (), Value("x")),)))
+        read_by(by_compiled, content, Struct((ProjectedField(1, (), Value("x")),)))
 
 
 @each_reader
-def test_bytes_left_over_in_a_block_are_refused(by_compiled: bool) -> None:
+def test_bytes_after_the_last_record_of_a_block_are_refused(by_compiled: bool) -> None:
     content = container_of(one_field("int", **{"field-id": 1}), b"\x02\x02")
     with pytest.raises(AvroFormatError, match="-1 bytes from its end"):
-        read_by(by_compiled, content, Struct((WantedField(1, (), Value("x")),)))
+        read_by(by_compiled, content, Struct((ProjectedField(1, (), Value("x")),)))
 
 
 @each_reader
 def test_a_branch_that_a_union_does_not_have_is_refused(by_compiled: bool) -> None:
     content = container_of(one_field(["null", "int"], **{"field-id": 1}), b"\x04\x02")
-    for wanted in ((), (WantedField(1, (), Value("x")),)):
+    for projection in ((), (ProjectedField(1, (), Value("x")),)):
         with pytest.raises(AvroFormatError, match="union"):
-            read_by(by_compiled, content, Struct(wanted))
+            read_by(by_compiled, content, Struct(projection))
 
 
 @each_reader
 def test_a_negative_length_is_refused(by_compiled: bool) -> None:
     content = container_of(one_field("string", **{"field-id": 1}), b"\x03abc")
-    for wanted in ((), (WantedField(1, (), Value("x")),)):
+    for projection in ((), (ProjectedField(1, (), Value("x")),)):
         with pytest.raises(AvroFormatError, match="negative"):
-            read_by(by_compiled, content, Struct(wanted))
+            read_by(by_compiled, content, Struct(projection))
 
 
 @each_reader
-def test_an_endless_array_of_nothing_ends(by_compiled: bool) -> None:
+def test_an_array_with_a_huge_count_of_empty_items_is_skipped_or_refused(by_compiled: bool) -> None:
     nothing = {"type": "array", "items": {"type": "record", "name": "n", "fields": []}, "element-id": 2}
     content = container_of(one_field(nothing, **{"field-id": 1}), bytes.fromhex("feffffffffffffff7f") + b"\x00")
     if by_compiled:
@@ -193,14 +193,14 @@ def test_an_endless_array_of_nothing_ends(by_compiled: bool) -> None:
         with pytest.raises(AvroFormatError, match="more items than there are bytes"):
             read_by(by_compiled, content, Struct(()))
     with pytest.raises(AvroFormatError, match="more items than there are bytes"):
-        read_by(by_compiled, content, Struct((WantedField(1, (), Rows("x", ())),)))
+        read_by(by_compiled, content, Struct((ProjectedField(1, (), Rows("x", ())),)))
 
 
 @each_reader
-def test_names_find_fields_only_where_the_writer_gave_no_ids(by_compiled: bool) -> None:
-    wanted = Struct((WantedField(1, ("old_name", "x"), Value("x")),))
-    assert read_by(by_compiled, container_of(one_field("int"), b"\x02"), wanted) == {"x": [1]}
-    assert read_by(by_compiled, container_of(one_field("int", **{"field-id": 7}), b"\x02"), wanted) == {"x": [None]}
+def test_fields_are_matched_by_name_only_if_the_writer_has_no_ids(by_compiled: bool) -> None:
+    projection = Struct((ProjectedField(1, ("old_name", "x"), Value("x")),))
+    assert read_by(by_compiled, container_of(one_field("int"), b"\x02"), projection) == {"x": [1]}
+    assert read_by(by_compiled, container_of(one_field("int", **{"field-id": 7}), b"\x02"), projection) == {"x": [None]}
 
 
 @each_reader
@@ -209,59 +209,59 @@ def test_a_missing_required_field_is_named(by_compiled: bool) -> None:
         read_by(
             by_compiled,
             container_of(one_field("int", **{"field-id": 7}), b"\x02"),
-            Struct((WantedField(5, ("file_path",), Value("x"), required=True),)),
+            Struct((ProjectedField(5, ("file_path",), Value("x"), required=True),)),
         )
 
 
 @each_reader
 @pytest.mark.parametrize(
-    "shape", [Value("x"), Numbers("x"), IdMap("x"), Slots(((1, "x"),)), Rows("x", ()), Struct((WantedField(2, (), Value("x")),))]
+    "shape", [Value("x"), Numbers("x"), IdMap("x"), Slots(((1, "x"),)), Rows("x", ()), Struct((ProjectedField(2, (), Value("x")),))]
 )
-def test_a_field_of_another_form_than_wanted_is_refused(shape: Any, by_compiled: bool) -> None:
+def test_a_field_of_another_type_than_projected_is_refused(shape: Any, by_compiled: bool) -> None:
     other = "int" if not isinstance(shape, Value) else {"type": "array", "items": "int"}
-    with pytest.raises(AvroFormatError, match="wanted"):
-        read_by(by_compiled, container_of(one_field(other, **{"field-id": 1}), b"\x02"), Struct((WantedField(1, (), shape),)))
+    with pytest.raises(AvroFormatError, match="expected a"):
+        read_by(by_compiled, container_of(one_field(other, **{"field-id": 1}), b"\x02"), Struct((ProjectedField(1, (), shape),)))
 
 
 @each_reader
 @pytest.mark.parametrize("schema", [b"{", b'"long"', b'{"type": "no_such"}', b'{"type": "record", "name": "r"}', b"[]"])
-def test_a_schema_that_makes_no_sense_is_told(schema: bytes, by_compiled: bool) -> None:
+def test_the_error_of_an_invalid_schema_names_the_file(schema: bytes, by_compiled: bool) -> None:
     with pytest.raises(AvroFormatError, match=r"some\.avro"):
-        read_by(by_compiled, container_of(schema), Struct((WantedField(1, (), Value("x"), required=True),)))
+        read_by(by_compiled, container_of(schema), Struct((ProjectedField(1, (), Value("x"), required=True),)))
 
 
 @each_reader
 @pytest.mark.parametrize("union", [[], ["null", []]])
-def test_a_union_of_no_types_is_refused_though_no_value_has_it(union: Any, by_compiled: bool) -> None:
+def test_a_union_of_no_types_is_refused(union: Any, by_compiled: bool) -> None:
     schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "n", "type": union, "field-id": 1}]}).encode()
-    found = lists_of(container_of(schema, b"\x00"), Struct((WantedField(1, (), Value("x")),)), by_compiled=by_compiled)
-    assert "a union of no types" in found
+    columns = lists_of(container_of(schema, b"\x00"), Struct((ProjectedField(1, (), Value("x")),)), by_compiled=by_compiled)
+    assert "a union of no types" in columns
 
 
 @each_reader
-def test_text_out_of_a_schema_never_becomes_code(by_compiled: bool) -> None:
+def test_text_of_a_schema_is_never_executed(by_compiled: bool) -> None:
     evil = "x'); raise SystemExit('taken over') #"
     schema = json.dumps({"type": "record", "name": evil, "fields": [{"name": evil, "type": "int", "field-id": 1, "doc": evil}]}).encode()
-    assert read_by(by_compiled, container_of(schema, b"\x02"), Struct((WantedField(1, (evil,), Value(evil)),))) == {evil: [1]}
+    assert read_by(by_compiled, container_of(schema, b"\x02"), Struct((ProjectedField(1, (evil,), Value(evil)),))) == {evil: [1]}
 
 
 @each_reader
-def test_a_named_type_is_found_again_by_its_name(by_compiled: bool) -> None:
+def test_a_named_type_can_be_referenced_by_its_name(by_compiled: bool) -> None:
     fixed = {"type": "fixed", "name": "two", "namespace": "a.b", "size": 2}
     fields = [{"name": "x", "type": fixed, "field-id": 1}, {"name": "y", "type": ["null", "a.b.two"], "field-id": 2}]
     content = container_of(json.dumps({"type": "record", "name": "r", "fields": fields}).encode(), b"ab\x02cd")
-    assert read_by(by_compiled, content, Struct((WantedField(2, (), Value("y")), WantedField(1, (), Value("x"))))) == {
+    assert read_by(by_compiled, content, Struct((ProjectedField(2, (), Value("y")), ProjectedField(1, (), Value("x"))))) == {
         "y": [b"cd"],
         "x": [b"ab"],
     }
 
 
 @each_reader
-def test_a_size_is_believed_by_who_jumps_over_a_run_and_by_nobody_else(by_compiled: bool) -> None:
-    """Readers that walk the items find their end by themselves, whatever size is claimed; fastavro walks what nobody wants too."""
+def test_the_size_of_an_array_block_is_used_only_to_skip_it(by_compiled: bool) -> None:
+    """A reader that decodes the items ignores the size; fastavro decodes them even if the array is not projected."""
     numbers = one_field({"type": "array", "items": "long"}, **{"field-id": 1})
     content = container_of(numbers, encode_long(-2) + encode_long(900) + b"\x02\x04\x00")
-    assert read_by(by_compiled, content, Struct((WantedField(1, (), Numbers("x")),))) == {"x": [(1, 2)]}
+    assert read_by(by_compiled, content, Struct((ProjectedField(1, (), Numbers("x")),))) == {"x": [(1, 2)]}
     if not by_compiled:
         assert read_by(by_compiled, content, Struct(())) == {}
         return
@@ -270,14 +270,14 @@ def test_a_size_is_believed_by_who_jumps_over_a_run_and_by_nobody_else(by_compil
 
 
 @each_reader
-def test_items_without_bytes_are_as_many_as_a_block_has_bytes_at_most(by_compiled: bool) -> None:
+def test_empty_items_are_limited_by_the_bytes_of_the_block(by_compiled: bool) -> None:
     nothing = {"type": "array", "items": {"type": "record", "name": "n", "fields": []}}
     content = container_of(one_field(nothing, **{"field-id": 1}), *[encode_long(2) + b"\x00"] * 2)
-    if by_compiled:  # by fastavro even these are refused, since it would make any number
-        assert read_by(by_compiled, content, Struct((WantedField(1, (), Rows("x", ())),))) == {"x": [((), ())] * 2}
+    if by_compiled:  # the reader with fastavro refuses even these, since it would create any number of items
+        assert read_by(by_compiled, content, Struct((ProjectedField(1, (), Rows("x", ())),))) == {"x": [((), ())] * 2}
     more = container_of(one_field(nothing, **{"field-id": 1}), *[encode_long(3) + b"\x00"] * 2)
     with pytest.raises(AvroFormatError, match="claim more items than there are bytes"):
-        read_by(by_compiled, more, Struct((WantedField(1, (), Rows("x", ())),)))
+        read_by(by_compiled, more, Struct((ProjectedField(1, (), Rows("x", ())),)))
 
 
 @each_reader

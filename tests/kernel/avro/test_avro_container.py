@@ -1,4 +1,4 @@
-"""Avro files as containers: codecs, blocks, and every kind of damage, told with the file's name and the byte."""
+"""Avro container files: codecs, blocks, and every kind of damage, whose error has the file and the byte."""
 
 import io
 import json
@@ -24,7 +24,7 @@ TEXT = json.dumps(SCHEMA)
 ENCODE = encoder(SCHEMA)
 ROWS = [(number, f"row {number}" * 9) for number in range(3_000)]
 CODECS = ["null", "deflate", "zstandard", "snappy"]
-# fastavro needs one more package for zstandard; Arrow stands in for it.
+# fastavro needs another package for zstandard; the tests use Arrow instead.
 FASTAVRO_CODECS = ["null", "deflate", "snappy"]
 
 
@@ -33,14 +33,14 @@ def written(codec: str, rows: list[tuple[int, str]] = ROWS) -> bytes:
 
 
 @pytest.mark.parametrize("codec", FASTAVRO_CODECS)
-def test_another_library_reads_what_is_written_with_every_codec(codec: str) -> None:
+def test_another_library_reads_files_of_every_codec(codec: str) -> None:
     reader = fastavro.reader(io.BytesIO(written(codec)))
     assert reader.metadata["who"] == "me"
     assert [(row["n"], row["t"]) for row in reader] == ROWS
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_blocks_hold_about_64_kilobytes_and_unpack_to_what_went_in(codec: str) -> None:
+def test_blocks_have_about_64_kilobytes_and_decompress_to_the_written_records(codec: str) -> None:
     container = open_container(written(codec), "f")
     blocks = [read_block(container, block) for block in raw_blocks(container)]
     assert b"".join(blocks) == b"".join(ENCODE(row) for row in ROWS)
@@ -49,7 +49,7 @@ def test_blocks_hold_about_64_kilobytes_and_unpack_to_what_went_in(codec: str) -
 
 
 @pytest.mark.parametrize("codec", FASTAVRO_CODECS)
-def test_what_another_library_wrote_unpacks_with_every_codec(codec: str) -> None:
+def test_files_of_another_library_are_decompressed_with_every_codec(codec: str) -> None:
     file = io.BytesIO()
     fastavro.writer(file, SCHEMA, [{"n": n, "t": t} for n, t in ROWS], codec=codec, sync_interval=5_000)
     container = open_container(file.getvalue(), "f")
@@ -57,7 +57,7 @@ def test_what_another_library_wrote_unpacks_with_every_codec(codec: str) -> None
     assert b"".join(read_block(container, block) for block in raw_blocks(container)) == b"".join(ENCODE(row) for row in ROWS)
 
 
-def test_another_library_unpacks_our_zstandard_blocks_and_we_its() -> None:
+def test_zstandard_blocks_are_compatible_with_another_library() -> None:
     container = open_container(written("zstandard"), "f")
     block = next(raw_blocks(container))
     plain = read_block(container, block)
@@ -65,27 +65,27 @@ def test_another_library_unpacks_our_zstandard_blocks_and_we_its() -> None:
     assert decompress("zstandard", pa.Codec("zstd").compress(plain, asbytes=True), path="f", offset=0) == plain
 
 
-def test_the_same_file_is_written_the_same_and_another_header_has_another_sync_marker() -> None:
+def test_writing_is_deterministic_and_another_header_has_another_sync_marker() -> None:
     assert written("deflate") == written("deflate")
     other = write_container(TEXT, {"who": "you"}, "deflate", [])
     assert open_container(other, "f").sync != open_container(written("deflate"), "f").sync
 
 
-def test_a_file_without_records_is_sound() -> None:
+def test_a_file_without_records_is_valid() -> None:
     assert list(raw_blocks(open_container(written("deflate", []), "f"))) == []
 
 
 @pytest.mark.parametrize(("name", "codec"), [("gzip", "deflate"), ("ZSTD", "zstandard"), ("uncompressed", "null"), ("snappy", "snappy")])
-def test_codecs_go_by_the_names_of_table_properties_too(name: str, codec: str) -> None:
+def test_codec_names_of_table_properties_are_supported(name: str, codec: str) -> None:
     assert codec_name(name) == codec
 
 
-def test_an_unknown_codec_of_a_property_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_codec_of_a_property_is_refused_and_the_error_lists_the_known_ones() -> None:
     with pytest.raises(InvalidPropertyError, match=r"'brotli'.*\n.*zstd"):
         codec_name("brotli")
 
 
-def test_an_unknown_codec_in_a_file_is_unsupported_and_the_file_named() -> None:
+def test_an_unknown_codec_of_a_file_is_unsupported_and_the_error_names_the_file() -> None:
     content = written("deflate").replace(b"\x0edeflate", b"\x0ebzip2.x")
     with pytest.raises(UnsupportedFeatureError, match=r"list.avro.*bzip2.x"):
         unpack(content)
@@ -108,7 +108,7 @@ def unpack(content: bytes) -> list[bytes]:
         (b"Obj\x01\x00" + b"s" * 16, "no avro.schema"),
     ],
 )
-def test_a_broken_header_is_told_with_file_and_byte(content: bytes, what: str) -> None:
+def test_the_error_of_a_damaged_header_names_file_and_byte(content: bytes, what: str) -> None:
     with pytest.raises(AvroFormatError, match=rf"dir/list\.avro.*{what}.*at byte \d+"):
         unpack(content)
 
@@ -116,7 +116,7 @@ def test_a_broken_header_is_told_with_file_and_byte(content: bytes, what: str) -
 @pytest.mark.parametrize("codec", CODECS)
 @settings(max_examples=40)
 @given(data=st.data())
-def test_a_file_cut_anywhere_is_refused_unless_the_cut_is_between_blocks(codec: str, data: st.DataObject) -> None:
+def test_a_truncated_file_is_refused_unless_it_ends_after_a_block(codec: str, data: st.DataObject) -> None:
     content = written(codec, ROWS[:1500])
     container = open_container(content, "f")
     ends = [container.body_start, *(block.end + 16 for block in raw_blocks(container))]
@@ -125,7 +125,7 @@ def test_a_file_cut_anywhere_is_refused_unless_the_cut_is_between_blocks(codec: 
         unpack(content[:cut])
 
 
-def test_a_wrong_sync_marker_is_told_with_its_byte() -> None:
+def test_the_error_of_a_wrong_sync_marker_has_its_byte() -> None:
     content = bytearray(written("null"))
     first = next(raw_blocks(open_container(bytes(content), "f")))
     content[first.end] ^= 1
@@ -134,7 +134,7 @@ def test_a_wrong_sync_marker_is_told_with_its_byte() -> None:
 
 
 @pytest.mark.parametrize("codec", ["deflate", "zstandard", "snappy"])
-def test_damaged_compressed_bytes_are_told_with_the_block(codec: str) -> None:
+def test_the_error_of_damaged_compressed_bytes_names_the_block(codec: str) -> None:
     content = bytearray(written(codec, ROWS[:900]))
     block = next(raw_blocks(open_container(bytes(content), "f")))
     content[block.start : block.end] = b"\xff" * (block.end - block.start)
@@ -142,7 +142,7 @@ def test_damaged_compressed_bytes_are_told_with_the_block(codec: str) -> None:
         unpack(bytes(content))
 
 
-def test_a_snappy_block_whose_checksum_does_not_fit_is_refused() -> None:
+def test_a_snappy_block_with_a_wrong_checksum_is_refused() -> None:
     content = bytearray(written("snappy", ROWS[:900]))
     block = next(raw_blocks(open_container(bytes(content), "f")))
     content[block.end - 1] ^= 1
@@ -159,8 +159,8 @@ def test_a_block_that_claims_more_records_than_bytes_is_refused_at_once() -> Non
 
 @settings(max_examples=200, deadline=None)
 @given(st.binary(min_size=1, max_size=3000), st.data())
-def test_damaged_deflate_is_judged_as_zlib_judges_it(plain: bytes, data: st.DataObject) -> None:
-    """Blocks are decompressed by faster code than zlib's where that is installed; it must not let through what zlib refuses."""
+def test_damaged_deflate_is_refused_exactly_if_zlib_refuses_it(plain: bytes, data: st.DataObject) -> None:
+    """Blocks are decompressed with a faster library than zlib if it is installed; it must not accept bytes that zlib refuses."""
     packed = bytearray(compress("deflate", plain * 3))
     assert decompress("deflate", bytes(packed), path="f", offset=0) == plain * 3
     at = data.draw(st.integers(0, len(packed) - 1))

@@ -1,4 +1,4 @@
-"""Encoders, checked by another library's decoder and by our own."""
+"""Encoders, checked with the decoder of another library and with the readers of this package."""
 
 import io
 import json
@@ -14,7 +14,7 @@ from icefloe.kernel.avro.avro_columns import read_batches
 from icefloe.kernel.avro.avro_container import open_container, write_container
 from icefloe.kernel.avro.avro_encoder import encoder
 from icefloe.kernel.avro.avro_schema import array, field, id_map, parse_schema, record, wire_form
-from icefloe.kernel.avro.projection_tree import IdMap, Numbers, Slots, Struct, Value, WantedField
+from icefloe.kernel.avro.projection_tree import IdMap, Numbers, ProjectedField, Slots, Struct, Value
 
 SCHEMA = record(
     "r",
@@ -52,39 +52,39 @@ def same(left: Any, right: Any) -> bool:
 
 @settings(max_examples=60, deadline=None)
 @given(ROWS)
-def test_another_library_and_our_decoder_read_what_is_encoded(rows: list[tuple[Any, ...]]) -> None:
+def test_encoded_records_are_read_by_another_library_and_by_this_package(rows: list[tuple[Any, ...]]) -> None:
     content = write_container(TEXT, {}, "null", map(encoder(SCHEMA), rows))
     records = list(fastavro.reader(io.BytesIO(content)))
-    for row, found in zip(rows, records, strict=True):
+    for row, decoded in zip(rows, records, strict=True):
         for name, value in zip("abcdefgh", row, strict=True):
-            other = {pair["key"]: pair["value"] for pair in found[name]} if name in "cd" and found[name] is not None else found[name]
+            other = {pair["key"]: pair["value"] for pair in decoded[name]} if name in "cd" and decoded[name] is not None else decoded[name]
             assert same(value, other)
     shapes = [Value("a"), Value("b"), IdMap("c"), IdMap("d"), Numbers("e"), Value("f"), Value("g"), Value("h")]
-    wanted = Struct(tuple(WantedField(i + 1, (), shape) for i, shape in enumerate(shapes)))
-    batches = list(read_batches(open_container(content, "f"), wanted))
-    ours = list(zip(*batches[0].values(), strict=True)) if batches else []
-    for row, found_row in zip(rows, ours, strict=True):
+    projection = Struct(tuple(ProjectedField(i + 1, (), shape) for i, shape in enumerate(shapes)))
+    batches = list(read_batches(open_container(content, "f"), projection))
+    rows_read = list(zip(*batches[0].values(), strict=True)) if batches else []
+    for row, row_read in zip(rows, rows_read, strict=True):
         a, b, c, d, e, *rest = row
         expected = (a, None if b is None else b.encode(), c, d, None if e is None else tuple(e), *rest)
-        assert all(same(left, right) for left, right in zip(expected, found_row, strict=True))
+        assert all(same(left, right) for left, right in zip(expected, row_read, strict=True))
     assert list(read_batches(open_container(content, "f"), Struct(()))) == ([{}] if rows else [])
 
 
 @settings(max_examples=60, deadline=None)
 @given(ROWS, st.data())
-def test_slots_of_maps_that_tell_their_size_are_what_was_encoded(rows: list[tuple[Any, ...]], data: st.DataObject) -> None:
-    known = [key for row in rows for key in {**(row[2] or {}), **row[3]}] or [1]
-    ids = data.draw(st.lists(st.sampled_from(known) | IDS, unique=True, min_size=1, max_size=3))
+def test_slots_of_maps_with_a_size_have_the_encoded_values(rows: list[tuple[Any, ...]], data: st.DataObject) -> None:
+    written_keys = [key for row in rows for key in {**(row[2] or {}), **row[3]}] or [1]
+    ids = data.draw(st.lists(st.sampled_from(written_keys) | IDS, unique=True, min_size=1, max_size=3))
     content = write_container(TEXT, {}, "null", map(encoder(SCHEMA), rows))
-    wanted = Struct(tuple(WantedField(i, (), Slots(tuple((key, f"{i}.{key}") for key in ids))) for i in (3, 4)))
-    for batch in read_batches(open_container(content, "f"), wanted):
+    projection = Struct(tuple(ProjectedField(i, (), Slots(tuple((key, f"{i}.{key}") for key in ids))) for i in (3, 4)))
+    for batch in read_batches(open_container(content, "f"), projection):
         for key in ids:
             assert batch[f"3.{key}"] == [(row[2] or {}).get(key) for row in rows]
             assert batch[f"4.{key}"] == [row[3].get(key) for row in rows]
 
 
 @pytest.mark.parametrize(("kind", "value"), [({"type": "fixed", "size": 2, "name": "f"}, b"abc"), ("int", "text"), ("string", 5)])
-def test_a_value_that_does_not_fit_is_refused(kind: Any, value: Any) -> None:
+def test_a_value_that_does_not_match_its_type_is_refused(kind: Any, value: Any) -> None:
     with pytest.raises((ValueError, TypeError, AttributeError)):
         encoder(kind)(value)
 
@@ -94,7 +94,7 @@ def test_a_record_of_another_length_is_refused() -> None:
         encoder(record("r", [field(1, "a", "int"), field(2, "b", "int")]))((1,))
 
 
-def test_the_wire_form_tells_what_matters_from_what_does_not() -> None:
+def test_the_wire_form_depends_only_on_field_ids_and_types() -> None:
     renamed = json.loads(TEXT.replace('"name": "a"', '"name": "z", "doc": "other"'))
     assert wire_form(parse_schema(json.dumps(renamed).encode())) == wire_form(SCHEMA)
     for other in (

@@ -1,4 +1,4 @@
-"""Objects made of columns: the same from compiled code and from Python's, and the same as their `__init__` makes."""
+"""Objects created from columns: compiled code and Python create the same as `__init__`."""
 
 import pickle
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Thing:
 @pytest.mark.parametrize("by_compiled", MAKERS)
 @settings(deadline=None)
 @given(TEXTS, NUMBERS, NUMBERS, st.integers(0, 6), st.integers(0, 6), st.sampled_from([None, (), (1, 2), [3], "x"]))
-def test_objects_of_columns_are_those_of_their_values(
+def test_objects_from_columns_equal_those_of_their_constructor(
     by_compiled: bool, texts: list[Any], longs: list[Any], shorts: list[Any], start: int, length: int, same: Any
 ) -> None:
     rows = slice(start, start + length)
@@ -40,13 +40,13 @@ def test_objects_of_columns_are_those_of_their_values(
     text, long, short = (column.slice(start, length) for column in columns)
     listed = [object() for _ in texts[rows]]
     values = {"text": text, "long": long, "short": short, "listed": listed, "same": Same(same)}
-    found = objects(Thing, values, len(listed), by_compiled=by_compiled)
+    created = objects(Thing, values, len(listed), by_compiled=by_compiled)
     rows_of = zip(texts[rows], [n and n * 2**31 for n in longs[rows]], shorts[rows], listed, strict=True)
-    assert found == [Thing(text=a, long=b, short=c, listed=d, same=same) for a, b, c, d in rows_of]
+    assert created == [Thing(text=a, long=b, short=c, listed=d, same=same) for a, b, c, d in rows_of]
 
 
 @pytest.mark.parametrize("by_compiled", MAKERS)
-def test_they_outlive_their_columns_and_are_pickled(by_compiled: bool) -> None:
+def test_objects_outlive_their_columns_and_can_be_pickled(by_compiled: bool) -> None:
     values = {
         "text": pa.array(["\u00fc" * 40] * 3),
         "long": pa.array([2**40] * 3),
@@ -54,9 +54,9 @@ def test_they_outlive_their_columns_and_are_pickled(by_compiled: bool) -> None:
         "listed": [1, 2, 3],
         "same": Same(()),
     }
-    found = objects(Thing, values, 3, by_compiled=by_compiled)
+    created = objects(Thing, values, 3, by_compiled=by_compiled)
     del values
-    assert pickle.loads(pickle.dumps(found)) == [Thing(text="\u00fc" * 40, long=2**40, short=7, listed=n) for n in (1, 2, 3)]
+    assert pickle.loads(pickle.dumps(created)) == [Thing(text="\u00fc" * 40, long=2**40, short=7, listed=n) for n in (1, 2, 3)]
 
 
 @pytest.mark.parametrize("by_compiled", MAKERS)
@@ -74,7 +74,7 @@ def test_a_field_with_too_few_values_is_refused(name: str, by_compiled: bool) ->
 
 
 @pytest.mark.skipif(not compiled_codec.AVAILABLE, reason="not compiled")
-def test_what_contradicts_itself_is_refused_by_compiled_code() -> None:
+def test_compiled_code_refuses_inconsistent_columns() -> None:
     make = compiled_codec.native().make_objects
     offsets = pa.py_buffer(b"\x00\x00\x00\x00\x09\x00\x00\x00")
     for column in (

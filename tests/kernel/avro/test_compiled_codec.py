@@ -1,6 +1,6 @@
-"""The compiled reader by itself: what it refuses, what it hands over, and that it holds the same numbers as its C source.
+"""The compiled reader alone: the files it refuses, the batches it returns, and the constants that it shares with the C source.
 
-That it gives what the reader over fastavro gives is test_columns.py, through both_readers.py.
+test_avro_columns.py compares it with the reader with fastavro.
 """
 
 import json
@@ -20,7 +20,7 @@ from icefloe.kernel.avro.avro_container import open_container, write_container
 from icefloe.kernel.avro.avro_schema import array, field, id_map, record
 from icefloe.kernel.avro.compiled_codec import run_steps
 from icefloe.kernel.avro.decode_steps import Form, Step, compile_steps
-from icefloe.kernel.avro.projection_tree import IdMap, Numbers, Rows, Slots, Struct, Value, WantedField
+from icefloe.kernel.avro.projection_tree import IdMap, Numbers, ProjectedField, Rows, Slots, Struct, Value
 from icefloe.kernel.avro.varint import encode_long
 from icefloe.kernel.avro.write_avro_columns import Put
 
@@ -28,16 +28,16 @@ SOURCE = Path(native.__file__).parent
 
 
 def numbers_of(enum: str, source: str) -> dict[str, int]:
-    """The names of a C enum with their numbers."""
+    """Return the names of a C enum with their numbers."""
     body = re.search(rf"enum {enum} {{(.*?)}};|typedef enum {{([^}}]*)}} {enum};", source, re.DOTALL)
     assert body
-    plain = re.sub(r"/\*.*?\*/", "", body[1] or body[2], flags=re.DOTALL)
-    found, number = {}, 0
-    for name, value in re.findall(r"(\w+)(?:\s*=\s*(\d+))?\s*,?", plain):
+    without_comments = re.sub(r"/\*.*?\*/", "", body[1] or body[2], flags=re.DOTALL)
+    numbers, number = {}, 0
+    for name, value in re.findall(r"(\w+)(?:\s*=\s*(\d+))?\s*,?", without_comments):
         number = int(value) if value else number
-        found[name] = number
+        numbers[name] = number
         number += 1
-    return found
+    return numbers
 
 
 def test_steps_and_forms_have_the_numbers_of_the_c_source() -> None:
@@ -46,7 +46,7 @@ def test_steps_and_forms_have_the_numbers_of_the_c_source() -> None:
     assert [number for _, number in sorted(numbers_of("Form", source).items(), key=lambda pair: pair[1])] == [int(form) for form in Form]
 
 
-def test_what_the_writer_puts_has_the_numbers_of_the_c_source() -> None:
+def test_opcodes_of_the_writer_have_the_numbers_of_the_c_source() -> None:
     assert numbers_of("Put", (SOURCE / "write.c").read_text()) == {put.name: int(put) for put in Put}
 
 
@@ -61,7 +61,7 @@ def file_of(kind: Any, *records: bytes) -> Any:
 
 def read(kind: Any, shape: Any, *records: bytes) -> Any:
     container = file_of(kind, *records)
-    steps = compile_steps(container.schema_text, Struct((WantedField(1, (), shape),)))
+    steps = compile_steps(container.schema_text, Struct((ProjectedField(1, (), shape),)))
     ((_, batch),) = run_steps([(container, steps)], None)
     return compiled_codec.arrow_columns(steps, batch)
 
@@ -80,10 +80,10 @@ def read(kind: Any, shape: Any, *records: bytes) -> Any:
         ({"type": "fixed", "name": "f", "size": 3}, b"ab"),
         (["null", "long"], b"\x04\x02"),
         (["null", "long"], b"\x01\x02"),
-        ("long", b"\x02\x02"),  # bytes are left over
+        ("long", b"\x02\x02"),  # a byte follows the last record
     ],
 )
-def test_a_value_that_the_bytes_do_not_hold_is_refused(kind: Any, data: bytes) -> None:
+def test_a_truncated_or_invalid_value_is_refused(kind: Any, data: bytes) -> None:
     with pytest.raises(AvroFormatError, match=r"some\.avro.*bytes into the block that begins here"):
         read(kind, Value("x"), data)
 
@@ -105,15 +105,15 @@ def test_an_error_names_the_field_the_record_and_the_byte(records: list[bytes], 
     inner = record("inner", [field(2, "number", "long"), field(3, "text", "string"), field(4, "rows", rows, required=False)])
     schema = record("r", [field(1, "x", inner), field(7, "y", "bytes")])
     container = open_container(write_container(json.dumps(schema), {}, "null", records), "some.avro")
-    shape = Struct((WantedField(2, (), Value("number")), WantedField(4, (), Rows("rows", (WantedField(6, (), Value("lower")),)))))
-    steps = compile_steps(container.schema_text, Struct((WantedField(1, (), shape),)))
+    shape = Struct((ProjectedField(2, (), Value("number")), ProjectedField(4, (), Rows("rows", (ProjectedField(6, (), Value("lower")),)))))
+    steps = compile_steps(container.schema_text, Struct((ProjectedField(1, (), shape),)))
     with pytest.raises(AvroFormatError, match=rf"some\.avro.*{where} into the block that begins here \(at byte {container.body_start}\)"):
         list(run_steps([(container, steps)], None))
 
 
 @needs_module
 @pytest.mark.parametrize("count", [2**40, 2**62, 2**63 - 1, -(2**40), -(2**63)])
-def test_a_count_is_never_believed(count: int) -> None:
+def test_a_huge_count_of_items_is_refused(count: int) -> None:
     size = encode_long(0) if count < 0 else b""
     for kind, shape in (
         ({"type": "array", "items": "long"}, Numbers("x")),
@@ -127,38 +127,38 @@ def test_a_count_is_never_believed(count: int) -> None:
 
 
 @needs_module
-def test_buffers_are_arrow_s_own_layout() -> None:
+def test_buffers_have_the_layout_of_arrow() -> None:
     data = [b"\x00", b"\x02\x04ab", b"\x02\x00"]
-    found = read(["null", "string"], Value("x"), *data)["x"]
-    found.validate(full=True)
-    assert found.to_pylist() == [None, b"ab", b""]
-    assert found.null_count == 1
+    column = read(["null", "string"], Value("x"), *data)["x"]
+    column.validate(full=True)
+    assert column.to_pylist() == [None, b"ab", b""]
+    assert column.null_count == 1
 
 
 @needs_module
 @pytest.mark.parametrize("records", [1, 7, 8, 9, 63, 64, 65, 1000])
 @pytest.mark.parametrize("first_null", [0, 6, 7, 8, 63, 2000])
-def test_a_null_anywhere_is_one_bit(records: int, first_null: int) -> None:
+def test_nulls_at_any_position_are_read(records: int, first_null: int) -> None:
     expected = [None if n >= first_null and n % 3 == first_null % 3 else n for n in range(records)]
     data = [b"\x00" if value is None else b"\x02" + encode_long(value) for value in expected]
-    found = read(["null", "long"], Value("x"), *data)["x"]
-    found.validate(full=True)
-    assert found.to_pylist() == expected
+    column = read(["null", "long"], Value("x"), *data)["x"]
+    column.validate(full=True)
+    assert column.to_pylist() == expected
 
 
 @needs_module
-def test_columns_are_handed_over_in_parts_and_outlive_their_reader() -> None:
+def test_columns_are_returned_in_batches_and_outlive_their_reader() -> None:
     container = file_of("long", *(encode_long(n) for n in range(100_000)))
-    steps = compile_steps(container.schema_text, Struct((WantedField(1, (), Value("x")),)))
+    steps = compile_steps(container.schema_text, Struct((ProjectedField(1, (), Value("x")),)))
     parts = [compiled_codec.arrow_columns(steps, batch)["x"] for _, batch in run_steps([(container, steps)], 30_000)]
     assert len(parts) > 1
     assert pa.chunked_array(parts).to_pylist() == list(range(100_000))
 
 
 @needs_module
-def test_a_reader_that_has_refused_a_block_gives_nothing_any_more() -> None:
+def test_a_reader_cannot_be_used_after_an_error() -> None:
     container = file_of("long", b"\x02")
-    steps = compile_steps(container.schema_text, Struct((WantedField(1, (), Value("x")),)))
+    steps = compile_steps(container.schema_text, Struct((ProjectedField(1, (), Value("x")),)))
     reader = compiled_codec._native.Reader(steps.code, steps.columns, steps.most_slots, 2**20)
     with pytest.raises(ValueError, match="more than 64 bits"):
         reader.run(b"\x80", 1)
@@ -170,7 +170,7 @@ def test_a_reader_that_has_refused_a_block_gives_nothing_any_more() -> None:
 @needs_module
 def test_two_threads_cannot_use_one_reader_at_once() -> None:
     container = file_of("long", b"\x02")
-    steps = compile_steps(container.schema_text, Struct((WantedField(1, (), Value("x")),)))
+    steps = compile_steps(container.schema_text, Struct((ProjectedField(1, (), Value("x")),)))
     reader = compiled_codec._native.Reader(steps.code, steps.columns, steps.most_slots, 2**20)
     block, done, refused = b"\x02" * 200_000, [], []
 

@@ -1,6 +1,6 @@
-"""The reader over fastavro by itself: hostile files, and the limits that it holds them against.
+"""The reader with fastavro alone: hostile files and limits.
 
-That it gives what the compiled reader gives is test_columns.py.
+test_avro_columns.py compares it with the compiled reader.
 """
 
 import json
@@ -15,10 +15,10 @@ from icefloe.errors import AvroFormatError
 from icefloe.kernel.avro.avro_columns import read_arrays, read_batches
 from icefloe.kernel.avro.avro_container import open_container, write_container
 from icefloe.kernel.avro.avro_schema import field, record
-from icefloe.kernel.avro.projection_tree import Struct, Value, WantedField
+from icefloe.kernel.avro.projection_tree import ProjectedField, Struct, Value
 from icefloe.kernel.avro.varint import encode_long
 
-WANTED = Struct((WantedField(1, (), Value("x")),))
+PROJECTION = Struct((ProjectedField(1, (), Value("x")),))
 
 
 @pytest.fixture(autouse=True)
@@ -33,21 +33,21 @@ def container(kind: Any, *records: bytes, **more: Any) -> Any:
     return open_container(write_container(json.dumps(schema), {}, "null", records), "some.avro")
 
 
-def read(opened: Any, wanted: Struct = WANTED) -> list[dict[str, list[Any]]]:
-    return list(read_batches(opened, wanted, by_compiled=False))
+def read(opened: Any, projection: Struct = PROJECTION) -> list[dict[str, list[Any]]]:
+    return list(read_batches(opened, projection, by_compiled=False))
 
 
 @pytest.mark.parametrize("length", [-1, -(2**63), 4, 2**40, 2**62, 2**63 - 1])
-def test_a_length_is_held_against_the_bytes_at_hand(length: int) -> None:
+def test_a_length_is_checked_against_the_remaining_bytes(length: int) -> None:
     for kind in ("bytes", "string", {"type": "map", "values": "long"}):
         start = encode_long(1) if isinstance(kind, dict) else b""
-        for wanted in (Struct(()), WANTED) if kind != "string" and not start else (Struct(()),):
+        for projection in (Struct(()), PROJECTION) if kind != "string" and not start else (Struct(()),):
             with pytest.raises(AvroFormatError, match=r"some\.avro.*(negative|end inside a value), \d+ bytes into the block"):
-                read(container(kind, start + encode_long(length) + b"abc"), wanted)
+                read(container(kind, start + encode_long(length) + b"abc"), projection)
 
 
 @pytest.mark.parametrize("failure", [MemoryError(), RecursionError("deep"), KeyError("x"), AttributeError("x"), ZeroDivisionError("x")])
-def test_whatever_fastavro_raises_is_an_error_that_names_the_file(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_error_of_fastavro_becomes_a_format_error_with_the_file(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise failure
 
@@ -56,7 +56,7 @@ def test_whatever_fastavro_raises_is_an_error_that_names_the_file(failure: Excep
         read(container("long", b"\x02"))
 
 
-def test_a_record_of_more_values_than_memory_is_allowed_for_names_the_limit() -> None:
+def test_the_error_of_a_record_that_takes_too_much_memory_names_the_limit() -> None:
     set_limits(Limits(avro_block_bytes=64 * 1024))
     many = container({"type": "array", "items": "long"}, encode_long(5000) + b"\x02" * 5000 + b"\x00")
     with pytest.raises(
@@ -68,8 +68,8 @@ def test_a_record_of_more_values_than_memory_is_allowed_for_names_the_limit() ->
     assert sum(len(batch["x"]) for batch in read(few)) == 5000
 
 
-def test_fields_without_bytes_and_records_in_records_count_as_memory() -> None:
-    """An item of a byte that is made a thousand objects."""
+def test_fields_without_bytes_and_nested_records_count_as_memory() -> None:
+    """An item of one byte can become a thousand objects."""
     set_limits(Limits(avro_block_bytes=4 * 1024 * 1024))
     nulls = record("item", [field(2, "n", "boolean"), *(field(100 + n, f"n{n}", "null") for n in range(1000))])
     deep: Any = "boolean"
@@ -83,11 +83,11 @@ def test_fields_without_bytes_and_records_in_records_count_as_memory() -> None:
                 read(container(kind, encode_long(900) + (key + data) * 900 + b"\x00"), Struct(()))
 
 
-def test_names_that_are_no_names_and_names_twice_do_no_harm() -> None:
+def test_invalid_and_duplicate_field_names_are_read() -> None:
     evil = "x'); raise SystemExit #\n"
     fields = [{"name": evil, "type": "long", "field-id": 2}, {"name": evil, "type": "long", "field-id": 1}]
     opened = container("long", b"\x02\x04", name=evil, fields=fields)
-    assert read(opened, Struct((WantedField(1, (), Value("b")), WantedField(2, (), Value("a"))))) == [{"b": [2], "a": [1]}]
+    assert read(opened, Struct((ProjectedField(1, (), Value("b")), ProjectedField(2, (), Value("a"))))) == [{"b": [2], "a": [1]}]
 
 
 def test_no_logical_type_changes_a_value() -> None:
@@ -96,7 +96,7 @@ def test_no_logical_type_changes_a_value() -> None:
     assert read(container({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, b"\x02\x07")) == [{"x": [b"\x07"]}]
 
 
-def test_text_that_is_not_utf_8_is_its_bytes() -> None:
+def test_text_that_is_not_utf_8_is_returned_as_bytes() -> None:
     assert read(container("string", b"\x04\xff\xfe")) == [{"x": [b"\xff\xfe"]}]
     assert read(container({"type": "map", "values": "long"}, b"\x02\x02\xff\x02\x00"), Struct(())) == [{}]
 
@@ -116,6 +116,6 @@ def test_a_deep_schema_is_read_and_a_deeper_one_is_refused() -> None:
 
 def test_batches_end_within_a_block() -> None:
     opened = container("long", *[encode_long(n) for n in range(40_000)])
-    batches = list(read_arrays([opened], WANTED, by_compiled=False))
+    batches = list(read_arrays([opened], PROJECTION, by_compiled=False))
     assert [len(batch["x"]) for batch in batches] == [16_384, 16_384, 7_232]
     assert [value for batch in batches for value in batch["x"].to_pylist()] == list(range(40_000))

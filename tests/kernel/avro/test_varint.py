@@ -1,4 +1,4 @@
-"""Numbers of variable length, one at a time."""
+"""Variable-length integers of Avro."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ def test_numbers_are_encoded_as_the_avro_specification_shows(number: int, encode
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.binary(max_size=3), st.binary(max_size=3))
-def test_every_64_bit_number_comes_back_from_anywhere(number: int, before: bytes, after: bytes) -> None:
+def test_every_64_bit_number_is_decoded_at_any_position(number: int, before: bytes, after: bytes) -> None:
     encoded = encode_long(number)
     assert decode_long(before + encoded + after, len(before)) == (number, len(before) + len(encoded))
 
@@ -35,6 +35,6 @@ def test_a_number_beyond_64_bits_is_refused(encoded: bytes) -> None:
         decode_long(encoded, 0)
 
 
-def test_a_number_that_is_cut_short_is_an_index_error() -> None:
+def test_a_truncated_number_is_an_index_error() -> None:
     with pytest.raises(IndexError):
         decode_long(b"\x80\x80", 0)

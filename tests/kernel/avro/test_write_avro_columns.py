@@ -1,4 +1,4 @@
-"""Arrow columns as records and spliced records: the compiled writer and the encoders give the same bytes, and refuse the same."""
+"""Encoded and spliced records of Arrow columns: the compiled writer and the encoders write the same bytes and refuse the same columns."""
 
 import io
 import json
@@ -40,18 +40,18 @@ FIELDS: dict[int, tuple[Any, Any, st.SearchStrategy[Any]]] = {
 
 @st.composite
 def columns(draw: st.DrawFn) -> tuple[dict[str, Any], dict[int, Any], int]:
-    """A schema, its columns, some of them sliced out of longer ones, and how many rows they have."""
+    """Draw a schema, its columns, some of which are slices of longer ones, and their number of rows."""
     chosen = draw(st.lists(st.sampled_from(sorted(FIELDS)), unique=True, min_size=1))
     required = draw(st.sets(st.sampled_from(chosen)))
     count, before = draw(st.integers(0, 9)), draw(st.integers(0, 9))
-    found = {}
+    result = {}
     for i in chosen:
         _, kind, values = FIELDS[i]
         drawn = draw(st.lists(values if i in required else st.none() | values, min_size=count + before, max_size=count + before))
         pairs = [list(value.items()) if isinstance(value, dict) else value for value in drawn]
-        found[i] = pa.array(pairs, kind).slice(before)
+        result[i] = pa.array(pairs, kind).slice(before)
     inner = [field(i, f"f{i}", FIELDS[i][0], required=i in required) for i in chosen]
-    return record("outer", [field(99, "inner", record("inner", inner))]), found, count
+    return record("outer", [field(99, "inner", record("inner", inner))]), result, count
 
 
 def plain(records: Records) -> tuple[bytes, list[int]]:
@@ -60,16 +60,16 @@ def plain(records: Records) -> tuple[bytes, list[int]]:
 
 @settings(max_examples=150, deadline=None)
 @given(columns())
-def test_both_writers_give_the_same_records_and_another_library_reads_them(
+def test_both_writers_write_the_same_records_and_another_library_reads_them(
     given_columns: tuple[dict[str, Any], dict[int, Any], int],
 ) -> None:
-    schema, found, count = given_columns
-    data, ends = plain(write_records(schema, found, count, by_compiled=False))
+    schema, result, count = given_columns
+    data, ends = plain(write_records(schema, result, count, by_compiled=False))
     for by_compiled in READERS:
-        assert plain(write_records(schema, found, count, by_compiled=by_compiled)) == (data, ends)
+        assert plain(write_records(schema, result, count, by_compiled=by_compiled)) == (data, ends)
     file = io.BytesIO(write_records_container(json.dumps(schema), {}, "null", [(data, np.array(ends, np.int64))]))
     for row, read in enumerate(fastavro.reader(file)):
-        for i, values in found.items():
+        for i, values in result.items():
             value, other = values[row].as_py(), read["inner"][f"f{i}"]
             if i > 9 and value is not None:
                 other = [(pair["key"], pair["value"]) for pair in other]
@@ -84,7 +84,7 @@ def test_a_null_where_a_value_is_required_is_refused(by_compiled: bool) -> None:
 
 @pytest.mark.parametrize("by_compiled", READERS)
 @pytest.mark.parametrize("kind", [FIXED, "bytes", "long"])
-def test_fewer_rows_than_promised_are_refused(by_compiled: bool, kind: Any) -> None:
+def test_a_column_with_too_few_rows_is_refused(by_compiled: bool, kind: Any) -> None:
     values = pa.array([b"abc"], pa.binary(3) if kind == FIXED else pa.binary()) if kind != "long" else pa.array([1])
     with pytest.raises(ValueError, match="contradicts itself"):
         write_records(record("r", [field(1, "x", kind)]), {1: values}, 2, by_compiled=by_compiled)
@@ -93,7 +93,7 @@ def test_fewer_rows_than_promised_are_refused(by_compiled: bool, kind: Any) -> N
 @needs_module
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(*[st.binary(max_size=9)] * 7), max_size=6), st.sets(st.integers(0, 5)))
-def test_splicing_replaces_the_spans_and_nothing_else(rows: list[tuple[bytes, ...]], block_ends: set[int]) -> None:
+def test_splicing_replaces_only_the_spans(rows: list[tuple[bytes, ...]], block_ends: set[int]) -> None:
     data, expected, positions, edges_of_blocks = b"", [], [], [0]
     for number, (before, first, middle, second, after, one, two) in enumerate(rows):
         start = len(data) + 1
@@ -107,8 +107,8 @@ def test_splicing_replaces_the_spans_and_nothing_else(rows: list[tuple[bytes, ..
     pieces = [Records(b"".join(row[i] for row in rows), np.cumsum([len(row[i]) for row in rows], dtype=np.int64)) for i in (5, 6)]
     cuts = [Cut(table[:, 1], table[:, 2], pieces[0]), Cut(table[:, 3], table[:, 4], pieces[1])]
     blocks = [data[start:end] for start, end in pairwise([*edges_of_blocks, len(data)])]
-    found = splice_records(blocks, table[:, 0], table[:, 5], cuts)
-    assert plain(found) == (b"".join(expected), np.cumsum([len(one) for one in expected]).tolist())
+    result = splice_records(blocks, table[:, 0], table[:, 5], cuts)
+    assert plain(result) == (b"".join(expected), np.cumsum([len(spliced) for spliced in expected]).tolist())
 
 
 @needs_module
@@ -116,7 +116,7 @@ def test_splicing_replaces_the_spans_and_nothing_else(rows: list[tuple[bytes, ..
     ("start", "stop", "begin", "end"),
     [(0, 9, 2, 3), (-1, 3, 0, 1), (3, 1, 1, 2), (0, 4, 3, 2), (2, 4, 1, 3), (0, 2, 1, 3), (0, 2**62, 0, 1)],
 )
-def test_positions_that_contradict_each_other_are_refused(start: int, stop: int, begin: int, end: int) -> None:
+def test_inconsistent_positions_are_refused(start: int, stop: int, begin: int, end: int) -> None:
     def one(number: int) -> Any:
         return np.array([number], np.int64)
 
@@ -136,9 +136,9 @@ def test_records_across_blocks_or_out_of_order_are_refused(rows: list[tuple[int,
 
 @pytest.mark.parametrize("by_compiled", READERS)
 @pytest.mark.parametrize("longest", [0, 1, 60, 70, 9000])
-def test_a_map_tells_its_size_whatever_the_one_before_it_took(by_compiled: bool, longest: int) -> None:
+def test_a_map_has_its_size_in_bytes_regardless_of_the_map_before_it(by_compiled: bool, longest: int) -> None:
     kind = id_map(2, 3, "bytes")
     maps = [{1: bytes(size), 2: b""} for size in (0, longest, 0, 3 * longest, 1, longest)]
     column = pa.array([list(pairs.items()) for pairs in maps], pa.map_(pa.int64(), pa.binary()))
-    found = write_records(record("r", [field(1, "x", kind)]), {1: column}, len(maps), by_compiled=by_compiled)
-    assert plain(found)[0] == b"".join(encoder(kind)(pairs) for pairs in maps)
+    result = write_records(record("r", [field(1, "x", kind)]), {1: column}, len(maps), by_compiled=by_compiled)
+    assert plain(result)[0] == b"".join(encoder(kind)(pairs) for pairs in maps)

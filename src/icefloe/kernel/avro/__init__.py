@@ -1,1 +1,1 @@
-"""Avro as columns: schemas with field ids, a compiled reader and one over fastavro, encoders, container files. It knows no Iceberg type. Layer: kernel.avro."""
+"""Avro files as columns: schemas with field ids, a compiled reader and one with fastavro, encoders, container files. It does not depend on Iceberg types."""

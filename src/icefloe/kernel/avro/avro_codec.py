@@ -13,7 +13,7 @@ from icefloe.errors import AvroFormatError, InvalidPropertyError, UnsupportedFea
 from icefloe.kernel.avro.avro_errors import above_limit, broken_avro
 from icefloe.kernel.limits import limits
 
-# Neither has a wheel for every machine; zlib does the same everywhere.
+# Neither library has a wheel for every platform; zlib does the same everywhere.
 _isal: Any = None
 _inflating: Any = zlib
 try:
@@ -21,14 +21,14 @@ try:
     from zlib_ng import zlib_ng
 
     _isal = isal_zlib
-    # zlib's own code for other processors' instructions: two thirds of its time, and as strict about damage.
+    # A port of zlib to modern processor instructions: it takes two thirds of the time, and detects damage as strictly.
     _inflating = zlib_ng
 except ImportError:
     pass
 
 Bytes = bytes | memoryview
 
-# What the property `write.avro.compression-codec` may say, and the name Avro has for it.
+# The values of the property `write.avro.compression-codec`, and Avro's name of each.
 CODECS = {
     "null": "null",
     "uncompressed": "null",
@@ -41,23 +41,23 @@ CODECS = {
 }
 # Avro's deflate blocks carry neither header nor checksum (RFC 1951).
 _RAW_DEFLATE = -15
-# zlib's own middle. Level 9 made manifests 1 % smaller and took twice as long.
+# The default level of zlib. Level 9 made manifests 1 % smaller and took twice as long.
 _DEFLATE_LEVEL = 6
-# ISA-L's middle: a thirteenth of zlib's time for manifests a tenth larger. It only compresses here, since it decompresses damaged bytes without an error.
+# The middle level of ISA-L: a thirteenth of zlib's time for manifests a tenth larger. It is used to compress only: it decompresses damaged bytes without error.
 _ISAL_LEVEL = 2
 _ZSTD_LEVEL = 3
-_NO_ROOM = "failed to write whole buffer"  # what the library says where the output does not fit
-# Room for the usual block, which is inflated into one piece then: growing costs a tenth of the time. A block of few bytes gets as little as zlib would give it.
+_OUTPUT_TOO_SMALL = "failed to write whole buffer"  # cramjam's message if the output does not fit
+# The initial output buffer: large enough for a usual block, since growing it costs a tenth of the time; a small block gets a smaller one.
 _INFLATED_BYTES = 72 * 1024
 _INFLATED_TIMES = 8
-# The most bytes that one compressed byte can stand for: a length of 258 in two bits; 128 KiB of one byte in four bytes; 64 bytes in three.
+# The most bytes that one compressed byte can expand to: a length of 258 in two bits; 128 KiB of one byte in four bytes; 64 bytes in three.
 _MOST_DEFLATED = 1032
 _MOST_ZSTANDARD = 32 * 1024
 _MOST_SNAPPY = 22
 
 
 def codec_name(name: str) -> str:
-    """Avro's name for a codec that a user named. Raises `InvalidPropertyError` for one that is not known."""
+    """Return Avro's name of a codec that a user configured. Raises `InvalidPropertyError` for an unknown codec."""
     try:
         return CODECS[name.lower()]
     except KeyError:
@@ -66,7 +66,13 @@ def codec_name(name: str) -> str:
 
 
 def decompress(codec: str, data: bytes, *, path: str, offset: int) -> bytes:
-    """The bytes of one block that starts at byte `offset` of the file. No more are unpacked than the limit `avro_block_bytes` allows, however many there are.
+    """Return the uncompressed bytes of one block, of which at most the limit `avro_block_bytes` are decompressed.
+
+    Args:
+        codec: Avro's name of the codec.
+        data: the compressed bytes.
+        path: the path of the file, for errors.
+        offset: the byte of the file at which the block starts, for errors.
 
     Raises:
         AvroFormatError: the bytes are damaged, or unpack to more than the limit.
@@ -91,13 +97,13 @@ def _too_large(data: bytes, path: str, offset: int) -> AvroFormatError:
 
 
 def _decompress_deflate(data: bytes, path: str, offset: int) -> bytes:
-    most = limits().avro_block_bytes
-    if len(data) * _MOST_DEFLATED <= most:
+    limit = limits().avro_block_bytes
+    if len(data) * _MOST_DEFLATED <= limit:
         return bytes(_inflating.decompress(data, _RAW_DEFLATE, min(_INFLATED_BYTES, max(len(data) * _INFLATED_TIMES, 1))))
     inflater = _inflating.decompressobj(_RAW_DEFLATE)
-    plain = bytes(inflater.decompress(data, most))
+    plain = bytes(inflater.decompress(data, limit))
     if not inflater.eof:
-        # The end mark may follow the last byte that was asked for.
+        # The end marker may follow the last allowed byte.
         if inflater.decompress(inflater.unconsumed_tail, 1):
             raise _too_large(data, path, offset)
         if not inflater.eof:
@@ -106,15 +112,15 @@ def _decompress_deflate(data: bytes, path: str, offset: int) -> bytes:
 
 
 def _decompress_zstandard(data: bytes, path: str, offset: int) -> bytes:
-    most = limits().avro_block_bytes
-    if len(data) * _MOST_ZSTANDARD <= most:
+    limit = limits().avro_block_bytes
+    if len(data) * _MOST_ZSTANDARD <= limit:
         return bytes(cramjam.zstd.decompress(data))
-    # Memory that is not written to is not taken from the machine.
-    plain = np.empty(min(most, len(data) * _MOST_ZSTANDARD), np.uint8)
+    # The operating system does not allocate pages that are never written.
+    plain = np.empty(min(limit, len(data) * _MOST_ZSTANDARD), np.uint8)
     try:
         size = cramjam.zstd.decompress_into(data, plain.data)
     except cramjam.DecompressionError as error:
-        if _NO_ROOM in str(error):
+        if _OUTPUT_TOO_SMALL in str(error):
             raise _too_large(data, path, offset) from error
         raise
     return plain[:size].tobytes()
@@ -136,7 +142,7 @@ def _decompress_snappy(data: bytes, path: str, offset: int) -> bytes:
 
 
 def compress(codec: str, data: Bytes) -> Bytes:
-    """One block's bytes for the file; `codec` as `codec_name` gives it."""
+    """Compress the bytes of one block; `codec` is a name that `codec_name` returns."""
     if codec == "deflate" and _isal is not None:
         return bytes(_isal.compress(data, _ISAL_LEVEL, _RAW_DEFLATE))
     if codec == "deflate":

@@ -1,9 +1,7 @@
-"""Reads a container's records as columns: as Python values, or as Arrow arrays without a Python object per value.
+"""The records of container files as columns: as Python values, or as Arrow arrays without a Python object per value.
 
-The compiled reader does it where it is there (`compiled_codec.py`), fastavro elsewhere (`fastavro_reader.py`). Of sound files both give the same,
-and each refuses
-what is damaged with an error that names the file and the byte.
-Layer: kernel.avro. Spec: Apache Avro, Object Container Files.
+The compiled reader reads them if it is available (`compiled_codec.py`), else fastavro (`fastavro_reader.py`). Both return the same for valid files, and raise
+an error with the file and the byte for damaged ones. Spec: Apache Avro, Object Container Files.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,83 +15,92 @@ from icefloe.kernel.avro.decode_steps import Steps, compile_steps
 from icefloe.kernel.avro.fastavro_reader import arrays_of_values, read_values
 from icefloe.kernel.avro.projection_tree import Struct
 
-# Python values are handed over after this many records, so that a large manifest is never wholly there as objects.
+# Python values are yielded in batches of this many records, so that a large manifest is never completely in memory as objects.
 _BATCH_RECORDS = 16_384
 
 
 def read_batches(
-    container: Container, wanted: Struct, *, batch_records: int = _BATCH_RECORDS, by_compiled: bool = compiled_codec.AVAILABLE
+    container: Container, projection: Struct, *, batch_records: int = _BATCH_RECORDS, by_compiled: bool = compiled_codec.AVAILABLE
 ) -> Iterator[dict[str, list[Any]]]:
-    """The wanted columns as lists, in batches of about `batch_records` records, in file order; a file without records gives no batch.
+    """Yield the projected columns as lists, in file order.
+
+    Args:
+        container: the file.
+        projection: the columns to read.
+        batch_records: the approximate number of records of a batch; a file without records has no batch.
+        by_compiled: whether the compiled reader is used.
 
     Raises:
         AvroFormatError: the file is damaged, or its schema lacks a required field. The error names the file and the byte.
     """
-    steps = _compiled(container, wanted)
+    steps = _compiled(container, projection)
     if not by_compiled:
-        yield from read_values(container, wanted, batch_records)
+        yield from read_values(container, projection, batch_records)
         return
     for _, batch in run_steps([(container, steps)], batch_records):
         yield python_columns(steps, batch)
 
 
 def read_arrays(
-    containers: Iterable[Container], wanted: Struct, *, by_compiled: bool = compiled_codec.AVAILABLE
+    containers: Iterable[Container], projection: Struct, *, by_compiled: bool = compiled_codec.AVAILABLE
 ) -> Iterator[dict[str, Any]]:
-    """The wanted columns of files one after another as Arrow arrays, in a few large batches; their types are the writer's.
+    """Yield the projected columns of several files, in order, as Arrow arrays in a few large batches.
 
-    A batch may hold the records of many files, as long as these have one schema.
-
-    Numbers are int64, text and bytes binary, fixed fixed_size_binary; `Numbers` are lists, `IdMap` is a map from int64, `Rows` are lists of structs, a slot is
-    int64 or binary; a field that the writer does not have is of type null.
+    A batch can contain the records of many files if they have the same schema. Types are those of the writer: numbers are int64, text and bytes binary,
+    fixed fixed_size_binary; `Numbers` are lists, `IdMap` is a map from int64, `Rows` are lists of structs, a slot is int64 or binary. A field that the writer
+    does not have has type null.
 
     Raises:
-        As `read_batches`.
+        AvroFormatError: see `read_batches`.
     """
     if by_compiled:
-        for steps, batch in run_steps(_with_steps(containers, wanted), None):
+        for steps, batch in run_steps(_with_steps(containers, projection), None):
             yield arrow_columns(steps, batch)
         return
-    for container, steps in _with_steps(containers, wanted):
-        for values in read_values(container, wanted, _BATCH_RECORDS):
+    for container, steps in _with_steps(containers, projection):
+        for values in read_values(container, projection, _BATCH_RECORDS):
             try:
                 yield arrays_of_values(steps, values)
             except OverflowError as error:
                 raise broken_column(container.path, container.body_start, str(error)) from error
 
 
-def _with_steps(containers: Iterable[Container], wanted: Struct) -> Iterator[tuple[Container, Steps]]:
-    """Each file with the steps of its schema; putting these together, or only finding them again, costs more than comparing it with the one before."""
+def _with_steps(containers: Iterable[Container], projection: Struct) -> Iterator[tuple[Container, Steps]]:
+    """Yield each file with the steps of its schema. Comparing schemas of consecutive files is faster than looking up compiled steps in the cache."""
     text, steps = None, None
     for container in containers:
         if steps is None or container.schema_text != text:
-            text, steps = container.schema_text, _compiled(container, wanted)
+            text, steps = container.schema_text, _compiled(container, projection)
         yield container, steps
 
 
 class Spans(NamedTuple):
-    """The records of files as they are encoded, one after another in `blocks`, how many each file has, and columns of them, as `read_arrays` gives them."""
+    """Encoded records of files: uncompressed `blocks`, the number of records of each file, and columns as `read_arrays` returns them."""
 
     blocks: list[bytes]
     counts: list[int]
     columns: dict[str, Any]
 
 
-def read_spans(containers: Sequence[Container], wanted: Struct) -> Spans:
-    """What is needed to copy the records of files of one schema, at least one file, without decoding them; the compiled reader has to be available.
+def read_spans(containers: Sequence[Container], projection: Struct) -> Spans:
+    """Return the encoded records of files with their positions, so that records can be copied without decoding.
+
+    Args:
+        containers: files of one schema; at least one. The compiled reader must be available.
+        projection: the columns to read, and the spans whose positions are needed.
 
     Raises:
-        As `read_batches`.
+        AvroFormatError: see `read_batches`.
     """
-    steps = _compiled(containers[0], wanted)
+    steps = _compiled(containers[0], projection)
     opened = [(container, list(unpacked_blocks(container))) for container in containers]
     columns = arrow_columns(steps, run_blocks(opened, steps))
     counts = [sum(block.count for block, _ in blocks) for _, blocks in opened]
     return Spans([data for _, blocks in opened for _, data in blocks], counts, columns)
 
 
-def _compiled(container: Container, wanted: Struct) -> Steps:
+def _compiled(container: Container, projection: Struct) -> Steps:
     try:
-        return compile_steps(container.schema_text, wanted)
+        return compile_steps(container.schema_text, projection)
     except SCHEMA_ERRORS as error:
         raise broken_schema(container.path, error) from error

@@ -1,6 +1,6 @@
-"""Avro object container files: header, blocks, sync markers; read with every claim checked, and written.
+"""Avro object container files: header, blocks and sync markers. Every count and size of a file is checked when it is read.
 
-What is inside a block is read by `columns.py` and encoded by `avro_encoder.py`. Layer: kernel.avro. Spec: Apache Avro, Object Container Files.
+`avro_columns.py` reads the records of blocks, `avro_encoder.py` encodes them. Spec: Apache Avro, Object Container Files.
 """
 
 from bisect import bisect_left
@@ -20,14 +20,14 @@ from icefloe.kernel.limits import limits
 
 MAGIC = b"Obj\x01"
 SYNC_LENGTH = 16
-_ENCRYPTED_MAGIC = b"AGS1"  # of an AES GCM stream, which encrypted manifests and manifest lists are
-# Uncompressed bytes after which a block is closed: Avro's usual size. One block an entry costs half again in size and 2 to 3 times in reading.
+_ENCRYPTED_MAGIC = b"AGS1"  # of an AES GCM stream, the format of encrypted manifests and manifest lists
+# Uncompressed bytes after which a block is closed: Avro's usual size. One block per entry makes files half again as large and 2 to 3 times slower to read.
 BLOCK_BYTES = 64_000
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """An opened file: its header, and where the blocks begin."""
+    """An opened file: its header, and the byte at which the blocks begin."""
 
     path: str
     content: bytes
@@ -40,7 +40,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class RawBlock:
-    """Where a block lies in the file: it starts at byte `offset`, and its compressed bytes are `content[start:end]`."""
+    """The position of a block in the file: it starts at byte `offset`, and its compressed bytes are `content[start:end]`."""
 
     count: int
     offset: int
@@ -49,10 +49,10 @@ class RawBlock:
 
 
 def open_container(content: bytes, path: str) -> Container:
-    """Reads the header.
+    """Read the header of a file.
 
     Raises:
-        AvroFormatError: not Avro, or the header is cut short.
+        AvroFormatError: the file is not Avro, or its header is truncated.
     """
     if content[:4] != MAGIC:
         what = "the file is empty" if not content else "it does not begin with Avro's magic bytes"
@@ -95,10 +95,10 @@ def _read_bytes(content: bytes, position: int) -> tuple[bytes, int]:
 
 
 def raw_blocks(container: Container) -> Iterator[RawBlock]:
-    """The blocks in file order, still compressed.
+    """Yield the positions of the compressed blocks, in file order.
 
     Raises:
-        AvroFormatError: a block reaches beyond the file, or its sync marker is not the header's.
+        AvroFormatError: a block extends beyond the file, or its sync marker is not that of the header.
     """
     content, path, sync = container.content, container.path, container.sync
     position = container.body_start
@@ -123,37 +123,37 @@ def raw_blocks(container: Container) -> Iterator[RawBlock]:
 
 
 def count_records(container: Container) -> int:
-    """How many records the blocks claim to have. Raises as `raw_blocks` does."""
+    """Return the number of records by the counts of the blocks. Raises as `raw_blocks`."""
     return sum(block.count for block in raw_blocks(container))
 
 
 def read_block(container: Container, block: RawBlock) -> bytes:
-    """The uncompressed bytes of a block. Raises as `codec.decompress` does, and where the block cannot hold as many records as it claims."""
+    """Return the uncompressed bytes of a block. Raises as `decompress`, and `AvroFormatError` if the count of the block is larger than its bytes."""
     data = decompress(container.codec, container.content[block.start : block.end], path=container.path, offset=block.offset)
-    # A record takes at least a byte here; without this check a damaged count would be believed for a very long time.
+    # A record has at least one byte; without this check a damaged count would be read for a very long time.
     if block.count > len(data):
         raise broken_avro(container.path, block.offset, f"a block claims {block.count} records in {len(data)} bytes")
     return data
 
 
 def unpacked_blocks(container: Container) -> Iterator[tuple[RawBlock, bytes]]:
-    """Yield each block of a file with its uncompressed bytes, for readers that keep what all of them hold. Raises as `raw_blocks` and `read_block` do.
+    """Yield each block of a file with its uncompressed bytes, for readers that keep all of them in memory.
 
     Raises:
-        AvroFormatError: All blocks together have more bytes than the limit `avro_file_bytes`.
+        AvroFormatError: see `raw_blocks` and `read_block`; or all blocks together have more bytes than the limit `avro_file_bytes`.
     """
-    size, most = 0, limits().avro_file_bytes
+    size, limit = 0, limits().avro_file_bytes
     for block in raw_blocks(container):
         data = read_block(container, block)
         size += len(data)
-        if size > most:
+        if size > limit:
             what = f"the blocks up to this one unpack to {size} bytes, out of a file of {len(container.content)}"
             raise above_limit(container.path, block.offset, what, "avro_file_bytes")
         yield block, data
 
 
 def header_bytes(schema_text: str, metadata: Mapping[str, str], codec: str, sync: bytes) -> bytes:
-    """The header of a file, up to and with its sync marker."""
+    """Return the header of a file, including its sync marker."""
     return _header_without_sync(schema_text, metadata, codec) + sync
 
 
@@ -168,18 +168,18 @@ def _header_without_sync(schema_text: str, metadata: Mapping[str, str], codec: s
 
 
 def sync_marker(schema_text: str, metadata: Mapping[str, str], codec: str) -> bytes:
-    """16 bytes that tell this file's blocks from others'. Made from the header, since the kernel draws no random numbers."""
+    """Return the 16 bytes that end the blocks of a file. They are a hash of the header, since the kernel uses no random numbers."""
     return bytes(mmh3.hash_bytes(_header_without_sync(schema_text, metadata, codec)))
 
 
 def block_bytes(count: int, data: bytes, codec: str, sync: bytes) -> bytes:
-    """A whole block of `count` records, with its sync marker."""
+    """Return a complete block of `count` records, with its sync marker."""
     packed = compress(codec, data)
     return b"".join((encode_long(count), encode_long(len(packed)), packed, sync))
 
 
 def write_container(schema_text: str, metadata: Mapping[str, str], codec: str, records: Iterable[bytes]) -> bytes:
-    """A whole file of encoded records, in blocks of about `BLOCK_BYTES`; `codec` as `codec.codec_name` gives it."""
+    """Return a complete file of encoded records, in blocks of about `BLOCK_BYTES`; `codec` is a name that `codec_name` returns."""
     sync = sync_marker(schema_text, metadata, codec)
     parts = [header_bytes(schema_text, metadata, codec, sync)]
     pending: list[bytes] = []
@@ -198,44 +198,44 @@ def write_container(schema_text: str, metadata: Mapping[str, str], codec: str, r
 def write_records_container(
     schema_text: str, metadata: Mapping[str, str], codec: str, parts: Iterable[tuple[Any, NDArray[np.int64]]]
 ) -> bytes:
-    """The same file of records that lie one after another: each part is their bytes, a buffer, and where each of them ends."""
-    blocks = ((count, compress(codec, data)) for count, data in divided(parts))
+    """Return a complete file of contiguous encoded records: each part is a buffer of records, and the end of each record in it."""
+    blocks = ((count, compress(codec, data)) for count, data in split_into_blocks(parts))
     return blocks_container(schema_text, metadata, codec, blocks)
 
 
 def blocks_container(schema_text: str, metadata: Mapping[str, str], codec: str, blocks: Iterable[tuple[int, Bytes]]) -> bytes:
-    """The same of blocks that are compressed already, each with how many records it has."""
+    """Return a complete file of compressed blocks, each with the number of its records."""
     sync = sync_marker(schema_text, metadata, codec)
-    # Grows in place and is given away as it is: blocks need not stay in memory until the last one is there.
-    written = BytesIO()
-    written.write(header_bytes(schema_text, metadata, codec, sync))
+    # The buffer grows in place and is returned without a copy, so that blocks need not all be in memory besides it.
+    file = BytesIO()
+    file.write(header_bytes(schema_text, metadata, codec, sync))
     for count, packed in blocks:
         for part in (encode_long(count), encode_long(len(packed)), packed, sync):
-            written.write(part)
-    return written.getvalue()
+            file.write(part)
+    return file.getvalue()
 
 
-def divided(parts: Iterable[tuple[Any, NDArray[np.int64]]]) -> Iterator[tuple[int, Bytes]]:
-    """Records, as `write_records_container` takes them, in blocks of about `BLOCK_BYTES`: how many, and their bytes."""
-    pending: list[memoryview] = []  # the beginning of a block, left over from the parts before
+def split_into_blocks(parts: Iterable[tuple[Any, NDArray[np.int64]]]) -> Iterator[tuple[int, Bytes]]:
+    """Yield blocks of about `BLOCK_BYTES`, as the number of records and their bytes; `parts` are those of `write_records_container`."""
+    pending: list[memoryview] = []  # the beginning of a block, from the parts before
     count = size = 0
     for data, ends in parts:
         view, start, row = memoryview(data), 0, 0
         while row < len(ends):
-            # The record that makes the block as long as that closes it.
-            # `numpy.searchsorted` would copy what it may not write.
+            # The block ends with the record that makes it long enough.
+            # `numpy.searchsorted` would copy a read-only array.
             last = bisect_left(ends, start + BLOCK_BYTES - size, row)
             stop = int(ends[min(last, len(ends) - 1)])
             pending.append(view[start:stop])
             count, size, row = count + min(last + 1, len(ends)) - row, size + stop - start, last + 1
             start = stop
             if last < len(ends):
-                yield count, _in_one(pending)
+                yield count, _joined(pending)
                 pending, count, size = [], 0, 0
     if count:
-        yield count, _in_one(pending)
+        yield count, _joined(pending)
 
 
-def _in_one(pieces: list[memoryview]) -> Bytes:
-    """Not copied where there is one."""
+def _joined(pieces: list[memoryview]) -> Bytes:
+    """Return the pieces as one; a single piece is not copied."""
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -1,6 +1,6 @@
-"""Encoders made from a schema: a function per type, put together once, then called per record.
+"""Encoders of Avro values: one function per type, composed once for a schema and then called for each record.
 
-A record is given as a tuple in the order of its fields, a map as a mapping, None is null. Spec: Apache Avro, Binary Encoding.
+A record is a tuple in the order of its fields, a map is a mapping, and null is None. Spec: Apache Avro, Binary Encoding.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ _DOUBLE = Packing("<d").pack
 
 
 def encoder(kind: AvroType) -> Encoder:
-    """The function that encodes one value of this type. The type is resolved already, as `schema.parse_schema` gives it."""
+    """Return a function that encodes one value of a type, which is resolved as by `parse_schema`."""
     form = kind_of(kind)
     if form == "union":
         return _optional(kind)
@@ -93,7 +93,7 @@ def _id_map(kind: AvroType) -> Encoder:
         if not pairs:
             return b"\x00"
         body = b"".join([key(field_id) + value(data) for field_id, data in pairs.items()])
-        # A negative count says that the size in bytes follows: readers pass over a map that they do not want in one step.
+        # After a negative count follows the size in bytes, so that readers can skip the map in one step.
         return b"".join((encode_long(-len(pairs)), encode_long(len(body)), body, b"\x00"))
 
     return encode

@@ -1,26 +1,26 @@
-"""How broken Avro is reported: one error that names the file and the byte.
+"""Errors for invalid Avro files, with the file and the byte.
 
-Layer: kernel.avro. Spec: Apache Avro, Object Container Files.
+Spec: Apache Avro, Object Container Files.
 """
 
 from icefloe.errors import AvroFormatError, Problem
 from icefloe.kernel.limits import limits, raise_limit
 
 _RESTORE = "restore the file from a copy, or roll the table back to a snapshot that does not use it"
-# What schemas that no writer of Iceberg makes lead to: ids that are lists, arrays nested ten deep, sizes beyond 32 bits.
+# The errors that hostile schemas cause: ids that are lists, arrays nested ten deep, sizes beyond 32 bits.
 SCHEMA_ERRORS = (ValueError, TypeError, SyntaxError, RecursionError, OverflowError)
 
 
 class SchemaSizeError(ValueError):
-    """A schema is of more types than the limit of the name `limit` allows."""
+    """The error for a schema with more types than the limit of the name `limit` allows."""
 
     def __init__(self, limit: str) -> None:
-        super().__init__(f"avro.schema stands for more types than are allowed; the limit {limit} is {getattr(limits(), limit)}")
+        super().__init__(f"avro.schema has more types than are allowed; the limit {limit} is {getattr(limits(), limit)}")
         self.limit = limit
 
 
 class TornDataError(ValueError):
-    """Bytes inside one block do not follow the schema. `position` counts from the start of the bytes at hand; callers add the file's name and offset."""
+    """The error for bytes of a block that do not match the schema. `position` is relative to the block; callers add the file and the offset."""
 
     def __init__(self, position: int, what: str) -> None:
         super().__init__(what)
@@ -29,9 +29,9 @@ class TornDataError(ValueError):
 
 
 def broken_avro(path: str, offset: int, what: str, *, next_step: str = _RESTORE) -> AvroFormatError:
-    """The error for `path` being wrong at byte `offset` of the file."""
+    """Return the error for an invalid file, at byte `offset` of it."""
     return AvroFormatError(
-        f"{path} is not sound Avro: {what} (at byte {offset})",
+        f"{path} is not a valid Avro file: {what} (at byte {offset})",
         path=path,
         problems=(Problem(where=f"byte {offset}", what=what),),
         next_step=next_step,
@@ -39,12 +39,12 @@ def broken_avro(path: str, offset: int, what: str, *, next_step: str = _RESTORE)
 
 
 def above_limit(path: str, offset: int, what: str, limit: str) -> AvroFormatError:
-    """Return the error for something at byte `offset` of the file that is more than the limit of that name; `what` says how much it is."""
+    """Return the error for a size at byte `offset` of the file that exceeds the limit of the name `limit`; `what` contains the size."""
     return broken_avro(path, offset, f"{what}; the limit {limit} is {getattr(limits(), limit)}", next_step=raise_limit(limit))
 
 
-def left_over(position: int, size: int) -> str:
-    """Return what is wrong with a block of `size` bytes whose records end at `position`."""
+def wrong_block_end(position: int, size: int) -> str:
+    """Return the message for a block of `size` bytes whose records end at `position`."""
     return f"the records of a block end at {position - size:+d} bytes from its end"
 
 
@@ -57,5 +57,5 @@ def broken_schema(path: str, error: Exception) -> AvroFormatError:
 
 
 def broken_column(path: str, offset: int, what: str) -> AvroFormatError:
-    """Return the error for columns that cannot be made of a file's values: they would be too large."""
+    """Return the error for columns of a file that would be too large."""
     return broken_avro(path, offset, what, next_step=f"{_RESTORE}; {raise_limit('avro_block_bytes')}")

@@ -1,6 +1,6 @@
-"""Objects of columns: many objects of one slotted dataclass, field by field, without a call for each value.
+"""Objects from columns: many objects of one slotted dataclass, field by field, without a Python call for each value.
 
-The compiled maker sets slots from Arrow's buffers; where it is missing, `map` does the same with the slots' descriptors. Spec: none.
+The compiled module sets slots from Arrow's buffers; without it, `map` does the same with the descriptors of the slots. Spec: none.
 """
 
 from collections import deque
@@ -17,35 +17,48 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """A field that has one value in all objects."""
+    """A field that has the same value in all objects."""
 
     value: Any
 
 
-# A field's values: one for all, one for each object, or a column of text or integers (a `pyarrow.Array` of string, int32 or int64).
+# The values of a field: one for all objects, one per object, or a column of text or integers (a `pyarrow.Array` of string, int32 or int64).
 Values = Same | list[Any] | Any
 
 
 def objects(kind: type[T], values: Mapping[str, Values], count: int, *, by_compiled: bool = compiled_codec.AVAILABLE) -> list[T]:
-    """`count` objects of a slotted, frozen dataclass from its fields' values; every field must be given. Equal values in a row may be one object.
+    """Create `count` objects of a slotted, frozen dataclass from columns.
 
-    A scan makes hundreds of thousands of them. Setting a slot over all objects at once takes a twentieth of the time that their `__init__` does, and a sixth
-    where nothing is compiled. As nothing can be put into them later, they are in no cycle, and the compiled maker takes them off the garbage collector's list.
+    A scan creates hundreds of thousands of objects. Setting one slot of all objects at once takes a twentieth of the time of `__init__`, and a sixth without
+    the compiled module. Frozen objects cannot become part of a reference cycle later, so the compiled module removes them from the garbage collector's list.
+
+    Args:
+        kind: the dataclass.
+        values: the values of every field, by name. Equal consecutive values can become the same object.
+        count: the number of objects.
+        by_compiled: whether the compiled module is used.
 
     Raises:
         ValueError: a field does not have `count` values.
     """
-    given = [(getattr(kind, field.name), values[field.name]) for field in fields(kind)]  # type: ignore[arg-type]  # a dataclass, which typing cannot say
+    slots = [(getattr(kind, field.name), values[field.name]) for field in fields(kind)]  # type: ignore[arg-type]  # typing has no type for dataclasses
     if by_compiled:
-        found: list[T] = compiled_codec.native().make_objects(kind, tuple((slot, _for_compiled(one, count)) for slot, one in given), count)
-        return found
-    made = [object.__new__(kind) for _ in range(count)]
-    for slot, one in given:
-        column = [one.value] * count if isinstance(one, Same) else one if isinstance(one, list) else one.to_pylist()
+        columns = tuple((slot, _for_compiled(slot_values, count)) for slot, slot_values in slots)
+        compiled: list[T] = compiled_codec.native().make_objects(kind, columns, count)
+        return compiled
+    created = [object.__new__(kind) for _ in range(count)]
+    for slot, slot_values in slots:
+        column = (
+            [slot_values.value] * count
+            if isinstance(slot_values, Same)
+            else slot_values
+            if isinstance(slot_values, list)
+            else slot_values.to_pylist()
+        )
         if len(column) != count:
             raise ValueError(f"a field has {len(column)} values for {count} objects")
-        deque(map(slot.__set__, made, column), maxlen=0)
-    return made
+        deque(map(slot.__set__, created, column), maxlen=0)
+    return created
 
 
 def _for_compiled(values: Values, count: int) -> Any:

@@ -1,7 +1,7 @@
-"""Avro schemas that carry Iceberg's field ids: reading a writer's, and making ours.
+"""Avro schemas with Iceberg's field ids: parsing the schema of a file, and building schemas for new files.
 
-Record fields have `field-id`, arrays `element-id`; a map with integer keys is an array of key-value records. Turning a schema into steps is `decode_steps.py`.
-Layer: kernel.avro. Spec: Appendix A, Avro; Apache Avro, Schema Declaration.
+Record fields have `field-id`, arrays `element-id`; a map with integer keys is an array of key-value records. `decode_steps.py` compiles schemas into steps.
+Spec: Appendix A, Avro; Apache Avro, Schema Declaration.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 from icefloe.kernel.avro.avro_errors import SchemaSizeError
 from icefloe.kernel.limits import limits
 
-# A parsed schema: a primitive's name, a union's list, or an object. References to named types are replaced by what they name.
+# A parsed schema: the name of a primitive, the list of a union, or an object. References to named types are replaced by the types.
 AvroType = Any
 
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -20,7 +20,16 @@ NUMBERS = frozenset({"int", "long", "enum"})
 
 
 def parse_schema(text: bytes, limit: str = "avro_schema_types") -> AvroType:
-    """A writer's schema with every name resolved, of as many types as the limit of that name allows. Raises `ValueError` saying what is wrong."""
+    """Parse the schema of a file, and replace references to named types.
+
+    Args:
+        text: the schema as JSON.
+        limit: the name of the limit for the number of types.
+
+    Raises:
+        ValueError: the schema is invalid; the message has the reason.
+        SchemaSizeError: it has more types than the limit.
+    """
     try:
         declared = json.loads(text)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -33,10 +42,10 @@ def parse_schema(text: bytes, limit: str = "avro_schema_types") -> AvroType:
 def _check_size(schema: AvroType, limit: str) -> None:
     """Raise `SchemaSizeError` for a schema of more types than the limit allows.
 
-    A named type is one object however often it is used, and whatever walks the schema walks it each time: thirty records, each with two fields of the one
-    before, are a billion.
+    A named type is a single object, but every traversal of the schema visits it each time it is used: thirty records, each with two fields of the one before,
+    are a billion visits.
     """
-    most: int = getattr(limits(), limit)
+    largest: int = getattr(limits(), limit)
     sizes: dict[int, int] = {}  # by identity, of types whose parts have been counted
     waiting: list[tuple[Any, bool]] = [(schema, False)]
     while waiting:
@@ -46,11 +55,11 @@ def _check_size(schema: AvroType, limit: str) -> None:
         parts = _parts(kind)
         if parts_are_counted or not parts:
             # Capped, so that the numbers stay small.
-            sizes[id(kind)] = min(1 + sum(sizes[id(part)] for part in parts), most + 1)
+            sizes[id(kind)] = min(1 + sum(sizes[id(part)] for part in parts), largest + 1)
         else:
             waiting.append((kind, True))
             waiting += ((part, False) for part in parts)
-    if sizes[id(schema)] > most:
+    if sizes[id(schema)] > largest:
         raise SchemaSizeError(limit)
 
 
@@ -63,32 +72,32 @@ def _parts(kind: AvroType) -> list[AvroType]:
     return [kind["items"]] if form == "array" else [kind["values"]] if form == "map" else []
 
 
-def _resolve(declared: Any, known: dict[str, AvroType], namespace: str) -> AvroType:
+def _resolve(declared: Any, named_types: dict[str, AvroType], namespace: str) -> AvroType:
     if isinstance(declared, str):
         if declared in _PRIMITIVES:
             return declared
-        found = known.get(declared) or known.get(f"{namespace}.{declared}")
-        if found is None:
+        named = named_types.get(declared) or named_types.get(f"{namespace}.{declared}")
+        if named is None:
             raise ValueError(f"the type {declared!r} is not declared, or contains itself")
-        return found
+        return named
     if isinstance(declared, list):
         if not declared:
             raise ValueError("a union of no types has no value")
-        return [_resolve(branch, known, namespace) for branch in declared]
+        return [_resolve(branch, named_types, namespace) for branch in declared]
     if not isinstance(declared, dict) or "type" not in declared:
         raise ValueError(f"{declared!r} is not an Avro type")
     kind = declared["type"]
     if kind in ("record", "fixed", "enum"):
-        return _resolve_named(declared, known, namespace)
+        return _resolve_named(declared, named_types, namespace)
     if kind == "array":
-        return {**declared, "items": _resolve(declared.get("items"), known, namespace)}
+        return {**declared, "items": _resolve(declared.get("items"), named_types, namespace)}
     if kind == "map":
-        return {**declared, "values": _resolve(declared.get("values"), known, namespace)}
-    resolved = _resolve(kind, known, namespace)
+        return {**declared, "values": _resolve(declared.get("values"), named_types, namespace)}
+    resolved = _resolve(kind, named_types, namespace)
     return {**declared, "type": resolved} if isinstance(resolved, str) else resolved
 
 
-def _resolve_named(declared: dict[str, Any], known: dict[str, AvroType], namespace: str) -> AvroType:
+def _resolve_named(declared: dict[str, Any], named_types: dict[str, AvroType], namespace: str) -> AvroType:
     name = str(declared.get("name", ""))
     namespace = name.rpartition(".")[0] or declared.get("namespace", namespace)
     resolved = dict(declared)
@@ -96,10 +105,10 @@ def _resolve_named(declared: dict[str, Any], known: dict[str, AvroType], namespa
         fields = declared.get("fields")
         if not isinstance(fields, list) or not all(isinstance(field, dict) and "type" in field for field in fields):
             raise ValueError(f"the record {name!r} has no list of fields")
-        resolved["fields"] = [{**field, "type": _resolve(field["type"], known, namespace)} for field in fields]
+        resolved["fields"] = [{**field, "type": _resolve(field["type"], named_types, namespace)} for field in fields]
     elif declared["type"] == "fixed" and not (isinstance(declared.get("size"), int) and declared["size"] >= 0):
         raise ValueError(f"the fixed type {name!r} has no size")
-    known[name] = known[f"{namespace}.{name}"] = resolved
+    named_types[name] = named_types[f"{namespace}.{name}"] = resolved
     return resolved
 
 
@@ -114,14 +123,14 @@ def _is_nothing(kind: AvroType) -> bool:
 
 
 def kind_of(kind: AvroType) -> str:
-    """`union`, or the name of the type's form: `record`, `array`, `long`, `fixed`..."""
+    """Return `union`, or the name of the type: `record`, `array`, `long`, `fixed`..."""
     if isinstance(kind, list):
         return "union"
     return str(kind["type"]) if isinstance(kind, dict) else str(kind)
 
 
 def varint_count(kind: AvroType) -> int | None:
-    """Return how many varints a value of this type is made of, None where it is not made of a fixed number of them only."""
+    """Return the number of varints of a value of this type; None if it does not consist of a fixed number of varints."""
     form = kind_of(kind)
     if form in NUMBERS or form == "boolean":  # a boolean's byte is 0 or 1, which is a varint too
         return 1
@@ -132,7 +141,7 @@ def varint_count(kind: AvroType) -> int | None:
 
 
 def pair_value(kind: AvroType) -> str | None:
-    """Return `number` or `bytes`, what an array of key-value records maps its ids to; None where it is not such a map."""
+    """Return the type of the values of an array of key-value records with integer keys, `number` or `bytes`; None if it is no such map."""
     items = kind["items"]
     if kind_of(items) != "record" or len(items["fields"]) != 2 or kind_of(items["fields"][0]["type"]) not in NUMBERS:
         return None
@@ -141,7 +150,7 @@ def pair_value(kind: AvroType) -> str | None:
 
 
 def wire_form(kind: AvroType) -> Any:
-    """What decides about the bytes and the ids, and nothing else: two schemas of one form can share blocks."""
+    """Return the parts of a schema that determine encoded bytes and field ids: blocks of schemas with equal wire forms can be in one file."""
     form = kind_of(kind)
     if form == "union":
         return ("union", *(wire_form(branch) for branch in kind))
@@ -157,22 +166,22 @@ def wire_form(kind: AvroType) -> Any:
 
 
 def field(field_id: int, name: str, kind: AvroType, *, required: bool = True, **attributes: Any) -> dict[str, Any]:
-    """A record's field. An optional one is a union with null first and null by default."""
+    """Return the field of a record. An optional field is a union with null first, and null as default."""
     optional = {} if required else {"default": None}
     return {"name": name, "type": kind if required else ["null", kind], **optional, **attributes, "field-id": field_id}
 
 
 def record(name: str, fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A record."""
+    """Return a record type."""
     return {"type": "record", "name": name, "fields": list(fields)}
 
 
 def array(element_id: int, items: AvroType) -> dict[str, Any]:
-    """An array whose element has a field id."""
+    """Return an array type whose element has a field id."""
     return {"type": "array", "items": items, "element-id": element_id}
 
 
 def id_map(key_id: int, value_id: int, value: AvroType) -> dict[str, Any]:
-    """A map from int: an array of key-value records, since Avro's own maps have string keys only."""
+    """Return the type of a map with int keys: an array of key-value records, since Avro's maps have only string keys."""
     pair = record(f"k{key_id}_v{value_id}", [field(key_id, "key", "int"), field(value_id, "value", value)])
     return {"type": "array", "items": pair, "logicalType": "map"}

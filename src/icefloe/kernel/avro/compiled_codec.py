@@ -1,6 +1,6 @@
-"""The compiled reader at work: blocks in, Arrow columns or Python values out.
+"""The interface of the compiled reader: blocks as Arrow columns or Python values.
 
-Where the C module is missing, or was built from older sources, `AVAILABLE` is false and `fastavro_reader.py` reads. Layer: kernel.avro.
+If the C module is missing, or was built from older sources, `AVAILABLE` is false and `fastavro_reader.py` is used. Spec: Apache Avro, Binary Encoding.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.kernel.avro.avro_container import Container, RawBlock, unpacked_blocks
-from icefloe.kernel.avro.avro_errors import broken_avro, broken_column, left_over
-from icefloe.kernel.avro.decode_steps import Filled, Steps
+from icefloe.kernel.avro.avro_errors import broken_avro, broken_column, wrong_block_end
+from icefloe.kernel.avro.decode_steps import ProjectedColumn, Steps
 from icefloe.kernel.limits import limits
 
 _native: Any = None
@@ -23,38 +23,38 @@ try:
 except ImportError:  # installed without a C compiler
     pass
 
-# `INTERFACE` of native/module.c: a module of another number takes other arguments.
+# `INTERFACE` of native/module.c: a module with another number has other arguments.
 _INTERFACE = 6
 AVAILABLE = _native is not None and _native.INTERFACE == _INTERFACE
-# A module may be older than this one function, and do all else.
+# An older module may lack this one function.
 ENCODES_OBJECTS = AVAILABLE and hasattr(_native, "encode_objects")
 
-# Uncompressed bytes after which columns are handed over: far below what 32-bit offsets can count.
+# Uncompressed bytes after which a batch ends: far below the largest 32-bit offset.
 _BATCH_BYTES = 256 * 1024 * 1024
 
-# One batch: how many records, and the buffers of each of the reader's columns.
+# The number of records of a batch, and the buffers of each of the reader's columns.
 Batch = tuple[int, tuple[Any, ...]]
 
 
 def native() -> Any:
-    """The C module, which has to be `AVAILABLE`."""
+    """Return the C module, which must be `AVAILABLE`."""
     return _native
 
 
 def run_steps(opened: Iterable[tuple[Container, Steps]], batch_records: int | None) -> Iterator[tuple[Steps, Batch]]:
-    """The columns of all blocks, handed over after about `batch_records` records and where the steps change; files without records give none.
+    """Yield the columns of all blocks, in batches of about `batch_records` records of the same steps; files without records have no batch.
 
     Raises:
-        AvroFormatError: The container is damaged, or a block does not follow the schema; the error names the field, the record and the byte.
+        AvroFormatError: the container is damaged, or a block does not match the schema; the error names the field, the record and the byte.
     """
     reader: Any = None
-    running: Any = None
+    current_steps: Any = None
     records = size = 0
     for container, steps in opened:
-        if steps is not running:
+        if steps is not current_steps:
             if records:
-                yield running, (records, reader.take())
-            reader, running = _reader(steps), steps
+                yield current_steps, (records, reader.take())
+            reader, current_steps = _reader(steps), steps
             records = size = 0
         for block, data in unpacked_blocks(container):
             _run(reader, steps, container, block, data)
@@ -64,11 +64,11 @@ def run_steps(opened: Iterable[tuple[Container, Steps]], batch_records: int | No
                 yield steps, (records, reader.take())
                 records = size = 0
     if records:
-        yield running, (records, reader.take())
+        yield current_steps, (records, reader.take())
 
 
 def run_blocks(opened: Sequence[tuple[Container, list[tuple[RawBlock, bytes]]]], steps: Steps) -> Batch:
-    """The columns of files of one schema, given with their blocks, uncompressed already. Raises as `run_steps` does."""
+    """Return the columns of files of one schema, from their uncompressed blocks. Raises as `run_steps`."""
     reader = _reader(steps)
     records = 0
     for container, blocks in opened:
@@ -88,7 +88,7 @@ def _run(reader: Any, steps: Steps, container: Container, block: RawBlock, data:
     except (ValueError, OverflowError) as error:
         what, position, record, step = error.args
         field = steps.field_at(step)
-        inside = left_over(position, len(data)) if field is None else f"{what}, in the field {field} of record {record}"
+        inside = wrong_block_end(position, len(data)) if field is None else f"{what}, in the field {field} of record {record}"
         message = f"{inside}, {position} bytes into the block that begins here"
         if isinstance(error, OverflowError):
             raise broken_column(container.path, block.offset, message) from error
@@ -96,23 +96,23 @@ def _run(reader: Any, steps: Steps, container: Container, block: RawBlock, data:
 
 
 def arrow_columns(steps: Steps, batch: Batch) -> dict[str, Any]:
-    """A batch's columns as Arrow arrays, around the reader's memory."""
+    """Return the columns of a batch as Arrow arrays over the reader's memory."""
     records, columns = batch
-    return {name: _array(filled, columns, records) for name, filled in steps.wanted.items()}
+    return {name: _array(projected, columns, records) for name, projected in steps.projected.items()}
 
 
-def _array(filled: Filled, columns: Any, length: int) -> Any:
-    kind = filled.kind
+def _array(projected: ProjectedColumn, columns: Any, length: int) -> Any:
+    kind = projected.kind
     if pa.types.is_null(kind):
         return pa.nulls(length)
-    length, *buffers = columns[filled.column]
+    length, *buffers = columns[projected.column]
     buffers = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
     validity: Any = buffers[0]
     offsets: Any = buffers[1]
     values: Any = buffers[2]
-    if pa.types.is_nested(filled.kind):
+    if pa.types.is_nested(projected.kind):
         items = int(np.frombuffer(offsets, np.int32)[-1])
-        parts = [_array(part, columns, items) for part in filled.parts]
+        parts = [_array(part, columns, items) for part in projected.parts]
         if pa.types.is_map(kind) or pa.types.is_struct(kind.value_type):
             entry = pa.struct([kind.key_field, kind.item_field]) if pa.types.is_map(kind) else kind.value_type
             parts = [pa.Array.from_buffers(entry, items, [None], children=parts)]
@@ -123,40 +123,40 @@ def _array(filled: Filled, columns: Any, length: int) -> Any:
 
 
 def python_columns(steps: Steps, batch: Batch) -> dict[str, list[Any]]:
-    """A batch's columns as the values that `projection_tree.py` promises."""
+    """Return the columns of a batch as the Python values that `projection_tree.py` describes."""
     records, columns = batch
-    return {name: _values(filled, columns, records) for name, filled in steps.wanted.items()}
+    return {name: _values(projected, columns, records) for name, projected in steps.projected.items()}
 
 
-def _values(filled: Filled, columns: Any, length: int) -> list[Any]:
-    if pa.types.is_null(filled.kind):
+def _values(projected: ProjectedColumn, columns: Any, length: int) -> list[Any]:
+    if pa.types.is_null(projected.kind):
         return [None] * length
-    _, validity, offsets, values = columns[filled.column]
-    if pa.types.is_nested(filled.kind):
-        found = _lists(filled, columns, np.frombuffer(offsets, np.int32).tolist())
+    _, validity, offsets, values = columns[projected.column]
+    if pa.types.is_nested(projected.kind):
+        items = _lists(projected, columns, np.frombuffer(offsets, np.int32).tolist())
     elif offsets is not None:
         data = bytes(values)
-        found = [data[start:end] for start, end in pairwise(np.frombuffer(offsets, np.int32).tolist())]
-    elif pa.types.is_fixed_size_binary(filled.kind):
-        data, width = bytes(values), filled.kind.byte_width
-        found = [data[start : start + width] for start in range(0, len(data), width)] if width else [b""] * length
-    elif pa.types.is_boolean(filled.kind):
-        found = (np.frombuffer(values, np.uint8) == 1).tolist()
+        items = [data[start:end] for start, end in pairwise(np.frombuffer(offsets, np.int32).tolist())]
+    elif pa.types.is_fixed_size_binary(projected.kind):
+        data, width = bytes(values), projected.kind.byte_width
+        items = [data[start : start + width] for start in range(0, len(data), width)] if width else [b""] * length
+    elif pa.types.is_boolean(projected.kind):
+        items = (np.frombuffer(values, np.uint8) == 1).tolist()
     else:
-        found = np.frombuffer(values, filled.kind.to_pandas_dtype()).tolist()
+        items = np.frombuffer(values, projected.kind.to_pandas_dtype()).tolist()
     if validity is None:
-        return found
-    known = np.unpackbits(np.frombuffer(validity, np.uint8), count=len(found), bitorder="little").tolist()
-    return [value if there else None for value, there in zip(found, known, strict=True)]
+        return items
+    is_valid = np.unpackbits(np.frombuffer(validity, np.uint8), count=len(items), bitorder="little").tolist()
+    return [value if valid else None for value, valid in zip(items, is_valid, strict=True)]
 
 
-def _lists(filled: Filled, columns: Any, offsets: list[int]) -> list[Any]:
-    parts = [_values(part, columns, offsets[-1]) for part in filled.parts]
+def _lists(projected: ProjectedColumn, columns: Any, offsets: list[int]) -> list[Any]:
+    parts = [_values(part, columns, offsets[-1]) for part in projected.parts]
     spans = pairwise(offsets)
-    if pa.types.is_map(filled.kind):
+    if pa.types.is_map(projected.kind):
         keys, values = parts
         return [dict(zip(keys[start:end], values[start:end], strict=True)) for start, end in spans]
-    if pa.types.is_struct(filled.kind.value_type):
+    if pa.types.is_struct(projected.kind.value_type):
         rows = list(zip(*parts, strict=True)) if parts else [()] * offsets[-1]
         return [tuple(rows[start:end]) for start, end in spans]
     (numbers,) = parts

@@ -1,8 +1,7 @@
-"""A writer's schema and a reader's wishes as steps: the numbers that the compiled reader runs, and the Arrow types that columns get of a writer's types.
+"""Decode steps: a writer's schema and a projection, compiled to the integers that the compiled reader runs, and the Arrow types of the projected columns.
 
-The steps are those of `enum Step` in `native/read.c`, where their operands are told. Without the compiled reader,
-`fastavro_reader.py` reads into columns of the same types.
-Layer: kernel.avro. Spec: Apache Avro, Binary Encoding; Appendix A, Avro.
+The steps are those of `enum Step` in `native/read.c`, which documents their operands. Without the compiled reader, `fastavro_reader.py` reads into columns of
+the same types. Spec: Apache Avro, Binary Encoding; Appendix A, Avro.
 """
 
 from array import array
@@ -19,13 +18,13 @@ from icefloe.kernel.avro.avro_schema import NUMBERS, AvroType, kind_of, pair_val
 from icefloe.kernel.avro.projection_tree import (
     IdMap,
     Numbers,
+    ProjectedField,
     Rows,
     Shape,
     Slots,
     Span,
     Struct,
     Value,
-    WantedField,
     columns_of,
     matched_fields,
     span_columns,
@@ -33,13 +32,13 @@ from icefloe.kernel.avro.projection_tree import (
 
 _BYTES = frozenset({"bytes", "string"})
 _WIDTHS = {"boolean": 1, "float": 4, "double": 8}
-# Characters of a field's name that errors have: a file chooses how long it is.
+# The longest field name in an error message: the file determines its length.
 _NAME_LENGTH = 100
 _WIDE_TYPES = {"boolean": pa.bool_(), "float": pa.float32(), "double": pa.float64()}
 
 
 class Step(IntEnum):
-    """As `enum Step` of the C source."""
+    """The opcodes of the compiled reader: `enum Step` of native/read.c."""
 
     SKIP_VARINTS = 1
     SKIP_BYTES = 2
@@ -58,7 +57,7 @@ class Step(IntEnum):
 
 
 class Form(IntEnum):
-    """How a column keeps its values; as `Form` of the C source."""
+    """The storage of a column's values: `Form` of native/read.c."""
 
     NUMBERS = 0
     BYTES = 1
@@ -67,32 +66,37 @@ class Form(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
-    """What the reader's columns make of one wanted column: the number of its own column and its Arrow type.
+class ProjectedColumn:
+    """One projected column: the number of the reader's column that has its values, and its Arrow type.
 
-    A list's own column has its lengths; `parts` are its items: one of numbers, key and value of a map, the fields of records. A field that the writer does not
-    have has no column; its type is null.
+    The column of a list has its lengths. `parts` are the items of a list: numbers, the key and value of a map, or the fields of records. A field that the
+    writer does not have has no column; its type is null.
     """
 
     column: int
     kind: Any
-    parts: "tuple[Filled, ...]" = ()
+    parts: "tuple[ProjectedColumn, ...]" = ()
 
 
-ABSENT = Filled(-1, pa.null())
+ABSENT = ProjectedColumn(-1, pa.null())
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps of one record and form and width of each of the reader's columns, both as int32; and what is made of these for each wanted column.
+    """The compiled steps of one record.
 
-    `fields` has where the steps of each field begin, in order, and the field's name after those of the fields around it.
+    Attributes:
+        code: the steps, as int32.
+        columns: form and width of each of the reader's columns, as int32.
+        most_slots: the most slots of a map.
+        projected: the projected columns by name.
+        fields: the first step of each field, in order, with the dotted name of the field.
     """
 
     code: bytes
     columns: bytes
     most_slots: int
-    wanted: dict[str, Filled]
+    projected: dict[str, ProjectedColumn]
     fields: tuple[tuple[int, str], ...]
 
     def field_at(self, step: int) -> str | None:
@@ -102,31 +106,31 @@ class Steps:
 
 
 class _FieldStart(int):
-    """The first number of a field's steps."""
+    """The first integer of the steps of a field."""
 
     name: str
 
 
 @lru_cache(maxsize=128)
-def compile_steps(schema_text: bytes, wanted: Struct) -> Steps:
-    """The steps for one writer's schema; made once, kept for the other files of that writer.
+def compile_steps(schema_text: bytes, projection: Struct) -> Steps:
+    """Compile the steps for a writer's schema; the result is cached for other files with the same schema.
 
     Raises:
-        ValueError, TypeError, RecursionError: the schema cannot be read, lacks a required field, or declares a wanted one as something else.
+        ValueError, TypeError, RecursionError: the schema cannot be read, lacks a required field, or has another type for a projected field.
         OverflowError: a size or an id in the schema does not fit 32 bits.
     """
     schema = parse_schema(schema_text, "manifest_schema_types")
     if kind_of(schema) != "record":
         raise ValueError(f"avro.schema declares {kind_of(schema)}, not a record")
     compiler = _Compiler()
-    code = compiler.record(schema, wanted.fields)
-    columns = {name: compiler.found.get(name, ABSENT) for name in columns_of(wanted)}
+    code = compiler.record(schema, projection.fields)
+    columns = {name: compiler.projected.get(name, ABSENT) for name in columns_of(projection)}
     fields = tuple((index, number.name) for index, number in enumerate(code) if isinstance(number, _FieldStart))
     return Steps(array("i", code).tobytes(), array("i", compiler.columns).tobytes(), compiler.most_slots, columns, fields)
 
 
 def _of_field(code: list[int], name: object) -> list[int]:
-    """Return the steps with the name of their field, which goes before those of the fields inside it."""
+    """Return the steps with the name of their field, as a prefix of the names of nested fields."""
     shown = in_one_line(str(name)[:_NAME_LENGTH])
     named: list[int] = []
     for index, number in enumerate(code):
@@ -141,30 +145,30 @@ def _of_field(code: list[int], name: object) -> list[int]:
 
 @dataclass(slots=True)
 class _Compiler:
-    """Columns are numbered as they come up in the writer's order."""
+    """The compiler. Columns are numbered in the order of the writer's fields."""
 
     columns: list[int] = field(default_factory=list)
-    found: dict[str, Filled] = field(default_factory=dict)
+    projected: dict[str, ProjectedColumn] = field(default_factory=dict)
     most_slots: int = 0
 
-    def record(self, record: AvroType, wanted: tuple[WantedField, ...]) -> list[int]:
-        """All of a record's fields; what it lacks of the wanted ones gets no column."""
-        chosen = matched_fields(record, wanted)
+    def record(self, record: AvroType, fields: tuple[ProjectedField, ...]) -> list[int]:
+        """Return the steps of all fields of a record; a projected field that it lacks has no column."""
+        matched = matched_fields(record, fields)
         code: list[int] = []
         for index, part in enumerate(record["fields"]):
-            want = chosen.get(index)
+            match = matched.get(index)
             try:
-                code += _of_field(skipping(part["type"]) if want is None else self.shape(part["type"], want.shape), part.get("name"))
+                code += _of_field(skipping(part["type"]) if match is None else self.shape(part["type"], match.shape), part.get("name"))
             except ValueError as error:
                 raise ValueError(f"{part.get('name')}: {error}") from error
         return code
 
     def shape(self, kind: AvroType, shape: Shape) -> list[int]:
-        """The steps that read one value into the shape's columns."""
+        """Return the steps that read one value into the columns of a shape."""
         form = kind_of(kind)
         if isinstance(shape, Span):
             start, stop = (self._leaf(Form.NUMBERS, pa.int64(), 8) for _ in range(2))
-            self.found |= dict(zip(span_columns(shape), (start, stop), strict=True))
+            self.projected |= dict(zip(span_columns(shape), (start, stop), strict=True))
             return [Step.MARK, start.column, *self.shape(kind, shape.shape), Step.MARK, stop.column]
         if form == "union":
             return self._union(kind, shape)
@@ -172,12 +176,12 @@ class _Compiler:
             return self._value(kind, shape.column)
         if isinstance(shape, Struct):
             if form != "record":
-                raise ValueError(f"a record is wanted, the writer has {form}")
+                raise ValueError(f"expected a record, the writer has {form}")
             return self.record(kind, shape.fields)
         if form == "null":
             return []
         if form != "array":
-            raise ValueError(f"an array is wanted, the writer has {form}")
+            raise ValueError(f"expected an array, the writer has {form}")
         if isinstance(shape, Slots):
             return self._slots(kind, shape)
         return self._list(kind, shape)
@@ -189,60 +193,62 @@ class _Compiler:
     def _union(self, kind: AvroType, shape: Shape) -> list[int]:
         inner = [branch for branch in kind if branch != "null"]
         if len(inner) > 1:
-            raise ValueError("a union of several types cannot stand for one value")
-        there = self.shape(inner[0], shape) if inner else []
-        # The items of lists have columns of their own, which a null adds nothing to.
-        own = [self.found[name].column for name in columns_of(shape) if name in self.found]
-        nothing: list[int] = [part for column in own for part in (Step.NOTHING, column)]
-        return _branches([nothing if branch == "null" else there for branch in kind])
+            raise ValueError("a union of several types is not supported")
+        value = self.shape(inner[0], shape) if inner else []
+        # A null adds nothing to the columns of list items.
+        columns = [self.projected[name].column for name in columns_of(shape) if name in self.projected]
+        null: list[int] = [part for column in columns for part in (Step.NOTHING, column)]
+        return _branches([null if branch == "null" else value for branch in kind])
 
-    def _leaf(self, form: Form, kind: Any, width: int = 0) -> Filled:
-        return Filled(self._column(form, width), kind)
+    def _leaf(self, form: Form, kind: Any, width: int = 0) -> ProjectedColumn:
+        return ProjectedColumn(self._column(form, width), kind)
 
     def _value(self, kind: AvroType, name: str) -> list[int]:
         form = kind_of(kind)
         if form == "null":
             return []
         if form in NUMBERS:
-            leaf = self.found[name] = self._leaf(Form.NUMBERS, pa.int64(), 8)
+            leaf = self.projected[name] = self._leaf(Form.NUMBERS, pa.int64(), 8)
             return [Step.NUMBER, leaf.column]
         if form in _BYTES:
-            leaf = self.found[name] = self._leaf(Form.BYTES, pa.binary())
+            leaf = self.projected[name] = self._leaf(Form.BYTES, pa.binary())
             return [Step.BYTES, leaf.column]
         if form in _WIDTHS or form == "fixed":
             width = _width(kind)
-            leaf = self.found[name] = self._leaf(Form.WIDTH, _WIDE_TYPES.get(form) or pa.binary(width), width)
+            leaf = self.projected[name] = self._leaf(Form.WIDTH, _WIDE_TYPES.get(form) or pa.binary(width), width)
             return [Step.WIDTH, leaf.column, width]
-        raise ValueError(f"a primitive is wanted, the writer has {form}")
+        raise ValueError(f"expected a primitive, the writer has {form}")
 
     def _list(self, kind: AvroType, shape: Numbers | IdMap | Rows) -> list[int]:
         column = self._column(Form.LISTS)
         if isinstance(shape, Numbers):
             if kind_of(kind["items"]) not in NUMBERS:
-                raise ValueError(f"an array of numbers is wanted, the writer has one of {kind_of(kind['items'])}")
+                raise ValueError(f"expected an array of numbers, the writer has one of {kind_of(kind['items'])}")
             item = self._leaf(Form.NUMBERS, pa.int64(), 8)
             code: list[int] = [Step.NUMBER, item.column]
-            made = Filled(column, pa.list_(pa.int64()), (item,))
+            projected = ProjectedColumn(column, pa.list_(pa.int64()), (item,))
         elif isinstance(shape, IdMap):
             number = _pair_value(kind) == "number"
             key = self._leaf(Form.NUMBERS, pa.int64(), 8)
             value = self._leaf(Form.NUMBERS, pa.int64(), 8) if number else self._leaf(Form.BYTES, pa.binary())
             code = [Step.NUMBER, key.column, Step.NUMBER if number else Step.BYTES, value.column]
-            made = Filled(column, pa.map_(key.kind, value.kind), (key, value))
+            projected = ProjectedColumn(column, pa.map_(key.kind, value.kind), (key, value))
         else:
-            code, made = self._rows(kind, shape, column)
-        self.found[shape.column] = made
+            code, projected = self._rows(kind, shape, column)
+        self.projected[shape.column] = projected
         return [Step.LIST, column, len(code), *code]
 
-    def _rows(self, kind: AvroType, shape: Rows, column: int) -> tuple[list[int], Filled]:
+    def _rows(self, kind: AvroType, shape: Rows, column: int) -> tuple[list[int], ProjectedColumn]:
         if kind_of(kind["items"]) != "record":
-            raise ValueError(f"an array of records is wanted, the writer has one of {kind_of(kind['items'])}")
-        inner = _Compiler(self.columns)  # columns of records inside name nothing outside
+            raise ValueError(f"expected an array of records, the writer has one of {kind_of(kind['items'])}")
+        inner = _Compiler(self.columns)  # names of nested columns are separate
         code = inner.record(kind["items"], shape.fields)
         self.most_slots = max(self.most_slots, inner.most_slots)
         names = columns_of(Struct(shape.fields))
-        parts = tuple(inner.found.get(name, ABSENT) for name in names)
-        return code, Filled(column, pa.list_(pa.struct([(name, part.kind) for name, part in zip(names, parts, strict=True)])), parts)
+        parts = tuple(inner.projected.get(name, ABSENT) for name in names)
+        return code, ProjectedColumn(
+            column, pa.list_(pa.struct([(name, part.kind) for name, part in zip(names, parts, strict=True)])), parts
+        )
 
     def _slots(self, kind: AvroType, shape: Slots) -> list[int]:
         number = _pair_value(kind) == "number"
@@ -251,7 +257,7 @@ class _Compiler:
         code: list[int] = []
         for field_id, name in sorted(shape.columns):
             leaf = self._leaf(Form.NUMBERS, pa.int64(), 8) if number else self._leaf(Form.BYTES, pa.binary())
-            self.found[name] = leaf
+            self.projected[name] = leaf
             code += (field_id, leaf.column)
         self.most_slots = max(self.most_slots, len(shape.columns))
         return [Step.NUMBER_SLOTS if number else Step.BYTES_SLOTS, len(shape.columns), *code]
@@ -260,7 +266,7 @@ class _Compiler:
 def _pair_value(kind: AvroType) -> str:
     value = pair_value(kind)
     if value is None:
-        raise ValueError("a map from field id to number or bytes is wanted, the writer has an array of something else")
+        raise ValueError("expected a map from field id to number or bytes, the writer has an array of another type")
     return value
 
 
@@ -274,7 +280,7 @@ def _branches(branches: list[list[int]]) -> list[int]:
 
 
 def skipping(kind: AvroType) -> list[int]:
-    """The steps that pass over one value. Raises `ValueError` for a type that Avro does not have."""
+    """Return the steps that skip one value. Raises `ValueError` for a type that Avro does not have."""
     form = kind_of(kind)
     varints = varint_count(kind)
     if varints is not None:
@@ -287,7 +293,7 @@ def skipping(kind: AvroType) -> list[int]:
         width = _width(kind)
         return [Step.SKIP_WIDTH, width] if width else []
     if form == "record":
-        return [part for one in kind["fields"] for part in skipping(one["type"])]
+        return [number for part in kind["fields"] for number in skipping(part["type"])]
     if form == "union":
         return _branches([skipping(branch) for branch in kind])
     if form in ("array", "map"):
@@ -300,5 +306,5 @@ def _skipping_items(parts: tuple[AvroType, ...]) -> list[int]:
     varints = 0 if None in counts else sum(count for count in counts if count is not None)
     if varints:
         return [Step.SKIP_VARINT_ITEMS, varints]
-    code = [part for one in parts for part in skipping(one)]
+    code = [number for part in parts for number in skipping(part)]
     return [Step.SKIP_ITEMS, len(code), *code]

@@ -1,7 +1,7 @@
-"""What a reader wants from each record: columns by field id, whatever order, names and extra fields the writer chose.
+"""The projection of a reader: the columns to read by field id, regardless of the order, names and further fields of the writer.
 
-A column takes one Python value a record. Strings, bytes and fixed stay `bytes`, numbers int or float, booleans bool; None where null or not written.
-Turning this into steps is `decode_steps.py`. Layer: kernel.avro. Spec: Column Projection; Appendix A, Avro.
+A column has one Python value per record: `bytes` for strings, bytes and fixed, int or float for numbers, bool for booleans, None for null or a missing field.
+`decode_steps.py` compiles a projection into steps. Spec: Column Projection; Appendix A, Avro.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A primitive, into column `column`."""
+    """A primitive, as the column `column`."""
 
     column: str
 
@@ -24,38 +24,38 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class IdMap:
-    """A whole map from field id to number or bytes, as a dict."""
+    """A complete map from field id to number or bytes, as a dict."""
 
     column: str
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Single values of such a map, each into a column of its own: pairs of field id and column."""
+    """Single values of such a map, each as its own column: pairs of field id and column."""
 
     columns: tuple[tuple[int, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """An array of records, as a tuple of tuples in the order of `fields`, whose columns name nothing outside."""
+    """An array of records, as a tuple of tuples in the order of `fields`, whose column names are separate from those outside."""
 
     column: str
-    fields: "tuple[WantedField, ...]"
+    fields: "tuple[ProjectedField, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A record inside the record; it may want nothing."""
+    """A nested record, of which any number of fields is projected."""
 
-    fields: "tuple[WantedField, ...]"
+    fields: "tuple[ProjectedField, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A value, and where its bytes lie, for the compiled reader only.
+    """A value and the position of its bytes, for the compiled reader only.
 
-    The places are the columns `<column>.start` and `<column>.stop`, counted over the uncompressed blocks from the batch's first.
+    The positions are the columns `<column>.start` and `<column>.stop`, counted over the uncompressed blocks from the first block of the batch.
     """
 
     column: str
@@ -66,8 +66,11 @@ Shape = Value | Numbers | IdMap | Slots | Rows | Struct | Span
 
 
 @dataclass(frozen=True, slots=True)
-class WantedField:
-    """A field by its id. `names` find it where the writer gave no ids at all in that record; `required` refuses a writer without it."""
+class ProjectedField:
+    """A field to read, by its id.
+
+    `names` match fields of a record in which the writer has no ids at all. If `required`, a schema without the field is refused.
+    """
 
     field_id: int
     names: tuple[str, ...]
@@ -76,9 +79,9 @@ class WantedField:
 
 
 def columns_of(shape: Shape) -> tuple[str, ...]:
-    """The columns a shape fills, in order."""
+    """Return the columns of a shape, in order."""
     if isinstance(shape, Struct):
-        return tuple(column for wanted in shape.fields for column in columns_of(wanted.shape))
+        return tuple(column for field in shape.fields for column in columns_of(field.shape))
     if isinstance(shape, Slots):
         return tuple(column for _, column in shape.columns)
     if isinstance(shape, Span):
@@ -87,29 +90,30 @@ def columns_of(shape: Shape) -> tuple[str, ...]:
 
 
 def span_columns(shape: Span) -> tuple[str, str]:
-    """Where a span begins, and where it ends."""
+    """Return the names of the columns with the start and the end of a span."""
     return f"{shape.column}.start", f"{shape.column}.stop"
 
 
-def matched_fields(record: Any, wanted: tuple[WantedField, ...]) -> dict[int, WantedField]:
-    """The wanted fields that a writer's record has, by their place in it.
+def matched_fields(record: Any, projected: tuple[ProjectedField, ...]) -> dict[int, ProjectedField]:
+    """Return the projected fields of a writer's record, by their index in it.
 
     Raises:
-        ValueError: it lacks a required one, or has one twice.
+        ValueError: the record lacks a required field, or has a field twice.
     """
-    found = _matches(record["fields"], wanted)
-    for want in wanted:
-        matches = sum(one is want for one in found.values())
-        if matches > 1 or (want.required and not matches):
-            wrong = "lacks" if not matches else f"has {matches} times"
-            raise ValueError(f"the schema of {record.get('name')!r} {wrong} field {want.field_id} ({want.names[0] if want.names else '?'})")
-    return found
+    matches = _matches(record["fields"], projected)
+    for field in projected:
+        count = sum(match is field for match in matches.values())
+        if count > 1 or (field.required and not count):
+            wrong = "lacks" if not count else f"has {count} times"
+            name = field.names[0] if field.names else "?"
+            raise ValueError(f"the schema of {record.get('name')!r} {wrong} field {field.field_id} ({name})")
+    return matches
 
 
-def _matches(fields: list[dict[str, Any]], wanted: tuple[WantedField, ...]) -> dict[int, WantedField]:
+def _matches(fields: list[dict[str, Any]], projected: tuple[ProjectedField, ...]) -> dict[int, ProjectedField]:
     with_ids = any("field-id" in field for field in fields)
     if with_ids:
-        by_id = {want.field_id: want for want in wanted}
+        by_id = {match.field_id: match for match in projected}
         return {index: by_id[field["field-id"]] for index, field in enumerate(fields) if field.get("field-id") in by_id}
-    by_name = {name: want for want in wanted for name in want.names}
+    by_name = {name: match for match in projected for name in match.names}
     return {index: by_name[field["name"]] for index, field in enumerate(fields) if field.get("name") in by_name}

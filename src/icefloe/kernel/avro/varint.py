@@ -1,7 +1,6 @@
-"""Avro's variable-length integers, one at a time.
+"""Avro's variable-length integers, one at a time: for headers of files and blocks, and for the Python encoders.
 
-Headers of files and of blocks have them, and what is encoded here. Raw means before zigzag: `raw >> 1 ^ -(raw & 1)` is the number.
-Layer: kernel.avro. Spec: Apache Avro, Binary Encoding.
+A raw integer is zigzag-encoded: the number is `raw >> 1 ^ -(raw & 1)`. Spec: Apache Avro, Binary Encoding.
 """
 
 from icefloe.kernel.avro.avro_errors import TornDataError
@@ -25,7 +24,7 @@ _SMALL_NUMBERS = tuple(_encode(number << 1) for number in range(_SMALL))
 
 
 def encode_long(number: int) -> bytes:
-    """The zigzag varint of a number of at most 64 bits. Raises `OverflowError` beyond that."""
+    """Return the zigzag varint of a 64-bit number. Raises `OverflowError` for a larger one."""
     if 0 <= number < _SMALL:
         return _SMALL_NUMBERS[number]
     if not -(1 << 63) <= number < 1 << 63:
@@ -37,8 +36,8 @@ def decode_long(data: bytes, position: int) -> tuple[int, int]:
     """Return the number at `position` and the position after it.
 
     Raises:
-        IndexError: The data end inside the number.
-        TornDataError: The number has more than 64 bits.
+        IndexError: the data ends inside the number.
+        TornDataError: the number has more than 64 bits.
     """
     raw = shift = 0
     while True:

@@ -1,7 +1,7 @@
-"""Arrow columns as records: the compiled writer runs steps over Arrow's buffers; the encoders of `avro_encoder.py` do the same, value by value.
+"""Encoding of Arrow columns as records: by the compiled writer, which runs steps over Arrow's buffers, or value by value with `avro_encoder.py`.
 
-Also splicing, by the compiled writer alone: records that are there already, with a few spans of each replaced. Reading is `columns.py`.
-Layer: kernel.avro. Spec: Apache Avro, Binary Encoding.
+The compiled writer can also splice: copy encoded records with a few spans of each replaced. `avro_columns.py` reads records.
+Spec: Apache Avro, Binary Encoding.
 """
 
 from array import array
@@ -22,7 +22,7 @@ _BYTES = frozenset({"bytes", "string"})
 
 
 class Put(IntEnum):
-    """As `enum Put` of native/write.c."""
+    """The opcodes of the compiled writer: `enum Put` of native/write.c."""
 
     PUT_NUMBER = 1
     PUT_BYTES = 2
@@ -33,14 +33,14 @@ class Put(IntEnum):
 
 
 class Records(NamedTuple):
-    """Encoded records one after another: `data` is a buffer, `ends` (int64) has where each ends."""
+    """Contiguous encoded records: `data` is a buffer, `ends` (int64) has the end of each record in it."""
 
     data: Any
     ends: NDArray[np.int64]
 
 
 class Cut(NamedTuple):
-    """A span of every record (int64 positions), and the record that replaces it."""
+    """A span of every record (int64 positions), and the encoded bytes that replace it in each."""
 
     starts: NDArray[np.int64]
     stops: NDArray[np.int64]
@@ -48,12 +48,18 @@ class Cut(NamedTuple):
 
 
 def write_records(schema: AvroType, columns: Mapping[int, Any], count: int, *, by_compiled: bool = compiled_codec.AVAILABLE) -> Records:
-    """Records of a schema (resolved, as `schema.parse_schema` gives it) from Arrow arrays of `count` rows by field id, of the records inside too.
+    """Encode Arrow arrays as records.
 
-    Integers are written as numbers, binary and text as bytes, lists as arrays, Arrow maps as arrays of key-value records that tell their size.
+    Integers are written as numbers, binary and text as bytes, lists as arrays, Arrow maps as arrays of key-value records with their size in bytes.
+
+    Args:
+        schema: the record schema, resolved as by `parse_schema`.
+        columns: arrays of `count` rows by field id, including the fields of nested records.
+        count: the number of records.
+        by_compiled: whether the compiled writer is used.
 
     Raises:
-        KeyError: there is no column for a field.
+        KeyError: value_steps is no column for a field.
         ValueError, OverflowError: a value does not fit its field, or a required one is null.
     """
     if not by_compiled:
@@ -61,7 +67,7 @@ def write_records(schema: AvroType, columns: Mapping[int, Any], count: int, *, b
         encoded = [encode(row) for row in _rows(schema, columns, count)]
         if len(encoded) != count:
             raise ValueError(f"a column contradicts itself (at byte or row {len(encoded)})")
-        return Records(b"".join(encoded), np.cumsum([len(one) for one in encoded], dtype=np.int64))
+        return Records(b"".join(encoded), np.cumsum([len(record) for record in encoded], dtype=np.int64))
     steps = _Steps()
     code = steps.record(schema, columns)
     data, ends = compiled_codec.native().write_records(array("i", code).tobytes(), tuple(steps.sources), count)
@@ -74,15 +80,23 @@ def splice_records(
     stops: NDArray[np.int64],
     cuts: Sequence[Cut],
 ) -> Records:
-    """The records that lie between `starts` and `stops`, each with its cuts replaced; cuts are given in the order in which they lie in a record.
+    """Copy the records between `starts` and `stops`, each with its cuts replaced.
 
-    Positions count over all blocks; a record lies in one of them, and records are given in their order.
+    Args:
+        blocks: uncompressed blocks. Positions count over all of them; a record is within one block.
+        starts: the start of each record, in order.
+        stops: the end of each record.
+        cuts: the spans to replace, in their order within a record.
 
     Raises:
         ValueError: positions contradict each other.
     """
-    given = tuple((np.ascontiguousarray(cut.starts), np.ascontiguousarray(cut.stops), cut.pieces.ends, cut.pieces.data) for cut in cuts)
-    copied, ends = compiled_codec.native().splice_records(tuple(blocks), np.ascontiguousarray(starts), np.ascontiguousarray(stops), given)
+    native_cuts = tuple(
+        (np.ascontiguousarray(cut.starts), np.ascontiguousarray(cut.stops), cut.pieces.ends, cut.pieces.data) for cut in cuts
+    )
+    copied, ends = compiled_codec.native().splice_records(
+        tuple(blocks), np.ascontiguousarray(starts), np.ascontiguousarray(stops), native_cuts
+    )
     return Records(copied, np.frombuffer(ends, np.int64))
 
 
@@ -91,7 +105,7 @@ def splice_records(
 
 @dataclass(slots=True)
 class _Steps:
-    """Steps under construction, and the columns that they speak of by number."""
+    """The steps of the compiled writer, and the columns that they refer to by number."""
 
     sources: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -107,8 +121,8 @@ class _Steps:
     def value(self, kind: AvroType, values: Any) -> list[int]:
         form = kind_of(kind)
         if form == "union":
-            there = self._required(kind[1], kind_of(kind[1]), values)
-            return [Put.PUT_OPTIONAL, there[1], len(there), *there]
+            value_steps = self._required(kind[1], kind_of(kind[1]), values)
+            return [Put.PUT_OPTIONAL, value_steps[1], len(value_steps), *value_steps]
         if form == "null" and values.null_count == len(values):
             return []  # takes no bytes
         if values.null_count:
@@ -156,14 +170,14 @@ def _fixed_width(kind: AvroType, form: str, values: Any) -> tuple[Any, int]:
 
 
 def _rows(schema: AvroType, columns: Mapping[int, Any], count: int) -> Iterator[tuple[Any, ...]]:
-    """Rows as `encode.encoder` takes them."""
+    """Return the rows as tuples for `avro_encoder.encoder`."""
     if not schema["fields"]:
         return iter([()] * count)
-    found: list[Any] = []
+    field_values: list[Any] = []
     for part in schema["fields"]:
         kind = part["type"]
-        found.append(_rows(kind, columns, count) if kind_of(kind) == "record" else _values(kind, columns[part["field-id"]]))
-    return zip(*found, strict=True)
+        field_values.append(_rows(kind, columns, count) if kind_of(kind) == "record" else _values(kind, columns[part["field-id"]]))
+    return zip(*field_values, strict=True)
 
 
 def _values(kind: AvroType, values: Any) -> list[Any]:

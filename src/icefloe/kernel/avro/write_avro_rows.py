@@ -1,7 +1,6 @@
-"""Records of Python objects, field by field: the compiled encoder runs steps over their attributes; the encoders of `avro_encoder.py` do the same,
-value by value.
+"""Encoding of Python objects as records: by the compiled encoder, which runs steps over their attributes, or value by value with `avro_encoder.py`.
 
-From Arrow columns it is `write_columns.py`. Spec: Apache Avro, Binary Encoding.
+`write_avro_columns.py` encodes Arrow columns. Spec: Apache Avro, Binary Encoding.
 """
 
 from array import array
@@ -20,7 +19,7 @@ from icefloe.kernel.avro.write_avro_columns import Records
 
 
 class Encode(IntEnum):
-    """As `enum Encode` of native/encode.c."""
+    """The opcodes of the compiled encoder: `enum Encode` of native/encode.c."""
 
     ENCODE_RAW = 1
     ENCODE_LONG = 2
@@ -34,19 +33,19 @@ class Encode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A field that has one value in all records."""
+    """A field that has the same value in all records."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A field that the objects have under this name."""
+    """A field whose values are the attribute `name` of the objects."""
 
     name: str
 
 
-# What a field is in all records: a value, where to find it, or one for each.
+# The values of a field: one for all records, an attribute of the objects, or one per record.
 Values = Constant | Attribute | Sequence[Any]
 
 _PLAIN = {"int": Encode.ENCODE_LONG, "long": Encode.ENCODE_LONG, "string": Encode.ENCODE_TEXT, "bytes": Encode.ENCODE_BYTES}
@@ -55,9 +54,13 @@ _PLAIN = {"int": Encode.ENCODE_LONG, "long": Encode.ENCODE_LONG, "string": Encod
 def encode_records(
     schema: AvroType, values: Mapping[int, Values], objects: list[Any], *, by_compiled: bool = compiled_codec.ENCODES_OBJECTS
 ) -> Records:
-    """A record of each object, of a schema (resolved, as `schema.parse_schema` gives it), from its fields by field id, those of a record inside too.
+    """Encode objects as records.
 
-    A record inside that has an entry of its own is given as tuples, one a record, and encoded as a whole.
+    Args:
+        schema: the record schema, resolved as by `parse_schema`.
+        values: the values of each field by field id, including those of nested records. A nested record with its own entry is a tuple per record.
+        objects: one object per record.
+        by_compiled: whether the compiled encoder is used.
 
     Raises:
         KeyError: there are no values for a field.
@@ -66,25 +69,25 @@ def encode_records(
     fields = list(_fields(schema, values))
     if by_compiled:
         try:
-            given = tuple(_for_compiled(kind, one, objects) for kind, one in fields)
-            data, ends = compiled_codec.native().encode_objects(given, objects)
+            native_fields = tuple(_for_compiled(kind, field_values, objects) for kind, field_values in fields)
+            data, ends = compiled_codec.native().encode_objects(native_fields, objects)
             return Records(data, np.frombuffer(ends, np.int64))
         except (TypeError, ValueError, OverflowError):
-            pass  # perhaps only of another type than the quick way takes: the slow one tells
-    columns = [map(encoder(kind), _each(one, objects)) for kind, one in fields]
+            pass  # the compiled encoder supports fewer types of values; if the value is invalid, the encoders below raise
+    columns = [map(encoder(kind), _per_object(field_values, objects)) for kind, field_values in fields]
     encoded = [b"".join(row) for row in zip(*columns, strict=True)]
-    return Records(b"".join(encoded), np.cumsum([len(one) for one in encoded], dtype=np.int64))
+    return Records(b"".join(encoded), np.cumsum([len(record) for record in encoded], dtype=np.int64))
 
 
-def _each(values: Values, objects: list[Any]) -> Iterable[Any]:
-    """The values one by one."""
+def _per_object(values: Values, objects: list[Any]) -> Iterable[Any]:
+    """Return one value per object."""
     if isinstance(values, Constant):
         return [values.value] * len(objects)
     return map(attrgetter(values.name), objects) if isinstance(values, Attribute) else values
 
 
 def _fields(schema: AvroType, values: Mapping[int, Values]) -> Any:
-    """The schema's fields in order, records inside taken apart where they have no values of their own."""
+    """Yield the type and values of each field in order; a nested record without its own entry is replaced by its fields."""
     for part in schema["fields"]:
         if kind_of(part["type"]) == "record" and part["field-id"] not in values:
             yield from _fields(part["type"], values)
@@ -98,19 +101,19 @@ def _for_compiled(kind: AvroType, values: Values, objects: list[Any]) -> tuple[b
     steps = _steps(kind)
     if steps is not None:
         return _code(steps), values.name if isinstance(values, Attribute) else list(values)
-    # A type that is rare here is encoded one by one.
-    encode, found = encoder(kind), list(_each(values, objects))
-    return _code([Encode.ENCODE_RAW]), _encoded(encode, found) if _is_exact(kind) else list(map(encode, found))
+    # The compiled encoder does not support types that are rare in manifests; their values are encoded here.
+    encode, listed = encoder(kind), list(_per_object(values, objects))
+    return _code([Encode.ENCODE_RAW]), _encode_distinct(encode, listed) if _is_exact(kind) else list(map(encode, listed))
 
 
-def _encoded(encode: Encoder, values: Sequence[Any]) -> list[bytes]:
-    """Equal values are encoded once."""
-    known = {value: encode(value) for value in set(values)}
-    return [known[value] for value in values]
+def _encode_distinct(encode: Encoder, values: Sequence[Any]) -> list[bytes]:
+    """Encode each distinct value once."""
+    encoded = {value: encode(value) for value in set(values)}
+    return [encoded[value] for value in values]
 
 
 def _is_exact(kind: AvroType) -> bool:
-    """Whether values that are equal have the same bytes: zeros of a float can differ in their sign."""
+    """Return True if equal values of a type have the same bytes, which is false for floats: zeros can differ in their sign."""
     form = kind_of(kind)
     if form == "record":
         return all(_is_exact(part["type"]) for part in kind["fields"])

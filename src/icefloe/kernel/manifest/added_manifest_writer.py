@@ -11,7 +11,7 @@ from typing import Any
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.avro.avro_codec import Bytes, codec_name, compress
-from icefloe.kernel.avro.avro_container import blocks_container, divided
+from icefloe.kernel.avro.avro_container import blocks_container, split_into_blocks
 from icefloe.kernel.avro.avro_schema import parse_schema
 from icefloe.kernel.avro.compiled_codec import ENCODES_OBJECTS
 from icefloe.kernel.avro.write_avro_columns import Records
@@ -76,7 +76,7 @@ def write_added_manifests(
         check_added(file, target.format_version)
     schema_text, metadata = header_of(target)
     codec = codec_name(target.codec)
-    blocks = divided(_encode_files(list(files), target, sequence_number, by_compiled))
+    blocks = split_into_blocks(_encode_files(list(files), target, sequence_number, by_compiled))
     manifests = []
     start = 0
     for manifest_blocks in _group_by_size(_compress_blocks(blocks, codec, parallel), target_bytes):

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from icefloe.errors import ManifestFormatError, Problem
 from icefloe.kernel.avro.avro_columns import read_arrays
 from icefloe.kernel.avro.avro_container import open_container
-from icefloe.kernel.avro.projection_tree import Struct, Value, WantedField
+from icefloe.kernel.avro.projection_tree import ProjectedField, Struct, Value
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.manifest_length import check_length
 from icefloe.kernel.manifest.partition_values import typed_array
@@ -30,16 +30,16 @@ PATH_FIELDS = pa.schema(
 
 _PROJECTION = Struct(
     (
-        WantedField(0, ("status",), Value("status"), required=True),
-        WantedField(
+        ProjectedField(0, ("status",), Value("status"), required=True),
+        ProjectedField(
             2,
             ("data_file",),
             Struct(
                 (
-                    WantedField(134, ("content",), Value("content")),
-                    WantedField(100, ("file_path",), Value("file_path"), required=True),
-                    WantedField(101, ("file_format",), Value("file_format")),
-                    WantedField(104, ("file_size_in_bytes",), Value("file_size_in_bytes")),
+                    ProjectedField(134, ("content",), Value("content")),
+                    ProjectedField(100, ("file_path",), Value("file_path"), required=True),
+                    ProjectedField(101, ("file_format",), Value("file_format")),
+                    ProjectedField(104, ("file_size_in_bytes",), Value("file_size_in_bytes")),
                 )
             ),
             required=True,

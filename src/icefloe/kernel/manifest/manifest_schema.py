@@ -11,7 +11,7 @@ from typing import Any
 from icefloe.errors import UnsupportedFormatVersionError
 from icefloe.kernel.avro.avro_encoder import Encoder, encoder
 from icefloe.kernel.avro.avro_schema import AvroType, array, field, id_map, parse_schema, record
-from icefloe.kernel.avro.projection_tree import IdMap, Numbers, Shape, Slots, Span, Struct, Value, WantedField
+from icefloe.kernel.avro.projection_tree import IdMap, Numbers, ProjectedField, Shape, Slots, Span, Struct, Value
 from icefloe.kernel.manifest.manifest_columns import STATISTICS, WHOLE_NAMES, Statistic, partition_column, statistic_column
 from icefloe.kernel.manifest.partition_values import avro_name, partition_record
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
@@ -98,11 +98,11 @@ def manifest_codec(partition_type: StructType, format_version: int) -> tuple[str
     return text, encoder(parse_schema(text.encode()))
 
 
-def _projected(field_id: int, name: str, shape: Shape | None = None, *, required: bool = False) -> WantedField:
-    return WantedField(field_id, (name,), shape or Value(name), required)
+def _projected(field_id: int, name: str, shape: Shape | None = None, *, required: bool = False) -> ProjectedField:
+    return ProjectedField(field_id, (name,), shape or Value(name), required)
 
 
-def _entry_fields(data_file: tuple[WantedField, ...]) -> Struct:
+def _entry_fields(data_file: tuple[ProjectedField, ...]) -> Struct:
     return Struct(
         (
             _projected(0, "status", required=True),
@@ -114,9 +114,9 @@ def _entry_fields(data_file: tuple[WantedField, ...]) -> Struct:
     )
 
 
-def _file_fields(partition_type: StructType) -> tuple[WantedField, ...]:
+def _file_fields(partition_type: StructType) -> tuple[ProjectedField, ...]:
     partition = tuple(
-        WantedField(part.field_id, (part.name, avro_name(part.name)), Value(partition_column(part.field_id)))
+        ProjectedField(part.field_id, (part.name, avro_name(part.name)), Value(partition_column(part.field_id)))
         for part in partition_type.fields
     )
     return (
@@ -168,7 +168,7 @@ def _with_spans(record: Struct) -> Struct:
         shape = _with_spans(projected.shape) if isinstance(projected.shape, Struct) else projected.shape
         if projected.field_id in SPANS:
             shape = Span(SPANS[projected.field_id], shape)
-        fields.append(WantedField(projected.field_id, projected.names, shape, projected.required))
+        fields.append(ProjectedField(projected.field_id, projected.names, shape, projected.required))
     return Struct(tuple(fields))
 
 

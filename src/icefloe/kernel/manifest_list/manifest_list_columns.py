@@ -11,7 +11,7 @@ import pyarrow as pa
 from icefloe.errors import ManifestFormatError, Problem
 from icefloe.kernel.avro.avro_columns import read_arrays
 from icefloe.kernel.avro.avro_container import open_container
-from icefloe.kernel.avro.projection_tree import Struct, Value, WantedField
+from icefloe.kernel.avro.projection_tree import ProjectedField, Struct, Value
 
 _COUNTS = ("added_files_count", "existing_files_count", "deleted_files_count")
 
@@ -26,11 +26,11 @@ MANIFEST_FIELDS = pa.schema(
 
 _WANTED = Struct(
     (
-        WantedField(500, ("manifest_path",), Value("manifest_path"), required=True),
-        WantedField(501, ("manifest_length",), Value("manifest_length"), required=True),
-        WantedField(504, ("added_files_count", "added_data_files_count"), Value("added_files_count")),
-        WantedField(505, ("existing_files_count", "existing_data_files_count"), Value("existing_files_count")),
-        WantedField(506, ("deleted_files_count", "deleted_data_files_count"), Value("deleted_files_count")),
+        ProjectedField(500, ("manifest_path",), Value("manifest_path"), required=True),
+        ProjectedField(501, ("manifest_length",), Value("manifest_length"), required=True),
+        ProjectedField(504, ("added_files_count", "added_data_files_count"), Value("added_files_count")),
+        ProjectedField(505, ("existing_files_count", "existing_data_files_count"), Value("existing_files_count")),
+        ProjectedField(506, ("deleted_files_count", "deleted_data_files_count"), Value("deleted_files_count")),
     )
 )
 

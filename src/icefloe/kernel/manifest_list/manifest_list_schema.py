@@ -9,7 +9,7 @@ from functools import lru_cache
 from icefloe.errors import UnsupportedFormatVersionError
 from icefloe.kernel.avro.avro_encoder import Encoder, encoder
 from icefloe.kernel.avro.avro_schema import AvroType, array, field, record
-from icefloe.kernel.avro.projection_tree import Rows, Struct, Value, WantedField
+from icefloe.kernel.avro.projection_tree import ProjectedField, Rows, Struct, Value
 
 _SUMMARY = record(
     "r508",
@@ -51,45 +51,45 @@ _SCHEMAS: dict[int, AvroType] = {
 # The counts had other names in the first years of v1.
 MANIFEST_FILE_FIELDS = Struct(
     (
-        WantedField(500, ("manifest_path",), Value("manifest_path"), required=True),
-        WantedField(501, ("manifest_length",), Value("manifest_length"), required=True),
-        WantedField(502, ("partition_spec_id",), Value("partition_spec_id"), required=True),
-        WantedField(517, ("content",), Value("content")),
-        WantedField(515, ("sequence_number",), Value("sequence_number")),
-        WantedField(516, ("min_sequence_number",), Value("min_sequence_number")),
-        WantedField(503, ("added_snapshot_id",), Value("added_snapshot_id"), required=True),
-        WantedField(504, ("added_files_count", "added_data_files_count"), Value("added_files_count")),
-        WantedField(505, ("existing_files_count", "existing_data_files_count"), Value("existing_files_count")),
-        WantedField(506, ("deleted_files_count", "deleted_data_files_count"), Value("deleted_files_count")),
-        WantedField(512, ("added_rows_count",), Value("added_rows_count")),
-        WantedField(513, ("existing_rows_count",), Value("existing_rows_count")),
-        WantedField(514, ("deleted_rows_count",), Value("deleted_rows_count")),
-        WantedField(
+        ProjectedField(500, ("manifest_path",), Value("manifest_path"), required=True),
+        ProjectedField(501, ("manifest_length",), Value("manifest_length"), required=True),
+        ProjectedField(502, ("partition_spec_id",), Value("partition_spec_id"), required=True),
+        ProjectedField(517, ("content",), Value("content")),
+        ProjectedField(515, ("sequence_number",), Value("sequence_number")),
+        ProjectedField(516, ("min_sequence_number",), Value("min_sequence_number")),
+        ProjectedField(503, ("added_snapshot_id",), Value("added_snapshot_id"), required=True),
+        ProjectedField(504, ("added_files_count", "added_data_files_count"), Value("added_files_count")),
+        ProjectedField(505, ("existing_files_count", "existing_data_files_count"), Value("existing_files_count")),
+        ProjectedField(506, ("deleted_files_count", "deleted_data_files_count"), Value("deleted_files_count")),
+        ProjectedField(512, ("added_rows_count",), Value("added_rows_count")),
+        ProjectedField(513, ("existing_rows_count",), Value("existing_rows_count")),
+        ProjectedField(514, ("deleted_rows_count",), Value("deleted_rows_count")),
+        ProjectedField(
             507,
             ("partitions",),
             Rows(
                 "partitions",
                 (
-                    WantedField(509, ("contains_null",), Value("contains_null"), required=True),
-                    WantedField(518, ("contains_nan",), Value("contains_nan")),
-                    WantedField(510, ("lower_bound",), Value("lower_bound")),
-                    WantedField(511, ("upper_bound",), Value("upper_bound")),
+                    ProjectedField(509, ("contains_null",), Value("contains_null"), required=True),
+                    ProjectedField(518, ("contains_nan",), Value("contains_nan")),
+                    ProjectedField(510, ("lower_bound",), Value("lower_bound")),
+                    ProjectedField(511, ("upper_bound",), Value("upper_bound")),
                 ),
             ),
         ),
-        WantedField(519, ("key_metadata",), Value("key_metadata")),
-        WantedField(520, ("first_row_id",), Value("first_row_id")),
+        ProjectedField(519, ("key_metadata",), Value("key_metadata")),
+        ProjectedField(520, ("first_row_id",), Value("first_row_id")),
     )
 )
 # The fields that a commit reads of the manifests that it keeps.
 MANIFEST_SUMMARY_FIELDS = Struct(
     (
-        WantedField(501, ("manifest_length",), Value("manifest_length"), required=True),
-        WantedField(502, ("partition_spec_id",), Value("partition_spec_id"), required=True),
-        WantedField(517, ("content",), Value("content")),
-        WantedField(504, ("added_files_count", "added_data_files_count"), Value("added_files_count")),
-        WantedField(505, ("existing_files_count", "existing_data_files_count"), Value("existing_files_count")),
-        WantedField(520, ("first_row_id",), Value("first_row_id")),
+        ProjectedField(501, ("manifest_length",), Value("manifest_length"), required=True),
+        ProjectedField(502, ("partition_spec_id",), Value("partition_spec_id"), required=True),
+        ProjectedField(517, ("content",), Value("content")),
+        ProjectedField(504, ("added_files_count", "added_data_files_count"), Value("added_files_count")),
+        ProjectedField(505, ("existing_files_count", "existing_data_files_count"), Value("existing_files_count")),
+        ProjectedField(520, ("first_row_id",), Value("first_row_id")),
     )
 )
 

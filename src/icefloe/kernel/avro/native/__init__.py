@@ -1,1 +1,1 @@
-"""The compiled manifest codec: C that runs steps over blocks, columns in and out. Where it is missing, manifests are read by fastavro. Layer: kernel.avro."""
+"""The compiled manifest codec in C, which runs decode steps over blocks and returns columns. Without it, manifests are read with fastavro."""
