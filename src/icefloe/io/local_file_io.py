@@ -73,12 +73,12 @@ class LocalFileIO:
     def size(self, location: str) -> int:
         """Return the length in bytes."""
         try:
-            found = os.stat(local_path(location))
+            status = os.stat(local_path(location))
         except OSError as error:
             raise storage_error(error, location) from error
-        if _is_folder(found.st_mode):
+        if _is_folder(status.st_mode):
             raise StorageError(f"{location} is a folder, not a file", path=location)
-        return found.st_size
+        return status.st_size
 
     def delete(self, location: str) -> None:
         """Delete the file; a file that does not exist is not an error. Folders are left."""

@@ -210,12 +210,12 @@ class LocalFolders:
         """Return the names of folders and of files in a folder, sorted; None where there is no such folder."""
         try:
             with os.scandir(local_path(location)) as entries:
-                found = sorted((entry.name, entry.is_dir()) for entry in entries)
+                members = sorted((entry.name, entry.is_dir()) for entry in entries)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise storage_error(error, location) from error
-        return [name for name, is_folder in found if is_folder], [name for name, is_folder in found if not is_folder]
+        return [name for name, is_folder in members if is_folder], [name for name, is_folder in members if not is_folder]
 
     @contextmanager
     def opened(self, location: str) -> Iterator[OpenFolder | None]:

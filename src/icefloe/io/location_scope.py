@@ -51,8 +51,8 @@ class Place:
 
     def overlaps(self, folder: "Place") -> bool:
         """Return True if one of both places is in the other, or they are the same, in any spelling of the store."""
-        own, other = self.in_any_spelling, folder.in_any_spelling
-        return own == other or own.is_below(other) or other.is_below(own)
+        place, other = self.in_any_spelling, folder.in_any_spelling
+        return place == other or place.is_below(other) or other.is_below(place)
 
 
 def place_of_folder(location: str) -> Place | None:

@@ -19,8 +19,8 @@ def scheme_of(location: str) -> str:
     """Return the scheme in lower case; `file` for a plain path. Raises `InvalidInputError` for text that cannot be a location."""
     if not location or "\0" in location:
         raise InvalidInputError(f"{location!r} is not a location", next_step="give a path such as /data/x or a URI such as s3://bucket/x")
-    found = _SCHEME.match(location)
-    return found.group(1).lower() if found else "file"
+    match = _SCHEME.match(location)
+    return match.group(1).lower() if match else "file"
 
 
 def local_path(location: str) -> str:

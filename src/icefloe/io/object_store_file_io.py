@@ -175,10 +175,10 @@ class ObjectStoreFileIO:
 
 def secret_values(properties: Mapping[str, str]) -> list[str]:
     """Return the values of the properties that are secrets, and the parts of a connection string that are."""
-    found = [properties[name] for name in SECRETS if properties.get(name)]
+    values = [properties[name] for name in SECRETS if properties.get(name)]
     return [
-        *found,
-        *(part.partition("=")[2] for text in found if ";" in text for part in text.split(";") if "=" in part and "Name=" not in part),
+        *values,
+        *(part.partition("=")[2] for text in values if ";" in text for part in text.split(";") if "=" in part and "Name=" not in part),
     ]
 
 

@@ -96,7 +96,7 @@ def test_no_table_is_created_with_the_name_of_another_kind(sql: Run, session: Sp
         "CREATE OR REPLACE TABLE p USING iceberg AS SELECT 4 AS x",
         "CREATE OR REPLACE TABLE t USING parquet AS SELECT 4 AS x",
     ):
-        with pytest.raises(PySparkException, match=r"is no Iceberg table|UNSUPPORTED_FEATURE|not replaced"):
+        with pytest.raises(PySparkException, match=r"is not an Iceberg table|cannot be replaced by a table USING|UNSUPPORTED_FEATURE"):
             sql(statement)
     assert (sql("SELECT * FROM t"), sql("SELECT * FROM p")) == ([(4,)], [(2,)])
     assert len(sql("SHOW TABLES")) == 2

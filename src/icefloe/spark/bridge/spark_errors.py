@@ -156,12 +156,12 @@ def _spark_exception(classes: Callable[[str], Any], gateway: Any, error: BaseExc
         parameters = _scala_map(classes, error.parameters or {})
         if error.condition is not None and error.next_step is None:
             return classes("org.apache.spark.sql.AnalysisException")(error.condition, parameters)
-        none, words = getattr(classes("scala.None$"), "MODULE$"), _text_of(error)
+        none, text = getattr(classes("scala.None$"), "MODULE$"), _text_of(error)
         condition = none if error.condition is None else classes("scala.Some")(error.condition)
         if error.condition is not None:
-            words = f"[{error.condition}] {words}"
+            text = f"[{error.condition}] {text}"
         contexts = array_behind(gateway, "org.apache.spark.QueryContext", ())
-        return classes("org.apache.spark.sql.AnalysisException")(words, none, none, none, condition, parameters, contexts)
+        return classes("org.apache.spark.sql.AnalysisException")(text, none, none, none, condition, parameters, contexts)
     if isinstance(error, UnsupportedError):
         return classes("java.lang.UnsupportedOperationException")(_text_of(error))
     for kind, name in {**_OF_TABLES, **(_OF_VIEWS if message.get("is_of_view") else {})}.items():

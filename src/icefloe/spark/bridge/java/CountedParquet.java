@@ -60,8 +60,8 @@ public final class CountedParquet extends ParquetFileFormat {
     for (int i = 0; i < fields.length; i++) if (i != place) others.add(fields[i]);
     Seq none = PythonUtils.toSeq(new ArrayList());
     StructType read = new StructType((StructField[]) others.toArray(new StructField[0]));
-    Configuration own = new Configuration(hadoop); // Spark writes the columns into it
-    return new Reading(spark, super.buildReaderWithPartitionValues(session, data, partition, read, none, options, own), place);
+    Configuration configuration = new Configuration(hadoop); // Spark writes the columns into it
+    return new Reading(spark, super.buildReaderWithPartitionValues(session, data, partition, read, none, options, configuration), place);
   }
 
   /** Returns whether the reader of a file may leave out rows by these filters. A filter IS NOT NULL does not count, as row groups with nothing but nulls are rare. */

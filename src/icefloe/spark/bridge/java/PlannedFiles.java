@@ -78,29 +78,29 @@ public final class PlannedFiles implements FileIndex {
       // Path takes literal text: nothing in it is decoded, such as `%`, `#` and spaces.
       Path path = new Path(new String(paths.get(i), java.nio.charset.StandardCharsets.UTF_8));
       FileStatus status = new FileStatus(sizes.get(i), false, 1, BLOCK_SIZE, 0L, path);
-      ArrayList one = new ArrayList(1);
-      one.add(new FileStatusWithMetadata(status, Map$.MODULE$.empty()));
-      directories.add(new PartitionDirectory(rows.getRow(i).copy(), PythonUtils.toSeq(one)));
+      ArrayList files = new ArrayList(1);
+      files.add(new FileStatusWithMetadata(status, Map$.MODULE$.empty()));
+      directories.add(new PartitionDirectory(rows.getRow(i).copy(), PythonUtils.toSeq(files)));
     }
   }
 
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
-    ArrayList kept = directories;
+    ArrayList selected = directories;
     for (int i = 0; i < partitionFilters.size(); i++) {
-      kept = matching(kept, (Expression) partitionFilters.apply(i));
+      selected = matching(selected, (Expression) partitionFilters.apply(i));
     }
-    return PythonUtils.toSeq(kept);
+    return PythonUtils.toSeq(selected);
   }
 
   private ArrayList matching(ArrayList from, Expression filter) {
     InterpretedPredicate predicate = Predicate$.MODULE$.createInterpreted((Expression) new Binding(constants).apply(filter));
     predicate.initialize(0);
-    ArrayList kept = new ArrayList();
+    ArrayList matches = new ArrayList();
     for (int i = 0; i < from.size(); i++) {
       PartitionDirectory directory = (PartitionDirectory) from.get(i);
-      if (predicate.eval(directory.values())) kept.add(directory);
+      if (predicate.eval(directory.values())) matches.add(directory);
     }
-    return kept;
+    return matches;
   }
 
   /** Replaces each column reference by the index of the constant of that name, as Spark's own file indexes do. */
@@ -121,9 +121,9 @@ public final class PlannedFiles implements FileIndex {
   }
 
   public Seq rootPaths() {
-    ArrayList one = new ArrayList(1);
-    one.add(root);
-    return PythonUtils.toSeq(one);
+    ArrayList paths = new ArrayList(1);
+    paths.add(root);
+    return PythonUtils.toSeq(paths);
   }
 
   public String[] inputFiles() {

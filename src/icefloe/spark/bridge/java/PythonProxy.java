@@ -264,19 +264,19 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
   private static Object convert(Type type, Object value, Object[] objects, PythonProxy self) {
     if (type == null) return value;
     if (type instanceof ParameterizedType) return collection((ParameterizedType) type, value, objects, self);
-    Class wanted = (Class) type;
-    if (wanted == OptionalLong.class) return value == null ? OptionalLong.empty() : OptionalLong.of(((Number) value).longValue());
-    if (value == null || wanted.isInstance(value)) return value;
-    if (wanted == long.class) return Long.valueOf(((Number) value).longValue());
-    if (wanted == NamedReference.class) return FieldReference.column((String) value);
-    if (wanted == Identifier.class) return PythonBridge.identifier(PythonBridge.strings(value));
-    if (DataType.class.isAssignableFrom(wanted)) return DataType.fromJson((String) value);
-    if (wanted.isEnum()) return enumConstant(wanted, value);
-    if (wanted.isArray()) return array(wanted.getComponentType(), (List) value, objects, self);
+    Class target = (Class) type;
+    if (target == OptionalLong.class) return value == null ? OptionalLong.empty() : OptionalLong.of(((Number) value).longValue());
+    if (value == null || target.isInstance(value)) return value;
+    if (target == long.class) return Long.valueOf(((Number) value).longValue());
+    if (target == NamedReference.class) return FieldReference.column((String) value);
+    if (target == Identifier.class) return PythonBridge.identifier(PythonBridge.strings(value));
+    if (DataType.class.isAssignableFrom(target)) return DataType.fromJson((String) value);
+    if (target.isEnum()) return enumConstant(target, value);
+    if (target.isArray()) return array(target.getComponentType(), (List) value, objects, self);
     if (value instanceof BiFunction) return of((BiFunction) value);
-    if (value.equals("this")) return wanted.isInstance(self.proxy) ? self.proxy : self;
-    if (value instanceof Integer && !wanted.isPrimitive()) return objects[((Integer) value).intValue()];
-    if (value instanceof Map) return new PythonProxy(null, Collections.singletonMap("constants", value), new Class[] {wanted}).proxy;
+    if (value.equals("this")) return target.isInstance(self.proxy) ? self.proxy : self;
+    if (value instanceof Integer && !target.isPrimitive()) return objects[((Integer) value).intValue()];
+    if (value instanceof Map) return new PythonProxy(null, Collections.singletonMap("constants", value), new Class[] {target}).proxy;
     return value;
   }
 

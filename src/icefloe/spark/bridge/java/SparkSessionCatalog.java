@@ -91,25 +91,25 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
 
   public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
     boolean isOfSpark = isOfSpark(namespace);
-    LinkedHashSet found = new LinkedHashSet();
-    if (!isOfSpark || iceberg.namespaceExists(namespace)) found.addAll(Arrays.asList(iceberg.listTables(namespace)));
-    if (isOfSpark) found.addAll(Arrays.asList(tables().listTables(namespace)));
-    return (Identifier[]) found.toArray(new Identifier[0]);
+    LinkedHashSet names = new LinkedHashSet();
+    if (!isOfSpark || iceberg.namespaceExists(namespace)) names.addAll(Arrays.asList(iceberg.listTables(namespace)));
+    if (isOfSpark) names.addAll(Arrays.asList(tables().listTables(namespace)));
+    return (Identifier[]) names.toArray(new Identifier[0]);
   }
 
   public Table loadTable(Identifier name) throws NoSuchTableException {
-    Table found = loaded(name, null, null);
-    return found == null ? tables().loadTable(name) : found;
+    Table table = loaded(name, null, null);
+    return table == null ? tables().loadTable(name) : table;
   }
 
   public Table loadTable(Identifier name, String version) throws NoSuchTableException {
-    Table found = loaded(name, version, null);
-    return found == null ? tables().loadTable(name, version) : found;
+    Table table = loaded(name, version, null);
+    return table == null ? tables().loadTable(name, version) : table;
   }
 
   public Table loadTable(Identifier name, long micros) throws NoSuchTableException {
-    Table found = loaded(name, null, Long.valueOf(micros));
-    return found == null ? tables().loadTable(name, micros) : found;
+    Table table = loaded(name, null, Long.valueOf(micros));
+    return table == null ? tables().loadTable(name, micros) : table;
   }
 
   /** Returns the Iceberg table of a name; null where there is none. */
@@ -165,7 +165,7 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
 
   /** Stages an Iceberg table. Spark creates tables of formats such as Parquet by other commands, which do not call this method. */
   public StagedTable stageCreate(Identifier name, Column[] columns, Transform[] partitioning, Map properties) {
-    if (!isForIceberg(properties)) throw refused(name, "is made without rows in the session catalog where it is USING " + properties.get("provider"), "CREATE TABLE without AS, then INSERT");
+    if (!isForIceberg(properties)) throw refused(name, "USING " + properties.get("provider") + " cannot be created with rows in the session catalog", "CREATE TABLE without AS, then INSERT");
     prepare(name.namespace());
     return iceberg.stageCreate(name, columns, partitioning, properties);
   }
@@ -184,11 +184,11 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
   /** Refuses to replace a table by one of the other catalog: an Iceberg table is replaced in one commit, and a table of Spark cannot be replaced. */
   private void checkReplaceable(Identifier name, Map properties) {
     if (!isForIceberg(properties)) throw refused(name, "cannot be replaced by a table USING " + properties.get("provider"), "DROP TABLE and CREATE TABLE");
-    if (!isIceberg(name) && isTableOfSpark(name)) throw refused(name, "is no Iceberg table, and is not replaced by one", "DROP TABLE first");
+    if (!isIceberg(name) && isTableOfSpark(name)) throw refused(name, "is not an Iceberg table and cannot be replaced by one", "DROP TABLE first");
   }
 
-  private static UnsupportedOperationException refused(Identifier name, String why, String next) {
-    return new UnsupportedOperationException("the table " + name + " " + why + "\n  Next: " + next);
+  private static UnsupportedOperationException refused(Identifier name, String reason, String next) {
+    return new UnsupportedOperationException("the table " + name + " " + reason + "\n  Next: " + next);
   }
 
   private Table createInSpark(Identifier name, Column[] columns, Transform[] partitioning, Map properties) throws Exception {
@@ -216,15 +216,15 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
   }
 
   public String[][] listNamespaces(String[] parent) throws NoSuchNamespaceException {
-    LinkedHashMap found = new LinkedHashMap();
-    if (parent.length == 0) put(found, namespaces().listNamespaces());
-    if (parent.length == 0 || iceberg.namespaceExists(parent)) put(found, iceberg.listNamespaces(parent));
+    LinkedHashMap byParts = new LinkedHashMap();
+    if (parent.length == 0) put(byParts, namespaces().listNamespaces());
+    if (parent.length == 0 || iceberg.namespaceExists(parent)) put(byParts, iceberg.listNamespaces(parent));
     else if (!isOfSpark(parent)) throw new NoSuchNamespaceException(parent);
-    return (String[][]) found.values().toArray(new String[0][]);
+    return (String[][]) byParts.values().toArray(new String[0][]);
   }
 
-  private static void put(Map found, String[][] names) {
-    for (int i = 0; i < names.length; i++) found.put(Arrays.asList(names[i]), names[i]);
+  private static void put(Map byParts, String[][] names) {
+    for (int i = 0; i < names.length; i++) byParts.put(Arrays.asList(names[i]), names[i]);
   }
 
   public boolean namespaceExists(String[] namespace) {
@@ -232,19 +232,19 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
   }
 
   public Map loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
-    LinkedHashMap found = new LinkedHashMap();
-    if (isOfSpark(namespace)) found.putAll(namespaces().loadNamespaceMetadata(namespace));
-    if (found.isEmpty() || iceberg.namespaceExists(namespace)) found.putAll(iceberg.loadNamespaceMetadata(namespace));
-    return found;
+    LinkedHashMap metadata = new LinkedHashMap();
+    if (isOfSpark(namespace)) metadata.putAll(namespaces().loadNamespaceMetadata(namespace));
+    if (metadata.isEmpty() || iceberg.namespaceExists(namespace)) metadata.putAll(iceberg.loadNamespaceMetadata(namespace));
+    return metadata;
   }
 
   /** Creates a namespace in both catalogs, with its properties where the Iceberg catalog stores them. The location is for Spark's own tables only. */
   public void createNamespace(String[] namespace, Map properties) throws Exception {
     if (iceberg.namespaceExists(namespace)) throw new org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException(namespace);
     namespaces().createNamespace(namespace, properties);
-    Map kept = new LinkedHashMap(properties);
-    kept.remove(SupportsNamespaces.PROP_LOCATION);
-    iceberg.createNamespace(namespace, iceberg.keepsNamespaceProperties() ? kept : Collections.EMPTY_MAP);
+    Map withoutLocation = new LinkedHashMap(properties);
+    withoutLocation.remove(SupportsNamespaces.PROP_LOCATION);
+    iceberg.createNamespace(namespace, iceberg.keepsNamespaceProperties() ? withoutLocation : Collections.EMPTY_MAP);
   }
 
   public void alterNamespace(String[] namespace, NamespaceChange[] changes) throws NoSuchNamespaceException {
@@ -255,19 +255,19 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
   }
 
   private static NamespaceChange[] withoutLocation(NamespaceChange[] changes) {
-    ArrayList kept = new ArrayList();
+    ArrayList others = new ArrayList();
     for (int i = 0; i < changes.length; i++) {
       boolean isLocation = changes[i] instanceof NamespaceChange.SetProperty && ((NamespaceChange.SetProperty) changes[i]).property().equals(SupportsNamespaces.PROP_LOCATION);
-      if (!isLocation) kept.add(changes[i]);
+      if (!isLocation) others.add(changes[i]);
     }
-    return (NamespaceChange[]) kept.toArray(new NamespaceChange[0]);
+    return (NamespaceChange[]) others.toArray(new NamespaceChange[0]);
   }
 
   public boolean dropNamespace(String[] namespace, boolean cascade) throws Exception {
     boolean isOfSpark = isOfSpark(namespace);
     if (isOfSpark && !cascade && tables().listTables(namespace).length > 0) throw new org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException(namespace);
-    boolean found = iceberg.namespaceExists(namespace) && iceberg.dropNamespace(namespace, cascade);
-    return isOfSpark ? namespaces().dropNamespace(namespace, cascade) : found;
+    boolean isDropped = iceberg.namespaceExists(namespace) && iceberg.dropNamespace(namespace, cascade);
+    return isOfSpark ? namespaces().dropNamespace(namespace, cascade) : isDropped;
   }
 
   private boolean isOfSpark(String[] namespace) {

@@ -46,9 +46,9 @@ public final class SparkViews {
   /** Returns the analyzed plan of a query that is to become a view, with the columns of the query. */
   public static Object plan(SessionState state, String json) throws Exception {
     LogicalPlan relation = state.catalog().getRelation(definition(state, (Map) PythonBridge.parsed(json)), CaseInsensitiveStringMap.empty());
-    LogicalPlan found = state.executePlan(relation, state.executePlan$default$2()).analyzed();
-    while (!(found instanceof View)) found = (LogicalPlan) found.children().apply(0);
-    LogicalPlan columns = (LogicalPlan) found.children().apply(0); // none, as the definition has none
+    LogicalPlan resolved = state.executePlan(relation, state.executePlan$default$2()).analyzed();
+    while (!(resolved instanceof View)) resolved = (LogicalPlan) resolved.children().apply(0);
+    LogicalPlan columns = (LogicalPlan) resolved.children().apply(0); // none, as the definition has none
     return columns.children().apply(0);
   }
 
@@ -56,18 +56,18 @@ public final class SparkViews {
   private static CatalogTable definition(SessionState state, Map view) throws Exception {
     List name = (List) view.get("name");
     String namespace = String.join(".", (String[]) name.subList(1, name.size() - 1).toArray(new String[0]));
-    Map given = new HashMap();
-    given.put(Integer.valueOf(1), new TableIdentifier((String) name.get(name.size() - 1), new Some(namespace), new Some(name.get(0))));
-    given.put(Integer.valueOf(2), CatalogTableType$.MODULE$.VIEW());
-    given.put(Integer.valueOf(3), CatalogStorageFormat$.MODULE$.empty());
-    given.put(Integer.valueOf(4), DataType.fromJson((String) view.get("schema")));
-    given.put(Integer.valueOf(12), PythonUtils.toScalaMap(properties(state, view)));
-    given.put(Integer.valueOf(14), new Some(text(state, (String) view.get("query"), (String) view.get("alias"))));
-    given.put(Integer.valueOf(22), new Some(PythonUtils.toSeq(name)));
+    Map parameters = new HashMap();
+    parameters.put(Integer.valueOf(1), new TableIdentifier((String) name.get(name.size() - 1), new Some(namespace), new Some(name.get(0))));
+    parameters.put(Integer.valueOf(2), CatalogTableType$.MODULE$.VIEW());
+    parameters.put(Integer.valueOf(3), CatalogStorageFormat$.MODULE$.empty());
+    parameters.put(Integer.valueOf(4), DataType.fromJson((String) view.get("schema")));
+    parameters.put(Integer.valueOf(12), PythonUtils.toScalaMap(properties(state, view)));
+    parameters.put(Integer.valueOf(14), new Some(text(state, (String) view.get("query"), (String) view.get("alias"))));
+    parameters.put(Integer.valueOf(22), new Some(PythonUtils.toSeq(name)));
     Constructor constructor = CatalogTable.class.getConstructors()[0];
     Object[] arguments = new Object[constructor.getParameterTypes().length];
     for (int i = 0; i < arguments.length; i++) {
-      Object value = given.get(Integer.valueOf(i + 1));
+      Object value = parameters.get(Integer.valueOf(i + 1));
       arguments[i] = value != null ? value : CatalogTable$.class.getMethod("$lessinit$greater$default$" + (i + 1), new Class[0]).invoke(CatalogTable$.MODULE$, new Object[0]);
     }
     return (CatalogTable) constructor.newInstance(arguments);
@@ -86,17 +86,17 @@ public final class SparkViews {
 
   /** Returns the properties of a view: the namespace that names are resolved in, the columns of the query, and the session's settings, which Spark would otherwise replace by defaults. */
   private static Map properties(SessionState state, Map view) {
-    Map found = new HashMap();
+    Map entries = new HashMap();
     scala.collection.Iterator settings = state.conf().getAllConfs().iterator();
     while (settings.hasNext()) {
       scala.Tuple2 setting = (scala.Tuple2) settings.next();
-      found.put(PREFIX + "sqlConfig." + setting._1(), setting._2());
+      entries.put(PREFIX + "sqlConfig." + setting._1(), setting._2());
     }
-    for (int i = 0; i < ViewQueries.OFF.length; i++) found.put(PREFIX + "sqlConfig." + ViewQueries.OFF[i], "false");
-    found.put(PREFIX + "schemaMode", "COMPENSATION");
-    put(found, "catalogAndNamespace.numParts", "catalogAndNamespace.part.", (List) view.get("place"));
-    put(found, "query.out.numCols", "query.out.col.", (List) view.get("columns"));
-    return found;
+    for (int i = 0; i < ViewQueries.OFF.length; i++) entries.put(PREFIX + "sqlConfig." + ViewQueries.OFF[i], "false");
+    entries.put(PREFIX + "schemaMode", "COMPENSATION");
+    put(entries, "catalogAndNamespace.numParts", "catalogAndNamespace.part.", (List) view.get("place"));
+    put(entries, "query.out.numCols", "query.out.col.", (List) view.get("columns"));
+    return entries;
   }
 
   private static void put(Map properties, String count, String each, List values) {
@@ -107,23 +107,23 @@ public final class SparkViews {
 
   /** Returns the views that an analyzed plan reads, outermost first, as JSON: each has its name and the views that its query reads. */
   public static String views(LogicalPlan plan) {
-    ArrayList found = new ArrayList();
-    collectViews(plan, found);
-    return PythonBridge.json(found);
+    ArrayList list = new ArrayList();
+    collectViews(plan, list);
+    return PythonBridge.json(list);
   }
 
-  private static void collectViews(LogicalPlan plan, List found) {
-    List into = found;
+  private static void collectViews(LogicalPlan plan, List list) {
+    List reads = list;
     if (plan instanceof View) {
       LinkedHashMap view = new LinkedHashMap();
-      into = new ArrayList();
+      reads = new ArrayList();
       view.put("name", texts(((View) plan).desc().identifier().nameParts()));
-      view.put("reads", into);
-      found.add(view);
+      view.put("reads", reads);
+      list.add(view);
     }
     Iterator inner = subqueries(plan).iterator();
-    while (inner.hasNext()) collectViews((LogicalPlan) inner.next(), into);
-    for (int i = 0; i < plan.children().size(); i++) collectViews((LogicalPlan) plan.children().apply(i), into);
+    while (inner.hasNext()) collectViews((LogicalPlan) inner.next(), reads);
+    for (int i = 0; i < plan.children().size(); i++) collectViews((LogicalPlan) plan.children().apply(i), reads);
   }
 
   /** Returns the temporary views and functions of a session that a query names, as JSON of two lists. */
@@ -155,17 +155,17 @@ public final class SparkViews {
   }
 
   private static List subqueries(LogicalPlan plan) {
-    final ArrayList found = new ArrayList();
+    final ArrayList plans = new ArrayList();
     visit(
         plan,
         new AbstractFunction1() {
           public Object apply(Object expression) {
-            if (expression instanceof SubqueryExpression) found.add(((SubqueryExpression) expression).plan());
+            if (expression instanceof SubqueryExpression) plans.add(((SubqueryExpression) expression).plan());
             return null;
           }
         });
-    for (int i = 0; i < plan.innerChildren().size(); i++) if (plan.innerChildren().apply(i) instanceof LogicalPlan) found.add(plan.innerChildren().apply(i));
-    return found;
+    for (int i = 0; i < plan.innerChildren().size(); i++) if (plan.innerChildren().apply(i) instanceof LogicalPlan) plans.add(plan.innerChildren().apply(i));
+    return plans;
   }
 
   private static void visit(LogicalPlan plan, AbstractFunction1 visitor) {
@@ -174,8 +174,8 @@ public final class SparkViews {
   }
 
   private static List texts(Seq parts) {
-    ArrayList found = new ArrayList();
-    for (int i = 0; i < parts.size(); i++) found.add(parts.apply(i));
-    return found;
+    ArrayList list = new ArrayList();
+    for (int i = 0; i < parts.size(); i++) list.add(parts.apply(i));
+    return list;
   }
 }

@@ -49,9 +49,9 @@ public final class ViewQueries {
               }
             });
     if (parsed == null) return "[]";
-    LinkedHashSet found = new LinkedHashSet();
-    collect(parsed, found);
-    return PythonBridge.json(found);
+    LinkedHashSet parts = new LinkedHashSet();
+    collect(parsed, parts);
+    return PythonBridge.json(parts);
   }
 
   /** Returns the query of a new view with the values of the session's variables, as Spark stores the queries of its own views. */
@@ -60,12 +60,12 @@ public final class ViewQueries {
   }
 
   /** Visits every member of every part of a parsed query, because Spark's own traversals leave some out, such as the expressions of named windows. */
-  private static void collect(Object parsed, Set found) {
-    Set seen = Collections.newSetFromMap(new IdentityHashMap());
-    ArrayDeque left = new ArrayDeque();
-    left.add(parsed);
-    while (!left.isEmpty()) {
-      Object part = left.pop();
+  private static void collect(Object parsed, Set parts) {
+    Set visited = Collections.newSetFromMap(new IdentityHashMap());
+    ArrayDeque remaining = new ArrayDeque();
+    remaining.add(parsed);
+    while (!remaining.isEmpty()) {
+      Object part = remaining.pop();
       scala.collection.Iterator members;
       if (part instanceof scala.collection.Iterable) {
         members = ((scala.collection.Iterable) part).iterator();
@@ -74,12 +74,12 @@ public final class ViewQueries {
       } else {
         continue;
       }
-      if (!seen.add(part)) continue;
+      if (!visited.add(part)) continue;
       String name = nameOfCode(part);
-      if (name != null) found.add(name);
+      if (name != null) parts.add(name);
       while (members.hasNext()) {
         Object member = members.next();
-        if (member != null) left.push(member);
+        if (member != null) remaining.push(member);
       }
     }
   }
