@@ -1,8 +1,8 @@
-"""Compiles the C of `icefloe.kernel.avro.native` into one module for the stable ABI of Python 3.11 and later: on installing (hatchling runs `BuildNative`),
-or by hand: `python scripts/build_native.py`.
+"""Compile the C sources of `icefloe.kernel.avro.native` to one module for the stable ABI of Python 3.11 and later.
 
-The module only saves time, so where there is no compiler or no Python.h a notice is printed and the package is installed without it. Nothing is compiled again
-while the sources, the compiler and the platform are the same. Standard library only, but for hatchling, which has loaded it already when it runs this.
+Installing the package does it (hatchling runs `BuildNative`), or `python scripts/build_native.py`. The module only saves time: without a compiler or Python.h
+the script prints a notice and the package is installed without the module. It compiles again only if the sources, the compiler or the platform have changed.
+The script uses the standard library only, and hatchling where hatchling runs it.
 """
 
 import hashlib
@@ -22,12 +22,12 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOM = ROOT / "src" / "icefloe" / "kernel" / "avro" / "native"
 MODULE = ROOM / "_manifest.abi3.so"
 STAMP = ROOM / "_manifest.stamp"
-# Hidden names, so that nothing but the module's entry is exported.
+# Hide names, so that only the init function of the module is exported.
 FLAGS = ("-O3", "-std=c11", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-DNDEBUG")
 
 
 def build():
-    """Compiles where that is possible and needed; whether the module is there afterwards."""
+    """Compile if that is possible and needed; return True if the module exists afterwards."""
     if sys.platform == "win32":
         return left_out("on Windows it is not compiled")
     compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")
@@ -49,13 +49,13 @@ def build():
     if result.returncode:
         building.unlink(missing_ok=True)
         return left_out(f"the C compiler failed:\n{result.stderr}")
-    building.replace(MODULE)  # a running process keeps the old one
+    building.replace(MODULE)  # a running process keeps the old file
     STAMP.write_text(stamp)
     return True
 
 
 def fingerprint(command):
-    """Changes whenever the module would."""
+    """Return a fingerprint that changes whenever the module would."""
     digest = hashlib.sha256(repr((command, sysconfig.get_platform())).encode())
     for path in sorted(ROOM.glob("*.[ch]")):
         digest.update(path.read_bytes())
@@ -63,7 +63,7 @@ def fingerprint(command):
 
 
 def left_out(why):
-    """Report that, and remove a module of older sources."""
+    """Print a notice, and remove a module of older sources."""
     print(f"icefloe: the compiled manifest codec is left out; everything works without it, but slower: {why}", file=sys.stderr)
     MODULE.unlink(missing_ok=True)
     STAMP.unlink(missing_ok=True)
@@ -71,13 +71,13 @@ def left_out(why):
 
 
 def wheel_tag():
-    """One wheel for each platform, for every Python from 3.11 on."""
+    """Return the tag of the wheel: one wheel for each platform, for every Python from 3.11 on."""
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     return f"cp311-abi3-{platform}"
 
 
 class BuildNative(BuildHookInterface):
-    """What hatchling runs before it packs a wheel or installs the checkout editable."""
+    """The hook that hatchling runs before it packs a wheel or installs the checkout as editable."""
 
     PLUGIN_NAME = "custom"
 

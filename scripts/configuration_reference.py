@@ -1,6 +1,6 @@
-"""Writes docs/configuration.md from the declarations in the code: every property, option, setting and environment variable.
+"""Write docs/configuration.md from the declarations in the code: every property, option, setting and environment variable.
 
-`.venv/bin/python scripts/configuration_reference.py` writes it; a test compares the page with what is written.
+Run `.venv/bin/python scripts/configuration_reference.py`; a test compares the page with the output of this script.
 """
 
 import inspect
@@ -24,7 +24,7 @@ from icefloe.spark.write.write_options import REFUSED_OPTIONS, WRITE_OPTIONS, WR
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 COMMAND = ".venv/bin/python scripts/configuration_reference.py"
-# Sections of the table properties, by the beginnings of their names.
+# Sections of the table properties, by prefixes of their names.
 SECTIONS = (
     ("Commits", ("commit.",)),
     ("Metadata files and metrics", ("write.metadata.", "schema.", "encryption.", "format-version")),

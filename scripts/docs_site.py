@@ -1,4 +1,4 @@
-"""Hook of `mkdocs build`: the pages and the script that the site has and the folder `docs` does not.
+"""Hook of `mkdocs build`: adds the pages and the script of the site that are not in the folder `docs`.
 
 - The API reference: a page for each public package, with every name that its `__init__.py` exports.
 - README.md, ARCHITECTURE.md, CONTRIBUTING.md and CHANGELOG.md, which are read in the repository too.
@@ -19,20 +19,20 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 MERMAID = "assets/mermaid.min.js"
-# The package that carries the file `dist/mermaid.min.js` of Mermaid 11.16.0, byte for byte. Nothing else of it is used.
+# The package that carries the file `dist/mermaid.min.js` of Mermaid 11.16.0, byte for byte. No other file of it is used.
 MERMAID_PACKAGE = "mermaidx"
 MERMAID_SHA256 = "74d7c46dabca328c2294733910a8aa1ed0c37451776e8d5295da38a2b758fb9b"
-# Pages whose files are in the repository's own folder, by page of the site.
+# Pages whose files are in the root folder of the repository, by page of the site.
 PAGES = {
     "index.md": "README.md",
     "changelog.md": "CHANGELOG.md",
     "design/architecture.md": "ARCHITECTURE.md",
     "design/contributing.md": "CONTRIBUTING.md",
 }
-# What a browser loads with a page, as against a link, which a reader follows.
+# Addresses that a browser loads with a page; links that a reader follows are not among them.
 LOADED = re.compile(r"""(?:\bsrc=|<link\b(?![^>]*rel="?(?:canonical|next|prev))[^>]*\bhref=)["']?(?P<address>(?:https?:)?//[^"'\s>]+)""")
 PACKAGES = ("catalog", "table", "spark", "inspect", "procedures")
-# The names of the package `icefloe` have pages by topic, found by the module that defines them.
+# Pages of the names of the package `icefloe`, by the module that defines a name.
 TOPICS = {
     "types": ("Types and schemas", ("types", "schema", "partitioning", "partition_spec", "sort_order", "transforms", "variant")),
     "expressions": ("Filters", ("expressions", "predicate")),
@@ -87,7 +87,7 @@ def api_pages() -> Iterator[tuple[str, str]]:
     pages: dict[str, list[str]] = {"icefloe": [], **{topic: [] for topic in TOPICS}}
     also = []
     for module, name in exported("icefloe"):
-        if (module, name) in elsewhere:  # an object has one page
+        if (module, name) in elsewhere:  # each object is on one page only
             also.append(f"[`{name}`]({elsewhere[module, name]}.md)")
             continue
         parts = module.split(".")

@@ -59,6 +59,9 @@ def visible(text: str) -> str:
 
     Args:
         text: Any text; tabs and line feeds are kept.
+
+    Returns:
+        The text with the escapes of JSON.
     """
     return _CONTROLS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
 
@@ -68,6 +71,9 @@ def in_one_line(text: str) -> str:
 
     Args:
         text: Any text.
+
+    Returns:
+        One line of text.
     """
     return visible(text).replace("\r", "\\r").replace("\n", "\\n")
 
