@@ -105,7 +105,11 @@ class Catalog(CatalogViews):
             return
 
     def namespace_exists(self, namespace: Name) -> bool:
-        """Return whether a namespace exists."""
+        """Return whether a namespace exists.
+
+        Args:
+            namespace: its name, `"a.b"` or a tuple of levels.
+        """
         try:
             self.store.namespace_properties(to_identifier(namespace))
         except NoSuchNamespaceError:
@@ -124,7 +128,14 @@ class Catalog(CatalogViews):
         return self.store.list_namespaces(to_identifier(namespace) if namespace else ())
 
     def load_namespace_properties(self, namespace: Name) -> dict[str, str]:
-        """Return a namespace's properties. Raises `NoSuchNamespaceError`."""
+        """Return the properties of a namespace.
+
+        Args:
+            namespace: its name, `"a.b"` or a tuple of levels.
+
+        Raises:
+            NoSuchNamespaceError: the namespace does not exist.
+        """
         return self.store.namespace_properties(to_identifier(namespace))
 
     def update_namespace_properties(
@@ -145,26 +156,49 @@ class Catalog(CatalogViews):
             InvalidPropertyError: a value that the catalog cannot store.
             InvalidInputError: a property is both removed and set.
         """
-        levels, new = to_identifier(namespace), property_texts(updates or {}, "namespace")
-        gone = frozenset(property_texts(dict.fromkeys(removals or (), ""), "namespace"))
-        if gone & new.keys():
-            raise InvalidInputError(f"{', '.join(sorted(gone & new.keys()))}: both removed and updated", next_step="choose one")
-        known = self.store.namespace_properties(levels)
-        self.store.update_namespace(levels, removals=gone, updates=new)
+        levels, new_properties = to_identifier(namespace), property_texts(updates or {}, "namespace")
+        removed_names = frozenset(property_texts(dict.fromkeys(removals or (), ""), "namespace"))
+        if removed_names & new_properties.keys():
+            raise InvalidInputError(
+                f"{', '.join(sorted(removed_names & new_properties.keys()))}: both removed and updated", next_step="choose one"
+            )
+        properties = self.store.namespace_properties(levels)
+        self.store.update_namespace(levels, removals=removed_names, updates=new_properties)
         return NamespaceChange(
-            removed=tuple(sorted(gone & known.keys())), updated=tuple(sorted(new)), missing=tuple(sorted(gone - known.keys()))
+            removed=tuple(sorted(removed_names & properties.keys())),
+            updated=tuple(sorted(new_properties)),
+            missing=tuple(sorted(removed_names - properties.keys())),
         )
 
     def drop_namespace(self, namespace: Name) -> None:
-        """Remove an empty namespace. Raises `NoSuchNamespaceError`, `NamespaceNotEmptyError`."""
+        """Remove an empty namespace.
+
+        Args:
+            namespace: its name, `"a.b"` or a tuple of levels.
+
+        Raises:
+            NoSuchNamespaceError: the namespace does not exist.
+            NamespaceNotEmptyError: it contains namespaces, tables or views.
+        """
         self.store.drop_namespace(to_identifier(namespace))
 
     def list_tables(self, namespace: Name) -> list[Identifier]:
-        """Return the tables of a namespace, sorted. Raises `NoSuchNamespaceError`."""
+        """Return the tables of a namespace, sorted.
+
+        Args:
+            namespace: its name, `"a.b"` or a tuple of levels.
+
+        Raises:
+            NoSuchNamespaceError: the namespace does not exist.
+        """
         return self.store.list_tables(to_identifier(namespace))
 
     def table_exists(self, identifier: Name) -> bool:
-        """Return whether a table exists."""
+        """Return whether a table exists.
+
+        Args:
+            identifier: its name, `"namespace.name"` or a tuple of levels.
+        """
         try:
             self.store.load(self.resolve_name(identifier))
         except NoSuchTableError:
@@ -233,11 +267,11 @@ class Catalog(CatalogViews):
             raise TableAlreadyExistsError(
                 f"table {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, or drop it first"
             )
-        own_schema, spec = _given_definition(schema, partition_spec, sort_order)
+        table_schema, spec = _definition(schema, partition_spec, sort_order)
         folder = qualified((location or self._default_location(identifier)).rstrip("/"))
         metadata = new_table_metadata(
             location=folder,
-            schema=own_schema,
+            schema=table_schema,
             spec=spec,
             sort_order=sort_order,
             properties=self._with_configured(properties),
@@ -277,7 +311,7 @@ class Catalog(CatalogViews):
             IcefloeError: the new definition is refused for a reason of `create_table`.
         """
         with self.transaction() as transaction:
-            made = transaction.replace_table(
+            replaced = transaction.replace_table(
                 identifier,
                 schema,
                 location=location,
@@ -285,7 +319,7 @@ class Catalog(CatalogViews):
                 sort_order=sort_order,
                 properties=properties,
             )
-        return Table(made.handle, load_metadata(made.handle)) if made.table is None else made.table
+        return Table(replaced.handle, load_metadata(replaced.handle)) if replaced.table is None else replaced.table
 
     def create_or_replace_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> Table:
         """Create a table, or replace the existing one. Raises what `create_table` and `replace_table` do.
@@ -299,8 +333,8 @@ class Catalog(CatalogViews):
             The table.
         """
         with self.transaction() as transaction:
-            made = transaction.create_or_replace_table(identifier, schema, **options)
-        return Table(made.handle, load_metadata(made.handle)) if made.table is None else made.table
+            replaced = transaction.create_or_replace_table(identifier, schema, **options)
+        return Table(replaced.handle, load_metadata(replaced.handle)) if replaced.table is None else replaced.table
 
     def replacement(
         self,
@@ -312,10 +346,10 @@ class Catalog(CatalogViews):
         properties: Mapping[str, str] | None = None,
     ) -> ReplaceTable:
         """Return the action that `replace_table` commits, for a caller that commits it with others. Takes and raises what `replace_table` does."""
-        own_schema, spec = _given_definition(schema, partition_spec, sort_order)
+        table_schema, spec = _definition(schema, partition_spec, sort_order)
         return ReplaceTable(
             base,
-            schema=own_schema,
+            schema=table_schema,
             spec=spec,
             sort_order=sort_order,
             location=None if location is None else qualified(location.rstrip("/")),
@@ -384,6 +418,9 @@ class Catalog(CatalogViews):
         """Start changes of several tables as one commit, all or none.
 
         `with catalog.transaction() as tx: tx.load_table("db.a").append(rows); tx.load_table("db.b").delete("day = 3")`
+
+        Returns:
+            The transaction, which is committed at the end of its `with` block.
         """
         return CatalogTransaction(self)
 
@@ -505,15 +542,15 @@ class Catalog(CatalogViews):
         return f"{type(self).__name__}(name={self.name!r})"
 
 
-def _given_definition(
+def _definition(
     schema: Schema | pa.Schema, partition_spec: PartitionSpec | Sequence[str], sort_order: SortOrder
 ) -> tuple[Schema, PartitionSpec]:
-    own_schema = to_schema(schema)
+    table_schema = to_schema(schema)
     texts = [partition_spec] if isinstance(partition_spec, str) else partition_spec
-    spec = texts if isinstance(texts, PartitionSpec) else partition_spec_from_text(own_schema, list(texts))
+    spec = texts if isinstance(texts, PartitionSpec) else partition_spec_from_text(table_schema, list(texts))
     if not isinstance(sort_order, SortOrder):
         raise InvalidInputError(
             f"a sort order of type {type(sort_order).__qualname__} is not understood",
             next_step="pass a SortOrder, or create the table and then use table.update_sort_order()",
         )
-    return own_schema, spec
+    return table_schema, spec

@@ -70,7 +70,11 @@ class TableInTransaction(Transaction):
         )
 
     def replace_with(self, action: Action) -> None:
-        """Replace the table's definition: see `CatalogTransaction.replace_table`."""
+        """Replace the table's definition, see `CatalogTransaction.replace_table`.
+
+        Args:
+            action: the replacement.
+        """
         self._stage(action)
 
     def _not_alone(self, _: Action) -> None:
@@ -90,11 +94,31 @@ class CatalogTransaction:
         self._is_open = True
 
     def load_table(self, identifier: Name) -> TableInTransaction:
-        """Return a table to change; each name has one object. Takes and raises what `Catalog.load_table` does."""
+        """Return a table to change; each name has one object.
+
+        Args:
+            identifier: its name, `"namespace.table"` or a tuple of levels.
+
+        Returns:
+            The table in this transaction.
+
+        Raises:
+            IcefloeError: as for `Catalog.load_table`.
+        """
         return self.load_tables(identifier)[0]
 
     def load_tables(self, *identifiers: Name) -> list[TableInTransaction]:
-        """Return several tables as they were at one moment, in the order of the names. Raises as `Catalog.load_tables`."""
+        """Return several tables as they were at one moment.
+
+        Args:
+            *identifiers: their names.
+
+        Returns:
+            The tables in this transaction, in the order of the names.
+
+        Raises:
+            IcefloeError: as for `Catalog.load_tables`.
+        """
         self._check_open()
         names = [self._catalog.resolve_name(identifier) for identifier in identifiers]
         new = [name for name in dict.fromkeys(names) if name not in self._members]
@@ -104,7 +128,19 @@ class CatalogTransaction:
         return [self._members[name] for name in names]
 
     def create_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> TableInTransaction:
-        """Create a table, which others see after the commit. Takes and raises what `Catalog.create_table` does."""
+        """Create a table, which others see after the commit.
+
+        Args:
+            identifier: its name, `"namespace.table"` or a tuple of levels.
+            schema: as for `Catalog.create_table`.
+            **options: the other arguments of `Catalog.create_table`.
+
+        Returns:
+            The table in this transaction.
+
+        Raises:
+            IcefloeError: as for `Catalog.create_table`.
+        """
         self._check_open()
         name = self._catalog.resolve_name(identifier)
         if name in self._members:
@@ -115,13 +151,37 @@ class CatalogTransaction:
         return self._members[name]
 
     def replace_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> TableInTransaction:
-        """Replace a table's definition and remove its rows; rows appended to it are part of the same commit. Raises as `Catalog.replace_table`."""
+        """Replace a table's definition and remove its rows; rows appended to it are part of the same commit.
+
+        Args:
+            identifier: its name, `"namespace.table"` or a tuple of levels.
+            schema: as for `Catalog.create_table`.
+            **options: the other arguments of `Catalog.replace_table`.
+
+        Returns:
+            The table in this transaction.
+
+        Raises:
+            IcefloeError: as for `Catalog.replace_table`.
+        """
         member = self.load_table(identifier)
         member.replace_with(self._catalog.replacement(member.table_metadata, schema, **options))
         return member
 
     def create_or_replace_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> TableInTransaction:
-        """Replace the table if it exists, else create it."""
+        """Replace the table if it exists, else create it.
+
+        Args:
+            identifier: its name, `"namespace.table"` or a tuple of levels.
+            schema: as for `Catalog.create_table`.
+            **options: the other arguments of `Catalog.create_table`.
+
+        Returns:
+            The table in this transaction.
+
+        Raises:
+            IcefloeError: as for `create_table` and `replace_table`.
+        """
         try:
             return self.replace_table(identifier, schema, **options)
         except NoSuchTableError:

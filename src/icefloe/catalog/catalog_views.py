@@ -26,7 +26,7 @@ from icefloe.view.view_handle import ENGINE, LoadedView, ViewHandle, create_view
 Name = str | Iterable[str]
 Queries = str | Mapping[str, str]
 
-# Properties of a catalog that views made in it get, unless they are given others; and those that they get whatever they are given. Origin: Java.
+# Prefixes of catalog properties: defaults of properties of new views, and values that override those of the caller. JAVA: CatalogProperties.
 DEFAULT_PREFIX = "view-default."
 OVERRIDE_PREFIX = "view-override."
 # The namespace of names that have none, its levels joined with dots.
@@ -47,7 +47,14 @@ class CatalogViews(ABC):
         return to_identifier(text) if text else ()
 
     def resolve_name(self, name: Name) -> Identifier:
-        """Return the levels of a table's or view's name, in the default namespace where it names none. Raises `InvalidIdentifierError`."""
+        """Return the levels of a table's or view's name; a name without a namespace is in the default namespace.
+
+        Args:
+            name: the name, `"namespace.name"` or a tuple of levels.
+
+        Raises:
+            InvalidIdentifierError: the name is empty, or has no namespace and there is no default one.
+        """
         parts = to_identifier(name)
         return to_table_identifier((*self.default_namespace, *parts) if len(parts) == 1 else parts)
 
@@ -107,8 +114,8 @@ class CatalogViews(ABC):
             )
         folder = qualified((location or self._default_location(name)).rstrip("/"))
         handle = self._view_handle(views, name, folder)
-        given = {**self._prefixed(DEFAULT_PREFIX), **(properties or {}), **self._prefixed(OVERRIDE_PREFIX)}
-        return View(handle, create_view_metadata(handle, definition, given, folder))
+        view_properties = {**self._prefixed(DEFAULT_PREFIX), **(properties or {}), **self._prefixed(OVERRIDE_PREFIX)}
+        return View(handle, create_view_metadata(handle, definition, view_properties, folder))
 
     def replace_view(
         self,
@@ -191,11 +198,26 @@ class CatalogViews(ABC):
         return View(handle, load_view_metadata(handle))
 
     def list_views(self, namespace: Name) -> list[Identifier]:
-        """Sorted. Raises `NoSuchNamespaceError`, `UnsupportedFeatureError`."""
+        """Return the views of a namespace, sorted.
+
+        Args:
+            namespace: its name, `"a.b"` or a tuple of levels.
+
+        Raises:
+            NoSuchNamespaceError: the namespace does not exist.
+            UnsupportedFeatureError: this catalog has no views.
+        """
         return self._views().names(to_identifier(namespace))
 
     def view_exists(self, identifier: Name) -> bool:
-        """Return whether a view exists. Raises `UnsupportedFeatureError` if this catalog has no views."""
+        """Return whether a view exists.
+
+        Args:
+            identifier: its name, `"namespace.name"` or a tuple of levels.
+
+        Raises:
+            UnsupportedFeatureError: this catalog has no views.
+        """
         try:
             self._views().load(self.resolve_name(identifier))
         except NoSuchViewError:
@@ -233,6 +255,9 @@ class CatalogViews(ABC):
         Args:
             from_identifier: the name.
             to_identifier: the new name.
+
+        Returns:
+            The view under its new name.
 
         Raises:
             NoSuchViewError, NoSuchNamespaceError: the view or the new namespace does not exist.

@@ -50,30 +50,42 @@ class FileSystemCatalog(Catalog):
 
     @classmethod
     def table_at(cls, folder: str, properties: Mapping[str, str] | None = None) -> Table | StaticTable:
-        """Return the table in a folder, wherever the folder lies, as Java's HadoopTables opens it.
+        """Return the table in a folder, as Java's HadoopTables opens it.
 
-        It takes writes where its versions are `v<N>.metadata.json` and its metadata names the folder. Else it is read-only: it was moved.
+        The table can be written if its versions are `v<N>.metadata.json` and its metadata names the folder. Otherwise it was moved, and is read-only.
+
+        Args:
+            folder: the folder; it need not be in a warehouse.
+            properties: catalog properties, such as the credentials of the storage.
+
+        Returns:
+            The table.
 
         Raises:
-            InvalidInputError: a folder that holds no table, or one of a catalog. NoSuchFileError, MetadataFormatError
+            InvalidInputError: the folder contains no table, or one of a catalog.
+            NoSuchFileError, MetadataFormatError: a metadata file is missing or damaged.
         """
-        found = StaticTable.from_metadata(folder, properties)
-        location = found.metadata.location.rstrip("/")
+        static_table = StaticTable.from_metadata(folder, properties)
+        location = static_table.metadata.location.rstrip("/")
         if scheme_of(folder) != "file" or scheme_of(location) != "file" or realpath(local_path(location)) != realpath(local_path(folder)):
-            return found
+            return static_table
         warehouse, namespace, name = location.rsplit("/", 2)
-        opened = cls("path", **{**(properties or {}), "warehouse": warehouse or "/"})
-        # The folder above is not the caller's choice of a warehouse, so it vouches for nothing.
-        given = properties or {}
+        catalog = cls("path", **{**(properties or {}), "warehouse": warehouse or "/"})
+        # The caller did not choose the folder above as a warehouse, so it vouches for nothing.
+        catalog_properties = properties or {}
         handle = replace(
-            opened._handle((namespace, name), found.metadata_location),
-            io=load_file_io(given, found.metadata_location),
-            policy=LocationPolicy.of(given),
+            catalog._handle((namespace, name), static_table.metadata_location),
+            io=load_file_io(catalog_properties, static_table.metadata_location),
+            policy=LocationPolicy.of(catalog_properties),
         )
         return Table(handle, load_metadata(handle))
 
     def transaction(self) -> CatalogTransaction:
-        """Start changes of one table as one commit, such as its creation and its first rows. A second table raises `UnsupportedFeatureError`."""
+        """Start changes of one table as one commit, such as its creation and its first rows. A second table raises `UnsupportedFeatureError`.
+
+        Returns:
+            The transaction, which is committed at the end of its `with` block.
+        """
         return OneTableTransaction(self)
 
     def _default_location(self, identifier: Identifier) -> str:

@@ -346,6 +346,9 @@ class DataScan:
         Metadata is enough for a scan without filter and limit, if the table has no deletes other than deletion vectors, which record the number of rows
         they delete.
 
+        Returns:
+            The number of rows.
+
         Raises:
             IcefloeError: as for `to_arrow`.
         """

@@ -52,7 +52,11 @@ class Table(TableReader, TableMutations):
         return self
 
     def transaction(self) -> Transaction:
-        """Start several changes as one commit: `with table.transaction() as tx: tx.delete("day = 3"); tx.append(rows)`."""
+        """Start several changes as one commit: `with table.transaction() as tx: tx.delete("day = 3"); tx.append(rows)`.
+
+        Returns:
+            The transaction, which is committed at the end of its `with` block.
+        """
         return Transaction(self.metadata, self._commit, self._handle, self.metadata_location)
 
     def update(

@@ -329,11 +329,19 @@ class TableMutations(ABC):
         return result_of(action.result)
 
     def manage_snapshots(self) -> ManageSnapshots:
-        """Start changes of branches and tags, rollback and cherry-pick: `with table.manage_snapshots() as m: m.create_tag(tag_name="v1")`."""
+        """Start changes of branches and tags, rollback and cherry-pick: `with table.manage_snapshots() as m: m.create_tag(tag_name="v1")`.
+
+        Returns:
+            The changes, which are committed at the end of a `with` block.
+        """
         return ManageSnapshots(self._start(), self._commit)
 
     def update_statistics(self) -> UpdateStatistics:
-        """Start changes of snapshots' statistics files: `with table.update_statistics() as update: update.set_statistics(statistics_file)`."""
+        """Start changes of snapshots' statistics files: `with table.update_statistics() as update: update.set_statistics(statistics_file)`.
+
+        Returns:
+            The changes, which are committed at the end of a `with` block.
+        """
         return UpdateStatistics(self._start().metadata, self._commit)
 
     def update_schema(self, allow_incompatible_changes: bool = False, case_sensitive: bool = True) -> UpdateSchema:
@@ -342,6 +350,9 @@ class TableMutations(ABC):
         Args:
             allow_incompatible_changes: whether changes are allowed that existing rows may violate, such as a new required column.
             case_sensitive: whether column names match exactly.
+
+        Returns:
+            The changes, which are committed at the end of a `with` block.
         """
         return UpdateSchema(
             self._start().metadata,
@@ -355,6 +366,9 @@ class TableMutations(ABC):
 
         Args:
             case_sensitive: whether column names match exactly.
+
+        Returns:
+            The changes, which are committed at the end of a `with` block.
         """
         return UpdateSpec(self._start().metadata, self._commit, case_sensitive=case_sensitive)
 
@@ -363,6 +377,9 @@ class TableMutations(ABC):
 
         Args:
             case_sensitive: whether column names match exactly.
+
+        Returns:
+            The changes, which are committed at the end of a `with` block.
         """
         return UpdateSortOrder(self._start().metadata, self._commit, case_sensitive=case_sensitive)
 
@@ -371,6 +388,9 @@ class TableMutations(ABC):
 
         Args:
             case_sensitive: whether column names match exactly.
+
+        Returns:
+            The changes, which are committed at the end of a `with` block.
         """
         return self.update_sort_order(case_sensitive)
 

@@ -63,6 +63,9 @@ class Merge:
 
         Args:
             condition: a further condition of Spark SQL over `t` and `s`.
+
+        Returns:
+            The clause, which is complete with its action.
         """
         return MergeClause(merge=self, when="MATCHED", condition=condition, allowed=("update", "delete"))
 
@@ -71,6 +74,9 @@ class Merge:
 
         Args:
             condition: a further condition of Spark SQL over `s`.
+
+        Returns:
+            The clause, which is complete with its action.
         """
         return MergeClause(merge=self, when="NOT MATCHED", condition=condition, allowed=("insert",))
 
@@ -79,6 +85,9 @@ class Merge:
 
         Args:
             condition: a further condition of Spark SQL over `t`.
+
+        Returns:
+            The clause, which is complete with its action.
         """
         return MergeClause(merge=self, when="NOT MATCHED BY SOURCE", condition=condition, allowed=("update", "delete"))
 
@@ -108,7 +117,11 @@ class MergeClause:
     allowed: Sequence[str]
 
     def update_all(self) -> Merge:
-        """Set every column to the value of the source's column of the same name."""
+        """Set every column to the value of the source's column of the same name.
+
+        Returns:
+            The statement with this clause.
+        """
         return self._then("update", "UPDATE SET *")
 
     def update(self, assignments: Mapping[str, str]) -> Merge:
@@ -116,15 +129,26 @@ class MergeClause:
 
         Args:
             assignments: expressions of Spark SQL by column.
+
+        Returns:
+            The statement with this clause.
         """
         return self._then("update", f"UPDATE SET {_assignments(assignments)}")
 
     def delete(self) -> Merge:
-        """Delete the row."""
+        """Delete the row.
+
+        Returns:
+            The statement with this clause.
+        """
         return self._then("delete", "DELETE")
 
     def insert_all(self) -> Merge:
-        """Insert the source's row, matching columns by name."""
+        """Insert the source's row, matching columns by name.
+
+        Returns:
+            The statement with this clause.
+        """
         return self._then("insert", "INSERT *")
 
     def insert(self, values: Mapping[str, str]) -> Merge:
@@ -132,6 +156,9 @@ class MergeClause:
 
         Args:
             values: expressions of Spark SQL by column.
+
+        Returns:
+            The statement with this clause.
         """
         names = ", ".join(map(_quoted, values))
         return self._then("insert", f"INSERT ({names}) VALUES ({', '.join(values.values())})")  # noqa: S608 expressions are SQL by intent

@@ -37,35 +37,67 @@ class UpdateSnapshot:
         self._branch = branch
 
     def fast_append(self) -> "AppendFiles":
-        """Start an append that leaves the table's manifests as they are: the quickest commit there is."""
+        """Start an append that leaves the table's manifests as they are: the quickest commit there is.
+
+        Returns:
+            The snapshot, which is committed at the end of its `with` block.
+        """
         return AppendFiles(self._start, self._commit, self._properties, self._branch, merge=False)
 
     def merge_append(self) -> "AppendFiles":
-        """Start an append that merges small manifests if `commit.manifest-merge.enabled` is true."""
+        """Start an append that merges small manifests if `commit.manifest-merge.enabled` is true.
+
+        Returns:
+            The snapshot, which is committed at the end of its `with` block.
+        """
         return AppendFiles(self._start, self._commit, self._properties, self._branch, merge=True)
 
     def overwrite(self) -> OverwriteFiles:
-        """Start an overwrite: data files replace others, which are named or selected by a filter that all their rows match."""
+        """Start an overwrite: data files replace others, which are named or selected by a filter that all their rows match.
+
+        Returns:
+            The snapshot, which is committed at the end of its `with` block.
+        """
         return OverwriteFiles(self._start, self._commit, self._properties, self._branch)
 
     def delete_files(self) -> "DeleteFiles":
-        """Start a removal of data files, by name or by a filter that all their rows match."""
+        """Start a removal of data files, by name or by a filter that all their rows match.
+
+        Returns:
+            The snapshot, which is committed at the end of its `with` block.
+        """
         return DeleteFiles(self._start, self._commit, self._properties, self._branch)
 
     def replace_partitions(self) -> "ReplacePartitionFiles":
-        """Start an overwrite in which data files replace everything in their partitions."""
+        """Start an overwrite in which data files replace everything in their partitions.
+
+        Returns:
+            The snapshot, which is committed at the end of its `with` block.
+        """
         return ReplacePartitionFiles(self._start, self._commit, self._properties, self._branch)
 
     def row_delta(self) -> RowChanges:
-        """Start a change that adds and removes data files and delete files together."""
+        """Start a change that adds and removes data files and delete files together.
+
+        Returns:
+            The snapshot, which is committed at the end of its `with` block.
+        """
         return RowChanges(self._start, self._commit, self._properties, self._branch)
 
     def rewrite_files(self) -> RewriteDataFiles:
-        """Start a rewrite: the same rows in other files."""
+        """Start a rewrite: the same rows in other files.
+
+        Returns:
+            The snapshot, which is committed at the end of its `with` block.
+        """
         return RewriteDataFiles(self._start, self._commit, self._properties, self._branch)
 
     def rewrite_manifests(self) -> ManifestRewrite:
-        """Start a rewrite of manifests: the same files in other manifests."""
+        """Start a rewrite of manifests: the same files in other manifests.
+
+        Returns:
+            The snapshot, which is committed at the end of its `with` block.
+        """
         return ManifestRewrite(self._start, self._commit, self._properties, self._branch)
 
 
