@@ -1,5 +1,5 @@
-/* Python objects as records, field by field: what `avro_encoder.py` does with one value after another. What it refuses is encoded there again,
- * whose errors tell what is wrong. */
+/* Encodes Python objects as records, field by field, as `avro_encoder.py` does value by value. Objects that this code refuses are encoded there again, whose
+ * errors have the reason. */
 
 #include "memory.h"
 #include "varint.h"
@@ -12,7 +12,7 @@ enum Encode {
     ENCODE_BYTES,
     ENCODE_OPTIONAL, /* length; steps for a value that is not None */
     ENCODE_LIST,     /* length; the steps of one item */
-    ENCODE_ID_MAP,   /* length; the steps of one value; keys are numbers, and the size in bytes is told */
+    ENCODE_ID_MAP,   /* length; the steps of one value; keys are numbers, and the size in bytes is written */
     ENCODE_TUPLE,    /* length; for each item its length and its steps */
 };
 
@@ -61,7 +61,7 @@ static int put_id_map(Memory *out, const int32_t *step, PyObject *pairs)
     while (PyDict_Next(pairs, &position, &key, &value))
         if (put_long(out, key) || put_value(out, step, value))
             return -1;
-    uint8_t encoded[LONGEST_VARINT]; /* the size stands before the body, and is known behind it */
+    uint8_t encoded[LONGEST_VARINT]; /* the size precedes the body, and is known only after it */
     size_t size = out->size - body, head = put_raw(encoded, zigzag((int64_t)size));
     if (failed(memory_reserve(out, head)))
         return -1;
@@ -116,7 +116,7 @@ static int put_value(Memory *out, const int32_t *step, PyObject *value)
     }
 }
 
-/* A field: its steps, and either the bytes that it is in all records, or a list of one value for each, or the name that the objects have it under. */
+/* A field: its steps, and either its encoded bytes for all records, or a list with one value per record, or the name of an attribute of the objects. */
 typedef struct {
     const int32_t *steps;
     const char *bytes;

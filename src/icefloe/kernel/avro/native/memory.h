@@ -1,4 +1,4 @@
-/* Memory that grows, and the one way it leaves for Python: as an object with the buffer protocol, so that Arrow wraps it without copying. */
+/* Memory that grows, and its conversion to a Python object with the buffer protocol, which Arrow wraps without copying. */
 
 #ifndef ICEFLOE_MEMORY_H
 #define ICEFLOE_MEMORY_H
@@ -20,7 +20,7 @@ typedef enum {
     LEFT_OVER,    /* the block has more bytes than its records */
     TOO_LARGE,    /* a column would outgrow Arrow's 32-bit offsets */
     NO_MEMORY,
-    UNFIT,        /* a column that is to be written contradicts itself */
+    UNFIT,        /* a column to write is inconsistent */
 } Outcome;
 
 typedef struct {
@@ -29,7 +29,7 @@ typedef struct {
     size_t room; /* bytes allocated */
 } Memory;
 
-/* Room for `more` bytes behind what is there. What is asked for was counted from bytes at hand, never taken from a claim in a file. */
+/* Reserves `more` bytes after the used ones. The number is computed from bytes that were read, never from a count or size of a file. */
 static inline Outcome memory_reserve(Memory *memory, size_t more)
 {
     if (memory->room - memory->size >= more)
@@ -63,19 +63,19 @@ static inline void memory_free(Memory *memory)
     *memory = (Memory){NULL, 0, 0};
 }
 
-/* A bytes-like object that owns what `memory` held, and empties `memory`. NULL with a Python error where there is no room for the object. */
+/* A bytes-like object that owns the content of `memory`, which becomes empty. NULL with a Python error if the object cannot be allocated. */
 PyObject *memory_handed_over(Memory *memory);
 
-/* The same for bytes that are soon let go: these have more room than they take, and when they are let go it is kept for the next `memory_again`. */
+/* The same for bytes that are freed soon: they keep their unused allocation, which the next `memory_again` reuses when they are freed. */
 PyObject *memory_lent(Memory *memory);
 
-/* Empty, with the room of what was lent and let go, if there is one. Fresh memory costs a writer as much as what it writes there. */
+/* Empty memory with the allocation of freed bytes, if there is one. A new allocation costs a writer as much time as the bytes it writes there. */
 Memory memory_again(void);
 
 /* The Python error of an outcome that is not OK; always NULL. */
 PyObject *raise_outcome(Outcome outcome, size_t position);
 
-/* The types of this module, made when it is imported. */
+/* The types of this module, created when it is imported. */
 int add_memory_type(PyObject *module);
 int add_reader_type(PyObject *module);
 PyObject *write_records(PyObject *module, PyObject *arguments);

@@ -1,12 +1,11 @@
-/* The module `_manifest`: a reader of blocks into columns, a writer of columns into records, and a maker of objects of columns. What it is for is told in
- * `decode_steps.py`. */
+/* The module `_manifest`: reads blocks into columns, writes columns as records, and creates objects from columns. `decode_steps.py` describes the steps. */
 
 #include "memory.h"
 
-/* Raised whenever steps or arguments change their meaning, so that a module built from older sources is left aside; `compiled_codec.py` has the same number. */
+/* Raised whenever steps or arguments change their meaning, so that a module built from older sources is not used; `compiled_codec.py` has the same number. */
 enum { INTERFACE = 6 };
 
-/* ---- memory that has been handed over ---- */
+/* ---- memory that Python owns ---- */
 
 typedef struct {
     PyObject_HEAD
@@ -16,13 +15,13 @@ typedef struct {
 
 static PyTypeObject *handed_type;
 
-/* Room that was lent and is free again: one piece, of at most so many bytes. Whoever looks at it has the interpreter's lock. */
+/* A freed allocation that is kept for reuse: only one, of limited size. It is accessed only with the interpreter's lock. */
 enum { MOST_KEPT = 8 * 1024 * 1024 };
 static Memory kept;
 
 static int handed_buffer(PyObject *self, Py_buffer *view, int flags)
 {
-    static uint8_t nothing; /* Arrow takes no NULL for an empty buffer */
+    static uint8_t nothing; /* Arrow does not accept NULL for an empty buffer */
     Memory *memory = &((Handed *)self)->memory;
     void *bytes = memory->bytes ? memory->bytes : &nothing;
     return PyBuffer_FillInfo(view, self, bytes, (Py_ssize_t)memory->size, 1, flags);
@@ -57,7 +56,7 @@ static PyObject *handed_over(Memory *memory, int lent)
 
 PyObject *memory_handed_over(Memory *memory)
 {
-    if (memory->size && memory->size < memory->room) { /* what was kept for growth is given back */
+    if (memory->size && memory->size < memory->room) { /* memory reserved for growth is freed */
         uint8_t *bytes = realloc(memory->bytes, memory->size);
         memory->bytes = bytes ? bytes : memory->bytes;
         memory->room = bytes ? memory->size : memory->room;
@@ -78,7 +77,7 @@ Memory memory_again(void)
 }
 
 static PyType_Slot handed_slots[] = {
-    {Py_tp_doc, "Bytes that a reader or a writer has made; read-only."},
+    {Py_tp_doc, "Read-only bytes that a reader or a writer returned."},
     {Py_tp_dealloc, handed_dealloc},
     {Py_bf_getbuffer, handed_buffer},
     {0, NULL},
@@ -109,19 +108,23 @@ PyObject *raise_outcome(Outcome outcome, size_t position)
 
 /* ---- the module ---- */
 
-PyDoc_STRVAR(write_doc, "write_records(steps, columns, count)\n\nThe first `count` rows of columns as records: their bytes, and where each ends (int64). A column "
-                        "is a tuple (length, offset, width, validity, offsets, values) of an Arrow array. Raises ValueError where columns contradict themselves.");
-PyDoc_STRVAR(splice_doc, "splice_records(blocks, starts, stops, cuts)\n\nCopies the records that lie between `starts` and `stops` (int64), in order, each in one of the blocks; positions "
-                         "count over all of these. A cut, the tuple (starts, stops, ends, pieces), replaces a span of each record by the bytes of `pieces` up to the "
-                         "record's end. As `write_records` otherwise.");
+PyDoc_STRVAR(write_doc, "write_records(steps, columns, count)\n\n"
+             "Return the first `count` rows of columns as encoded records: their bytes, and the end of each (int64). A column is a "
+             "tuple (length, offset, width, validity, offsets, values) of an Arrow array. Raises ValueError for inconsistent columns.");
+PyDoc_STRVAR(splice_doc, "splice_records(blocks, starts, stops, cuts)\n\n"
+             "Copy the records between `starts` and `stops` (int64), in order. Positions count over all blocks; each record is within "
+             "one block. A cut is a tuple (starts, stops, ends, pieces): a span of each record is replaced by the bytes of `pieces` up "
+             "to the end of the record. Returns and raises as `write_records`.");
 
-PyDoc_STRVAR(objects_doc, "make_objects(kind, fields, count)\n\n`count` new objects of a slotted class, whose `__init__` does not run. A field is a tuple of its slot's "
-                          "descriptor and its values: a list of one for each object, a column of text or of numbers as `write_records` takes it, or one object "
-                          "(neither list nor tuple) for all.");
+PyDoc_STRVAR(objects_doc, "make_objects(kind, fields, count)\n\n"
+             "Return `count` new objects of a slotted class without calling `__init__`. A field is a tuple of the descriptor of its "
+             "slot and its values: a list with one per object, a column of text or numbers as for `write_records`, or one object "
+             "(neither list nor tuple) for all.");
 
-PyDoc_STRVAR(encode_doc, "encode_objects(fields, objects)\n\nA record of each object, as `write_records` gives them. A field is a tuple of its steps (int32) and its "
-                         "values: the name of an attribute, a list of one for each object, or the bytes that it is in all of them. Raises TypeError, ValueError, "
-                         "OverflowError, AttributeError for a value that does not fit.");
+PyDoc_STRVAR(encode_doc, "encode_objects(fields, objects)\n\n"
+             "Return one encoded record per object, as `write_records` does. A field is a tuple of its steps (int32) and its values: "
+             "the name of an attribute, a list with one per object, or the encoded bytes for all records. Raises TypeError, "
+             "ValueError, OverflowError, AttributeError for an invalid value.");
 
 static PyMethodDef functions[] = {
     {"write_records", write_records, METH_VARARGS, write_doc},
@@ -146,7 +149,7 @@ static PyModuleDef_Slot module_slots[] = {
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_manifest",
-    .m_doc = "Manifests between Avro blocks and columns; see the Python side, icefloe.kernel.avro.",
+    .m_doc = "Conversion between Avro blocks and columns; the Python side is icefloe.kernel.avro.",
     .m_methods = functions,
     .m_slots = module_slots,
 };

@@ -1,11 +1,11 @@
-/* Objects of columns: slots of many objects of one class are set from Arrow columns, without a call of Python's for each value. */
+/* Creates objects from columns: sets the slots of many objects of one class from Arrow columns, without a Python call for each value. */
 
 #include "source.h"
 
-/* Values of one field; a value that is equal to that of the row before shares its object. */
+/* The values of one field; a value that equals that of the previous row shares its object. */
 typedef struct {
     const Source *source;
-    PyObject *last; /* that of the row before, NULL for none */
+    PyObject *last; /* of the previous row, or NULL */
     int64_t number;
     size_t start, size;
 } Values;
@@ -97,8 +97,8 @@ static PyObject *new_objects(PyTypeObject *kind, Py_ssize_t count)
     PyObject *objects = PyList_New(count);
     for (Py_ssize_t row = 0; objects && row < count; row++) {
         PyObject *object = allocate(kind, 0);
-        /* Frozen objects that refer to older ones alone are in no cycle: the collector need not look at them, as it need not at tuples of numbers. With
-         * hundreds of thousands of them it would take a quarter of the time. */
+        /* Frozen objects that refer only to older objects cannot be in a reference cycle, so the garbage collector does not need to track them. With hundreds
+         * of thousands of them it would take a quarter of the time. */
         if (object != NULL && PyType_HasFeature(kind, Py_TPFLAGS_HAVE_GC))
             PyObject_GC_UnTrack(object);
         if (object == NULL || PyList_SetItem(objects, row, object))
@@ -107,7 +107,7 @@ static PyObject *new_objects(PyTypeObject *kind, Py_ssize_t count)
     return objects;
 }
 
-/* A field is the tuple (descriptor of its slot, values): a list has one for each object, a tuple is a column, and of any other object all have that. */
+/* A field is the tuple (descriptor of its slot, values): a list has one value per object, a tuple is a column, any other object is the value of all. */
 static int set_field(PyObject *objects, PyObject *field)
 {
     PyObject *slot, *values;

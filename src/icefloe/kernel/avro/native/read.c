@@ -1,25 +1,25 @@
-/* The reader: steps, made of a writer's schema and a reader's wishes, run over uncompressed blocks and fill columns.
+/* The reader: steps, compiled from a writer's schema and a projection, run over uncompressed blocks and fill columns.
  *
- * A step is a number that says what to do, and its operands (see `enum Step`); `decode_steps.py` makes them. Nothing in a file is believed: each read is held
- * against the bytes at hand, and memory grows by what was read. The interpreter's lock is free while the steps run.
+ * A step is an opcode and its operands (see `enum Step`); `decode_steps.py` compiles them. No count or size of a file is trusted: each read is checked
+ * against the remaining bytes, and memory grows with the bytes that were read. The interpreter's lock is released while the steps run.
  *
- * An error tells what is wrong, the byte, the record and the step; `decode_steps.py` has the field of every step. */
+ * An error has the reason, the byte, the record and the step; `decode_steps.py` has the field of every step. */
 
 #include "varint.h"
 
-/* What to do with the next value. Operands follow in the order given; lengths count the numbers that the steps inside take up. */
+/* The operation for the next value. Operands follow in this order; lengths count the integers of the nested steps. */
 enum Step {
     SKIP_VARINTS = 1,  /* how many, one after another */
     SKIP_BYTES,        /* a string or bytes */
     SKIP_WIDTH,        /* how many bytes */
     SKIP_ITEMS,        /* length; the steps of one item */
-    SKIP_VARINT_ITEMS, /* how many varints an item is made of */
+    SKIP_VARINT_ITEMS, /* how many varints an item has */
     UNION,             /* how many branches; the length of each; their steps */
     NOTHING,           /* column: null */
     NUMBER,            /* column */
     BYTES,             /* column */
     WIDTH,             /* column, how many bytes */
-    LIST,              /* column, length; the steps of one item, which fill columns of their own */
+    LIST,              /* column, length; the steps of one item, which fill their own columns */
     NUMBER_SLOTS,      /* how many; field id and column of each, by field id */
     BYTES_SLOTS,       /* the same */
     MARK,              /* column: where the cursor is, counted over all blocks since columns were taken */
@@ -33,15 +33,15 @@ typedef struct {
     Memory offsets;  /* int32, one more than there are values: of bytes, and of lists, whose items are in other columns */
     Memory validity; /* Arrow's bitmap; empty as long as there is no null */
     size_t length, nulls;
-    uint64_t filled; /* bytes of `values` that stand for nulls, which take a byte or two in the file and `width` bytes here */
+    uint64_t filled; /* bytes of `values` for nulls, which have one or two bytes in the file and `width` bytes here */
 } Column;
 
-/* One wanted value of a map, while the map is read. */
+/* One projected value of a map, while the map is read. */
 typedef struct {
     uint64_t number;
     const uint8_t *bytes;
     size_t size;
-    uint64_t run; /* the number of the run that it was found in, 0 for none */
+    uint64_t run; /* the number of the run that contains it, 0 for none */
 } Found;
 
 typedef struct {
@@ -51,9 +51,9 @@ typedef struct {
     Column *columns;
     int32_t column_count;
     Found *found; /* as many as the largest number of slots */
-    uint64_t most_filled; /* what `filled` of a column may come to */
-    uint64_t items_left;  /* how many items the arrays of this block may still claim: as many as it has bytes */
-    const uint8_t *block; /* that is run over */
+    uint64_t most_filled; /* the limit of `filled` of a column */
+    uint64_t items_left;  /* how many items the arrays of this block may still have: at most as many as it has bytes */
+    const uint8_t *block; /* the current block */
     const int32_t *refused; /* the innermost step that failed */
     size_t bytes_before;  /* of the blocks before it */
     int state;
@@ -86,7 +86,7 @@ static Outcome note_validity(Column *column, int valid)
     return OK;
 }
 
-/* Where the values of bytes, or the items of a list, have come to; `end` is that of the last one. */
+/* Appends the end of the last value of bytes, or of the last item of a list. */
 static Outcome note_end(Column *column, size_t end)
 {
     if (end > INT32_MAX)
@@ -133,10 +133,10 @@ static Outcome push_null(Reader *reader, Column *column)
 
 /* ---- arrays ---- */
 
-/* Some of an array's items, one behind the other; an array is runs of them up to an empty one. */
+/* A run of contiguous items of an array; an array consists of runs, and ends with an empty one. */
 typedef struct {
     uint64_t count;
-    int sized;            /* whether it claims to be `size` bytes long from `start`, which holds for nothing until it is looked at */
+    int sized;            /* whether the file has a size: `size` bytes from `start`, which must be checked before use */
     const uint8_t *start;
     uint64_t size;
 } Run;
@@ -146,7 +146,7 @@ static Outcome read_run(Cursor *cursor, Run *run)
     uint64_t raw, size = 0;
     if (read_raw(cursor, &raw))
         return TORN;
-    run->sized = raw & 1; /* a negative count tells that the run's size in bytes follows */
+    run->sized = raw & 1; /* after a negative count follows the size of the run in bytes */
     run->count = (raw >> 1) + (raw & 1);
     if (run->sized && read_raw(cursor, &size))
         return TORN;
@@ -157,7 +157,7 @@ static Outcome read_run(Cursor *cursor, Run *run)
     return OK;
 }
 
-/* Puts the cursor where a sized run claims to end. */
+/* Moves the cursor to the end of a sized run. */
 static Outcome leave_run(Cursor *cursor, const Run *run)
 {
     if (run->size > (uint64_t)(cursor->end - run->start))
@@ -211,7 +211,7 @@ static Outcome read_list(Reader *reader, Column *column, const int32_t *step, co
             return outcome;
         if (!run.count)
             break;
-        /* An item of a sound file takes a byte at least. One that takes none is made nevertheless, so that all arrays together are held against the block. */
+        /* An item of a valid file has at least one byte. Items without bytes are created too, so all arrays together are limited by the bytes of the block. */
         if (run.count > reader->items_left)
             return TOO_MANY;
         reader->items_left -= run.count;
@@ -228,7 +228,7 @@ static Outcome read_list(Reader *reader, Column *column, const int32_t *step, co
 
 /* ---- single values of maps ---- */
 
-/* Which of `count` slots (pairs of field id and column, by field id) has this key, or `count`. Writers keep an order: the one after the last is tried first. */
+/* The index of the slot (`count` pairs of field id and column, by field id) with this key, or `count`. Keys are mostly in order, so the next is tried first. */
 static inline int32_t slot_of(const int32_t *slots, int32_t count, int32_t guess, int64_t key)
 {
     if (guess < count && slots[2 * guess] == key)
@@ -244,7 +244,7 @@ static inline int32_t slot_of(const int32_t *slots, int32_t count, int32_t guess
     return low < count && slots[2 * low] == key ? low : count;
 }
 
-/* A key that nobody may want, so one of any length is passed over; `sound` is whether it has no more bytes than it needs, as ids that are wanted have. */
+/* A key of any length, since it may not be projected; `sound` is true if it has no unnecessary bytes and not more than an id can have. */
 static inline Outcome read_number_key(Cursor *cursor, int64_t *key, int *sound)
 {
     const uint8_t *start = cursor->at;
@@ -291,7 +291,7 @@ static Outcome find_numbers(Found *found, const int32_t *slots, int32_t slot_cou
         }
         if (run.count > bytes_left(cursor))
             return TOO_MANY;
-        if (skip_varints(cursor, 2 * run.count)) /* nobody wants the rest */
+        if (skip_varints(cursor, 2 * run.count)) /* the other keys are not projected */
             return TORN;
     }
 }
@@ -319,7 +319,7 @@ static Outcome find_bytes(Found *found, const int32_t *slots, int32_t slot_count
                 guess = slot + 1;
             }
             cursor->at += size;
-            if (run.sized && hits == slot_count) { /* nothing more is wanted of a run that tells where it ends */
+            if (run.sized && hits == slot_count) { /* all slots are filled, and the run has a size */
                 if (leave_run(cursor, &run))
                     return TORN;
                 break;
@@ -345,7 +345,7 @@ static Outcome read_slots(Reader *reader, const int32_t *slots, int32_t slot_cou
 
 /* ---- the steps ---- */
 
-/* Remembers the innermost step that failed: of those that give an outcome on, the first. `step` is any number of the step's own. */
+/* Stores the innermost step that failed: the first one that returns an error. `step` is any integer of the step. */
 static Outcome refuse(Reader *reader, const int32_t *step, Outcome outcome)
 {
     if (reader->refused == NULL)
@@ -353,7 +353,7 @@ static Outcome refuse(Reader *reader, const int32_t *step, Outcome outcome)
     return outcome;
 }
 
-/* Runs the steps of the branch that the next byte names, and puts `step` behind all branches. */
+/* Runs the steps of the branch with the index of the next byte, and moves `step` behind all branches. */
 static Outcome run_union(Reader *reader, const int32_t **step, Cursor *cursor)
 {
     int32_t branches = **step;
@@ -442,8 +442,9 @@ static Outcome run_steps(Reader *reader, const int32_t *step, const int32_t *las
 
 /* ---- the Python type ---- */
 
-PyDoc_STRVAR(reader_doc, "Reader(steps, columns, most_slots, most_filled)\n\nColumns that steps fill. `steps` and `columns` are int32 arrays as `decode_steps.py` makes them: "
-                         "the steps of one record, and form and width of each column. Nulls of a column may take `most_filled` bytes.");
+PyDoc_STRVAR(reader_doc, "Reader(steps, columns, most_slots, most_filled)\n\n"
+             "A reader of blocks into columns. `steps` and `columns` are int32 arrays from `decode_steps.py`: the steps of one record, "
+             "and form and width of each column. The nulls of a column may take `most_filled` bytes.");
 
 static int start_column(Column *column, const int32_t *shape)
 {
@@ -505,9 +506,11 @@ static void reader_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-PyDoc_STRVAR(run_doc, "run(block, count)\n\nRuns the steps over the `count` records of an uncompressed block, which must end where the last of them does.\n\n"
-                      "Raises ValueError where the bytes do not follow the schema, OverflowError where a column becomes too large; the columns are lost then. The "
-                      "error's arguments are what is wrong, the byte of the block, the number of the record, and the number of the step, -1 behind all of them.");
+PyDoc_STRVAR(run_doc, "run(block, count)\n\n"
+             "Run the steps over the `count` records of an uncompressed block, which must end with the last record. Raises ValueError "
+             "if the bytes do not match the schema, OverflowError if a column becomes too large; the columns are lost then. The "
+             "arguments of the error are the reason, the byte of the block, the number of the record, and the number of the step (-1 "
+             "after the last step).");
 
 /* The error of a block; always NULL. */
 static PyObject *raise_refusal(const Reader *reader, Outcome outcome, size_t position, unsigned long long record)
@@ -566,8 +569,9 @@ static PyObject *reader_run(PyObject *self, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(take_doc, "take()\n\nThe columns so far as tuples (length, validity, offsets, values), and begins new ones. Buffers as Arrow lays them out; None for "
-                       "one that the column does not have, for the validity of a column without nulls too.");
+PyDoc_STRVAR(take_doc, "take()\n\n"
+             "Return the columns as tuples (length, validity, offsets, values), and start new ones. Buffers have the layout of Arrow; "
+             "None for a buffer that the column does not have, and for the validity of a column without nulls.");
 
 static PyObject *taken(Column *column)
 {

@@ -1,14 +1,14 @@
-/* Arrow arrays as they are given to us: believed as little as files are, an offset that points outside its buffer is refused. */
+/* Arrow arrays as arguments. They are not trusted: an offset outside of its buffer is refused. */
 
 #ifndef ICEFLOE_SOURCE_H
 #define ICEFLOE_SOURCE_H
 
 #include "memory.h"
 
-/* An Arrow array, its parts as Arrow lays them out; `offset` is where its first row lies in them. */
+/* An Arrow array with buffers in Arrow's layout; `offset` is the index of its first row in them. */
 typedef struct {
     int64_t length, offset, width;
-    Py_buffer validity, offsets, values; /* `obj` is NULL for one that is not there */
+    Py_buffer validity, offsets, values; /* `obj` is NULL for a missing buffer */
 } Source;
 
 static inline int is_valid(const Source *source, int64_t row)
@@ -19,7 +19,7 @@ static inline int is_valid(const Source *source, int64_t row)
     return (size_t)source->validity.len > bit >> 3 && ((const uint8_t *)source->validity.buf)[bit >> 3] >> (bit & 7) & 1;
 }
 
-/* Where the value of a row begins in `values`, or its items in their columns, and how many bytes or items it has. */
+/* The start of the value of a row in `values`, or of its items in their columns, and its number of bytes or items. */
 static inline Outcome span_of(const Source *source, int64_t row, size_t most, size_t *start, size_t *size)
 {
     int32_t ends[2];
@@ -34,7 +34,7 @@ static inline Outcome span_of(const Source *source, int64_t row, size_t most, si
     return OK;
 }
 
-/* An integer of 4 or 8 bytes, as `width` says. */
+/* An integer of 4 or 8 bytes (`width`). */
 static inline Outcome number_of(const Source *source, int64_t row, int64_t *number)
 {
     size_t width = (size_t)source->width, at = (size_t)(row + source->offset) * width;
@@ -69,7 +69,7 @@ static inline void release_source(Source *source)
             PyBuffer_Release(buffers[i]);
 }
 
-/* Of the tuple (length, offset, width, validity, offsets, values); -1 with a Python error. Whatever it returns, the source is to be released. */
+/* From the tuple (length, offset, width, validity, offsets, values); -1 with a Python error. The source must be released in any case. */
 static inline int fill_source(Source *source, PyObject *given)
 {
     PyObject *validity, *offsets, *values;

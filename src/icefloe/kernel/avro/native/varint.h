@@ -1,4 +1,4 @@
-/* Avro's variable-length numbers: read with every byte checked against the end, and written. Raw means before zigzag. */
+/* Reads and writes Avro's variable-length integers; every byte is checked against the end. A raw integer is zigzag-encoded. */
 
 #ifndef ICEFLOE_VARINT_H
 #define ICEFLOE_VARINT_H
@@ -38,7 +38,7 @@ static inline int64_t unzigzag(uint64_t raw)
     return (int64_t)(raw >> 1) ^ -(int64_t)(raw & 1);
 }
 
-/* A length that the bytes at hand can hold. */
+/* A length that is at most the number of remaining bytes. */
 static inline Outcome read_length(Cursor *cursor, size_t *length)
 {
     uint64_t raw;
@@ -60,7 +60,7 @@ static inline Outcome skip_bytes(Cursor *cursor, size_t count)
     return OK;
 }
 
-/* Passes `count` varints of any length. A varint ends at a byte below 128, so eight bytes at once end as many varints as have no high bit. */
+/* Skips `count` varints of any length. A varint ends with a byte below 128, so eight bytes end as many varints as have no high bit. */
 static inline Outcome skip_varints(Cursor *cursor, uint64_t count)
 {
     const uint8_t *at = cursor->at, *end = cursor->end;
@@ -105,7 +105,7 @@ static inline Outcome append_long(Memory *memory, int64_t number)
     return OK;
 }
 
-/* Bytes with their size before them. */
+/* Bytes after their size. */
 static inline Outcome append_sized(Memory *memory, const void *bytes, size_t size)
 {
     if (size > SIZE_MAX / 2 || memory_reserve(memory, size + LONGEST_VARINT))
@@ -118,8 +118,8 @@ static inline Outcome append_sized(Memory *memory, const void *bytes, size_t siz
     return OK;
 }
 
-/* Writes how many bytes there are behind `body` before them, where `*kept` bytes are kept free for that. Where that takes more or fewer bytes these are moved, and
- * `*kept` is how many it took: the next size mostly takes as many. */
+/* Writes the size of the bytes after `body` before them, where `*kept` bytes are reserved. If the size has more or fewer bytes, the others are moved, and
+ * `*kept` becomes its number of bytes, since the next size mostly has as many. */
 static inline Outcome put_size_before(Memory *memory, size_t body, size_t *kept)
 {
     uint8_t encoded[LONGEST_VARINT];

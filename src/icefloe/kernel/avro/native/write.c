@@ -1,19 +1,19 @@
-/* The writer: steps, made of the schema to be written, run over Arrow columns and give the bytes of records, one after another.
+/* The writer: steps, compiled from a schema, run over Arrow columns and return the bytes of contiguous records.
  *
- * And splicing: copying records whose bytes are there already, with a few spans of each replaced. Columns are believed as little as files are: an offset that
- * points outside its buffer is refused. The interpreter's lock is free while either works. */
+ * It also splices: it copies encoded records with a few spans of each replaced. Columns are not trusted: an offset outside of its buffer is refused. The
+ * interpreter's lock is released meanwhile. */
 
 #include "source.h"
 #include "varint.h"
 
-/* What to write next, of the row at hand. `decode_steps.py` makes them. */
+/* The next value to write of the current row. `write_avro_columns.py` compiles these steps. */
 enum Put {
     PUT_NUMBER = 1, /* column */
     PUT_BYTES,      /* column */
     PUT_WIDTH,      /* column */
     PUT_OPTIONAL,   /* column, length; steps for a value that is not null */
     PUT_LIST,       /* column, length; the steps of one item, whose row is the item's */
-    PUT_SIZED_LIST, /* the same, with its size in bytes told, so that readers can pass over it in one step */
+    PUT_SIZED_LIST, /* the same, with its size in bytes, so that readers can skip it in one step */
 };
 
 typedef struct {
@@ -58,7 +58,7 @@ static int has_numbers(const Source *source, size_t start, size_t count)
         && end + (size_t)source->offset <= (size_t)source->values.len / sizeof(int64_t);
 }
 
-/* Items that are numbers alone, as maps of counts have them: what `put_row` does, with the columns looked at once for all items. */
+/* Items that consist of numbers only, as in maps of counts: does what `put_row` does, but checks the columns once for all items. */
 static Outcome put_numbers(Writer *writer, const int32_t *step, const int32_t *last, size_t start, size_t count)
 {
     const Source *sources = writer->sources;
@@ -185,7 +185,7 @@ static Source *sources_of(PyObject *columns)
     return sources;
 }
 
-/* Two buffers: the records, and where each ends (int64). Empties both. */
+/* Two buffers: the records, and the end of each (int64). Empties both. */
 static PyObject *records_and_ends(Memory *records, Memory *ends)
 {
     PyObject *first = memory_lent(records), *second = memory_handed_over(ends);
@@ -202,7 +202,7 @@ PyObject *write_records(PyObject *Py_UNUSED(module), PyObject *arguments)
     PyObject *columns;
     if (!PyArg_ParseTuple(arguments, "y#O!n", &given, &size, &PyTuple_Type, &columns, &count))
         return NULL;
-    int32_t *steps = malloc((size_t)size + 1); /* a copy, since bytes need not lie where numbers may */
+    int32_t *steps = malloc((size_t)size + 1); /* a copy, since bytes may not be aligned for int32 */
     Source *sources = steps ? sources_of(columns) : NULL;
     if (sources == NULL) {
         free(steps);
@@ -243,14 +243,14 @@ static int64_t number_at(const Py_buffer *buffer, Py_ssize_t index)
     return number;
 }
 
-/* The blocks that records lie in, and the one at hand, whose bytes are from `first` to `last` of all. */
+/* The blocks with the records, and the current one, which has the bytes from `first` to `last` of all. */
 typedef struct {
     Py_buffer *buffers;
     Py_ssize_t count, at;
     int64_t first, last;
 } Blocks;
 
-/* Goes on to the block that a record beginning there lies in: the records come in order. */
+/* Moves to the block that contains a record which starts there: records are in order. */
 static void find_block(Blocks *blocks, int64_t start)
 {
     while (blocks->at + 1 < blocks->count && (blocks->at < 0 || start >= blocks->last)) {
@@ -259,7 +259,7 @@ static void find_block(Blocks *blocks, int64_t start)
     }
 }
 
-/* A record lies in one block, and its cuts in it, one behind the other; so do the pieces in their bytes. */
+/* A record is within one block, and its cuts are within the record, in order; so are the pieces within their bytes. */
 static Outcome splice_one(Memory *out, Blocks *blocks, int64_t start, int64_t end, const Cut *cuts, Py_ssize_t cut_count, Py_ssize_t row)
 {
     find_block(blocks, start);
@@ -280,7 +280,7 @@ static Outcome splice_one(Memory *out, Blocks *blocks, int64_t start, int64_t en
     return memory_append(out, block + (start - blocks->first), (size_t)(end - start));
 }
 
-/* -1 with a Python error. Whatever it returns, the blocks are to be released. */
+/* -1 with a Python error. The blocks must be released in any case. */
 static int fill_blocks(Blocks *blocks, PyObject *given)
 {
     Py_ssize_t count = PyTuple_Size(given);
