@@ -19,9 +19,9 @@ except ImportError:  # run by hand
     BuildHookInterface = object
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOM = ROOT / "src" / "icefloe" / "kernel" / "avro" / "native"
-MODULE = ROOM / "_manifest.abi3.so"
-STAMP = ROOM / "_manifest.stamp"
+FOLDER = ROOT / "src" / "icefloe" / "kernel" / "avro" / "native"
+MODULE = FOLDER / "_manifest.abi3.so"
+STAMP = FOLDER / "_manifest.stamp"
 # Hide names, so that only the init function of the module is exported.
 FLAGS = ("-O3", "-std=c11", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-DNDEBUG")
 
@@ -39,7 +39,7 @@ def build():
     if not (Path(headers) / "Python.h").exists():
         return left_out(f"{headers} has no Python.h (on Debian: apt-get install python3-dev)")
     linking = ("-bundle", "-undefined", "dynamic_lookup") if sys.platform == "darwin" else ("-shared",)
-    sources = sorted(str(path) for path in ROOM.glob("*.c"))
+    sources = sorted(str(path) for path in FOLDER.glob("*.c"))
     command = [*compiler, *FLAGS, *linking, f"-I{headers}", *sources]
     stamp = fingerprint(command)
     if MODULE.exists() and STAMP.exists() and STAMP.read_text() == stamp:
@@ -57,7 +57,7 @@ def build():
 def fingerprint(command):
     """Return a fingerprint that changes whenever the module would."""
     digest = hashlib.sha256(repr((command, sysconfig.get_platform())).encode())
-    for path in sorted(ROOM.glob("*.[ch]")):
+    for path in sorted(FOLDER.glob("*.[ch]")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

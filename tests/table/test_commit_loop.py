@@ -21,7 +21,7 @@ from icefloe.kernel.commit.outcome import Refused
 from icefloe.table import Table
 from icefloe.table.table_handle import TableHandle, load_metadata
 from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, FaultyStore
-from icefloe.testing.reference_reader import Walk
+from icefloe.testing.reference_reader import ReferenceReader
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -327,9 +327,9 @@ def test_a_writer_commits_on_the_table_there_is_where_its_own_was_expired(
     change(table)
     assert numbers(catalog.load_table("db.t")) == left
     # As fastavro and pyarrow find it.
-    walk = Walk(table.io)
-    document = walk.document(table.metadata_location)
-    assert sorted(row.values[1] for row in walk.rows(document, walk.snapshot(document, document["current-snapshot-id"]))) == left
+    reader = ReferenceReader(table.io)
+    document = reader.document(table.metadata_location)
+    assert sorted(row.values[1] for row in reader.rows(document, reader.snapshot(document, document["current-snapshot-id"]))) == left
 
 
 def test_ctrl_c_before_the_first_swap_leaves_no_file_though_the_catalog_cannot_be_asked(catalog: SqlCatalog, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ from icefloe.testing.commit_effects import (
 )
 from icefloe.testing.commit_model import CommitModel
 from icefloe.testing.fault_injection import OF_SWAPS, Fault, Faults, FaultyFileIO, FaultyStore
-from icefloe.testing.reference_reader import Walk
+from icefloe.testing.reference_reader import ReferenceReader
 
 NAME = ("db", "t")
 COLUMNS = ("uid", "part", "value")
@@ -389,9 +389,9 @@ class ManyWriters(RuleBasedStateMachine):
             if file is None:
                 return
             metadata = seen(t)
-            document, walk = json.loads(write_table_metadata(metadata)), Walk(ReadsStaged(self.io, t))
-            snapshot = walk.snapshot(document, metadata.refs[branch].snapshot_id)
-            live = [row.values for row in walk.rows(document, snapshot) if row.path == file.file_path]
+            document, reader = json.loads(write_table_metadata(metadata)), ReferenceReader(ReadsStaged(self.io, t))
+            snapshot = reader.snapshot(document, metadata.refs[branch].snapshot_id)
+            live = [row.values for row in reader.rows(document, snapshot) if row.path == file.file_path]
             rows = pa.Table.from_pylist([{name: row.get(number + 1) for number, name in enumerate(COLUMNS)} for row in live], schema=SCHEMA)
             files = self.written(rows) if live else []
             effects.append(Rows(branch=branch, change=lambda before: before, replaces=True))

@@ -17,7 +17,7 @@ from icefloe import (
 )
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
 from icefloe.table import Table
-from icefloe.testing.reference_reader import Walk
+from icefloe.testing.reference_reader import ReferenceReader
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])
 VERSIONS = (1, 2, 3)
@@ -243,7 +243,7 @@ def test_a_ref_that_another_writer_moved_is_a_conflict_that_names_the_mover(tmp_
     with pytest.raises(CommitConflictError, match="the tag 'tag' changed: expected a tag at snapshot"):
         stale.manage_snapshots().remove_tag("tag").commit()
     table.manage_snapshots().remove_branch("side").commit()
-    with pytest.raises(CommitConflictError, match="and is absent: another writer removed it"):
+    with pytest.raises(CommitConflictError, match="found absent: another writer removed it"):
         stale.manage_snapshots().fast_forward("side", "main").commit()
     with pytest.raises(CommitConflictError, match="the branch 'side' does not exist any more"):
         stale.append(rows(9), branch="side")
@@ -288,9 +288,9 @@ def test_what_a_transaction_staged_or_wrote_to_a_branch_is_picked_in_it(tmp_path
     assert len(table.metadata.metadata_log) == versions + 2
     assert (ids(table), ids(table, "side")) == ([0, 2, 3, 4], [0, 2])
     # As fastavro and pyarrow find it.
-    walk = Walk(table.io)
-    document = walk.document(table.metadata_location)
-    found = [row.values[1] for row in walk.rows(document, walk.snapshot(document, head(table)))]
+    reader = ReferenceReader(table.io)
+    document = reader.document(table.metadata_location)
+    found = [row.values[1] for row in reader.rows(document, reader.snapshot(document, head(table)))]
     assert sorted(found) == [0, 2, 3, 4]
 
 

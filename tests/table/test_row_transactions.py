@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from icefloe import LongType, SqlCatalog
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, InvalidFilterError
 from icefloe.table import Table
-from icefloe.testing.reference_reader import Walk
+from icefloe.testing.reference_reader import ReferenceReader
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])
 
@@ -95,9 +95,9 @@ def test_rows_are_written_before_and_after_an_upgrade_in_one_version(tmp_path: P
     assert len(table.metadata.metadata_log) == versions + 2
     assert ids(table) == [0, 3, 4, 5, 6, 7, 8, 9]
     # As fastavro and pyarrow find it, with the sequence numbers and row ids that readers make of what is written.
-    walk = Walk(table.io)
-    document = walk.document(table.metadata_location)
-    found = list(walk.rows(document, walk.snapshot(document, document["current-snapshot-id"])))
+    reader = ReferenceReader(table.io)
+    document = reader.document(table.metadata_location)
+    found = list(reader.rows(document, reader.snapshot(document, document["current-snapshot-id"])))
     assert sorted(row.values[1] for row in found) == ids(table)
     assert len({row.row_id for row in found}) == (len(found) if then == 3 else 1)
     numbers = [one.get("sequence-number", 0) for one in document["snapshots"]]

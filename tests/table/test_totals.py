@@ -20,7 +20,7 @@ from icefloe.errors import CommitConflictError, CommitInvalidatedError, InvalidI
 from icefloe.table import Table
 from icefloe.table.table_handle import load_metadata
 from icefloe.testing.fault_injection import Faults
-from icefloe.testing.reference_reader import Recount, Walk
+from icefloe.testing.reference_reader import Recount, ReferenceReader
 
 SCHEMA = pa.schema([("n", pa.int64()), ("part", pa.string())])
 KINDS = ("append", "replace partitions", "stage an append", "stage a replacement", "publish", "delete", "expire")
@@ -60,12 +60,12 @@ def apply(table: Table, kind: str, part: str, number: int, staged: list[str]) ->
 def problems(table: Table) -> list[str]:
     """What is wrong in the summary of any snapshot; what came and went is counted where the parent is still there."""
     document = json.loads(table.io.read(table.metadata_location))
-    walk, found = Walk(table.io), []
+    reader, found = ReferenceReader(table.io), []
     known = {snapshot["snapshot-id"]: snapshot for snapshot in document["snapshots"]}
     for snapshot in known.values():
         parent = known.get(snapshot.get("parent-snapshot-id"))
-        files = walk.live_files(document, snapshot)
-        recount = Recount(files=files, before=walk.live_files(document, parent) if parent else ())
+        files = reader.live_files(document, snapshot)
+        recount = Recount(files=files, before=reader.live_files(document, parent) if parent else ())
         is_whole = parent is not None or "parent-snapshot-id" not in snapshot
         told = [one for one in recount.problems(snapshot["summary"]) if is_whole or one.startswith("total-")]
         found += [f"{snapshot['summary']['operation']}: {one}" for one in told]

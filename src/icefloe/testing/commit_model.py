@@ -34,7 +34,7 @@ from icefloe.kernel.ports import FileIO
 from icefloe.table.table_reader import TableReader
 from icefloe.testing.commit_effects import Bag, Effect, Expiry, Landing, State, must, state_after
 from icefloe.testing.fault_injection import Event, Fault, Faults, SimulatedCrash
-from icefloe.testing.reference_reader import Recount, Walk, WalkedRow
+from icefloe.testing.reference_reader import LiveRow, Recount, ReferenceReader
 
 # Errors that an operation may raise without other writers: the model does not check whether the arguments of an operation are valid.
 WRONG_ALONE = (InvalidInputError, NotFoundError, UnsupportedError)
@@ -86,7 +86,7 @@ class CommitModel:
     """
 
     def __init__(self, io: FileIO, location: str, columns: Sequence[int] = (1, 2, 3)) -> None:
-        self.walk = Walk(io)
+        self.reader = ReferenceReader(io)
         self.state = State()
         self.location = location
         self.ever: list[str] = [location]  # all metadata locations of the table, in order
@@ -152,8 +152,8 @@ class CommitModel:
         """
         if not commit.expires or commit.outcome != "acknowledged" or any(event.fault for event in commit.events()):
             return
-        document = self.walk.document(self.location)
-        named = self.walk.referenced(document)
+        document = self.reader.document(self.location)
+        named = self.reader.referenced(document)
         outside = {path for path in commit.freed if not _is_in_folder(path, document["location"])}
         remaining = {path for path in commit.freed - outside if self._io.exists(path)} - named
         must(not remaining, f"files of expired snapshots remain: {sorted(remaining)}")
@@ -169,7 +169,7 @@ class CommitModel:
 
     def _check_deleted_in_folder(self, commit: Commit) -> None:
         """Check that no file outside the table's folder was deleted."""
-        folder = self.walk.document(self.location)["location"]
+        folder = self.reader.document(self.location)["location"]
         outside = [path for path in commit.files({"delete"}) if not _is_in_folder(path, folder)]
         must(not outside, f"{commit.writer}: {commit.outcome}, but these files outside the table's folder {folder} were deleted: {outside}")
 
@@ -179,10 +179,10 @@ class CommitModel:
 
     def _check_cleaned_up(self, commit: Commit) -> None:
         """Check that a commit with a known outcome has deleted its unused files, unless a delete failed or the metadata location could not be read."""
-        named = self.walk.referenced(self.walk.document(self.location)) | set(self.ever)
+        named = self.reader.referenced(self.reader.document(self.location)) | set(self.ever)
         remaining = {path for path in commit.files({"write", "open_output"}) if self._io.exists(path)} - named
         if remaining and commit.landed:  # later commits may have removed its snapshot
-            remaining -= self.walk.referenced(self.walk.document(commit.landed[0]))
+            remaining -= self.reader.referenced(self.reader.document(commit.landed[0]))
         if not remaining:
             return
         excuse = _excuse(commit.events())
@@ -196,7 +196,7 @@ class CommitModel:
         assert commit is not None  # noqa: S101  for mypy
         commit.landed.append(location)
         must(len(commit.landed) == 1, f"{commit.writer}: one operation was committed twice: {commit.landed}")
-        before, after = self.walk.document(self.location), self.walk.document(location)
+        before, after = self.reader.document(self.location), self.reader.document(location)
         must(after["metadata-log"][-1]["metadata-file"] == self.location, f"{location} is not based on {self.location}")
         self._check_metadata(location)
         previous = {snapshot["snapshot-id"] for snapshot in before.get("snapshots") or ()}
@@ -221,7 +221,7 @@ class CommitModel:
         self._check_numbers(before, new)
         self.state, self.location = state, location
         self.ever.append(location)
-        commit.freed = self.walk.referenced(before) - self.walk.referenced(after)
+        commit.freed = self.reader.referenced(before) - self.reader.referenced(after)
         for snapshot in new:
             self._check_snapshot(after, snapshot)
 
@@ -246,7 +246,7 @@ class CommitModel:
     def _check_snapshot(self, document: Mapping[str, Any], snapshot: Mapping[str, Any]) -> None:
         """Check that a snapshot has the rows of the model, each file once, a summary with the right counts, and unique row ids."""
         found, ids = self._rows(document, snapshot), set[int]()
-        for row in self.walk.rows(document, snapshot):
+        for row in self.reader.rows(document, snapshot):
             values = self._values(row)
             if row.row_id is not None:
                 must(row.row_id not in ids, f"two rows have the row id {row.row_id}")
@@ -256,8 +256,8 @@ class CommitModel:
         expected = self.state.snapshots[snapshot["snapshot-id"]].rows
         must(found == expected, f"missing rows {expected - found}, rows too many {found - expected}, in snapshot {snapshot}")
         parent = snapshot.get("parent-snapshot-id")
-        before = self.walk.live_files(document, self.walk.snapshot(document, parent)) if parent is not None else ()
-        files = self.walk.live_files(document, snapshot)
+        before = self.reader.live_files(document, self.reader.snapshot(document, parent)) if parent is not None else ()
+        files = self.reader.live_files(document, snapshot)
         twice = [key for key, count in Counter(file.key for file in files).items() if count > 1]
         must(not twice, f"files that are live twice in snapshot {snapshot}: {twice}")
         recount = Recount(files=files, before=before)
@@ -265,20 +265,20 @@ class CommitModel:
         must(not problems, f"summary of {snapshot}: {problems}")
 
     def _rows(self, document: Mapping[str, Any], snapshot: Mapping[str, Any]) -> Bag:
-        return Counter(self._values(row) for row in self.walk.rows(document, snapshot))
+        return Counter(self._values(row) for row in self.reader.rows(document, snapshot))
 
     def _rows_in(self, document: Mapping[str, Any], snapshot_id: int, paths: Collection[str]) -> Bag:
-        rows = list(self.walk.rows(document, self.walk.snapshot(document, snapshot_id)))
-        missing = set(paths) - {file.path for file in self.walk.live_files(document, self.walk.snapshot(document, snapshot_id))}
+        rows = list(self.reader.rows(document, self.reader.snapshot(document, snapshot_id)))
+        missing = set(paths) - {file.path for file in self.reader.live_files(document, self.reader.snapshot(document, snapshot_id))}
         must(not missing, f"the operation removes files that are not in the table: {missing}")
         return Counter(self._values(row) for row in rows if row.path in paths)
 
-    def _values(self, row: WalkedRow) -> tuple[Any, ...]:
+    def _values(self, row: LiveRow) -> tuple[Any, ...]:
         return tuple(row.values.get(number) for number in self._columns)
 
     def check(self) -> None:
         """Check that every file that the table refers to exists."""
-        named = {self.location, *self.walk.referenced(self.walk.document(self.location))}
+        named = {self.location, *self.reader.referenced(self.reader.document(self.location))}
         missing = sorted(path for path in named if not self._io.exists(path))
         must(not missing, f"files that the table refers to do not exist: {missing}")
 

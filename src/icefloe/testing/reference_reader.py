@@ -27,7 +27,7 @@ _PATH, _POS, _ROW_ID = 2147483546, 2147483545, 2147483540
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WalkedFile:
+class LiveFile:
     """One live entry of a snapshot, with inherited values applied."""
 
     content: int
@@ -50,7 +50,7 @@ class WalkedFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WalkedRow:
+class LiveRow:
     """A live row: its values by field id, the path of its data file, and its row id from format version 3 on."""
 
     values: Mapping[int, Any]
@@ -58,7 +58,7 @@ class WalkedRow:
     row_id: int | None
 
 
-class Walk:
+class ReferenceReader:
     """A reader of the tables in one storage; each file is read once, since files never change."""
 
     def __init__(self, io: FileIO) -> None:
@@ -66,7 +66,7 @@ class Walk:
         self._documents: dict[str, dict[str, Any]] = {}
         self._avro: dict[str, list[dict[str, Any]]] = {}
         self._tables: dict[str, list[dict[int, Any]]] = {}
-        self._live: dict[str, tuple[WalkedFile, ...]] = {}
+        self._live: dict[str, tuple[LiveFile, ...]] = {}
 
     def document(self, location: str) -> dict[str, Any]:
         """Return the JSON of a metadata file."""
@@ -84,7 +84,7 @@ class Walk:
         """Return the rows of the snapshot's manifest list."""
         return self._read_avro(snapshot["manifest-list"])
 
-    def live_files(self, document: Mapping[str, Any], snapshot: Mapping[str, Any]) -> tuple[WalkedFile, ...]:
+    def live_files(self, document: Mapping[str, Any], snapshot: Mapping[str, Any]) -> tuple[LiveFile, ...]:
         """Return the live data and delete files of the snapshot."""
         key = snapshot["manifest-list"]
         if key not in self._live:
@@ -94,7 +94,7 @@ class Walk:
             )
         return self._live[key]
 
-    def _files_of(self, manifest: Mapping[str, Any], fields: list[Any]) -> Iterator[WalkedFile]:
+    def _files_of(self, manifest: Mapping[str, Any], fields: list[Any]) -> Iterator[LiveFile]:
         next_row_id = manifest.get("first_row_id")
         for entry in self._read_avro(manifest["manifest_path"]):
             if entry["status"] == DELETED:
@@ -105,7 +105,7 @@ class Walk:
                 first_row_id = next_row_id
                 next_row_id += file["record_count"]
             number = entry.get("sequence_number")
-            yield WalkedFile(
+            yield LiveFile(
                 content=content,
                 path=file["file_path"],
                 offset=file.get("content_offset"),
@@ -120,7 +120,7 @@ class Walk:
                 first_row_id=first_row_id,
             )
 
-    def rows(self, document: Mapping[str, Any], snapshot: Mapping[str, Any]) -> Iterator[WalkedRow]:
+    def rows(self, document: Mapping[str, Any], snapshot: Mapping[str, Any]) -> Iterator[LiveRow]:
         """Yield the rows of the snapshot that no delete file deletes. Spec: Scan Planning."""
         files = self.live_files(document, snapshot)
         deletes = [file for file in files if file.content != DATA]
@@ -135,9 +135,9 @@ class Walk:
                 row_id = row.get(_ROW_ID)
                 if row_id is None and data.first_row_id is not None:
                     row_id = data.first_row_id + position
-                yield WalkedRow(values=row, path=data.path, row_id=row_id)
+                yield LiveRow(values=row, path=data.path, row_id=row_id)
 
-    def _deleted_positions(self, data: WalkedFile, deletes: list[WalkedFile]) -> set[int]:
+    def _deleted_positions(self, data: LiveFile, deletes: list[LiveFile]) -> set[int]:
         applying = [file for file in deletes if file.content == POSITION_DELETES and file.sequence_number >= data.sequence_number]
         vectors = [file for file in applying if file.offset is not None and file.referenced == data.path]
         if vectors:
@@ -149,10 +149,10 @@ class Walk:
                 positions.update(row[_POS] for row in self._rows_of(file.path) if row[_PATH] == data.path)
         return positions
 
-    def _deleted_keys(self, file: WalkedFile) -> tuple[tuple[int, ...], set[tuple[Any, ...]]]:
+    def _deleted_keys(self, file: LiveFile) -> tuple[tuple[int, ...], set[tuple[Any, ...]]]:
         return file.equality_ids, {tuple(row.get(number) for number in file.equality_ids) for row in self._rows_of(file.path)}
 
-    def _vector(self, file: WalkedFile) -> set[int]:
+    def _vector(self, file: LiveFile) -> set[int]:
         assert file.offset is not None and file.length is not None  # noqa: PT018, S101  the caller passes deletion vectors
         blob = self._io.read(file.path)[file.offset : file.offset + file.length]
         # Four bytes of length, four magic bytes, the bitmap, four bytes of checksum. Spec: Puffin, deletion-vector-v1.
@@ -185,8 +185,8 @@ class Walk:
 class Recount:
     """The counts that a snapshot's summary must have, from the live files of the snapshot and of its parent (`before`)."""
 
-    files: tuple[WalkedFile, ...]
-    before: tuple[WalkedFile, ...]
+    files: tuple[LiveFile, ...]
+    before: tuple[LiveFile, ...]
 
     @cached_property
     def totals(self) -> dict[str, int]:
@@ -238,7 +238,7 @@ _COUNTED = frozenset(
 )
 
 
-def _of(files: Any, content: int) -> list[WalkedFile]:
+def _of(files: Any, content: int) -> list[LiveFile]:
     return [file for file in files if file.content == content]
 
 
@@ -246,6 +246,6 @@ def _records(files: Any, content: int) -> int:
     return sum(file.records for file in _of(files, content))
 
 
-def _is_equality_delete_of(file: WalkedFile, data: WalkedFile) -> bool:
+def _is_equality_delete_of(file: LiveFile, data: LiveFile) -> bool:
     is_newer = file.content == EQUALITY_DELETES and file.sequence_number > data.sequence_number
     return is_newer and (file.is_global or file.partition == data.partition)
