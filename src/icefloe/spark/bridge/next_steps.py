@@ -5,10 +5,10 @@ import re
 # A call that a next step may name, and the SQL statement for it. Longer calls come first.
 _STATEMENTS = (
     (r"(?:table\.)?update_schema\(\)\.rename_column(?:\(\(.*?\), ?\.\.\.\)|\(.*?\))", "ALTER TABLE ... RENAME COLUMN"),
+    (r"(?:table\.)?update_schema\(\)\.make_column_optional(?:\(.*?\))?", "ALTER TABLE ... ALTER COLUMN ... DROP NOT NULL"),
     (r"(?:table\.)?update_schema\(\)\.set_identifier_fields\(.*?\)", "ALTER TABLE ... SET IDENTIFIER FIELDS ..."),
     (r"(?:table\.)?update_spec\(\)\.remove_field\('(?P<field>.*?)'\)", r"ALTER TABLE ... DROP PARTITION FIELD \g<field>"),
     (r"(?:table\.)?update_sort_order\(\)", "ALTER TABLE ... WRITE ORDERED BY ..."),
-    (r"(?:table\.)?update_location\(\)", "ALTER TABLE ... SET LOCATION '...'"),
     (
         r"(?:table\.)?set_properties\(\{['\"](?P<key>[^'\"]*)['\"]: ['\"](?P<value>[^'\"]*)['\"]\}\)",
         r"ALTER TABLE ... SET TBLPROPERTIES ('\g<key>' = '\g<value>')",
@@ -27,7 +27,7 @@ _STATEMENTS = (
     (r"rename_field\b", "ALTER TABLE ... REPLACE PARTITION FIELD"),
     (r"replace_(?P<ref>branch|tag)\b", r"ALTER TABLE ... REPLACE \g<ref>"),
     (r", or pass allow_incompatible_changes=True(?P<why>[^;]*)", r""),
-    (r"expire with delete_files=False, which changes the metadata alone; or set", "set"),
+    (r"expire with delete_files=False, which changes only the metadata; or set", "set"),
     (r", such as datetime\.timezone\.utc", ": TIMESTAMP '2026-01-31 12:00:00Z'"),
     (r", such as datetime\.now\(UTC\) - timedelta\(days=7\)", ": TIMESTAMP '2026-01-31 12:00:00Z'"),
     (r"start_snapshot_id=(?P<id>\d+)", r"start-snapshot-id \g<id>"),
