@@ -166,7 +166,7 @@ def encoded(*documents: Any) -> list[bytes]:
 
 def _rich_metadata() -> dict[str, Any]:
     """A v3 table that has every key there is."""
-    found: dict[str, Any] = json.loads(write_table_metadata(with_snapshots(3, 3)))
+    document: dict[str, Any] = json.loads(write_table_metadata(with_snapshots(3, 3)))
     partitions = [
         {"source-id": 2, "field-id": 1000, "name": "at_day", "transform": "day"},
         {"source-id": 1, "field-id": 1001, "name": "id_bucket", "transform": "bucket[16]"},
@@ -175,15 +175,15 @@ def _rich_metadata() -> dict[str, Any]:
     keys = [{"transform": "identity", "source-id": 1, "direction": "asc", "null-order": "nulls-first"}]
     statistics = {"snapshot-id": 3, "statistics-path": "memory://t/s.puffin", "file-size-in-bytes": 100, "file-footer-size-in-bytes": 40}
     blob = {"type": "apache-datasketches-theta-v1", "snapshot-id": 3, "sequence-number": 3, "fields": [1], "properties": {"ndv": "3"}}
-    return found | {
-        "schemas": [*found["schemas"], SCHEMA_JSON],
+    return document | {
+        "schemas": [*document["schemas"], SCHEMA_JSON],
         "current-schema-id": 1,
         "last-column-id": 18,
-        "partition-specs": [*found["partition-specs"], {"spec-id": 1, "fields": partitions}],
+        "partition-specs": [*document["partition-specs"], {"spec-id": 1, "fields": partitions}],
         "last-partition-id": 1002,
-        "sort-orders": [*found["sort-orders"], {"order-id": 1, "fields": keys}],
+        "sort-orders": [*document["sort-orders"], {"order-id": 1, "fields": keys}],
         "properties": {"write.format.default": "orc", "schema.name-mapping.default": json.dumps(MAPPING_JSON)},
-        "refs": found["refs"] | {"gold": {"snapshot-id": 2, "type": "tag", "max-ref-age-ms": 10}},
+        "refs": document["refs"] | {"gold": {"snapshot-id": 2, "type": "tag", "max-ref-age-ms": 10}},
         "statistics": [statistics | {"blob-metadata": [blob]}],
         "partition-statistics": [{"snapshot-id": 3, "statistics-path": "memory://t/p.parquet", "file-size-in-bytes": 9}],
         "encryption-keys": [{"key-id": "k", "encrypted-key-metadata": "aWNlYmVyZwo=", "encrypted-by-id": "m", "properties": {"a": "b"}}],
@@ -261,9 +261,9 @@ def manifests() -> tuple[tuple[bytes, ManifestFile], ...]:
 
 
 def manifest_lists() -> list[bytes]:
-    """Manifest lists of every version and codec, and of others."""
+    """Return manifest lists of every version and codec, and golden ones of other writers."""
     summaries = (PartitionFieldSummary(True, False, b"\x01\x00\x00\x00", b"\x09\x00\x00\x00"), PartitionFieldSummary(False))
-    found = []
+    contents = []
     for version in (1, 2, 3):
         listed = []
         for _, manifest in manifests()[:2] if version == 1 else manifests()[1:6]:
@@ -273,9 +273,9 @@ def manifest_lists() -> list[bytes]:
             listed = [replace(manifest, sequence_number=0, min_sequence_number=0, content=ManifestContent.DATA) for manifest in listed]
         for codec in ("null", "deflate", "snappy", "zstandard"):
             row_id = 100 if version == 3 else None
-            given: dict[str, Any] = {"format_version": version, "snapshot_id": 9, "parent_snapshot_id": 8, "first_row_id": row_id}
-            found.append(write_manifest_list(listed, sequence_number=0 if version == 1 else 7, codec=codec, **given))
-    return found + golden("manifest-lists/*")
+            context: dict[str, Any] = {"format_version": version, "snapshot_id": 9, "parent_snapshot_id": 8, "first_row_id": row_id}
+            contents.append(write_manifest_list(listed, sequence_number=0 if version == 1 else 7, codec=codec, **context))
+    return contents + golden("manifest-lists/*")
 
 
 # ---- Puffin ----
@@ -359,16 +359,16 @@ def _rows() -> Any:
 @cache
 def rows_files() -> tuple[tuple[bytes, DataFile], ...]:
     """Return the bytes and the manifest entry of a data file in each format, an equality delete file and a position delete file."""
-    found = []
+    files = []
     with tempfile.TemporaryDirectory() as folder:
         target = WriteTarget(table_name="t", schema=ROWS_SCHEMA, data_location=folder, io=LocalFileIO(), operation_uuid="fuzz")
         for name, codec in (("parquet", "uncompressed"), ("parquet", "zstd"), ("orc", "none"), ("avro", "uncompressed"), ("avro", "zstd")):
             key = f"write.{name}.compression-codec"
             with_codec = replace(target, properties={"write.format.default": name, key: codec}, operation_uuid=f"fuzz-{codec}")
-            found += write_batches(with_codec, _rows().to_batches(), partition_id=0, task_id=0)
+            files += write_batches(with_codec, _rows().to_batches(), partition_id=0, task_id=0)
         keys = _rows().select(["id", "name"]).slice(3, 9).to_batches()
-        found += write_equality_deletes(target, keys, [1, 2], partition_id=1, task_id=0).added
-        rows_to_delete = RowsToDelete(file=found[0], positions=deletion_vector_from_positions([1, 5, 9]).positions())
+        files += write_equality_deletes(target, keys, [1, 2], partition_id=1, task_id=0).added
+        rows_to_delete = RowsToDelete(file=files[0], positions=deletion_vector_from_positions([1, 5, 9]).positions())
         specs = {UNPARTITIONED_SPEC.spec_id: UNPARTITIONED_SPEC}
-        found += write_position_deletes(target, [rows_to_delete], specs=specs, partition_id=2, task_id=0, file_scoped=False).added
-        return tuple((Path(file.file_path).read_bytes(), file) for file in found)
+        files += write_position_deletes(target, [rows_to_delete], specs=specs, partition_id=2, task_id=0, file_scoped=False).added
+        return tuple((Path(file.file_path).read_bytes(), file) for file in files)

@@ -16,7 +16,7 @@ from icefloe.kernel.avro.varint import encode_long
 
 Mutate = Callable[[Random, Sequence[bytes]], bytes]
 
-_TELLING_BYTES = b'\x00\x01\x02\x7f\x80\xfe\xff{}[]",:-0eE.'
+_SIGNIFICANT_BYTES = b'\x00\x01\x02\x7f\x80\xfe\xff{}[]",:-0eE.'
 _LARGE = [0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x7FFFFFFFFFFFFFFF, 0x8000000000000000, 0xFFFFFFFFFFFFFFFF, 1 << 40, 1 << 31, 65_536, 0]
 _NUMBERS = [
     *(
@@ -53,42 +53,42 @@ _TEXTS = [
 
 def any_bytes(chance: Random, seeds: Sequence[bytes]) -> bytes:
     """Return one of the seeds with one to four pieces of damage."""
-    found = bytearray(chance.choice(seeds))
+    content = bytearray(chance.choice(seeds))
     for _ in range(chance.choice((1, 1, 1, 2, 2, 3, 4))):
-        _damage(chance, found, seeds)
-    return bytes(found)
+        _damage(chance, content, seeds)
+    return bytes(content)
 
 
-def _damage(chance: Random, found: bytearray, seeds: Sequence[bytes]) -> None:
-    if not found:
-        found += chance.randbytes(chance.randint(1, 40))
-    at = chance.randrange(len(found)) if chance.random() < 0.8 else chance.choice([0, len(found) - 1, max(0, len(found) - 9)])
-    end = min(len(found), at + chance.choice((1, 2, 4, 8, 16, 100)))
+def _damage(chance: Random, content: bytearray, seeds: Sequence[bytes]) -> None:
+    if not content:
+        content += chance.randbytes(chance.randint(1, 40))
+    at = chance.randrange(len(content)) if chance.random() < 0.8 else chance.choice([0, len(content) - 1, max(0, len(content) - 9)])
+    end = min(len(content), at + chance.choice((1, 2, 4, 8, 16, 100)))
     match chance.randrange(9):
         case 0:
-            found[at] ^= 1 << chance.randrange(8)
+            content[at] ^= 1 << chance.randrange(8)
         case 1:
-            found[at] = chance.choice(_TELLING_BYTES)
+            content[at] = chance.choice(_SIGNIFICANT_BYTES)
         case 2:
-            del found[at:end]
+            del content[at:end]
         case 3:
-            found[at:at] = found[at:end] * chance.choice((1, 2, 50))
+            content[at:at] = content[at:end] * chance.choice((1, 2, 50))
         case 4:
-            del found[at:]
+            del content[at:]
         case 5:
             other = chance.choice(seeds)
             start = chance.randrange(len(other) or 1)
-            found[at:end] = other[start : start + chance.choice((1, 8, 64))]
+            content[at:end] = other[start : start + chance.choice((1, 8, 64))]
         case 6:
             width = chance.choice((4, 8))
             number = chance.choice(_LARGE) & (1 << 8 * width) - 1
-            found[at : at + width] = number.to_bytes(width, chance.choice(("little", "big")))
+            content[at : at + width] = number.to_bytes(width, chance.choice(("little", "big")))
         case 7:  # a whole number in Avro's form, small, large or without an end
-            found[at:end] = chance.choice(
+            content[at:end] = chance.choice(
                 [b"\x01", b"\x00", b"\xfe\xff\xff\xff\x0f", b"\xff" * 9 + b"\x01", b"\xfe" + b"\xff" * 8 + b"\x01", b"\xff" * 12]
             )
         case _:
-            found[at:end] = chance.randbytes(end - at)
+            content[at:end] = chance.randbytes(end - at)
 
 
 def any_json(chance: Random, seeds: Sequence[bytes]) -> bytes:
@@ -113,13 +113,13 @@ def json_or_bytes(chance: Random, seeds: Sequence[bytes]) -> bytes:
 
 def _nodes(tree: Any) -> list[tuple[Any, Any]]:
     """Return the holder and the key or index of every node below the top."""
-    found, waiting = [], [tree]
+    nodes, waiting = [], [tree]
     while waiting:
         holder = waiting.pop()
         below = list(holder.items()) if isinstance(holder, dict) else list(enumerate(holder)) if isinstance(holder, list) else []
-        found += [(holder, key) for key, _ in below]
+        nodes += [(holder, key) for key, _ in below]
         waiting += [value for _, value in below]
-    return found
+    return nodes
 
 
 def _value(chance: Random, other: Any) -> Any:
@@ -199,17 +199,17 @@ def vector(chance: Random, seeds: Sequence[bytes]) -> bytes:
 
 def puffin(chance: Random, seeds: Sequence[bytes]) -> bytes:
     """Return a Puffin file with a damaged footer of the right length, damaged blobs, or damage anywhere. The seeds' footers are not compressed."""
-    found = chance.choice(seeds)
-    size = struct.unpack("<i", found[-12:-8])[0]
-    blobs, payload = found[: -16 - size], found[-12 - size : -12]
+    seed = chance.choice(seeds)
+    size = struct.unpack("<i", seed[-12:-8])[0]
+    blobs, payload = seed[: -16 - size], seed[-12 - size : -12]
     drawn = chance.random()
     if drawn < 0.5:
         payload = any_json(chance, [payload]) if drawn < 0.4 else any_bytes(chance, [payload])
     elif drawn < 0.75:
-        blobs = found[:4] + any_bytes(chance, [blobs[4:], *seeds])
+        blobs = seed[:4] + any_bytes(chance, [blobs[4:], *seeds])
     else:
         return any_bytes(chance, seeds)
-    return blobs + b"PFA1" + payload + struct.pack("<i", len(payload)) + found[-8:]
+    return blobs + b"PFA1" + payload + struct.pack("<i", len(payload)) + seed[-8:]
 
 
 _SIZES = [0, 1, 2, 63, 64, 127, 128, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**62, 2**63 - 1, -1, -2, -(2**31), -(2**62), -(2**63)]
@@ -223,11 +223,11 @@ def _size(chance: Random) -> bytes:
         case 0:
             return encode_long(number)
         case 1:
-            raw, found = number & 2**64 - 1, bytearray()
+            raw, encoded = number & 2**64 - 1, bytearray()
             while raw > 127:
-                found.append(raw & 127 | 128)
+                encoded.append(raw & 127 | 128)
                 raw >>= 7
-            return bytes([*found, raw])
+            return bytes([*encoded, raw])
         case _:
             width = chance.choice((1, 2, 4, 8))
             return (number & (1 << 8 * width) - 1).to_bytes(width, chance.choice(("little", "big")))
@@ -240,16 +240,16 @@ def sizes(chance: Random, seeds: Sequence[bytes]) -> bytes:
 
 def end_sizes(chance: Random, seeds: Sequence[bytes]) -> bytes:
     """Return the same within the last bytes of a file, where columnar formats and Puffin have their footers; the seed's length mostly stays."""
-    found = chance.choice(seeds)
-    return _with_sizes(chance, found, max(0, len(found) - chance.choice((12, 40, 200, 1500))))
+    seed = chance.choice(seeds)
+    return _with_sizes(chance, seed, max(0, len(seed) - chance.choice((12, 40, 200, 1500))))
 
 
 def _with_sizes(chance: Random, seed: bytes, start: int) -> bytes:
-    found = bytearray(seed)
+    damaged = bytearray(seed)
     for _ in range(chance.choice((1, 1, 2, 3))):
-        at, size = chance.randrange(start, len(found) or 1), _size(chance)
-        found[at : at + (len(size) if chance.random() < 0.8 else 0)] = size
-    return bytes(found)
+        at, size = chance.randrange(start, len(damaged) or 1), _size(chance)
+        damaged[at : at + (len(size) if chance.random() < 0.8 else 0)] = size
+    return bytes(damaged)
 
 
 def avro_sizes(chance: Random, seeds: Sequence[bytes]) -> bytes:
@@ -279,5 +279,5 @@ def packed_json(chance: Random, seeds: Sequence[bytes]) -> bytes:
         at = chance.randrange(len(text) or 1)
         text = text[:at] + chance.choice((b" ", b"[", b"0", b"0,", b"[],")) * chance.choice((10, 300_000)) + text[at:]
     packed = zlib.compressobj(6, wbits=31)
-    found = packed.compress(text) + packed.flush()
-    return found if chance.random() < 0.7 else any_bytes(chance, [found])
+    compressed = packed.compress(text) + packed.flush()
+    return compressed if chance.random() < 0.7 else any_bytes(chance, [compressed])

@@ -85,10 +85,10 @@ _SIGNED_FOR, _SIGNING_KEY = "job", b"k" * 32
 
 def _failure_of_task(content: bytes) -> None:
     """What is read is what was signed, field by field, however its text was damaged."""
-    found = error_in(content.decode("utf-8", "surrogateescape"), _SIGNED_FOR, _SIGNING_KEY)
-    if found is None:
+    error = error_in(content.decode("utf-8", "surrogateescape"), _SIGNED_FOR, _SIGNING_KEY)
+    if error is None:
         raise EngineError("no error of this job")
-    assert [one for one in _SIGNED if type(found) is type(one) and vars(found) == vars(one)]
+    assert [one for one in _SIGNED if type(error) is type(one) and vars(error) == vars(one)]
 
 
 def _view(content: bytes) -> None:
@@ -116,9 +116,9 @@ def _expression(content: bytes) -> None:
 
 
 def _filter(content: bytes) -> None:
-    found = parse_filter(content.decode("utf-8", "replace"))
-    assert parse_filter(str(found)) is not None
-    bind(found, schema_from_json(corpus.SCHEMA_JSON))
+    expression = parse_filter(content.decode("utf-8", "replace"))
+    assert parse_filter(str(expression)) is not None
+    bind(expression, schema_from_json(corpus.SCHEMA_JSON))
 
 
 def _update(content: bytes) -> None:
@@ -162,18 +162,18 @@ def _manifest(content: bytes) -> None:
     manifests = [manifest for _, manifest in corpus.manifests()][:4]
 
     def whole(by_compiled: bool) -> object:
-        found: list[object] = []
+        results: list[object] = []
         for listed in (manifests[0], manifests[2]):  # as a data and as a delete manifest
             manifest = replace(listed, manifest_path=PATH, manifest_length=len(content), added_files_count=None, deleted_files_count=None)
             statistics = read_columns(content, manifest, EVERY_PARTITION, statistics=_STATISTICS).entries
             entries = read_columns(content, manifest, EVERY_PARTITION, whole=True).entries
             if by_compiled:
                 read_records([manifest], [open_manifest(content, manifest)], EVERY_PARTITION)
-            found += (read_entries(content, manifest, EVERY_PARTITION), fill_counts(content, manifest))
+            results += (read_entries(content, manifest, EVERY_PARTITION), fill_counts(content, manifest))
             # Of a map with a key twice, which the format forbids, either value may count.
             if not _has_a_key_twice(entries):
-                found += (_rows(statistics), _rows(entries))
-        return found
+                results += (_rows(statistics), _rows(entries))
+        return results
 
     _by_both(whole)
 
@@ -195,22 +195,22 @@ _HELD = re.compile(r"contains (\d+) positions where")
 
 def _vector(content: bytes) -> None:
     try:
-        found = decode_deletion_vector(content, cardinality=-1, path=PATH)
+        vector = decode_deletion_vector(content, cardinality=-1, path=PATH)
     except PuffinFormatError as error:
         held = _HELD.search(str(error))
         if held is None:
             raise
-        found = decode_deletion_vector(content, cardinality=int(held[1]), path=PATH)
-    if found.cardinality <= 1_000_000:
-        found.positions()
-    found.deleted_rows(0, 1000)
-    decode_deletion_vector(encode_deletion_vector(found), cardinality=found.cardinality, path=PATH)
+        vector = decode_deletion_vector(content, cardinality=int(held[1]), path=PATH)
+    if vector.cardinality <= 1_000_000:
+        vector.positions()
+    vector.deleted_rows(0, 1000)
+    decode_deletion_vector(encode_deletion_vector(vector), cardinality=vector.cardinality, path=PATH)
 
 
 def _sketch(content: bytes) -> None:
-    found = sketch_from_bytes(content)
-    assert found.ndv >= 0
-    assert sketch_from_bytes(union([found, EMPTY_SKETCH]).to_bytes()).ndv >= 0
+    sketch = sketch_from_bytes(content)
+    assert sketch.ndv >= 0
+    assert sketch_from_bytes(union([sketch, EMPTY_SKETCH]).to_bytes()).ndv >= 0
 
 
 def _variant(content: bytes) -> None:
@@ -335,11 +335,11 @@ TARGETS: dict[str, Target] = {
 
 
 def input_of(name: str, number: int, seed: int) -> bytes:
-    """The damaged input of one case."""
+    """Return the damaged input of one case."""
     target: Any = TARGETS[name]
     chance = mutate.Random(f"{seed}:{name}:{number}")
-    found: bytes = target.damage(chance, _seeds(name))
-    return found
+    damaged: bytes = target.damage(chance, _seeds(name))
+    return damaged
 
 
 _KEPT: dict[str, Sequence[bytes]] = {}
