@@ -78,7 +78,7 @@ class ConflictRules:
     required_files: frozenset[str] = frozenset()
     skip_deletes: bool = False
 
-    def require_history(self, changes: FileChanges) -> bool:
+    def requires_history(self, changes: FileChanges) -> bool:
         """Return True if a newer snapshot can violate a rule, so that the history must be read."""
         has_rules = self.no_added_data or self.no_added_deletes or self.no_removed_data or bool(self.required_files)
         has_rules = has_rules or bool(self.files_without_newer_deletes)

@@ -137,7 +137,7 @@ class MergingSnapshotProducer:
         changes = self._changes
         removed = [file for file in filtered.removed_files if file.content == FileContent.DATA and file.file_path in changes.removed]
         for rules in self._rules:
-            if rules.since is not None or rules.require_history(changes):
+            if rules.since is not None or rules.requires_history(changes):
                 newer = newer_snapshots(base, self._context.branch, rules.since, first_base, read)
                 check_conflicts(rules, base, newer, changes, removed)
 
