@@ -92,13 +92,6 @@ def prose_of_markdown(path: Path) -> Iterator[tuple[int, str]]:
             yield number, re.sub(r"`[^`]*`", "", line)
 
 
-# Folders whose prose is not yet in these words; the list only shrinks.
-UNFINISHED = frozenset(
-    {
-        "tests/table",
-    }
-)
-
 READERS = {".py": prose_of_python, ".java": prose_of_java, ".md": prose_of_markdown}
 FILES = [
     path
@@ -139,8 +132,6 @@ def test_a_plain_sentence_is_not_refused(sentence: str) -> None:
 
 @pytest.mark.parametrize("folder", sorted({str(path.parent.relative_to(ROOT)) for path in FILES}))
 def test_no_document_docstring_comment_or_message_has_a_refused_phrase(folder: str) -> None:
-    if folder in UNFINISHED:
-        pytest.skip("prose of this folder is being rewritten")
     refusals = [line for path in FILES if str(path.parent.relative_to(ROOT)) == folder for line in refused_phrases(path)]
     if refusals:
         pytest.fail("\n" + "\n".join(dict.fromkeys(refusals)), pytrace=False)

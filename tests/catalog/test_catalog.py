@@ -42,9 +42,9 @@ ARROW = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
-    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
-    made.create_namespace("db")
-    return made
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
+    catalog.create_namespace("db")
+    return catalog
 
 
 def test_a_table_is_in_the_warehouse_under_its_namespace(catalog: SqlCatalog, tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ ARROW = pa.schema([("id", pa.int64())])
 
 def catalog_with(folder: Path, **properties: str) -> Catalog:
     """Return a catalog of these properties with the namespaces `db` and `db.inner`."""
-    made = load_catalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"), **properties)
-    made.create_namespace("db")
-    made.create_namespace(("db", "inner"))
-    return made
+    catalog = load_catalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"), **properties)
+    catalog.create_namespace("db")
+    catalog.create_namespace(("db", "inner"))
+    return catalog
 
 
 def test_given_properties_replace_table_defaults_but_not_table_overrides(tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_a_wrong_table_default_is_refused_like_a_given_property(tmp_path: Path) 
 
 def test_a_name_of_one_part_is_in_the_default_namespace(tmp_path: Path) -> None:
     catalog = catalog_with(tmp_path, **{"default-namespace": "db.inner"})  # type: ignore[arg-type]
-    made = catalog.create_table("t", ARROW)
-    assert made.name() == ("db", "inner", "t")
+    table = catalog.create_table("t", ARROW)
+    assert table.name() == ("db", "inner", "t")
     assert catalog.load_table("t").location() == catalog.load_table("db.inner.t").location()
     assert catalog.table_exists("t")
     assert not catalog.table_exists("db.t")

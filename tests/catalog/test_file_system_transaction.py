@@ -21,12 +21,12 @@ def test_a_table_is_created_with_its_rows_or_not_at_all(tmp_path: Path) -> None:
     with catalog.transaction() as tx:
         tx.create_table("db.w", SCHEMA).append(rows(1))
         assert not other.table_exists("db.w")
-    made = other.load_table("db.w")
-    assert (made.scan().to_arrow()["n"].to_pylist(), len(made.snapshots())) == ([1], 1)
-    made.append(rows(2))
+    table = other.load_table("db.w")
+    assert (table.scan().to_arrow()["n"].to_pylist(), len(table.snapshots())) == ([1], 1)
+    table.append(rows(2))
     with catalog.transaction() as tx:
         tx.replace_table("db.w", SCHEMA).append(rows(3))
-    assert (made.refresh().scan().to_arrow()["n"].to_pylist(), len(made.snapshots())) == ([3], 3)
+    assert (table.refresh().scan().to_arrow()["n"].to_pylist(), len(table.snapshots())) == ([3], 3)
     with pytest.raises(TableAlreadyExistsError), catalog.transaction() as tx:  # noqa: PT012 the error is that of the commit, at the end
         tx.create_table("db.x", SCHEMA).append(rows(4))
         other.create_table("db.x", SCHEMA)

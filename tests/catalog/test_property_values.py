@@ -27,10 +27,10 @@ DOINGS: dict[str, Doing] = {
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
-    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
-    made.create_namespace("db", {"owner": "me"})
-    made.create_table("db.t", ARROW)
-    return made
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db", {"owner": "me"})
+    catalog.create_table("db.t", ARROW)
+    return catalog
 
 
 @pytest.mark.parametrize("given", [{"key": None}, {None: "value"}, {3: "value"}, {"key": ["value"]}], ids=str)

@@ -29,14 +29,14 @@ def catalog(tmp_path: Path) -> SqlCatalog:
 
 @pytest.fixture
 def table(catalog: SqlCatalog) -> Table:
-    made = catalog.create_table(
+    table = catalog.create_table(
         "db.t", pa.schema([("a", pa.int64())]), properties={"write.delete.mode": "merge-on-read", "format-version": "3"}
     )
-    made.append(pa.table({"a": [1, 2, 3]}))
-    made.delete("a = 2")
-    made.compute_statistics()
-    made.overwrite(pa.table({"a": [4]}))
-    return made
+    table.append(pa.table({"a": [1, 2, 3]}))
+    table.delete("a = 2")
+    table.compute_statistics()
+    table.overwrite(pa.table({"a": [4]}))
+    return table
 
 
 def files(folder: str) -> set[str]:

@@ -28,11 +28,11 @@ def one(number: int) -> pa.Table:
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
-    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
-    made.create_namespace("db")
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
     for name in NAMES:
-        made.create_table(name, SCHEMA, properties=QUICK)
-    return made
+        catalog.create_table(name, SCHEMA, properties=QUICK)
+    return catalog
 
 
 def faulty(catalog: Catalog, faults: Faults) -> Catalog:

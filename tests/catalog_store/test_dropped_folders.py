@@ -32,16 +32,16 @@ SCHEMA = pa.schema([("n", pa.int64())])
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> FileSystemCatalog:
-    made = FileSystemCatalog("lake", warehouse=f"{tmp_path}/lake")
-    made.create_namespace("db")
-    return made
+    catalog = FileSystemCatalog("lake", warehouse=f"{tmp_path}/lake")
+    catalog.create_namespace("db")
+    return catalog
 
 
 @pytest.fixture
 def table(catalog: FileSystemCatalog) -> Table:
-    made = catalog.create_table("db.t", SCHEMA)
-    made.append(pa.table({"n": [1]}))
-    return made
+    table = catalog.create_table("db.t", SCHEMA)
+    table.append(pa.table({"n": [1]}))
+    return table
 
 
 @pytest.fixture

@@ -14,17 +14,17 @@ SCHEMA = pa.schema([("n", pa.int64())])
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> FileSystemCatalog:
-    made = FileSystemCatalog("lake", warehouse=str(tmp_path))
-    made.create_namespace("db")
-    return made
+    catalog = FileSystemCatalog("lake", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    return catalog
 
 
 @pytest.fixture
 def table(catalog: FileSystemCatalog) -> Table:
-    made = catalog.create_table("db.t", SCHEMA)
-    made.append(pa.table({"n": [1]}))
-    made.append(pa.table({"n": [2]}))
-    return made
+    table = catalog.create_table("db.t", SCHEMA)
+    table.append(pa.table({"n": [1]}))
+    table.append(pa.table({"n": [2]}))
+    return table
 
 
 def versions(folder: Path) -> list[str]:
@@ -41,10 +41,10 @@ def test_versions_are_published_under_their_numbers_without_temporary_files(tabl
 def test_a_wrong_version_hint_is_ignored(catalog: FileSystemCatalog, table: Table, tmp_path: Path, hint: str | None) -> None:
     file = tmp_path / "db/t/metadata/version-hint.text"
     file.unlink() if hint is None else file.write_text(hint)
-    found = catalog.load_table("db.t")
-    assert found.metadata_location == table.metadata_location
-    found.append(pa.table({"n": [3]}))
-    assert (file.read_text(), found.scan().count()) == ("4", 3)
+    loaded_table = catalog.load_table("db.t")
+    assert loaded_table.metadata_location == table.metadata_location
+    loaded_table.append(pa.table({"n": [3]}))
+    assert (file.read_text(), loaded_table.scan().count()) == ("4", 3)
 
 
 def test_a_stale_writer_does_not_fill_the_gap_of_deleted_versions(catalog: FileSystemCatalog, table: Table, tmp_path: Path) -> None:
@@ -59,12 +59,12 @@ def test_a_stale_writer_does_not_fill_the_gap_of_deleted_versions(catalog: FileS
 
 
 def test_compressed_versions_have_the_ending_of_their_codec_which_cannot_be_changed(catalog: FileSystemCatalog, tmp_path: Path) -> None:
-    made = catalog.create_table("db.z", SCHEMA, properties={"write.metadata.compression-codec": "gzip"})
-    made.append(pa.table({"n": [1]}))
+    new_table = catalog.create_table("db.z", SCHEMA, properties={"write.metadata.compression-codec": "gzip"})
+    new_table.append(pa.table({"n": [1]}))
     assert versions(tmp_path) == ["v1.gz.metadata.json", "v2.gz.metadata.json"]
     assert catalog.load_table("db.z").scan().count() == 1
     with pytest.raises(InvalidInputError, match="compression"):
-        made.set_properties({"write.metadata.compression-codec": "none"})
+        new_table.set_properties({"write.metadata.compression-codec": "none"})
 
 
 def test_operations_that_would_separate_a_table_from_its_folder_are_refused(catalog: FileSystemCatalog, table: Table) -> None:

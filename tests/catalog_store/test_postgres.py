@@ -46,11 +46,11 @@ def store(postgres_uri: str) -> Iterator[SqlCatalogStore]:
 
 @pytest.fixture
 def catalog(postgres_uri: str, tmp_path: Path) -> Iterator[SqlCatalog]:
-    made = SqlCatalog("lake", uri=postgres_uri, warehouse=str(tmp_path))
-    made.create_namespace("db")
-    made.create_table("db.t", SCHEMA, properties=QUICK)
-    yield made
-    made.close()
+    catalog = SqlCatalog("lake", uri=postgres_uri, warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    catalog.create_table("db.t", SCHEMA, properties=QUICK)
+    yield catalog
+    catalog.close()
 
 
 def numbers(catalog: SqlCatalog) -> list[int]:
@@ -212,7 +212,7 @@ def test_many_writers_in_serializable_transactions_lose_no_rows(
 
 
 @pytest.mark.parametrize(
-    ("change", "kind", "said"),
+    ("change", "kind", "message"),
     [
         ({"password": "wrong"}, StoragePermissionError, "the user and the password"),
         ({"user": "nobody_known"}, StoragePermissionError, "the user and the password"),
@@ -221,11 +221,11 @@ def test_many_writers_in_serializable_transactions_lose_no_rows(
     ],
 )
 def test_each_fault_in_a_uri_has_its_own_next_step(
-    postgres: PostgresServer, change: dict[str, object], kind: type[StorageError], said: str
+    postgres: PostgresServer, change: dict[str, object], kind: type[StorageError], message: str
 ) -> None:
     given = {"database": "postgres", **change}
     uri = postgres.uri(str(given.pop("database")), **given)  # type: ignore[arg-type]
-    with pytest.raises(kind, match=said) as refused:
+    with pytest.raises(kind, match=message) as refused:
         SqlCatalogStore("lake", uri)
     assert "wrong" not in str(refused.value)
     assert PASSWORD not in str(refused.value)

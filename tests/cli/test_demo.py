@@ -146,11 +146,11 @@ def test_the_demonstration_s_tables_read_back_equal_to_their_files(demonstration
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder))
     lines = (line for path in sorted((folder / "input").glob("events-*.jsonl")) for line in path.read_text().splitlines())
     wanted = {event["id"]: event for event in map(json.loads, lines)}
-    found = catalog.load_table("demo.events").scan().to_arrow().to_pylist()
+    rows = catalog.load_table("demo.events").scan().to_arrow().to_pylist()
     last = 2 * EVENTS_A_FILE
     kept = {key for key, event in wanted.items() if event["type"] != "c8y_LocationUpdate" or key > last}
-    assert {row["id"] for row in found} == kept
-    for row in found:
+    assert {row["id"] for row in rows} == kept
+    for row in rows:
         event = wanted[row["id"]]
         assert (row["type"], row["source"], row["text"]) == (event["type"], event["source"], event["text"])
         assert row["time"].isoformat(timespec="milliseconds").replace("+00:00", "Z") == event["time"]

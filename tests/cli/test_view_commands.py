@@ -16,9 +16,9 @@ JsonCommand = Callable[..., Any]
 
 @pytest.fixture
 def lake(tmp_path: Path) -> SqlCatalog:
-    made = SqlCatalog("default", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
-    made.create_namespace("db")
-    return made
+    catalog = SqlCatalog("default", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    return catalog
 
 
 @pytest.fixture

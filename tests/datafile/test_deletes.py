@@ -228,14 +228,14 @@ def test_the_cache_stays_within_its_byte_limit(tmp_path: Path) -> None:
 def test_a_deletion_vector_that_contradicts_its_entry_is_refused(tmp_path: Path) -> None:
     file = one_file(tmp_path)
     (entry,) = vectors(tmp_path / "dv.puffin", {file.file_path: [1, 2]})
-    for wrong, said in (
+    for wrong, message in (
         (replace(entry, record_count=3), "number of positions"),
         (replace(entry, content_offset=5), "no blob starts"),
         (replace(entry, content_size_in_bytes=20), "size in bytes"),
         (replace(entry, referenced_data_file="/other"), "recorded for '/other'"),
         (replace(entry, content_offset=None), "has no offset and size"),
     ):
-        with pytest.raises(PuffinFormatError, match=said) as refused:
+        with pytest.raises(PuffinFormatError, match=message) as refused:
             rows_of(replace(task_of(file), delete_files=(wrong,)))
         assert refused.value.path == entry.file_path
 
@@ -299,13 +299,13 @@ def test_a_path_of_position_deletes_that_is_not_a_string_is_refused(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("equality_ids", "said"),
+    ("equality_ids", "message"),
     [((), "names no key columns"), ((99,), "field 99 is in no schema"), ((3,), "lacks the column s"), ((5,), "field 5")],
 )
-def test_an_equality_delete_file_without_its_keys_is_refused(tmp_path: Path, equality_ids: tuple[int, ...], said: str) -> None:
+def test_an_equality_delete_file_without_its_keys_is_refused(tmp_path: Path, equality_ids: tuple[int, ...], message: str) -> None:
     file = one_file(tmp_path)
     deletes = equality_deletes(tmp_path / "eq.parquet", SCHEMA.select("id"), equality_ids, [{"id": 1}])
-    with pytest.raises(DataFileFormatError, match=said):
+    with pytest.raises(DataFileFormatError, match=message):
         rows_of(replace(task_of(file), delete_files=(deletes,)))
 
 

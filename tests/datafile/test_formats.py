@@ -422,11 +422,11 @@ def test_variants_and_geometries_have_logical_types_in_parquet(tmp_path) -> None
     rows = [{"v": {"metadata": metadata, "value": value}, "g": None, "far": None, "list": None, "id": 1}]
     file = _write(tmp_path, schema, rows, "parquet")
     footer = pq.ParquetFile(file.file_path)
-    told = str(footer.schema)
-    assert "v (Variant(1))" in told
-    assert "element (Variant(1))" in told
-    assert "g (Geometry(crs=))" in told
-    assert "far (Geography(crs=EPSG:4326, algorithm=karney))" in told
+    schema_text = str(footer.schema)
+    assert "v (Variant(1))" in schema_text
+    assert "element (Variant(1))" in schema_text
+    assert "g (Geometry(crs=))" in schema_text
+    assert "far (Geography(crs=EPSG:4326, algorithm=karney))" in schema_text
     assert footer.metadata.metadata[b"iceberg.schema"]
     assert file.file_size_in_bytes == Path(file.file_path).stat().st_size
     assert read([file], schema).to_pylist() == rows

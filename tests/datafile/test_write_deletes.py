@@ -117,10 +117,10 @@ def test_position_deletes_are_sorted_and_their_entry_names_the_data_file(tmp_pat
     spec = partition_spec_from_text(SCHEMA, ["s"])
     files = files_of(tmp_path, 4, 5, spec)
     assert {file.partition for file in files} == {("s0",), ("s1",)}
-    asked = [rows_to_delete(file, {4, 0, number}) for number, file in reversed(list(enumerate(files)))]
+    deletions = [rows_to_delete(file, {4, 0, number}) for number, file in reversed(list(enumerate(files)))]
     # The metrics modes of the table do not truncate the bounds of delete files.
     where = deletes_target(tmp_path, spec, write__metadata__metrics__default="none", write__format__default="avro")
-    done = write_position_deletes(where, asked, specs={0: spec}, partition_id=0, task_id=0, file_scoped=file_scoped)
+    done = write_position_deletes(where, deletions, specs={0: spec}, partition_id=0, task_id=0, file_scoped=file_scoped)
     assert len(done.added) == (4 if file_scoped else 2)
     for delete in done.added:
         table = pq.read_table(delete.file_path)
@@ -154,12 +154,12 @@ def test_equality_deletes_delete_the_rows_with_their_keys(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("ids", "said"), [([], "no key column"), ([3], "double"), ([99], "not in the schema"), ([7], "inside a list"), ([4], "struct")]
+    ("ids", "message"), [([], "no key column"), ([3], "double"), ([99], "not in the schema"), ([7], "inside a list"), ([4], "struct")]
 )
-def test_key_columns_that_the_format_forbids_are_refused(tmp_path: Path, ids: list[int], said: str) -> None:
+def test_key_columns_that_the_format_forbids_are_refused(tmp_path: Path, ids: list[int], message: str) -> None:
     with pytest.raises(InvalidInputError, match="cannot be deleted") as refused:
         write_equality_deletes(deletes_target(tmp_path), [], ids, partition_id=0, task_id=0)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_rows_that_do_not_fit_the_key_columns_are_refused_and_leave_no_file(tmp_path: Path) -> None:
@@ -173,8 +173,10 @@ def test_rows_that_do_not_fit_the_key_columns_are_refused_and_leave_no_file(tmp_
 def test_positions_outside_the_data_file_are_refused(tmp_path: Path, positions: set[int]) -> None:
     (file,) = files_of(tmp_path, 1, 5)
     for write_them in (
-        lambda asked: write_vectors(deletes_target(tmp_path), asked, deletes=DeleteLoader(IO), partition_id=0, task_id=0),
-        lambda asked: write_position_deletes(deletes_target(tmp_path), asked, specs={0: UNPARTITIONED_SPEC}, partition_id=0, task_id=0),
+        lambda deletions: write_vectors(deletes_target(tmp_path), deletions, deletes=DeleteLoader(IO), partition_id=0, task_id=0),
+        lambda deletions: write_position_deletes(
+            deletes_target(tmp_path), deletions, specs={0: UNPARTITIONED_SPEC}, partition_id=0, task_id=0
+        ),
     ):
         with pytest.raises(InvalidInputError) as refused:
             write_them([rows_to_delete(file, positions)])
@@ -195,8 +197,8 @@ def test_a_failed_write_leaves_no_delete_file(tmp_path: Path, monkeypatch: pytes
         return plain(io, location)
 
     monkeypatch.setattr(type(IO), "open_output", open_two)
-    asked = [rows_to_delete(file, {1}) for file in files]
+    deletions = [rows_to_delete(file, {1}) for file in files]
     with pytest.raises(StorageUnavailableError):
-        write_position_deletes(deletes_target(tmp_path), asked, specs={0: UNPARTITIONED_SPEC}, partition_id=0, task_id=0)
+        write_position_deletes(deletes_target(tmp_path), deletions, specs={0: UNPARTITIONED_SPEC}, partition_id=0, task_id=0)
     assert len(opened) == 3
     assert sorted(str(path) for path in tmp_path.rglob("*.parquet")) == sorted(file.file_path for file in files)

@@ -18,13 +18,13 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     folder: Path = tmp_path_factory.mktemp("deletes")
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder))
     catalog.create_namespace("db")
-    made = catalog.create_table("db.t", SCHEMA, partition_spec=["part"], properties={"write.delete.mode": "merge-on-read"})
-    made.append(pa.Table.from_pylist([{"id": n, "part": "ab"[n % 2]} for n in range(20)], schema=SCHEMA))
-    made.delete("id in (1, 2, 4)")
-    made.delete_keys(pa.table({"id": [7]}), ["id"])
-    made.upgrade_table_version(3)
-    made.delete("id = 9")
-    return made
+    table = catalog.create_table("db.t", SCHEMA, partition_spec=["part"], properties={"write.delete.mode": "merge-on-read"})
+    table.append(pa.Table.from_pylist([{"id": n, "part": "ab"[n % 2]} for n in range(20)], schema=SCHEMA))
+    table.delete("id in (1, 2, 4)")
+    table.delete_keys(pa.table({"id": [7]}), ["id"])
+    table.upgrade_table_version(3)
+    table.delete("id = 9")
+    return table
 
 
 def test_the_overview_lists_deletes_beside_its_totals(table: Table) -> None:

@@ -15,16 +15,16 @@ COLUMNS = pa.schema([pa.field("type", pa.string(), metadata={"doc": "of the even
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
-    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
-    made.create_namespace("db.inner")
-    return made
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db.inner")
+    return catalog
 
 
 @pytest.fixture
 def view(catalog: SqlCatalog) -> View:
-    made = catalog.create_view("db.v", "SELECT 1", COLUMNS, properties={"comment": "<b>daily</b>"})
+    view = catalog.create_view("db.v", "SELECT 1", COLUMNS, properties={"comment": "<b>daily</b>"})
     catalog.replace_view("db.v", {"spark": "SELECT 2", "trino": "SELECT '<i>'"}, COLUMNS, default_catalog="prod")
-    return made.refresh()
+    return view.refresh()
 
 
 def test_versions_dialects_and_the_log_are_shown(view: View) -> None:

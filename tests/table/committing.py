@@ -1,7 +1,7 @@
-"""A process of its own that appends to a table again and again, for tests that kill it or run several.
+"""Program that appends to a table repeatedly, for tests that kill it or run several.
 
     python committing.py WAREHOUSE TABLE LABEL COUNT
-prints the label and number of every append once it was acknowledged.
+It prints the label and number of every acknowledged append.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""What the tests of tables share: they run in this process, also where another test has started Spark in it."""
+"""Fixtures for the tests of tables: they use the in-process engine, even if another test has started Spark in this process."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""A process of its own that deletes rows one by one, merge-on-read, for tests that kill it or run several.
+"""Program that deletes rows one by one, merge-on-read, for tests that kill it or run several.
 
     python deleting.py WAREHOUSE TABLE FIRST STEP COUNT
-deletes the rows FIRST, FIRST + STEP, ... and prints each number once its delete was acknowledged.
+It deletes the rows FIRST, FIRST + STEP, ... and prints each number after its delete is acknowledged.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Random filters over plain values (`format_values.py`): as a tree of tuples, as the filter that a user writes, and judged by SQL's three-valued logic.
+"""Random filters over plain values (`format_values.py`): as a tree of tuples, as the filter that a user writes, and evaluated in SQL's three-valued logic.
 
 A tree is ("compare", column, sign, literal), ("in", column, literals), ("null", column), ("nan", column), ("prefix", column, text), ("not", tree),
 ("and", tree, tree), ("or", tree, tree). A column is the path of field ids to it, with its dotted name.
@@ -81,7 +81,7 @@ class Column:
 
 
 def columns(fields: tuple[NestedField, ...], path: tuple[int, ...] = (), prefix: str = "") -> Iterator[Column]:
-    """Every column that a filter can name: those of the table and the members of structs."""
+    """Yield every column that a filter can name: those of the table and the fields of structs."""
     for field in fields:
         yield Column((*path, field.field_id), prefix + field.name, field.field_type)
         if isinstance(field.field_type, StructType):
@@ -118,7 +118,7 @@ def comparable(kind: IcebergType) -> bool:
 
 
 def native(kind: IcebergType, value: Plain) -> Any:
-    """A plain value as Python's own."""
+    """Return a plain value as the Python value of its type."""
     if isinstance(kind, DateType):
         return (EPOCH + dt.timedelta(days=value // DAY)).date()
     if isinstance(kind, TimeType):
@@ -133,7 +133,7 @@ def native(kind: IcebergType, value: Plain) -> Any:
 
 
 def as_filter(tree: Tree) -> Any:
-    """The tree as a user's filter."""
+    """Return the tree as a user's filter."""
     match tree:
         case ("compare", column, sign, literal):
             return COMPARISONS[sign](column.name, native(column.kind, literal))
@@ -155,14 +155,14 @@ def as_filter(tree: Tree) -> Any:
 
 
 def ordered(value: Plain) -> Any:
-    """A value by which it can be compared: NaN equals itself and comes after all numbers, and the zeros are one."""
+    """Return a form of the value that can be compared: NaN equals itself and is after all numbers, and the zeros are equal."""
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
     return value
 
 
-def judge(tree: Tree, row: Plain) -> bool | None:
-    """Whether the tree is true of a row: True, False, or None for unknown."""
+def evaluate(tree: Tree, row: Plain) -> bool | None:
+    """Evaluate the tree on a row: True, False, or None for unknown."""
     match tree:
         case ("null", column):
             return column.of(row) is None
@@ -179,12 +179,12 @@ def judge(tree: Tree, row: Plain) -> bool | None:
             value = column.of(row)
             return None if value is None else value.startswith(text)
         case ("not", inner):
-            found = judge(inner, row)
+            found = evaluate(inner, row)
             return None if found is None else not found
         case ("and", left, right):
-            both = (judge(left, row), judge(right, row))
+            both = (evaluate(left, row), evaluate(right, row))
             return False if False in both else None if None in both else True
         case ("or", left, right):
-            both = (judge(left, row), judge(right, row))
+            both = (evaluate(left, row), evaluate(right, row))
             return True if True in both else None if None in both else False
     raise AssertionError(tree)

@@ -1,6 +1,6 @@
-"""Random types and values of the whole format in a plain form of their own, and that form as Arrow arrays and back.
+"""Random types and values of the whole format in a plain form, and conversions of that form to and from Arrow arrays.
 
-The plain form is made so that no promotion changes it: whole numbers; floats; `Decimal`; dates, timestamps and their `_ns` kin as nanoseconds since 1970; times
+No promotion changes the plain form: whole numbers; floats; `Decimal`; dates, timestamps and `_ns` timestamps as nanoseconds since 1970; times
 as microseconds; text; bytes for uuid, fixed, binary, shapes; (metadata, value) for a variant; None. A struct is a dictionary by field id, a list a list, a
 map a list of pairs.
 """
@@ -43,10 +43,10 @@ from icefloe.kernel.variant import encode
 
 Plain = Any
 DAY = 86_400 * 10**9
-# How many nanoseconds one unit of a type's stored number has.
+# Nanoseconds in one unit of the stored number of a type.
 UNITS: dict[type, int] = {DateType: DAY, TimestampType: 1000, TimestamptzType: 1000, TimestampNanoType: 1, TimestamptzNanoType: 1}
 NAN = float("nan")
-# Days around the epoch, at the ends of months and years, and far from it, as far as nanoseconds reach.
+# Days around the epoch, at the ends of months and years, and far from it within the range of nanoseconds.
 DAYS = [-106_000, -366, -1, 0, 1, 17_486, 19_782, 106_000]
 MOMENTS = [-1000, 0, 1000, 17_486 * DAY + 81_068 * 10**9, -DAY, 19_782 * DAY + 1000, 100_000 * DAY]
 POINTS = [b"\x01\x01\x00\x00\x00" + bytes(16), b"\x01\x01\x00\x00\x00" + bytes(7) + b"\x40" + bytes(7) + b"\xc0"]
@@ -86,7 +86,7 @@ WIDER: dict[IcebergType, tuple[IcebergType, ...]] = {
 
 
 def wider(kind: IcebergType, version: int) -> tuple[IcebergType, ...]:
-    """What a column of the type may become. Spec: Schema Evolution."""
+    """Return the types to which a column of the type can be promoted. Spec: Schema Evolution."""
     if version >= 3 and isinstance(kind, DateType):
         return (TimestampType(), TimestampNanoType())
     if version >= 3 and isinstance(kind, UnknownType):
@@ -95,16 +95,16 @@ def wider(kind: IcebergType, version: int) -> tuple[IcebergType, ...]:
 
 
 def types(version: int) -> st.SearchStrategy[IcebergType]:
-    """Any type of a format version, nested up to two deep; ids are given by the catalog, here they need only differ within a struct."""
+    """Draw any type of a format version, nested up to two levels; the catalog assigns field ids, which here must differ only within a struct."""
     plain = st.sampled_from(EARLIER + (LATER if version >= 3 else ()))
     return st.one_of(plain, plain, plain, nested(plain), nested(st.one_of(plain, nested(plain))))
 
 
 def nested(inner: st.SearchStrategy[IcebergType]) -> st.SearchStrategy[IcebergType]:
-    # Values of unknown type can be no elements: data files leave such columns out.
+    # Values of unknown type cannot be elements, because data files omit such columns.
     field = st.tuples(inner.filter(lambda kind: not isinstance(kind, UnknownType)), st.booleans())
     return st.one_of(
-        # A struct of members of unknown type alone would be empty in a file, and Parquet has no empty groups.
+        # A struct with only fields of unknown type would be empty in a file, and Parquet has no empty groups.
         st.lists(st.tuples(inner, st.booleans()), min_size=1, max_size=3)
         .filter(lambda found: any(not isinstance(kind, UnknownType) for kind, _ in found))
         .map(lambda found: StructType(*(NestedField(i, f"m{i}", kind, must_be(kind, must)) for i, (kind, must) in enumerate(found)))),
@@ -120,7 +120,7 @@ def must_be(kind: IcebergType, required: bool) -> bool:
 
 
 def present(kind: IcebergType) -> st.SearchStrategy[Plain]:
-    """Values of the type that are not null."""
+    """Draw values of the type that are not null."""
     if isinstance(kind, StructType):
         return st.fixed_dictionaries({field.field_id: values(field) for field in kind.fields})
     if isinstance(kind, ListType):
@@ -139,7 +139,7 @@ def values(field: NestedField) -> st.SearchStrategy[Plain]:
 
 
 def as_arrow(kind: IcebergType, column: list[Plain]) -> pa.Array:
-    """An Arrow array of plain values."""
+    """Return an Arrow array of plain values."""
     if isinstance(kind, StructType):
         children = [as_arrow(field.field_type, [row and row[field.field_id] for row in column]) for field in kind.fields]
         mask = pa.array([row is None for row in column], pa.bool_())
@@ -165,7 +165,7 @@ def as_arrow(kind: IcebergType, column: list[Plain]) -> pa.Array:
 
 
 def offsets(column: list[Plain]) -> pa.Array:
-    """Where each list begins; null where the list is null."""
+    """Return the offset of each list; null where the list is null."""
     found: list[int | None] = []
     at = 0
     for row in column:
@@ -175,7 +175,7 @@ def offsets(column: list[Plain]) -> pa.Array:
 
 
 def of_arrow(kind: IcebergType, array: pa.Array) -> list[Plain]:
-    """The plain values of an Arrow array of exactly the type's Arrow type."""
+    """Return the plain values of an Arrow array, which must have the Arrow type of `kind`."""
     assert array.type.equals(type_to_arrow(kind)), f"{array.type} for {kind}"
     valid = array.is_valid().to_pylist()
     if isinstance(kind, StructType):
@@ -200,7 +200,7 @@ def of_arrow(kind: IcebergType, array: pa.Array) -> list[Plain]:
 
 
 def rows_of_arrow(fields: tuple[NestedField, ...], table: pa.Table) -> list[dict[int, Plain]]:
-    """A table's rows by field id."""
+    """Return the rows of a table by field id."""
     assert table.column_names == [field.name for field in fields]
     rows: list[dict[int, Plain]] = []
     for batch in table.to_batches():

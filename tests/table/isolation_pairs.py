@@ -1,7 +1,7 @@
-"""Every pair of concurrent operations: one reads a table and is planned, another commits, then the planned one is committed. What becomes of it.
+"""Every pair of concurrent operations: one reads a table and is planned, another commits, then the planned one is committed or refused.
 
-`test_isolation_table.py` makes the table of docs/commits.md of it; the oracle test runs the same pairs through the Java implementation. The table is
-partitioned by `name`: the data files `old` and `other` are in partition `a`, `elsewhere` is in `b`. Every operation is about partition `a`.
+`test_isolation_table.py` compares the outcomes with the table in docs/commits.md; the oracle test runs the same pairs with the Java implementation. The table
+is partitioned by `name`: the data files `old` and `other` are in partition `a`, `elsewhere` is in `b`. Every operation changes partition `a`.
 """
 
 import itertools
@@ -57,7 +57,7 @@ _IDS = _Ids()
 
 @dataclass(frozen=True)
 class Planning:
-    """What an operation is planned with; `who` tells the files that it adds from those of the other operation."""
+    """The state for planning an operation; `who` distinguishes its added files from those of the other operation."""
 
     table: MadeUpTable
     level: str
@@ -127,13 +127,13 @@ def _delta_data(plan: Planning) -> None:
     _row_delta(plan).add_rows(plan.new()).commit()
 
 
-def _delta_marks(plan: Planning) -> None:
-    marks = (
+def _delta_positions(plan: Planning) -> None:
+    deletes = (
         vector(f"marks-{plan.who}", OLD)
         if plan.table.metadata.format_version > 2
         else position_deletes(f"marks-{plan.who}", OLD, target="old")
     )
-    _row_delta(plan).add_deletes(marks).validate_data_files_exist(["old"]).validate_deleted_files().commit()
+    _row_delta(plan).add_deletes(deletes).validate_data_files_exist(["old"]).validate_deleted_files().commit()
 
 
 def _delta_keys(plan: Planning) -> None:
@@ -161,7 +161,7 @@ def _spec(plan: Planning) -> None:
 
 
 def _expire(plan: Planning) -> None:
-    """The first snapshot is expired. Where that comes before another operation, all go that were there when the other was planned, and one more."""
+    """Expire the first snapshot. As the first of a pair, expire all snapshots at the time of the plan, and one more."""
     gone = [101]
     if plan.who == "first":
         contexts = [plan.table.context() for _ in range(2)]
@@ -170,7 +170,7 @@ def _expire(plan: Planning) -> None:
     plan.taken.append(MetadataChange(lambda _: (RemoveSnapshots(tuple(gone)),), (AssertTableUUID(plan.table.metadata.table_uuid),)))
 
 
-# In the order of the table. The keys are the names that the table of docs/commits.md has.
+# In the order of the table in docs/commits.md, with its names as keys.
 OPERATIONS: dict[str, Callable[[Planning], None]] = {
     "fast append": lambda plan: _append(plan, "fast_append"),
     "merge append": lambda plan: _append(plan, "merge_append"),
@@ -180,7 +180,7 @@ OPERATIONS: dict[str, Callable[[Planning], None]] = {
     "delete by filter": _delete_filter,
     "delete files": _delete_file,
     "row delta: rows": _delta_data,
-    "row delta: positions": _delta_marks,
+    "row delta: positions": _delta_positions,
     "row delta: keys": _delta_keys,
     "rewrite": lambda plan: _rewrite(plan, keeps_age=False),
     "rewrite, age kept": lambda plan: _rewrite(plan, keeps_age=True),
@@ -189,9 +189,9 @@ OPERATIONS: dict[str, Callable[[Planning], None]] = {
     "partition spec": _spec,
     "expire": _expire,
 }
-# Those that are planned with the checks of a level.
+# The operations that are planned with the checks of an isolation level.
 CHECKED = tuple(name for name in OPERATIONS if name.startswith(("overwrite", "replace", "row delta")))
-# What is expected, as the start of the rule that an error tells; and in how few words the table says it.
+# The start of the rule in an error, and its short form in the table.
 _REASONS = {
     "no added data files": "new rows",
     "no removed data files": "rows gone",
@@ -208,7 +208,7 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """`refused` says why in few words; empty where both commits stand. `files` are the live data files, each with its deletes."""
+    """The outcome of a pair. `refused` is the short reason; empty where both are committed. `files` are the live data files, each with its deletes."""
 
     refused: str
     files: tuple[tuple[str, tuple[str, ...]], ...]
@@ -224,7 +224,7 @@ def base_table(version: int) -> MadeUpTable:
 
 
 def run_pair(base: MadeUpTable, planned: str, first: str, level: str) -> Outcome:
-    """What becomes of `planned` where `first` was committed after it was planned. `base` stays as it is."""
+    """Return the outcome of `planned` where `first` is committed after it was planned. `base` is not changed."""
     table = copy(base)
     table.files = dict(base.files)
     table._snapshot_ids = itertools.count(301)
@@ -249,7 +249,7 @@ def _commit(table: MadeUpTable, action: Action) -> None:
     table.now_ms += 1
     made = action.attempt(table.metadata, number=0, now_ms=table.now_ms, read=table.read)
     if made is None:
-        return  # there is nothing left to do
+        return  # the action has nothing to commit
     table.files.update((file.location, file.content) for file in (*made.manifest_files, *made.manifest_lists))
     for requirement in made.requirements:
         requirement.check(table.metadata)

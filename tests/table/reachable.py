@@ -1,4 +1,4 @@
-"""The files of a table by walking everything that its metadata names, with fastavro and Python sets: the judge of what may be deleted."""
+"""The files that the metadata of a table names, read with fastavro and Python sets: the reference for the files that may be deleted."""
 
 import io
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ def records(path: str) -> list[Any]:
 
 
 def files_of(metadata: TableMetadata, snapshot_ids: Iterable[int]) -> set[str]:
-    """Every file that reading these snapshots needs, and their statistics."""
+    """Return every file that a read of these snapshots needs, and their statistics files."""
     wanted, found = set(snapshot_ids), set()
     for snapshot in metadata.snapshots:
         if snapshot.snapshot_id in wanted:
@@ -39,12 +39,12 @@ def everything(metadata: TableMetadata) -> set[str]:
 
 
 def on_disk(folder: str | Path) -> set[str]:
-    """Every file in a folder but metadata files, which the metadata log has."""
+    """Return every file in a folder except metadata files, which are in the metadata log."""
     return {str(path) for path in Path(folder).rglob("*") if path.is_file() and ".metadata.json" not in path.name}
 
 
 def taken_out(metadata: TableMetadata) -> set[str]:
-    """Every file that an entry of the table's snapshots says was taken out of it."""
+    """Return every file that a deleted entry of the table's snapshots names."""
     manifests = {
         row["manifest_path"] for snapshot in metadata.snapshots if snapshot.manifest_list for row in records(snapshot.manifest_list)
     }

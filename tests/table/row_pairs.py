@@ -1,7 +1,7 @@
-"""Every pair of operations on the rows of a real table: one reads it and writes its files, another commits just before its swap. What the rows are afterwards.
+"""Every pair of operations on the rows of a real table: one reads it and writes its files, another commits just before its compare-and-swap.
 
-`test_row_pairs.py` judges: they must be those of one operation after the other. Tables are in memory; a pair begins on a base that all pairs share, so that
-files of it are never deleted, but gone for the pair that deleted them.
+`test_row_pairs.py` checks the rows: they must be those of one operation after the other. Tables are in memory; all pairs begin on a shared base, whose files
+are never deleted, but hidden from the pair that deleted them.
 """
 
 from collections import Counter
@@ -31,12 +31,12 @@ NAME = ("db", "t")
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("value", pa.int64())])
 LEVELS = ("serializable", "snapshot")
 MODES = ("copy-on-write", "merge-on-read")
-FAR = 2**52  # milliseconds: everything is older
+FAR = 2**52  # milliseconds: every snapshot is older
 Rows = Counter[tuple[tuple[str, Any], ...]]
 
 
 class OwnFiles:
-    """Memory in which the files of the base stay for others: one that is deleted here is only not seen here any more."""
+    """Storage in memory over the shared files of the base: a deleted file of the base is only hidden here."""
 
     def __init__(self) -> None:
         self._io = MemoryFileIO()
@@ -88,7 +88,7 @@ def _add_files(table: Table, mark: int) -> None:
 
 
 def _compact(table: Table, *, keeps_age: bool) -> None:
-    """All rows in new files, without deletes."""
+    """Rewrite all rows into new files, without deletes."""
     tasks = list(table.scan().plan_files())
     handle = TableHandle(identifier=NAME, store=MemoryCatalogStore("lake"), io=table.io)
     files = IN_PROCESS.write(table.scan().to_arrow(), write_target(handle, table.metadata))
@@ -123,7 +123,7 @@ def _change_modes(table: Table, _: int) -> None:
     table.set_properties({"write.delete.mode": other, "write.merge.mode": other})
 
 
-# What an operation is called, and what it does; `mark` tells its rows from those of the other one.
+# The name of an operation, and its function; `mark` distinguishes its rows from those of the other one.
 OPERATIONS: dict[str, Callable[[Table, int], Any]] = {
     "append": lambda table, mark: table.append(rows((5, "a", mark))),
     "delete": lambda table, _: table.delete("id = 1 or id = 5"),
@@ -159,7 +159,7 @@ OPERATIONS: dict[str, Callable[[Table, int], Any]] = {
 
 @dataclass(frozen=True)
 class Base:
-    """Where the table of a version, mode and level begins."""
+    """The start of the table of a version, mode and level."""
 
     location: str
     version: int
@@ -183,7 +183,7 @@ class Pair:
         return Table(handle, load_metadata(handle))
 
     def do(self, name: str, mark: int) -> IcefloeError | None:
-        """Alone, on the table as it is."""
+        """Run the operation alone, on the current table; return its error."""
         try:
             OPERATIONS[name](self.table(), mark)
         except IcefloeError as error:
@@ -191,9 +191,9 @@ class Pair:
         return None
 
     def rows(self) -> Rows:
-        """What is read; what is null is left out, so that a column nobody filled makes no difference."""
-        found = self.table().scan().to_arrow().to_pylist()
-        return Counter(tuple(sorted((key, value) for key, value in row.items() if value is not None)) for row in found)
+        """Read the rows without their nulls, so that a column without values makes no difference."""
+        rows = self.table().scan().to_arrow().to_pylist()
+        return Counter(tuple(sorted((key, value) for key, value in row.items() if value is not None)) for row in rows)
 
 
 def base_table(version: int, mode: str, level: str) -> Base:
@@ -228,7 +228,7 @@ def base_table(version: int, mode: str, level: str) -> Base:
 
 @dataclass(frozen=True)
 class Serial:
-    """One operation after the other, each alone; `error` where the second one cannot be done there."""
+    """The rows of one operation after the other, each alone; `error` where the second one is refused."""
 
     rows: Rows
     error: IcefloeError | None
@@ -236,7 +236,7 @@ class Serial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`was_second`: the winner committed before the planned one did. False where the planned one had nothing to commit, and so came first."""
+    """The result of a pair. `was_second`: the other operation committed first; False if the planned one had nothing to commit."""
 
     rows: Rows
     error: IcefloeError | None
@@ -251,7 +251,7 @@ def serial(base: Base, *names_and_marks: tuple[str, int]) -> Serial:
 
 
 def run_pair(base: Base, planned: str, first: str) -> Outcome:
-    """`planned` with mark -2 sees the base; `first` with mark -1 is committed when the other is about to swap."""
+    """Plan `planned` with mark -2 on the base, and commit `first` with mark -1 just before its compare-and-swap."""
     pair, error = Pair(base), None
     done: list[IcefloeError | None] = []
     table = pair.table(faulty=True)
@@ -267,7 +267,7 @@ def run_pair(base: Base, planned: str, first: str) -> Outcome:
 
 
 def both_effects(before: Rows, after: Mapping[str, Rows]) -> Rows:
-    """What each did to the base, done together: neither sees the other."""
+    """Combine the effects of both operations on the base; neither reads the other."""
     gone = before - before
     for one in after.values():
         gone = gone | (before - one)

@@ -1,4 +1,4 @@
-"""Files that other writers made, added to tables: their columns, metrics and partitions, what is refused, and that refusals change nothing."""
+"""Files of other writers, added to tables: their columns, metrics and partitions, and refusals, which change nothing."""
 
 import datetime as dt
 from collections import Counter
@@ -56,7 +56,7 @@ def live(table: Table) -> list[DataFile]:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_files_become_the_tables_and_are_not_touched(tmp_path: Path, version: int) -> None:
+def test_added_files_are_part_of_the_table_and_are_not_modified(tmp_path: Path, version: int) -> None:
     table = make(tmp_path, version=version)
     table.append(pa.Table.from_pylist([row(0)], schema=SCHEMA))
     paths = [put(tmp_path / f"in/{name}.parquet", [row(name), row(name + 10)]) for name in (1, 2)]
@@ -73,7 +73,7 @@ def test_files_become_the_tables_and_are_not_touched(tmp_path: Path, version: in
         assert sorted(table.scan().select("_row_id").to_arrow()["_row_id"].to_pylist()) == [0, 1, 2, 3, 4]
 
 
-def test_a_table_gets_a_name_mapping_only_where_a_file_needs_one(tmp_path: Path) -> None:
+def test_a_table_gets_a_name_mapping_only_if_a_file_needs_one(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(pa.Table.from_pylist([row(0)], schema=SCHEMA))
     own = live(table)[0].file_path
@@ -85,12 +85,12 @@ def test_a_table_gets_a_name_mapping_only_where_a_file_needs_one(tmp_path: Path)
     with table.update_schema() as update:
         update.rename_column("value", "amount")
     table.add_files([put(tmp_path / "in/2.parquet", [row(2, value=2.0)])])
-    assert table.properties["schema.name-mapping.default"] != mapping  # it follows renames, and still knows the old name
+    assert table.properties["schema.name-mapping.default"] != mapping  # it follows renames, and still contains the old name
     assert sorted(table.scan().to_arrow()["amount"].to_pylist()) == [1.0, 1.0, 2.0]
 
 
 @pytest.mark.parametrize("as_pattern", [False, True])
-def test_a_folder_or_a_pattern_is_its_files(tmp_path: Path, as_pattern: bool) -> None:
+def test_a_folder_or_a_pattern_adds_its_files(tmp_path: Path, as_pattern: bool) -> None:
     table = make(tmp_path)
     for number, name in enumerate(("a.parquet", "part=x/b.parquet", "_temporary/c.parquet", ".hidden.parquet", "_SUCCESS")):
         put(tmp_path / "in" / name, [row(number)])
@@ -100,7 +100,7 @@ def test_a_folder_or_a_pattern_is_its_files(tmp_path: Path, as_pattern: bool) ->
         table.add_files(f"{tmp_path}/nothing/*.parquet")
 
 
-def test_partitions_come_from_the_path_or_from_the_values(tmp_path: Path) -> None:
+def test_partitions_are_derived_from_the_path_or_from_the_values(tmp_path: Path) -> None:
     spec = ("part", "day(at)", "truncate(10, id)", "bucket(4, on)")
     table = make(tmp_path, spec)
     day = (dt.date(2024, 2, 29) - dt.date(1970, 1, 1)).days
@@ -129,43 +129,43 @@ def test_partitions_come_from_the_path_or_from_the_values(tmp_path: Path) -> Non
         (("day(on)",), "on_day=Friday", [row(1)], "Friday"),
     ],
 )
-def test_a_partition_that_cannot_be_told_is_refused(
+def test_a_file_with_an_uncertain_partition_is_refused(
     tmp_path: Path, spec: tuple[str, ...], folder: str, rows: list[dict[str, Any]], message: str
 ) -> None:
     table = make(tmp_path, spec)
     path = put(tmp_path / "in" / folder / "1.parquet", rows)
     files = files_under(tmp_path)
-    with pytest.raises(SchemaMismatchError, match=message) as found:
+    with pytest.raises(SchemaMismatchError, match=message) as refused:
         table.add_files([path])
-    assert found.value.path == path
+    assert refused.value.path == path
     assert files_under(tmp_path) == files
     assert table.refresh().current_snapshot() is None
 
 
 @pytest.mark.parametrize("spec", [(), ("value",), ("truncate(1, part)",), ("bucket(4, id)",)])
 @pytest.mark.parametrize("folder", ["id=1", "ID=1", "x=7/id=1"])
-def test_a_folder_whose_value_no_partition_field_holds_is_refused(tmp_path: Path, spec: tuple[str, ...], folder: str) -> None:
+def test_a_partition_folder_that_is_not_a_partition_field_is_refused(tmp_path: Path, spec: tuple[str, ...], folder: str) -> None:
     table = make(tmp_path, spec)
     path = put(tmp_path / "in" / folder / "1.parquet", [row(1)], SCHEMA.remove(0))
-    with pytest.raises(SchemaMismatchError, match=r"no partition spec .* matches the partition columns \[(id|ID)\]") as found:
+    with pytest.raises(SchemaMismatchError, match=r"no partition spec .* matches the partition columns \[(id|ID)\]") as refused:
         table.add_files(str(tmp_path / "in"))
-    assert (found.value.path, [problem.where for problem in found.value.problems]) == (path, ["id"])
+    assert (refused.value.path, [problem.where for problem in refused.value.problems]) == (path, ["id"])
     assert table.refresh().current_snapshot() is None
 
 
-def test_a_folder_of_a_name_that_the_mapping_gives_a_renamed_column_is_refused_too(tmp_path: Path) -> None:
+def test_a_partition_folder_with_the_old_name_of_a_renamed_column_is_refused(tmp_path: Path) -> None:
     table = make(
         tmp_path, **{"schema.name-mapping.default": '[{"field-id": 1, "names": ["id", "number"]}, {"field-id": 2, "names": ["part"]}]'}
     )
     with table.update_schema() as update:
         update.rename_column("id", "number")
     put(tmp_path / "in/id=1/1.parquet", [{"part": "a"}], pa.schema([("part", pa.string())]))
-    with pytest.raises(SchemaMismatchError, match=r"partition columns \[id\]") as found:
+    with pytest.raises(SchemaMismatchError, match=r"partition columns \[id\]") as refused:
         table.add_files(str(tmp_path / "in"))
-    assert [problem.where for problem in found.value.problems] == ["number"]
+    assert [problem.where for problem in refused.value.problems] == ["number"]
 
 
-def test_files_in_folders_of_an_older_spec_are_added_with_it(tmp_path: Path) -> None:
+def test_files_in_folders_of_an_older_spec_are_added_with_that_spec(tmp_path: Path) -> None:
     table = make(tmp_path, ("id", "part"))
     table.update_spec().remove_field("part").commit()
     table.update_spec().add_field("value", "identity", "value").commit()
@@ -180,7 +180,7 @@ def test_files_in_folders_of_an_older_spec_are_added_with_it(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_folders_of_some_identity_fields_match_an_older_spec_and_none_with_void_fields(tmp_path: Path, version: int) -> None:
+def test_folders_of_some_identity_fields_match_an_older_spec_but_none_with_void_fields(tmp_path: Path, version: int) -> None:
     table = make(tmp_path, ("id", "part", "value"), version=version)
     table.update_spec().remove_field("part").commit()
     table.update_spec().remove_field("value").commit()
@@ -190,9 +190,9 @@ def test_folders_of_some_identity_fields_match_an_older_spec_and_none_with_void_
         rows = [one for one in expected if one["id"] == number]
         put(tmp_path / f"in/id={number}/1.parquet", rows, SCHEMA.remove(0))
     if version == 1:
-        with pytest.raises(SchemaMismatchError, match=r"no partition spec of the table matches the partition columns \[id\]") as found:
+        with pytest.raises(SchemaMismatchError, match=r"no partition spec of the table matches the partition columns \[id\]") as refused:
             table.add_files(str(tmp_path / "in"))
-        assert [problem.where for problem in found.value.problems] == ["value"]
+        assert [problem.where for problem in refused.value.problems] == ["value"]
         assert table.refresh().current_snapshot() is None
         return
     table.add_files(str(tmp_path / "in"))
@@ -208,7 +208,7 @@ def test_folders_of_some_identity_fields_match_an_older_spec_and_none_with_void_
         assert sorted(table.scan(condition).to_arrow().to_pylist(), key=lambda one: (one["id"], one["part"])) == chosen
 
 
-def test_an_empty_folder_adds_nothing_and_one_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_an_empty_folder_adds_nothing_and_a_missing_one_is_refused(tmp_path: Path) -> None:
     table = make(tmp_path)
     (tmp_path / "in" / "_temporary").mkdir(parents=True)
     result = table.add_files(f"{tmp_path}/in")
@@ -218,7 +218,7 @@ def test_an_empty_folder_adds_nothing_and_one_that_is_not_there_is_refused(tmp_p
         table.add_files(f"{tmp_path}/nothing")
 
 
-def test_columns_that_do_not_fit_are_named_and_others_are_passed_over(tmp_path: Path) -> None:
+def test_the_error_names_columns_that_do_not_fit_and_unknown_columns_are_ignored(tmp_path: Path) -> None:
     schema = pa.schema(
         [
             pa.field("id", pa.int64(), nullable=False),
@@ -236,9 +236,9 @@ def test_columns_that_do_not_fit_are_named_and_others_are_passed_over(tmp_path: 
     assert table.scan("d > 1.5").plan().files_kept == 0
     wrong = pa.schema([("n", pa.int64()), ("s", pa.struct([("l", pa.list_(pa.int32()))])), ("at", pa.timestamp("us")), ("d", pa.float64())])
     path = put(tmp_path / "2.parquet", [{"n": 1}], wrong)
-    with pytest.raises(SchemaMismatchError) as found:
+    with pytest.raises(SchemaMismatchError) as refused:
         table.add_files([path])
-    assert [problem.where for problem in found.value.problems] == ["id", "n", "s.l.element", "at", "d"]
+    assert [problem.where for problem in refused.value.problems] == ["id", "n", "s.l.element", "at", "d"]
     with pytest.raises(SchemaMismatchError, match="1 nulls"):
         table.add_files([put(tmp_path / "3.parquet", [{"id": None}], pa.schema([("id", pa.int64())]))])
     nanos = pa.schema([("id", pa.int64()), ("at", pa.timestamp("ns", "UTC"))])
@@ -246,7 +246,7 @@ def test_columns_that_do_not_fit_are_named_and_others_are_passed_over(tmp_path: 
         table.add_files([put(tmp_path / "4.parquet", [{"id": 1, "at": 1}], nanos)])
 
 
-def test_files_that_stand_there_already_are_refused(tmp_path: Path) -> None:
+def test_files_that_are_in_the_table_already_are_refused(tmp_path: Path) -> None:
     table = make(tmp_path, version=3, **{"write.delete.mode": "merge-on-read"})
     path = put(tmp_path / "in/1.parquet", [row(1), row(2)])
     with pytest.raises(InvalidInputError, match="twice"):
@@ -267,7 +267,7 @@ def test_files_that_stand_there_already_are_refused(tmp_path: Path) -> None:
     assert table.refresh().metadata_location == before
     assert (tmp_path / "in/2.parquet").exists()
     table.add_files([path], check_duplicate_files=False)
-    # The vector is older than the file's second life in the table, and so is not about it.
+    # The deletion vector is older than the second addition of the file, so it does not apply to it.
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2, 2]
 
 
@@ -277,7 +277,7 @@ def add_in_transaction(table: Table, path: str, times: int) -> None:
             tx.add_files([path])
 
 
-def test_what_is_no_sound_data_file_is_refused_by_name(tmp_path: Path) -> None:
+def test_the_error_names_a_file_that_is_not_a_valid_data_file(tmp_path: Path) -> None:
     table = make(tmp_path)
     good = Path(put(tmp_path / "in/1.parquet", [row(1)]))
     cut = tmp_path / "cut.parquet"
@@ -295,14 +295,14 @@ def test_what_is_no_sound_data_file_is_refused_by_name(tmp_path: Path) -> None:
         (avro, DataFileFormatError, "Avro"),
         (tmp_path / "gone.parquet", NoSuchFileError, "gone"),
     ]:
-        with pytest.raises(error, match=words) as found:
+        with pytest.raises(error, match=words) as refused:
             table.add_files([str(good), str(path)])
-        assert found.value.path == str(path)
+        assert refused.value.path == str(path)
     assert table.refresh().current_snapshot() is None
     assert good.exists()
 
 
-def test_orc_files_are_added_by_their_path_without_metrics(tmp_path: Path) -> None:
+def test_orc_files_are_added_without_metrics_with_the_partition_of_their_path(tmp_path: Path) -> None:
     table = make(tmp_path, ("part",))
     path = tmp_path / "in/part=a/1.orc"
     path.parent.mkdir(parents=True)
@@ -312,7 +312,7 @@ def test_orc_files_are_added_by_their_path_without_metrics(tmp_path: Path) -> No
     assert sorted(table.scan("id > 1").to_arrow()["id"].to_pylist()) == [2]
 
 
-def test_files_added_twice_at_once_are_the_tables_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_added_twice_concurrently_are_in_the_table_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(tmp_path)
     path = put(tmp_path / "in/1.parquet", [row(1)])
     race(table, monkeypatch, lambda: second(tmp_path).add_files([path]))
@@ -322,7 +322,9 @@ def test_files_added_twice_at_once_are_the_tables_once(tmp_path: Path, monkeypat
     assert Path(path).exists()
 
 
-def test_a_schema_changed_meanwhile_asks_for_another_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_not_added_after_a_concurrent_schema_change_and_a_new_call_adds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = make(tmp_path)
     path = put(tmp_path / "in/1.parquet", [row(1)])
 
@@ -357,8 +359,10 @@ KINDS = {
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_rows_and_pruning_are_those_of_the_same_rows_appended(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """Every file of pyarrow in any of its forms: what is found by any filter is found by the table that wrote the rows itself, and bounds hold."""
+def test_added_files_have_the_rows_and_pruning_of_the_same_rows_appended(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Add a file that PyArrow wrote with any options: every filter selects the rows that it selects in a table of the same rows, and bounds are true."""
     folder = tmp_path_factory.mktemp("added")
     names = data.draw(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=4, unique=True))
     schema = pa.schema([pa.field(name, KINDS[name][0]) for name in names])
@@ -381,7 +385,7 @@ def test_rows_and_pruning_are_those_of_the_same_rows_appended(tmp_path_factory: 
     try:
         path = put(folder / "in/1.parquet", rows, schema, **form)
     except pa.ArrowInvalid:
-        return  # version 1.0 has no way to say it
+        return  # Parquet version 1.0 cannot represent it
     added.add_files([path])
     appended.append(pa.Table.from_pylist(rows, schema=schema))
     assert added.scan().to_arrow().sort_by([(names[0], "ascending")]).num_rows == len(rows)
@@ -403,7 +407,7 @@ def test_rows_and_pruning_are_those_of_the_same_rows_appended(tmp_path_factory: 
 
 
 @pytest.mark.slow
-def test_of_ten_thousand_files_each_is_opened_once_and_none_to_find_duplicates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_of_ten_thousand_added_files_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count, opened = 10_000, Counter[str]()
     table = make(tmp_path, ("part",))
     kinds = pa.schema([field for field in SCHEMA if field.name != "part"])
@@ -416,18 +420,18 @@ def test_of_ten_thousand_files_each_is_opened_once_and_none_to_find_duplicates(t
     read, open_input = LocalFileIO.read, LocalFileIO.open_input
 
     def counted(original: Any) -> Any:
-        def asked(io: LocalFileIO, location: str) -> Any:
+        def counting(io: LocalFileIO, location: str) -> Any:
             opened[Path(location.removeprefix("file://")).name] += 1
             return original(io, location)
 
-        return asked
+        return counting
 
     monkeypatch.setattr(LocalFileIO, "read", counted(read))
     monkeypatch.setattr(LocalFileIO, "open_input", counted(open_input))
     result = table.add_files(str(tmp_path / "in"))
     assert (result.added_files, result.added_records, len(table.snapshots())) == (count, 2 * count, 1)
     assert {name: times for name, times in opened.items() if name.endswith(".parquet")} == {f"{n}.parquet": 1 for n in range(count)}
-    assert opened.total() < count + 20  # beside the files: metadata
+    assert opened.total() < count + 20  # the others are metadata files
     assert table.scan("part = '7'").plan().files_kept == count // 50
     assert table.scan().count() == 2 * count
     opened.clear()

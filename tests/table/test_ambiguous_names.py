@@ -1,4 +1,4 @@
-"""Two columns with one dotted name: refused where such a schema is made, and never answered by the wrong column where another writer made it."""
+"""Two columns with one dotted name: such a schema is refused, and in the table of another writer the name never selects the wrong column."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +15,9 @@ BOTH = pa.schema([("foo.bar", pa.int64()), ("foo", FOO)])
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
-    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
-    made.create_namespace("db")
-    return made
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    return catalog
 
 
 @pytest.fixture
@@ -32,11 +32,11 @@ def nested(catalog: SqlCatalog) -> Table:
 
 @pytest.fixture
 def ambiguous(catalog: SqlCatalog) -> Table:
-    """A table of another writer: `foo.bar` is 1 and 2, the field `bar` of `foo` 2 and 3."""
-    made = catalog.create_table("db.made", pa.schema([("foo_bar", pa.int64()), ("foo", FOO)]))
-    made.append(pa.table({"foo_bar": [1, 2], "foo": pa.array([{"bar": 2}, {"bar": 3}], FOO)}))
-    changed = Path(made.metadata_location).with_name("00009-changed.metadata.json")
-    changed.write_text(Path(made.metadata_location).read_text().replace('"foo_bar"', '"foo.bar"'))
+    """Return a table of another writer: the column `foo.bar` has 1 and 2, the field `bar` of `foo` 2 and 3."""
+    table = catalog.create_table("db.made", pa.schema([("foo_bar", pa.int64()), ("foo", FOO)]))
+    table.append(pa.table({"foo_bar": [1, 2], "foo": pa.array([{"bar": 2}, {"bar": 3}], FOO)}))
+    changed = Path(table.metadata_location).with_name("00009-changed.metadata.json")
+    changed.write_text(Path(table.metadata_location).read_text().replace('"foo_bar"', '"foo.bar"'))
     return catalog.register_table("db.ambiguous", str(changed))
 
 
@@ -65,7 +65,7 @@ def rename_struct(table: Table) -> None:
         update.rename_column("x", "foo")
 
 
-def test_no_table_is_made_with_two_columns_of_one_name(catalog: SqlCatalog) -> None:
+def test_no_table_is_created_with_two_columns_of_one_name(catalog: SqlCatalog) -> None:
     with pytest.raises(InvalidSchemaError, match=r"name foo\.bar"):
         catalog.create_table("db.t", BOTH)
     inner = Schema(
@@ -76,7 +76,7 @@ def test_no_table_is_made_with_two_columns_of_one_name(catalog: SqlCatalog) -> N
     assert not catalog.table_exists("db.t")
 
 
-def test_no_table_is_replaced_by_one_with_two_columns_of_one_name(catalog: SqlCatalog, nested: Table) -> None:
+def test_no_table_is_replaced_with_two_columns_of_one_name(catalog: SqlCatalog, nested: Table) -> None:
     with pytest.raises(InvalidSchemaError, match=r"foo\.bar"):
         catalog.create_or_replace_table("db.nested", BOTH)
     assert catalog.load_table("db.nested").schema().names == ["foo", "n"]
@@ -94,7 +94,7 @@ def test_no_nested_field_gets_the_name_of_a_column(dotted: Table, change: Callab
         change(dotted)
 
 
-def test_a_dotted_name_that_is_no_other_is_a_column_like_any(dotted: Table) -> None:
+def test_a_unique_dotted_name_is_an_ordinary_column(dotted: Table) -> None:
     dotted.append(pa.table({"foo.bar": [1, 2], "x": pa.array([{"bar": 5}, {"bar": 6}], FOO), "n": [0, 0]}))
     for name in ("foo.bar", '"foo.bar"', "`foo.bar`"):
         assert dotted.scan(f"{name} = 2").select("foo.bar").to_arrow().to_pylist() == [{"foo.bar": 2}]
@@ -115,7 +115,7 @@ def test_a_filter_by_an_ambiguous_name_is_refused(ambiguous: Table, filter: str)
         ambiguous.delete(filter)
 
 
-def test_an_ambiguous_table_is_read_whole_and_mended_by_a_rename(ambiguous: Table) -> None:
+def test_an_ambiguous_table_is_read_and_repaired_by_a_rename(ambiguous: Table) -> None:
     assert ambiguous.scan().to_arrow().to_pylist() == [{"foo.bar": 1, "foo": {"bar": 2}}, {"foo.bar": 2, "foo": {"bar": 3}}]
     with ambiguous.update_schema() as update:
         update.add_column("other", LongType())

@@ -1,4 +1,4 @@
-"""Every write and read on a branch that is not `main`; staged writes; who a snapshot says has made it."""
+"""Writes to and reads of branches other than `main`; staged writes; the writer that a snapshot summary names."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def ids(table: Table, branch: str | None = None) -> list[int]:
 @pytest.mark.parametrize(
     ("version", "mode"), [(1, "copy-on-write"), (2, "copy-on-write"), (2, "merge-on-read"), (3, "copy-on-write"), (3, "merge-on-read")]
 )
-def test_every_write_goes_to_its_branch_and_no_other(tmp_path: Path, version: int, mode: str) -> None:
+def test_every_write_changes_only_its_branch(tmp_path: Path, version: int, mode: str) -> None:
     table = make(tmp_path, version, **{"write.delete.mode": mode})
     table.append(rows(*range(6)))
     table.manage_snapshots().create_branch(branch_name="side").create_tag(tag_name="start").commit()
@@ -67,7 +67,7 @@ def test_every_write_goes_to_its_branch_and_no_other(tmp_path: Path, version: in
         table.scan(snapshot_id=table.snapshots()[0].snapshot_id, branch="side")
 
 
-def test_a_transaction_writes_to_several_branches_in_one_version(tmp_path: Path) -> None:
+def test_a_transaction_writes_to_several_branches_in_one_table_version(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows(0, 1))
     table.manage_snapshots().create_branch(branch_name="a").create_branch(branch_name="b").commit()
@@ -85,7 +85,7 @@ def test_a_transaction_writes_to_several_branches_in_one_version(tmp_path: Path)
     assert [snapshot.sequence_number for snapshot in table.snapshots()] == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_time_on_a_branch_is_looked_up_by_its_parents(tmp_path: Path) -> None:
+def test_time_travel_on_a_branch_uses_its_ancestors(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows(0))
     table.manage_snapshots().create_branch(branch_name="side").commit()
@@ -126,11 +126,11 @@ def test_a_write_under_a_wap_id_is_staged_and_published_once(tmp_path: Path) -> 
     with pytest.raises(InvalidInputError, match="the wap id 'w1' must be new, but snapshot"):
         table.append(rows(9), snapshot_properties={"wap.id": "w1"})
     table.manage_snapshots().publish_changes("w1").commit()
-    assert (ids(table), table.refs()["main"].snapshot_id) == ([0, 1], staged)  # it was made on the head
+    assert (ids(table), table.refs()["main"].snapshot_id) == ([0, 1], staged)  # its parent was the head
     table.manage_snapshots().publish_changes("w2").commit()
-    made = table.current_snapshot()
-    assert made is not None
-    assert (ids(table), made.summary["published-wap-id"], "wap.id" in made.summary) == ([0, 1, 2], "w2", False)
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    assert (ids(table), snapshot.summary["published-wap-id"], "wap.id" in snapshot.summary) == ([0, 1, 2], "w2", False)
     for wap_id in ("w1", "w2"):
         with pytest.raises(InvalidInputError, match="was to be published once, and snapshot"):
             table.manage_snapshots().publish_changes(wap_id)
@@ -138,7 +138,7 @@ def test_a_write_under_a_wap_id_is_staged_and_published_once(tmp_path: Path) -> 
         table.manage_snapshots().publish_changes("none")
 
 
-def test_two_writers_of_one_wap_id_stage_it_once(tmp_path: Path) -> None:
+def test_two_writers_of_one_wap_id_stage_one_snapshot(tmp_path: Path) -> None:
     table = make(tmp_path, **WAP)
     table.append(rows(0))
     tx = table.transaction()
@@ -149,7 +149,7 @@ def test_two_writers_of_one_wap_id_stage_it_once(tmp_path: Path) -> None:
     assert len(again(tmp_path).snapshots()) == 2
 
 
-def test_writes_go_to_the_wap_branch_and_reads_come_from_it(tmp_path: Path) -> None:
+def test_writes_and_reads_use_the_wap_branch(tmp_path: Path) -> None:
     table = make(tmp_path, **WAP)
     table.append(rows(0))
     table.manage_snapshots().create_branch(branch_name="other").create_tag(tag_name="tag").commit()
@@ -175,7 +175,7 @@ def test_writes_go_to_the_wap_branch_and_reads_come_from_it(tmp_path: Path) -> N
         pass
 
 
-def test_a_table_that_takes_no_staged_writes_refuses_them(tmp_path: Path) -> None:
+def test_a_table_without_write_wap_enabled_refuses_staged_writes(tmp_path: Path) -> None:
     table = make(tmp_path)
     with pytest.raises(InvalidInputError, match=r"its property write\.wap\.enabled is not true"):
         table.append(rows(1), snapshot_properties={"wap.id": "w"})
@@ -184,7 +184,7 @@ def test_a_table_that_takes_no_staged_writes_refuses_them(tmp_path: Path) -> Non
     assert table.snapshots() == []
 
 
-def test_a_branch_that_is_made_by_a_write_is_made_by_one_writer(tmp_path: Path) -> None:
+def test_a_branch_created_by_a_write_includes_rows_committed_to_main_concurrently(tmp_path: Path) -> None:
     table = make(tmp_path, **WAP)
     table.append(rows(0))
     with write_audit_publish(branch="audit"):
@@ -205,7 +205,7 @@ def test_a_write_to_a_branch_that_became_a_tag_is_a_conflict(tmp_path: Path) -> 
         stale.append(rows(1), branch="side")
 
 
-def test_every_snapshot_says_who_made_it(tmp_path: Path) -> None:
+def test_every_snapshot_summary_names_its_writer(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows(0, 1), {"engine-name": "mine", "app-id": "a-1", "note": "x"})
     table.delete("id = 0")

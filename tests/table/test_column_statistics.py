@@ -1,4 +1,4 @@
-"""Statistics of columns: against exact counts, what is kept of older statistics, and what is left after a failure."""
+"""Statistics of columns: compared with exact counts, carried over from older statistics, and removed after a failure."""
 
 import datetime as dt
 from dataclasses import replace
@@ -95,27 +95,27 @@ def test_distinct_values_are_those_of_the_rows(tmp_path_factory: pytest.TempPath
     for batch in batches[1:]:
         table.append(pa.Table.from_pylist(batch, SCHEMA))
     rows = [row for batch in batches for row in batch]
-    found = table.compute_statistics()
-    assert found is not None
-    assert found.distinct_values == {name: exact(rows, name) for name in ("id", "name", "price", "day")}
+    statistics = table.compute_statistics()
+    assert statistics is not None
+    assert statistics.distinct_values == {name: exact(rows, name) for name in ("id", "name", "price", "day")}
     more = table.compute_statistics(NESTED)
     assert more is not None
-    assert more.distinct_values == found.distinct_values | {name: exact(rows, name) for name in NESTED}
+    assert more.distinct_values == statistics.distinct_values | {name: exact(rows, name) for name in NESTED}
     assert len(table.metadata.statistics) == 1
 
 
-def test_many_values_are_counted_within_some_percent(tmp_path: Path) -> None:
+def test_many_distinct_values_are_estimated_within_some_percent(tmp_path: Path) -> None:
     table = lake(tmp_path).create_table("db.t", pa.schema([("id", pa.int64()), ("name", pa.string())]))
     for start in (0, 20_000, 30_000):
         numbers = range(start, start + 30_000)
         table.append(pa.table({"id": pa.array(numbers, pa.int64()), "name": [f"a longer name, {n // 2}" for n in numbers]}))
-    found = table.compute_statistics()
-    assert found is not None
-    assert found.distinct_values["id"] == pytest.approx(60_000, rel=0.1)
-    assert found.distinct_values["name"] == pytest.approx(30_000, rel=0.1)
+    statistics = table.compute_statistics()
+    assert statistics is not None
+    assert statistics.distinct_values["id"] == pytest.approx(60_000, rel=0.1)
+    assert statistics.distinct_values["name"] == pytest.approx(30_000, rel=0.1)
 
 
-def test_rows_that_were_deleted_do_not_count(tmp_path: Path) -> None:
+def test_deleted_rows_are_not_counted(tmp_path: Path) -> None:
     table = make(tmp_path)
     before = table.current_snapshot()
     table.delete("id < 30")
@@ -129,7 +129,7 @@ def test_rows_that_were_deleted_do_not_count(tmp_path: Path) -> None:
     assert table.statistics(before.snapshot_id) == old
 
 
-def test_without_statistics_or_a_snapshot_there_are_none(tmp_path: Path) -> None:
+def test_a_table_without_statistics_or_a_snapshot_returns_none(tmp_path: Path) -> None:
     table = lake(tmp_path).create_table("db.t", SCHEMA)
     assert table.compute_statistics() is None
     assert table.statistics() is None
@@ -147,7 +147,7 @@ def test_without_statistics_or_a_snapshot_there_are_none(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("column", ["tags", "place", "tags.element"])
-def test_a_column_that_is_no_primitive_is_refused(tmp_path: Path, column: str) -> None:
+def test_a_column_that_is_not_primitive_is_refused(tmp_path: Path, column: str) -> None:
     with pytest.raises(InvalidInputError, match=column):
         make(tmp_path).compute_statistics([column])
 
@@ -159,9 +159,9 @@ def test_an_unknown_column_is_refused(tmp_path: Path) -> None:
 
 def test_a_table_opened_by_its_metadata_file_reads_statistics_only(tmp_path: Path) -> None:
     table = make(tmp_path)
-    found = table.compute_statistics(["id"])
+    statistics = table.compute_statistics(["id"])
     static = StaticTable.from_metadata(table.metadata_location)
-    assert static.statistics() == found
+    assert static.statistics() == statistics
     with pytest.raises(ReadOnlyTableError):
         static.compute_statistics()
 
@@ -191,11 +191,11 @@ def test_a_blob_of_an_unknown_type_is_listed_and_carried_over(tmp_path: Path) ->
     )
     other = replace(file, statistics_path=path, file_size_in_bytes=len(content), blob_metadata=blobs)
     table._commit(MetadataChange(lambda _: (SetStatistics(other),), ()))
-    found = table.statistics()
-    assert found is not None
-    assert [(blob.type, blob.columns, blob.distinct_values) for blob in found.blobs] == [
+    statistics = table.statistics()
+    assert statistics is not None
+    assert [(blob.type, blob.columns, blob.distinct_values) for blob in statistics.blobs] == [
         ("someone-s-histogram", ("id", "name"), None),
-        (BLOB_TYPE, ("id",), 50),  # from the sketch itself, as the writer left the property out
+        (BLOB_TYPE, ("id",), 50),  # from the sketch itself, because the writer omitted the property
     ]
     table.compute_statistics(["name"])
     kept = blob_types(table, file.snapshot_id)
@@ -203,25 +203,25 @@ def test_a_blob_of_an_unknown_type_is_listed_and_carried_over(tmp_path: Path) ->
     assert kept[1][2] == b"counts" * 50
 
 
-def test_statistics_are_made_again_where_the_old_file_is_gone(tmp_path: Path) -> None:
+def test_statistics_are_computed_again_where_the_old_file_is_missing(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.compute_statistics()
     (file,) = table.metadata.statistics
     Path(file.statistics_path).unlink()
-    found = table.compute_statistics(["id"])
-    assert found is not None
-    assert found.distinct_values == {"id": 50}
+    statistics = table.compute_statistics(["id"])
+    assert statistics is not None
+    assert statistics.distinct_values == {"id": 50}
 
 
-def test_statistics_outlive_a_rename_and_name_the_column_as_it_is_now(tmp_path: Path) -> None:
+def test_statistics_of_a_renamed_column_have_its_current_name(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.compute_statistics(["name", "id"])
     with table.update_schema() as update:
         update.rename_column("name", "title")
         update.delete_column("id")
-    found = table.statistics()
-    assert found is not None
-    assert found.distinct_values == {"title": 10, "id": 50}
+    statistics = table.statistics()
+    assert statistics is not None
+    assert statistics.distinct_values == {"title": 10, "id": 50}
 
 
 @pytest.mark.parametrize("fault", [Fault.UNAVAILABLE, Fault.UNAVAILABLE_AFTER, Fault.INTERRUPT_AFTER])
@@ -235,7 +235,7 @@ def test_statistics_whose_write_fails_leave_no_file(tmp_path: Path, fault: Fault
     assert table.refresh().statistics() is None
 
 
-def test_nothing_is_left_of_statistics_that_lost_every_race(tmp_path: Path) -> None:
+def test_statistics_whose_commit_always_conflicts_leave_no_file(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.set_properties({"commit.retry.num-retries": "0"})
     other = lake(tmp_path).load_table("db.t")
@@ -246,11 +246,11 @@ def test_nothing_is_left_of_statistics_that_lost_every_race(tmp_path: Path) -> N
     assert table.refresh().compute_statistics() is not None
 
 
-def test_statistics_of_a_snapshot_hold_beside_another_writers_commit(tmp_path: Path) -> None:
+def test_statistics_of_a_snapshot_are_committed_after_a_concurrent_commit(tmp_path: Path) -> None:
     table = make(tmp_path)
     first = table.metadata.current_snapshot_id
     lake(tmp_path).load_table("db.t").append(pa.Table.from_pylist([{"id": 999}], SCHEMA))
-    found = table.compute_statistics(["id"])
-    assert found is not None
-    assert (found.snapshot_id, found.distinct_values) == (first, {"id": 50})
+    statistics = table.compute_statistics(["id"])
+    assert statistics is not None
+    assert (statistics.snapshot_id, statistics.distinct_values) == (first, {"id": 50})
     assert sorted(table.scan().to_arrow()["id"].to_pylist())[-1] == 999

@@ -1,4 +1,4 @@
-"""The commit loop under scheduled faults: lost races, lost replies, unknown outcomes, and writers that build on a commit thought lost."""
+"""The commit loop under injected faults: conflicts, lost replies, unknown commit states, and commits that follow one whose reply is lost."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -32,9 +32,9 @@ def one(number: int) -> pa.Table:
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
-    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
-    made.create_namespace("db")
-    made.create_table(
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    catalog.create_table(
         "db.t",
         SCHEMA,
         properties={
@@ -44,11 +44,11 @@ def catalog(tmp_path: Path) -> SqlCatalog:
             "commit.status-check.min-wait-ms": "1",
         },
     )
-    return made
+    return catalog
 
 
 def faulty(table: Table, faults: Faults) -> Table:
-    """The same table, on a store and a storage that fail as they are told to."""
+    """Return the same table on a store and a storage that raise the ordered faults."""
     store, io = FaultyStore(table.handle.store, faults), FaultyFileIO(table.handle.io, faults)
     handle = TableHandle(identifier=table.handle.identifier, store=store, io=io)
     return Table(handle, load_metadata(handle))
@@ -62,7 +62,7 @@ def files(folder: Path, pattern: str) -> set[str]:
     return {path.name for path in folder.rglob(pattern)}
 
 
-def test_a_lost_race_is_tried_again_with_only_a_new_manifest_list(catalog: SqlCatalog, tmp_path: Path) -> None:
+def test_a_conflict_is_retried_with_only_a_new_manifest_list(catalog: SqlCatalog, tmp_path: Path) -> None:
     ours, theirs = catalog.load_table("db.t"), catalog.load_table("db.t")
     theirs.append(one(1))
     result = ours.append(one(2))
@@ -72,14 +72,14 @@ def test_a_lost_race_is_tried_again_with_only_a_new_manifest_list(catalog: SqlCa
     assert snapshot is not None
     assert snapshot.sequence_number == 2
     assert f"snap-{snapshot.snapshot_id}-1-" in str(snapshot.manifest_list)
-    # One manifest each, one list each, and no file of the lost attempt.
+    # Each commit has one manifest and one manifest list, and the failed attempt left no file.
     assert len(files(tmp_path, "*-m0.avro")) == 2
     assert len(files(tmp_path, "*-m*.avro")) == 2
     assert len(files(tmp_path, "snap-*.avro")) == 2
     assert len(files(tmp_path, "*.metadata.json")) == 3
 
 
-def test_a_delete_that_lost_its_race_sees_the_winners_rows(catalog: SqlCatalog) -> None:
+def test_a_retried_delete_deletes_rows_of_the_concurrent_commit(catalog: SqlCatalog) -> None:
     ours, theirs = catalog.load_table("db.t"), catalog.load_table("db.t")
     ours.append(one(1))
     theirs.refresh()
@@ -91,7 +91,7 @@ def test_a_delete_that_lost_its_race_sees_the_winners_rows(catalog: SqlCatalog) 
     assert numbers(ours) == [6]
 
 
-def test_an_overwrite_that_lost_its_race_replaces_the_winners_rows(catalog: SqlCatalog, tmp_path: Path) -> None:
+def test_a_retried_overwrite_replaces_rows_of_the_concurrent_commit(catalog: SqlCatalog, tmp_path: Path) -> None:
     ours, theirs = catalog.load_table("db.t"), catalog.load_table("db.t")
     theirs.append(pa.table({"n": pa.array([1, 2, 3], pa.int64())}))
     ours.overwrite(one(9), "n >= 2")
@@ -100,7 +100,7 @@ def test_an_overwrite_that_lost_its_race_replaces_the_winners_rows(catalog: SqlC
     assert live < files(tmp_path, "*.parquet")
 
 
-def test_losing_every_race_leaves_no_file_and_says_what_to_do(catalog: SqlCatalog, tmp_path: Path) -> None:
+def test_a_commit_that_always_conflicts_leaves_no_file_and_its_error_has_a_next_step(catalog: SqlCatalog, tmp_path: Path) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
     before = {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"}
@@ -112,11 +112,11 @@ def test_losing_every_race_leaves_no_file_and_says_what_to_do(catalog: SqlCatalo
     assert {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"} == before
 
 
-def test_an_unknown_outcome_deletes_nothing(catalog: SqlCatalog) -> None:
+def test_an_unknown_commit_state_deletes_nothing(catalog: SqlCatalog) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
     faults.order("swap", Fault.LOST_REPLY)
-    faults.order("load", Fault.UNAVAILABLE, times=None)  # and nobody can look where the pointer is
+    faults.order("load", Fault.UNAVAILABLE, times=None)  # and the metadata location cannot be read
     with pytest.raises(CommitUnknownError, match="may or may not") as unknown:
         table.append(one(1))
     faults.clear_orders()
@@ -125,16 +125,16 @@ def test_an_unknown_outcome_deletes_nothing(catalog: SqlCatalog) -> None:
     assert numbers(table) == [1]
 
 
-def test_a_lost_reply_is_asked_for_again(catalog: SqlCatalog) -> None:
+def test_the_commit_status_check_is_retried_after_a_lost_reply(catalog: SqlCatalog) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
     faults.order("swap", Fault.LOST_REPLY)
-    faults.order("load", Fault.UNAVAILABLE, times=2)  # the database comes back while the loop still looks
+    faults.order("load", Fault.UNAVAILABLE, times=2)  # the database is available again before the status checks end
     result = table.append(one(1))
     assert (result.attempts, numbers(table)) == (1, [1])
 
 
-def test_a_swap_that_did_not_happen_and_no_longer_can_is_made_again(catalog: SqlCatalog, tmp_path: Path) -> None:
+def test_a_swap_that_was_not_applied_and_no_longer_can_be_is_retried(catalog: SqlCatalog, tmp_path: Path) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
     faults.order("swap", Fault.UNKNOWN)
@@ -144,7 +144,7 @@ def test_a_swap_that_did_not_happen_and_no_longer_can_is_made_again(catalog: Sql
 
 
 @pytest.mark.parametrize(("fault", "attempts"), [(Fault.UNAVAILABLE_AFTER, 1), (Fault.UNAVAILABLE, 2)])
-def test_a_store_that_raises_from_a_swap_has_not_said_how_it_ended(
+def test_an_exception_of_a_store_during_a_swap_is_an_unknown_commit_state(
     catalog: SqlCatalog, tmp_path: Path, fault: Fault, attempts: int
 ) -> None:
     faults = Faults()
@@ -161,7 +161,7 @@ def test_a_store_that_raises_from_a_swap_has_not_said_how_it_ended(
     assert len(files(tmp_path, "snap-*.avro")) == 2, "nothing is deleted"
 
 
-def test_a_swap_that_lands_late_is_waited_for_and_made_once(catalog: SqlCatalog) -> None:
+def test_a_swap_that_is_applied_late_is_awaited_and_committed_once(catalog: SqlCatalog) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
     faults.order("swap", Fault.LATE, loads=2)
@@ -169,7 +169,7 @@ def test_a_swap_that_lands_late_is_waited_for_and_made_once(catalog: SqlCatalog)
     assert (result.attempts, numbers(table)) == (1, [1])
 
 
-def test_an_unknown_outcome_says_what_to_look_for_and_with_which_command(catalog: SqlCatalog) -> None:
+def test_the_error_for_an_unknown_commit_state_has_the_command_to_check_it(catalog: SqlCatalog) -> None:
     table = catalog.load_table("db.t")
     table.set_properties({"commit.status-check.num-retries": "0"})
     faults = Faults()
@@ -184,8 +184,8 @@ def test_an_unknown_outcome_says_what_to_look_for_and_with_which_command(catalog
     assert table.current_snapshot().snapshot_id == unknown.value.snapshot_id
 
 
-def test_an_unheard_swap_is_found_in_the_log_of_those_who_built_on_it(catalog: SqlCatalog) -> None:
-    """A change of metadata has no snapshot: only the metadata log can tell."""
+def test_a_metadata_change_whose_reply_is_lost_is_found_in_the_metadata_log(catalog: SqlCatalog) -> None:
+    """Check a metadata change after later commits: it has no snapshot, so only the metadata log shows it."""
 
     def others(count: int) -> None:
         other = catalog.load_table("db.t")
@@ -206,7 +206,7 @@ def test_an_unheard_swap_is_found_in_the_log_of_those_who_built_on_it(catalog: S
     assert catalog.load_table("db.t").properties["ours"] == "2", "it had happened"
 
 
-def test_a_refused_swap_leaves_no_file_and_is_not_tried_again(catalog: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_swap_leaves_no_file_and_is_not_retried(catalog: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = catalog.load_table("db.t")
     before = {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"}
     denied = StoragePermissionError("permission denied for table iceberg_tables")
@@ -216,7 +216,7 @@ def test_a_refused_swap_leaves_no_file_and_is_not_tried_again(catalog: SqlCatalo
     assert {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"} == before
 
 
-def test_a_commit_thought_lost_is_recognised_in_the_winners_history(catalog: SqlCatalog) -> None:
+def test_an_overtaken_commit_is_found_in_the_history_of_the_current_metadata(catalog: SqlCatalog) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
     faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: catalog.load_table("db.t").append(one(2)))
@@ -225,7 +225,7 @@ def test_a_commit_thought_lost_is_recognised_in_the_winners_history(catalog: Sql
     assert result.snapshot_id in {snapshot.snapshot_id for snapshot in table.snapshots()}
 
 
-def test_an_interrupt_during_the_swap_deletes_nothing(catalog: SqlCatalog) -> None:
+def test_an_interrupt_during_the_compare_and_swap_deletes_nothing(catalog: SqlCatalog) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
     faults.order("swap", Fault.INTERRUPT_AFTER)
@@ -234,7 +234,7 @@ def test_an_interrupt_during_the_swap_deletes_nothing(catalog: SqlCatalog) -> No
     assert numbers(table) == [1]
 
 
-def test_a_table_dropped_meanwhile_is_named(catalog: SqlCatalog) -> None:
+def test_the_error_names_a_table_that_was_dropped_concurrently(catalog: SqlCatalog) -> None:
     table = catalog.load_table("db.t")
     catalog.rename_table("db.t", "db.u")
     with pytest.raises(NoSuchTableError, match=r"'db\.t' does not exist .* any longer: it was dropped or renamed since") as refused:
@@ -246,7 +246,7 @@ def test_a_table_dropped_meanwhile_is_named(catalog: SqlCatalog) -> None:
         table.refresh()
 
 
-def test_a_table_made_anew_under_the_name_is_another_table(catalog: SqlCatalog) -> None:
+def test_a_recreated_table_of_the_same_name_is_another_table(catalog: SqlCatalog) -> None:
     table = catalog.load_table("db.t")
     before = table.append(one(1))
     catalog.drop_table("db.t")
@@ -259,7 +259,7 @@ def test_a_table_made_anew_under_the_name_is_another_table(catalog: SqlCatalog) 
     assert table.current_snapshot().snapshot_id == before.snapshot_id
 
 
-def test_ctrl_c_on_a_retry_keeps_a_commit_that_was_thought_lost(catalog: SqlCatalog) -> None:
+def test_an_interrupt_during_a_retry_keeps_an_overtaken_commit(catalog: SqlCatalog) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
     faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: catalog.load_table("db.t").append(one(2)))
@@ -269,7 +269,7 @@ def test_ctrl_c_on_a_retry_keeps_a_commit_that_was_thought_lost(catalog: SqlCata
     assert numbers(table) == [1, 2]
 
 
-def test_old_metadata_files_go_where_the_table_asks_for_it(catalog: SqlCatalog, tmp_path: Path) -> None:
+def test_old_metadata_files_are_deleted_if_the_table_property_enables_it(catalog: SqlCatalog, tmp_path: Path) -> None:
     table = catalog.create_table(
         "db.u", SCHEMA, properties={"write.metadata.previous-versions-max": "2", "write.metadata.delete-after-commit.enabled": "true"}
     )
@@ -280,7 +280,7 @@ def test_old_metadata_files_go_where_the_table_asks_for_it(catalog: SqlCatalog, 
     assert numbers(table) == [0, 1, 2, 3, 4]
 
 
-def test_deletes_that_find_no_row_any_more_after_a_lost_race_leave_no_file(catalog: SqlCatalog, tmp_path: Path) -> None:
+def test_a_retried_delete_that_matches_no_row_leaves_no_file(catalog: SqlCatalog, tmp_path: Path) -> None:
     faults = Faults()
     catalog.load_table("db.t").append(one(1))
     table = faulty(catalog.load_table("db.t"), faults)
@@ -293,12 +293,12 @@ def test_deletes_that_find_no_row_any_more_after_a_lost_race_leave_no_file(catal
 def together(table: Table) -> None:
     with table.refresh().transaction() as tx:
         tx.append(one(5))
-        expire_behind(table)
+        commit_and_expire(table)
     assert 5 in numbers(table)
 
 
-def expire_behind(table: Table) -> None:
-    """Another writer commits, and leaves nothing of what the table at hand was loaded as."""
+def commit_and_expire(table: Table) -> None:
+    """Commit as another writer, and expire every snapshot that the stale table was loaded with."""
     other = Table(table.handle, load_metadata(table.handle))
     other.append(one(4))
     other.expire_snapshots(older_than=4_102_444_800_000, retain_last=1)
@@ -317,22 +317,22 @@ def expire_behind(table: Table) -> None:
         (together, [1, 2, 4, 4, 5]),
     ],
 )
-def test_a_writer_commits_on_the_table_there_is_where_its_own_was_expired(
+def test_a_writer_whose_loaded_snapshots_were_expired_commits_to_the_current_table(
     catalog: SqlCatalog, change: Callable[[Table], Any], left: list[int]
 ) -> None:
     table = catalog.load_table("db.t")
     table.append(one(1))
     table.append(one(2))
-    expire_behind(table)
+    commit_and_expire(table)
     change(table)
     assert numbers(catalog.load_table("db.t")) == left
-    # As fastavro and pyarrow find it.
+    # The rows as fastavro and PyArrow read them.
     reader = ReferenceReader(table.io)
     document = reader.document(table.metadata_location)
     assert sorted(row.values[1] for row in reader.rows(document, reader.snapshot(document, document["current-snapshot-id"]))) == left
 
 
-def test_ctrl_c_before_the_first_swap_leaves_no_file_though_the_catalog_cannot_be_asked(catalog: SqlCatalog, tmp_path: Path) -> None:
+def test_an_interrupt_before_the_first_swap_leaves_no_file_even_if_the_catalog_is_unavailable(catalog: SqlCatalog, tmp_path: Path) -> None:
     table = catalog.load_table("db.t")
     before = files(tmp_path, "*.*")
     faults = Faults()
@@ -344,7 +344,7 @@ def test_ctrl_c_before_the_first_swap_leaves_no_file_though_the_catalog_cannot_b
     assert files(tmp_path, "*.*") == before
 
 
-def test_what_another_writer_made_wrong_is_said_to_be_so(catalog: SqlCatalog, tmp_path: Path) -> None:
+def test_the_error_for_a_change_that_a_concurrent_commit_made_invalid_names_that_cause(catalog: SqlCatalog, tmp_path: Path) -> None:
     catalog.create_table("db.old", SCHEMA, properties={"format-version": "1"})
     ours, theirs = catalog.load_table("db.old"), catalog.load_table("db.old")
     theirs.upgrade_table_version(3)

@@ -1,7 +1,7 @@
-"""Many writers on one table, some of them stale, with faults at every call of storage and catalog, against a plain model: nothing is lost, torn or done twice.
+"""Many writers on one table, some of them stale, with faults at every call of storage and catalog, compared with a plain model of the commits.
 
-A step is one operation of one writer. Its plan orders faults, and other writers' steps in the middle of it: before the n-th call of a port, or between a swap
-and its answer.
+No commit is lost, applied in part or applied twice. A step is one operation of one writer. It orders faults, and steps of other writers during it: before the
+n-th call of a port, or between a compare-and-swap and its reply.
 """
 
 import json
@@ -62,7 +62,7 @@ NAME = ("db", "t")
 COLUMNS = ("uid", "part", "value")
 SCHEMA = pa.schema([("uid", pa.int64()), ("part", pa.string()), ("value", pa.int64())])
 WRITERS = 4
-# Nobody waits in a test.
+# Tests do not wait between attempts.
 PATIENCE = {
     "commit.retry.min-wait-ms": "0",
     "commit.retry.max-wait-ms": "0",
@@ -80,7 +80,7 @@ FILTERS: dict[str, Callable[[tuple[Any, ...]], bool]] = {
 
 VALUES = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), min_size=1, max_size=6)
 FILTER = st.sampled_from(sorted(FILTERS))
-# A part of an operation: its name and its arguments.
+# An operation: its name and its arguments.
 BRANCH = st.sampled_from(["main", "main", "main", "b"])
 ROWS = st.one_of(
     st.tuples(st.just("append"), BRANCH, VALUES),
@@ -95,7 +95,7 @@ FILES = st.one_of(
     st.tuples(st.just("delete_file"), BRANCH, st.integers(0, 9)),
     st.tuples(st.just("overwrite_file"), BRANCH, st.integers(0, 9), VALUES),
     st.tuples(st.just("rewrite_file"), BRANCH, st.integers(0, 9)),
-    st.tuples(st.just("mark_rows"), BRANCH, st.integers(0, 9), VALUES),
+    st.tuples(st.just("row_delta"), BRANCH, st.integers(0, 9), VALUES),
     st.tuples(st.just("add_files"), BRANCH, VALUES),
     st.tuples(st.just("rewrite_manifests"), BRANCH),
 )
@@ -129,9 +129,9 @@ OPERATION = st.one_of(
     st.tuples(st.just("change_spec"), st.sampled_from(["bucket[4]", "truncate[3]"])),
 )
 FILE_FAULTS = [fault for fault in Fault if fault not in OF_SWAPS and fault is not Fault.HALF]
-# What may come of a swap. A store that raises an error of storage breaks its contract; nothing may be lost by that either.
+# Faults of a compare-and-swap. A store that raises a storage error violates its contract; no commit may be lost by that either.
 SWAP_FAULTS = [*OF_SWAPS, *FILE_FAULTS]
-# Where a fault happens: the operation of a port, how many calls of it go well before, and for how many calls it lasts.
+# The place of a fault: the operation of a port, how many of its calls succeed before, and for how many calls the fault lasts.
 FAULT = st.one_of(
     st.tuples(st.just("swap"), st.sampled_from(SWAP_FAULTS), st.integers(0, 1), st.integers(1, 4)),
     st.tuples(st.sampled_from(["load", "read"]), st.sampled_from(FILE_FAULTS), st.integers(0, 4), st.integers(1, 3)),
@@ -142,13 +142,16 @@ FAULT = st.one_of(
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One operation of the writer, counted from those that are free; `faults`; and steps of others before the n-th call of a port's operation."""
+    """One operation of a writer, with its faults, and with steps of other writers before the n-th call of a port's operation.
+
+    `writer` is a number among the writers that run no operation.
+    """
 
     writer: int
     operation: tuple[Any, ...]
     faults: Sequence[tuple[str, Fault, int, int]]
     meanwhile: Sequence[tuple[str, int, "Step"]]
-    before: str  # what the writer does first
+    before: str  # refresh the table, keep it, or restart the process
 
 
 def steps(depth: int) -> st.SearchStrategy[Step]:
@@ -167,31 +170,31 @@ def steps(depth: int) -> st.SearchStrategy[Step]:
 Operation = tuple[Callable[[Any], Any], list[Effect]]
 
 
-def seen(table: Any) -> TableMetadata:
-    """The metadata that a change of the table or within the transaction builds on."""
+def metadata_of(table: Any) -> TableMetadata:
+    """Return the metadata of a table or of a transaction, on which the next change is based."""
     return table.table_metadata if isinstance(table, Transaction) else table.metadata
 
 
-class ReadsStaged:
-    """The files of a storage, and those that a transaction has made and not written yet."""
+class StagedFileReader:
+    """Reader of the files of a storage, and of the files that a transaction has not write_files yet."""
 
     def __init__(self, io: MemoryFileIO, table: Any) -> None:
         self.read = table._start().read if isinstance(table, Transaction) else io.read
 
 
-def file_seen(table: Any, io: MemoryFileIO, branch: str, number: int) -> DataFile | None:
-    """One of the data files of a branch as the writer sees it."""
-    metadata = seen(table)
+def live_file(table: Any, io: MemoryFileIO, branch: str, number: int) -> DataFile | None:
+    """Return a data file of a branch in the metadata of the writer; None if the branch has none."""
+    metadata = metadata_of(table)
     if branch not in metadata.refs:
         return None
-    read = ReadsStaged(io, table).read
+    read = StagedFileReader(io, table).read
     tasks = plan_scan(metadata, metadata.snapshot_by_id(metadata.refs[branch].snapshot_id), AlwaysTrue(), read).tasks()
     files = sorted((task.file for task in tasks), key=lambda file: file.file_path)
     return files[number % len(files)] if files else None
 
 
 class Writer:
-    """One process: its faults, and the table as it last saw it."""
+    """One process: its faults, and the table as it last loaded it."""
 
     def __init__(self, name: str, store: SqlCatalogStore, model: CommitModel) -> None:
         self.name = name
@@ -207,7 +210,7 @@ class Writer:
 
 
 class ManyWriters(RuleBasedStateMachine):
-    """The table, its model, and the writers."""
+    """The state machine with the table, its model, and the writers."""
 
     taken = 0
 
@@ -218,7 +221,10 @@ class ManyWriters(RuleBasedStateMachine):
         evolves=st.booleans(),
     )
     def create(self, version: int, spec: tuple[str, ...], mode: str, evolves: bool) -> None:
-        """`evolves`: the partition spec changes, and nobody overwrites partitions, whose rows the model knows by the first spec alone."""
+        """Create the table, its model and the writers.
+
+        With `evolves` the partition spec changes, and no operation overwrites partitions, because the model computes them by the first spec only.
+        """
         self.io, self.spec, self.evolves = MemoryFileIO(), spec, evolves
         self.inner = SqlCatalogStore("lake", "sqlite://")
         self.inner.create_namespace(("db",), {})
@@ -248,7 +254,7 @@ class ManyWriters(RuleBasedStateMachine):
 
     @rule(step=steps(2))
     def step(self, step: Step) -> None:
-        """One step, with all that happens meanwhile; then the table reads as the model says."""
+        """Run one step and the steps during it; then check that the table reads as the model requires."""
         self.run_step(step)
         for writer in self.writers:
             assert writer.is_free
@@ -267,7 +273,7 @@ class ManyWriters(RuleBasedStateMachine):
         type(self).taken += 1
         if step.before == "refresh":
             writer.table.refresh()
-        elif step.before == "restart":  # its process ends without a word; what it left in flight may land first
+        elif step.before == "restart":  # its process ends; a compare-and-swap in flight is applied first
             writer.store.land_late()
             writer.start()
         self.order(writer, step)
@@ -281,7 +287,7 @@ class ManyWriters(RuleBasedStateMachine):
 
     def order(self, writer: Writer, step: Step) -> None:
         for operation, after, inner in step.meanwhile:
-            run = partial(Context().run, self.run_step, inner)  # another process: it knows nothing of this one's settings
+            run = partial(Context().run, self.run_step, inner)  # another process, without the context settings of this one
             if operation == "overtake":
                 writer.faults.order("swap", Fault.OVERTAKEN, after=after, meanwhile=run)
             else:
@@ -290,7 +296,7 @@ class ManyWriters(RuleBasedStateMachine):
             writer.faults.order(operation, fault, after=after, times=times)
 
     def operation(self, chosen: tuple[Any, ...]) -> Operation:
-        """What to call, and what it does to the model."""
+        """Return the call of an operation, and its effects on the model."""
         name, *arguments = chosen
         return getattr(self, name)(*arguments)
 
@@ -319,7 +325,7 @@ class ManyWriters(RuleBasedStateMachine):
         return lambda t: t.delete_keys(rows, [column], branch=branch), [effect]
 
     def upsert(self, branch: str, uids: list[int], values: list[Any]) -> Operation:
-        """Some rows that may be there, and some that are not."""
+        """Upsert some rows that may exist, and some new ones."""
         _, new = self.rows(values)
         old = [(uid, *values[uid % len(values)]) for uid in uids if uid < self.next_uid - len(values)]
         source = Counter([*new.elements(), *old])
@@ -336,14 +342,14 @@ class ManyWriters(RuleBasedStateMachine):
         effect = Rows(branch=branch, change=lambda before: without(lambda row: row[1] in gone)(before) + rows)
         return lambda t: t.dynamic_partition_overwrite(table, branch=branch), [effect]
 
-    def written(self, rows: pa.Table) -> list[DataFile]:
-        """Data files that are nobody's yet; the table's own writer makes them."""
+    def write_files(self, rows: pa.Table) -> list[DataFile]:
+        """Write data files that no snapshot contains, with the writer of the table."""
         quiet = TableHandle(identifier=NAME, store=self.inner, io=self.io)
         return list(IN_PROCESS.write(rows, write_target(quiet, load_metadata(quiet).metadata)))
 
     def append_file(self, branch: str, kind: str, values: list[Any]) -> Operation:
         table, rows = self.rows(values)
-        files = self.written(table)
+        files = self.write_files(table)
 
         def do(t: Any) -> None:
             with getattr(t.update_snapshot(branch=branch), kind)() as update:
@@ -356,7 +362,7 @@ class ManyWriters(RuleBasedStateMachine):
         effects: list[Effect] = []
 
         def do(t: Any) -> None:
-            file = file_seen(t, self.io, branch, number)
+            file = live_file(t, self.io, branch, number)
             if file is not None:
                 effects.append(Files(branch=branch, removed={file.file_path}, added=Counter()))
                 with t.update_snapshot(branch=branch).delete_files() as update:
@@ -367,52 +373,52 @@ class ManyWriters(RuleBasedStateMachine):
     def overwrite_file(self, branch: str, number: int, values: list[Any]) -> Operation:
         effects: list[Effect] = []
         table, rows = self.rows(values)
-        files = self.written(table)
+        files = self.write_files(table)
 
         def do(t: Any) -> None:
-            file = file_seen(t, self.io, branch, number)
+            file = live_file(t, self.io, branch, number)
             if file is not None:
                 effects.append(Files(branch=branch, removed={file.file_path}, added=rows))
                 with t.update_snapshot(branch=branch).overwrite() as update:
                     update.delete_file(file)
-                    for one in files:
-                        update.add_file(one)
+                    for data_file in files:
+                        update.add_file(data_file)
 
         return do, effects
 
     def rewrite_file(self, branch: str, number: int) -> Operation:
-        """The rows of a file, as the writer sees them, in a new one: rows that others delete meanwhile must not come back."""
+        """Copy the live rows of a file into a new one; rows that other writers delete concurrently must not reappear."""
         effects: list[Effect] = []
 
         def do(t: Any) -> None:
-            file = file_seen(t, self.io, branch, number)
+            file = live_file(t, self.io, branch, number)
             if file is None:
                 return
-            metadata = seen(t)
-            document, reader = json.loads(write_table_metadata(metadata)), ReferenceReader(ReadsStaged(self.io, t))
+            metadata = metadata_of(t)
+            document, reader = json.loads(write_table_metadata(metadata)), ReferenceReader(StagedFileReader(self.io, t))
             snapshot = reader.snapshot(document, metadata.refs[branch].snapshot_id)
             live = [row.values for row in reader.rows(document, snapshot) if row.path == file.file_path]
             rows = pa.Table.from_pylist([{name: row.get(number + 1) for number, name in enumerate(COLUMNS)} for row in live], schema=SCHEMA)
-            files = self.written(rows) if live else []
+            files = self.write_files(rows) if live else []
             effects.append(Rows(branch=branch, change=lambda before: before, replaces=True))
             with t.update_snapshot(branch=branch).rewrite_files() as update:
                 update.delete_file(file).validate_from_snapshot(metadata.refs[branch].snapshot_id)
-                for one in files:
-                    update.add_file(one)
+                for data_file in files:
+                    update.add_file(data_file)
 
         return do, effects
 
-    def mark_rows(self, branch: str, number: int, values: list[Any]) -> Operation:
-        """A row delta: the first row of a file that has no deletes yet is marked as deleted, and rows are added."""
+    def row_delta(self, branch: str, number: int, values: list[Any]) -> Operation:
+        """Delete the first row of a file that has no deletes yet, and add rows, in one row delta."""
         effects: list[Effect] = []
         table, rows = self.rows(values)
-        files = self.written(table)
+        files = self.write_files(table)
 
         def do(t: Any) -> None:
-            file, metadata = file_seen(t, self.io, branch, number), seen(t)
+            file, metadata = live_file(t, self.io, branch, number), metadata_of(t)
             if file is None or metadata.format_version == 1:
                 return
-            reader = ReadsStaged(self.io, t)
+            reader = StagedFileReader(self.io, t)
             snapshot = metadata.snapshot_by_id(metadata.refs[branch].snapshot_id)
             tasks = plan_scan(metadata, snapshot, AlwaysTrue(), reader.read).tasks()
             if any(task.file.file_path == file.file_path and task.delete_files for task in tasks):
@@ -428,7 +434,7 @@ class ManyWriters(RuleBasedStateMachine):
             with t.update_snapshot(branch=branch).row_delta() as update:
                 update.validate_from_snapshot(
                     snapshot.snapshot_id
-                )  # without it, the whole history is looked at, and refused where a part is expired
+                )  # without it, the whole history is validated, and an expired part of it is an error
                 for one in files:
                     update.add_rows(one)
                 for one in made.added:
@@ -437,7 +443,7 @@ class ManyWriters(RuleBasedStateMachine):
         return do, effects
 
     def add_files(self, branch: str, values: list[Any]) -> Operation:
-        """A file that another writer made, of one partition whichever spec there is."""
+        """Add a file of another writer, outside of the table's folder, whose rows are in one partition of every spec."""
         table, rows = self.rows([values[0]] * len(values))
         ids = pa.schema([field.with_metadata({"PARQUET:field_id": str(number)}) for number, field in enumerate(SCHEMA, 1)])
         sink = pa.BufferOutputStream()
@@ -455,12 +461,12 @@ class ManyWriters(RuleBasedStateMachine):
         return lambda t: t.upgrade_table_version(version), []
 
     def change_spec(self, transform: str) -> Operation:
-        """A partition field of the values more, or one less."""
+        """Add the partition field of the values, or remove it."""
 
         def do(table: Table) -> None:
             if self.evolves:
                 with table.update_spec() as update:
-                    if any(field.name == "by_value" for field in seen(table).spec().fields):
+                    if any(field.name == "by_value" for field in metadata_of(table).spec().fields):
                         update.remove_field("by_value")
                     else:
                         update.add_field("value", transform, "by_value")
@@ -471,7 +477,7 @@ class ManyWriters(RuleBasedStateMachine):
         effects: list[Effect] = []
 
         def do(t: Any) -> None:
-            main = seen(t).refs.get("main")
+            main = metadata_of(t).refs.get("main")
             if main is None:
                 effects.append(BranchOfEmptyTable(branch="b"))
             else:
@@ -484,11 +490,11 @@ class ManyWriters(RuleBasedStateMachine):
         return lambda t: t.manage_snapshots().remove_branch("b").commit(), [Refs(change=lambda state: {"b": None})]
 
     def tag(self, name: str) -> Operation:
-        """A tag at the head of main as the writer sees it; removed where it is there."""
+        """Create a tag at the head of main in the metadata of the writer, or remove the tag if it exists."""
         effects: list[Effect] = []
 
         def do(t: Any) -> None:
-            metadata = seen(t)
+            metadata = metadata_of(t)
             if name in metadata.refs:
                 effects.append(Refs(change=lambda state: {name: None}))
                 t.manage_snapshots().remove_tag(name).commit()
@@ -498,11 +504,11 @@ class ManyWriters(RuleBasedStateMachine):
 
         return do, effects
 
-    def moved(self, name: str, to: str, how: str) -> Operation:
+    def move_branch(self, name: str, to: str, how: str) -> Operation:
         effects: list[Effect] = []
 
         def do(t: Any) -> None:
-            target = seen(t).refs.get(to)
+            target = metadata_of(t).refs.get(to)
             if target is not None:
                 effects.append(Refs(change=lambda state: {name: ("branch", target.snapshot_id)}))
                 getattr(t.manage_snapshots(), how)(name, to).commit()
@@ -510,16 +516,16 @@ class ManyWriters(RuleBasedStateMachine):
         return do, effects
 
     def fast_forward(self, names: tuple[str, str]) -> Operation:
-        return self.moved(*names, "fast_forward")
+        return self.move_branch(*names, "fast_forward")
 
     def replace_branch(self) -> Operation:
-        return self.moved("b", "main", "replace_branch")
+        return self.move_branch("b", "main", "replace_branch")
 
     def rollback(self, back: int) -> Operation:
         effects: list[Effect] = []
 
         def do(t: Any) -> None:
-            metadata = seen(t)
+            metadata = metadata_of(t)
             target = metadata.current_snapshot()
             for _ in range(back):
                 parent = target.parent_snapshot_id if target else None
@@ -531,11 +537,11 @@ class ManyWriters(RuleBasedStateMachine):
         return do, effects
 
     def pick(self, number: int) -> Operation:
-        """A snapshot, staged or of a branch, picked for main."""
+        """Cherry-pick a snapshot, staged or of a branch, onto main."""
         effects: list[Effect] = []
 
         def do(t: Any) -> None:
-            found = list(seen(t).snapshots)
+            found = list(metadata_of(t).snapshots)
             if found:
                 source = found[-1 - number % len(found)].snapshot_id
                 effects.append(CherryPick(source=source))
@@ -545,11 +551,11 @@ class ManyWriters(RuleBasedStateMachine):
 
     def stage(self, values: list[Any]) -> Operation:
         table, rows = self.rows(values)
-        said = {"wap.id": f"w{self.next_uid}"}
-        return lambda t: t.append(table, said), [Rows(change=lambda before: before + rows, staged=True)]
+        snapshot_properties = {"wap.id": f"w{self.next_uid}"}
+        return lambda t: t.append(table, snapshot_properties), [Rows(change=lambda before: before + rows, staged=True)]
 
     def audited(self, values: list[Any]) -> Operation:
-        """A write that goes to a branch of its own, which is made from main where it is not there."""
+        """Write to the branch `audit`, which is created from main where it does not exist."""
         table, rows = self.rows(values)
 
         def do(t: Table) -> None:
@@ -573,7 +579,7 @@ class ManyWriters(RuleBasedStateMachine):
             with table.transaction() as tx:
                 for one, effects in made:
                     one(tx)
-                    every.extend(effects)  # some know what they do only now
+                    every.extend(effects)  # some effects are known only now
 
         return do, every
 
@@ -588,7 +594,7 @@ class ManyWriters(RuleBasedStateMachine):
     def add_column(self) -> Operation:
         def do(table: Table) -> None:
             with table.update_schema() as update:
-                update.add_column(f"c{seen(table).last_column_id}", LongType())
+                update.add_column(f"c{metadata_of(table).last_column_id}", LongType())
 
         return do, []
 
@@ -604,7 +610,7 @@ def without(matches: Callable[[tuple[Any, ...]], bool]) -> Callable[[Bag], Bag]:
 
 
 def run(examples: int, steps_each: int, *, derandomize: bool) -> int:
-    """Runs the model, and returns how many operations there were."""
+    """Run the model, and return the number of operations."""
     ManyWriters.taken = 0
     run_state_machine_as_test(
         ManyWriters,
@@ -619,11 +625,11 @@ def run(examples: int, steps_each: int, *, derandomize: bool) -> int:
     return ManyWriters.taken
 
 
-def test_many_writers_with_faults_lose_nothing_and_tear_nothing() -> None:
+def test_commits_of_many_writers_with_faults_are_atomic_and_durable() -> None:
     assert run(8, 25, derandomize=True) > 150
 
 
 @pytest.mark.slow
-def test_ten_thousand_steps_of_many_writers_with_faults() -> None:
+def test_ten_thousand_steps_of_many_writers_with_faults_are_atomic_and_durable() -> None:
     examples = int(os.environ.get("ICEFLOE_MODEL_EXAMPLES", "250"))
     assert run(examples, 50, derandomize=False) >= 40 * examples

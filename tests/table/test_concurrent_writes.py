@@ -1,4 +1,4 @@
-"""Every kind of write at once, by threads that each hold the table for themselves: nothing is lost, nothing comes back, rows keep their ids."""
+"""Every kind of write concurrently, by threads that each load the table: no write is lost, no deleted row reappears, rows keep their row ids."""
 
 import threading
 from collections.abc import Callable
@@ -15,7 +15,7 @@ def rows(start: int, stop: int) -> pa.Table:
     return pa.Table.from_pylist([{"id": n, "part": "ab"[n % 2]} for n in range(start, stop)], schema=SCHEMA)
 
 
-def mark(table: Table) -> None:
+def delete_positions(table: Table) -> None:
     for n in range(6):
         table.delete(f"id = {n}")
 
@@ -39,7 +39,7 @@ def in_both_modes(table: Table) -> None:
         table.delete(f"id = {n}")
 
 
-def test_writes_of_every_kind_at_once(tmp_path: Path) -> None:
+def test_concurrent_writes_of_every_kind_are_all_committed(tmp_path: Path) -> None:
     def loaded() -> Table:
         return SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path)).load_table("db.t")
 
@@ -56,17 +56,17 @@ def test_writes_of_every_kind_at_once(tmp_path: Path) -> None:
     table.append(rows(0, 100))
     before = {row["id"]: row["_row_id"] for row in table.scan().select("id", "_row_id").to_arrow().to_pylist()}
     failures: list[BaseException] = []
-    threads = [threading.Thread(target=run, args=(write,)) for write in (mark, by_key, together, in_both_modes)]
+    threads = [threading.Thread(target=run, args=(write,)) for write in (delete_positions, by_key, together, in_both_modes)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert failures == []
-    found = table.refresh().scan().select("id", "_row_id").to_arrow().to_pylist()
+    read_rows = table.refresh().scan().select("id", "_row_id").to_arrow().to_pylist()
     gone = {*range(6), *range(10, 16), *range(20, 24), *range(30, 34)}
-    assert sorted(row["id"] for row in found) == [n for n in range(100) if n not in gone] + [201, 203, 205, 207]
-    assert len({row["_row_id"] for row in found}) == len(found) == table.scan().count()
-    assert {row["id"]: row["_row_id"] for row in found if row["id"] < 100} == {n: before[n] for n in range(100) if n not in gone}
+    assert sorted(row["id"] for row in read_rows) == [n for n in range(100) if n not in gone] + [201, 203, 205, 207]
+    assert len({row["_row_id"] for row in read_rows}) == len(read_rows) == table.scan().count()
+    assert {row["id"]: row["_row_id"] for row in read_rows if row["id"] < 100} == {n: before[n] for n in range(100) if n not in gone}
     live = [
         entry.data_file for manifest in table.current_snapshot().manifests(table.io) for entry in manifest.fetch_manifest_entry(table.io)
     ]  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Files that are missing, cut short or not what they should be: every error names the file, and nothing is read wrongly."""
+"""Files that are missing, truncated or of another format: every error names the file, and no wrong rows are read."""
 
 import re
 from collections.abc import Callable
@@ -36,9 +36,9 @@ DAMAGES: dict[str, Damage] = {
 def table(tmp_path: Path) -> Table:
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
     catalog.create_namespace("db")
-    made = catalog.create_table("db.t", ROWS.schema)
-    made.append(ROWS)
-    return made
+    table = catalog.create_table("db.t", ROWS.schema)
+    table.append(ROWS)
+    return table
 
 
 def one(folder: Path, pattern: str) -> Path:
@@ -50,7 +50,7 @@ def one(folder: Path, pattern: str) -> Path:
 @pytest.mark.parametrize(
     ("pattern", "expected"), [("snap-*.avro", AvroFormatError), ("*-m0.avro", FormatError), ("*.parquet", DataFileFormatError)]
 )
-def test_a_damaged_file_is_named(table: Table, tmp_path: Path, pattern: str, expected: type[IcefloeError], damage: str) -> None:
+def test_the_error_names_a_damaged_file(table: Table, tmp_path: Path, pattern: str, expected: type[IcefloeError], damage: str) -> None:
     path = one(tmp_path, pattern)
     DAMAGES[damage](path)
     with pytest.raises(NoSuchFileError if damage == "missing" else expected, match=re.escape(path.name)):
@@ -58,7 +58,7 @@ def test_a_damaged_file_is_named(table: Table, tmp_path: Path, pattern: str, exp
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_metadata_is_named_and_the_catalog_still_lists_the_table(table: Table, tmp_path: Path, damage: str) -> None:
+def test_the_error_names_damaged_metadata_and_the_catalog_still_lists_the_table(table: Table, tmp_path: Path, damage: str) -> None:
     path = Path(table.metadata_location)
     DAMAGES[damage](path)
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
@@ -78,7 +78,7 @@ def test_a_write_on_a_damaged_table_changes_nothing(table: Table, tmp_path: Path
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_every_problem_of_metadata_is_listed_with_its_place(table: Table, tmp_path: Path) -> None:
+def test_every_fault_of_metadata_is_listed_with_its_place(table: Table, tmp_path: Path) -> None:
     text = Path(table.metadata_location).read_text()
     broken = tmp_path / "00009-broken.metadata.json"
     broken.write_text(text.replace('"last-column-id":2', '"last-column-id":"two"').replace('"type":"string"', '"type":"strings"'))
@@ -88,17 +88,15 @@ def test_every_problem_of_metadata_is_listed_with_its_place(table: Table, tmp_pa
     assert {problem.where for problem in refused.value.problems} == {"$.last-column-id", "$.schemas[0].fields[1].type"}
 
 
-def test_a_version_to_come_is_refused_by_number(table: Table, tmp_path: Path) -> None:
+def test_the_error_for_a_future_format_version_has_its_number(table: Table, tmp_path: Path) -> None:
     later = tmp_path / "00009-later.metadata.json"
     later.write_text(Path(table.metadata_location).read_text().replace('"format-version":2', '"format-version":4'))
     with pytest.raises(UnsupportedFormatVersionError, match="4"):
         StaticTable.from_metadata(str(later))
 
 
-def test_a_warehouse_that_cannot_be_written_leaves_the_table_as_it_was(
-    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Root may write anywhere, so the refusal is made where the operating system would make it.
+def test_a_read_only_warehouse_leaves_the_table_unchanged(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Root may write anywhere, so the refusal is simulated at the call that the operating system would refuse.
     def refused(self: object, location: str) -> object:
         raise StoragePermissionError(f"no permission to write {location}", path=location)
 

@@ -1,4 +1,4 @@
-"""Deletes by key: equality delete files where the spec wants them, and the rows that go, against a plain list."""
+"""Deletes by key: equality delete files for the specs that need them, and the deleted rows, compared with a plain list."""
 
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ def test_keys_delete_older_rows_and_not_newer_ones(tmp_path: Path, version: int)
     assert table.scan("id < 6").count() == 5
 
 
-def test_the_identifier_fields_are_the_keys_where_none_are_named(tmp_path: Path) -> None:
+def test_the_identifier_fields_are_the_default_keys(tmp_path: Path) -> None:
     schema = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType()), identifier_field_ids=[1])
     table = lake(tmp_path).create_table("db.t", schema)
     data = pa.Table.from_pylist([{"id": 1, "name": "a"}, {"id": 2, "name": "b"}], schema=table.scan().to_arrow().schema)
@@ -69,17 +69,17 @@ def test_the_identifier_fields_are_the_keys_where_none_are_named(tmp_path: Path)
     assert ids(table) == [1]
 
 
-def test_files_are_of_the_partitions_that_the_keys_tell(tmp_path: Path) -> None:
+def test_delete_files_are_in_the_partitions_of_the_keys(tmp_path: Path) -> None:
     table = make(tmp_path, 2, ("part",))
     result = table.delete_keys(pa.table({"part": ["a", "b", None], "id": [0, 3, 4]}), ["part", "id"])
     files = equality_deletes(table)
     assert result.added_delete_files == len(files) == 3
     assert sorted(str(file.partition[0]) for file in files) == ["None", "a", "b"]
-    assert ids(table) == [n for n in range(20) if n not in (0, 4)]  # row 3 is of part a
+    assert ids(table) == [n for n in range(20) if n not in (0, 4)]  # row 3 is in partition a
     assert "/part=a/" in next(file.file_path for file in files if file.partition == ("a",))
 
 
-def test_without_the_partition_among_the_keys_one_delete_is_for_the_whole_table(tmp_path: Path) -> None:
+def test_keys_without_the_partition_column_are_deleted_in_the_whole_table(tmp_path: Path) -> None:
     table = make(tmp_path, 2, ("part",))
     before = table.metadata
     table.delete_keys(pa.table({"id": [0, 1, 4]}), ["id"])
@@ -92,7 +92,7 @@ def test_without_the_partition_among_the_keys_one_delete_is_for_the_whole_table(
     assert (len(table.specs()), ids(table)[:5]) == (2, [2, 3, 5, 6, 8])
 
 
-def test_every_spec_that_data_is_of_gets_its_deletes(tmp_path: Path) -> None:
+def test_deletes_are_written_for_every_spec_of_the_data(tmp_path: Path) -> None:
     table = make(tmp_path, 2, ("part",))
     with table.update_spec() as update:
         update.add_field("id", "bucket[4]")
@@ -101,13 +101,13 @@ def test_every_spec_that_data_is_of_gets_its_deletes(tmp_path: Path) -> None:
     assert {file.spec_id for file in equality_deletes(table)} == {0, 1}
     assert ids(table) == [n for n in range(40) if n not in (0, 21)]
     with table.update_spec() as update:
-        update.add_field("value", "identity")  # not among the keys: only a delete for the whole table reaches such files
+        update.add_field("value", "identity")  # not a key column: only a delete for the whole table applies to such files
     table.append(rows(40, 60))
     table.delete_keys(pa.table({"part": ["a"], "id": [42]}), ["id", "part"])
     assert ids(table) == [n for n in range(60) if n not in (0, 21, 42)]
 
 
-def test_a_lost_race_writes_for_the_specs_of_the_winner(tmp_path: Path) -> None:
+def test_a_retry_writes_deletes_for_the_specs_of_a_concurrent_commit(tmp_path: Path) -> None:
     table, theirs = make(tmp_path, 2, ("part",)), lake(tmp_path).load_table("db.t")
     with theirs.update_spec() as update:
         update.remove_field("part")
@@ -119,7 +119,7 @@ def test_a_lost_race_writes_for_the_specs_of_the_winner(tmp_path: Path) -> None:
     assert on_disk == {file.file_path for file in equality_deletes(table)}
 
 
-def test_what_cannot_be_a_key_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+def test_invalid_keys_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
     table = make(tmp_path)
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(InvalidInputError, match="cannot be deleted by these columns") as refused:
@@ -139,7 +139,7 @@ def test_what_cannot_be_a_key_is_refused_and_nothing_is_written(tmp_path: Path) 
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_version_1_and_an_empty_table(tmp_path: Path) -> None:
+def test_version_1_refuses_deletes_by_key_and_an_empty_table_accepts_them(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFeatureError, match="format version 1"):
         make(tmp_path, 1).delete_keys(rows(0, 1), ["id"])
     empty = lake(tmp_path).create_table("db.empty", SCHEMA)
@@ -159,7 +159,7 @@ KEYS = st.lists(st.tuples(st.one_of(st.none(), st.integers(0, 6)), st.one_of(st.
     spec=st.sampled_from([(), ("part",), ("bucket(2, id)",), ("part", "truncate(3, id)")]),
     version=st.sampled_from([2, 3]),
 )
-def test_any_keys_equal_the_same_on_a_list(
+def test_deletes_by_any_keys_have_the_same_result_on_a_list(
     tmp_path_factory: pytest.TempPathFactory,
     data: list[Any],
     keys: list[Any],
@@ -180,7 +180,7 @@ def test_any_keys_equal_the_same_on_a_list(
 
 
 @pytest.mark.parametrize("where", ["-m0.avro", "snap-", "metadata.json"])
-def test_a_failure_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+def test_a_failed_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     table = make(tmp_path, 3, ("part",))
     before = sorted(tmp_path.rglob("*"))
     original = type(table.io).write

@@ -1,4 +1,4 @@
-"""Several processes that delete rows of the same data files, and processes killed meanwhile: no delete is lost, none is half there."""
+"""Several processes that delete rows of the same data files, and killed processes: no delete is lost or applied in part."""
 
 import random
 import subprocess
@@ -37,23 +37,23 @@ def start(warehouse: Path, first: int, step: int, count: int) -> subprocess.Pope
     return subprocess.Popen([sys.executable, str(DELETER), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def left(table: Table) -> set[int]:
-    found = table.refresh().scan().select("number", "_row_id").to_arrow()
+def remaining_numbers(table: Table) -> set[int]:
+    result = table.refresh().scan().select("number", "_row_id").to_arrow()
     if table.format_version == 3:
-        assert found["_row_id"].to_pylist() == found["number"].to_pylist()  # rows were appended in the order of their numbers
-    assert table.scan().count() == found.num_rows
-    return set(found["number"].to_pylist())
+        assert result["_row_id"].to_pylist() == result["number"].to_pylist()  # rows were appended in the order of their numbers
+    assert table.scan().count() == result.num_rows
+    return set(result["number"].to_pylist())
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_two_processes_that_delete_at_once_lose_nothing(tmp_path: Path, version: int) -> None:
+def test_concurrent_deletes_of_two_processes_are_all_committed(tmp_path: Path, version: int) -> None:
     table = make_table(tmp_path, version)
-    deleters = [start(tmp_path, first, 2, 10) for first in (190, 191)]  # numbers of both data files, by turns
+    deleters = [start(tmp_path, first, 2, 10) for first in (190, 191)]  # numbers of both data files, alternating
     for deleter in deleters:
         out, err = deleter.communicate(timeout=240)
         assert deleter.returncode == 0, err[-2000:]
         assert [line.split()[1] for line in out.splitlines()] == ["1"] * 10
-    assert left(table) == set(range(ROWS)) - set(range(190, 210))
+    assert remaining_numbers(table) == set(range(ROWS)) - set(range(190, 210))
     assert len(table.snapshots()) == 22
     snapshot = table.current_snapshot()
     assert snapshot is not None
@@ -64,7 +64,7 @@ def test_two_processes_that_delete_at_once_lose_nothing(tmp_path: Path, version:
         assert len({file.referenced_data_file for file in deletes}) == len(deletes) == 2
 
 
-def test_a_table_outlives_deleters_killed_at_random_moments(tmp_path: Path) -> None:
+def test_a_table_is_intact_after_deleting_processes_are_killed_at_random_moments(tmp_path: Path) -> None:
     chance, table, acknowledged, first = random.Random(5), make_table(tmp_path, 3), set[int](), 0
     while len(acknowledged) < 12:
         deleter = start(tmp_path, first, 1, 40)
@@ -75,9 +75,9 @@ def test_a_table_outlives_deleters_killed_at_random_moments(tmp_path: Path) -> N
         deleter.kill()
         out, _ = deleter.communicate()
         acknowledged |= {int(line.split()[0]) for line in (line + out).splitlines() if len(line.split()) == 2}
-        gone = set(range(ROWS)) - left(table)
+        gone = set(range(ROWS)) - remaining_numbers(table)
         assert acknowledged <= gone, "an acknowledged delete is lost"
-        assert gone <= set(range(first + 40)), "a row is gone that nobody deleted"
+        assert gone <= set(range(first + 40)), "a row is missing that no process deleted"
         first = max(gone) + 1
     table.delete("number >= 390")
-    assert left(table) == set(range(first, 390))
+    assert remaining_numbers(table) == set(range(first, 390))

@@ -1,4 +1,4 @@
-"""Encrypted tables are refused before anything of them is read, and before anything is written beside their files for all to read."""
+"""Encrypted tables are refused before their files are read, and before plain files are written beside the encrypted ones."""
 
 import json
 from collections.abc import Callable
@@ -16,22 +16,22 @@ ROWS = pa.table({"id": [1, 2]})
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
-    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
-    made.create_namespace("db")
-    return made
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    return catalog
 
 
 @pytest.fixture
 def encrypted(catalog: SqlCatalog, tmp_path: Path) -> Table:
-    """A table whose second snapshot has a key. Its manifest list is an encrypted stream's first bytes, as no reader has the rest."""
+    """Return a table whose second snapshot has a key, and whose manifest list is the first bytes of an encrypted stream."""
     table = catalog.create_table("db.plain", ROWS.schema, properties={"format-version": "3"})
     table.append(ROWS)
     table.append(ROWS)
-    told = json.loads(Path(table.metadata_location).read_text())
-    told["encryption-keys"] = [{"key-id": "k1", "encrypted-key-metadata": "AAAA"}]
-    told["snapshots"][-1] |= {"key-id": "k1", "manifest-list": f"{tmp_path}/list.avro"}
+    metadata = json.loads(Path(table.metadata_location).read_text())
+    metadata["encryption-keys"] = [{"key-id": "k1", "encrypted-key-metadata": "AAAA"}]
+    metadata["snapshots"][-1] |= {"key-id": "k1", "manifest-list": f"{tmp_path}/list.avro"}
     (tmp_path / "list.avro").write_bytes(b"AGS1" + bytes(60))
-    (tmp_path / "encrypted.metadata.json").write_text(json.dumps(told))
+    (tmp_path / "encrypted.metadata.json").write_text(json.dumps(metadata))
     return catalog.register_table("db.encrypted", str(tmp_path / "encrypted.metadata.json"))
 
 
@@ -54,14 +54,14 @@ NEEDS_THE_KEY: dict[str, Callable[[Table], object]] = {
 
 
 @pytest.mark.parametrize("what", NEEDS_THE_KEY)
-def test_what_needs_an_encrypted_snapshot_is_refused_by_name(encrypted: Table, tmp_path: Path, what: str) -> None:
+def test_the_error_for_operations_on_an_encrypted_snapshot_names_the_key(encrypted: Table, tmp_path: Path, what: str) -> None:
     before = files(tmp_path)
     with pytest.raises(UnsupportedFeatureError, match=r"is encrypted: its snapshot \d+ can only be read with the key 'k1'"):
         NEEDS_THE_KEY[what](encrypted)
     assert files(tmp_path) == before
 
 
-def test_what_needs_no_key_goes_on(encrypted: Table) -> None:
+def test_operations_that_need_no_key_succeed(encrypted: Table) -> None:
     first, second = encrypted.snapshots()
     encrypted.set_properties({"owner": "me"})
     with encrypted.update_schema() as update:
@@ -73,8 +73,8 @@ def test_what_needs_no_key_goes_on(encrypted: Table) -> None:
     assert StaticTable.from_metadata(encrypted.metadata_location).scan(snapshot_id=first.snapshot_id).count() == 2
 
 
-def test_nothing_is_written_in_plain_where_the_table_asks_for_encryption(catalog: SqlCatalog, tmp_path: Path) -> None:
-    # Java's table property; its writers encrypt all that follows.
+def test_writes_to_a_table_that_requires_encryption_are_refused(catalog: SqlCatalog, tmp_path: Path) -> None:
+    # With this table property Java's writers encrypt all later files.
     table = catalog.create_table("db.t", ROWS.schema, properties={"format-version": "3"})
     table.append(ROWS)
     table.set_properties({"encryption.key-id": "k1"})

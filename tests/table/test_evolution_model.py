@@ -1,4 +1,4 @@
-"""Any sequence of writes, deletes and changes of schema and spec against a plain model: lists of dictionaries, one for every snapshot."""
+"""Random sequences of writes, deletes and changes of schema and spec, compared with a plain model: a list of dictionaries for every snapshot."""
 
 import json
 import tempfile
@@ -28,7 +28,7 @@ START = Schema(
 )
 KINDS: list[IcebergType] = [IntegerType(), LongType(), FloatType(), DoubleType(), StringType(), DecimalType(5, 2)]
 WIDER = {IntegerType(): LongType(), FloatType(): DoubleType(), DecimalType(5, 2): DecimalType(20, 2)}
-# What version 3 adds: columns come with a default or without, and dates widen.
+# Additions of version 3: columns may have a default, and dates are promoted.
 V3_KINDS = [*KINDS, DateType(), DateType()]
 V3_WIDER = {**WIDER, DateType(): TimestampType()}
 TRANSFORMS = ["day", "month", "identity", "bucket[2]", "bucket[3]", "truncate[4]", "void"]
@@ -40,7 +40,7 @@ def values(kind: IcebergType) -> st.SearchStrategy[Any]:
 
 
 def present(kind: IcebergType) -> st.SearchStrategy[Any]:
-    """Few values of each type, so that filters meet them; a wide type has some that its narrow one has not."""
+    """Draw from few values of each type, so that filters match them; a wide type has some that its narrow type cannot hold."""
     if isinstance(kind, StructType):
         some: st.SearchStrategy[Any] = st.fixed_dictionaries({field.name: values(field.field_type) for field in kind.fields})
     elif isinstance(kind, IntegerType):
@@ -67,7 +67,7 @@ def comparable(rows: list[Row]) -> list[str]:
 
 
 class Model:
-    """The table, and what it should hold: the rows now and at every snapshot."""
+    """The table, and its expected rows: the current ones and those of every snapshot."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -102,7 +102,7 @@ class Model:
         self.rows += rows
 
     def filter(self, data: st.DataObject) -> tuple[str, Any]:
-        """A filter as text and as a test of a row."""
+        """Draw a filter, as text and as a predicate on a row."""
         columns = [field for field in self.table.schema().fields if field.field_type.is_primitive]
         if not columns:
             return "true", lambda row: True
@@ -125,8 +125,8 @@ class Model:
 
     def scan(self, data: st.DataObject) -> None:
         text, matches = self.filter(data)
-        found = self.table.scan(text).to_arrow().to_pylist()
-        assert comparable(found) == comparable([row for row in self.rows if matches(row)]), text
+        rows = self.table.scan(text).to_arrow().to_pylist()
+        assert comparable(rows) == comparable([row for row in self.rows if matches(row)]), text
 
     def delete(self, data: st.DataObject) -> None:
         text, matches = self.filter(data)
@@ -194,7 +194,7 @@ STEPS = st.lists(st.sampled_from(["append", "append", "delete", "scan", "schema"
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(version=st.sampled_from(["1", "2", "3", "3"]), steps=STEPS, data=st.data())
-def test_a_table_holds_what_the_model_holds(version: str, steps: list[str], data: st.DataObject) -> None:
+def test_a_table_has_the_rows_of_the_model(version: str, steps: list[str], data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=folder)
         catalog.create_namespace("db")

@@ -1,5 +1,5 @@
-"""Any history of writes, branches, tags, picks, rollbacks and rewrites, cut by random expiries: kept snapshots keep their rows, and files go exactly where
-no kept snapshot needs them. Rows are judged by a plain model, files by walking everything with fastavro."""
+"""Random histories of writes, branches, tags, cherry-picks, rollbacks and rewrites with random expiries: kept snapshots keep their rows, and exactly the files
+that no kept snapshot needs are deleted. Rows are compared with a plain model, files with a read of all metadata by fastavro."""
 
 import shutil
 import tempfile
@@ -37,7 +37,7 @@ class Clock:
 
 
 class Cut(RuleBasedStateMachine):
-    """The table, the rows that each of its snapshots must have, and what each append added."""
+    """The table, the expected rows of each of its snapshots, and the rows of each append."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,15 +50,15 @@ class Cut(RuleBasedStateMachine):
         catalog = SqlCatalog("lake", uri=f"sqlite:///{self.folder}/catalog.db", warehouse=str(self.folder))
         catalog.create_namespace("db")
         properties = {"format-version": str(version), "commit.manifest.min-count-to-merge": merge, "write.wap.enabled": "true"}
-        made = catalog.create_table("db.t", pa.schema([("a", pa.int64())]), partition_spec=spec, properties=properties)
+        table = catalog.create_table("db.t", pa.schema([("a", pa.int64())]), partition_spec=spec, properties=properties)
         self.clock = Clock()
-        self.clock.now = made.metadata.last_updated_ms + 1
-        handle = TableHandle(identifier=made.name(), store=made.handle.store, io=made.io, clock=self.clock)
+        self.clock.now = table.metadata.last_updated_ms + 1
+        handle = TableHandle(identifier=table.name(), store=table.handle.store, io=table.io, clock=self.clock)
         self.table = Table(handle, load_metadata(handle))
-        Path(made.location(), "data").mkdir(exist_ok=True)
-        Path(made.location(), "data", "stranger.parquet").write_bytes(b"not of any snapshot")
+        Path(table.location(), "data").mkdir(exist_ok=True)
+        Path(table.location(), "data", "stranger.parquet").write_bytes(b"not of any snapshot")
 
-    # ---- what the model knows ----
+    # ---- state of the model ----
 
     def heads(self) -> list[str]:
         return [name for name, ref in self.table.refs().items() if ref.is_branch] or ["main"]
@@ -84,10 +84,10 @@ class Cut(RuleBasedStateMachine):
         return sorted(self.heads())[chosen % len(self.heads())]
 
     def snapshot(self, chosen: int) -> int | None:
-        ids = [one.snapshot_id for one in self.table.snapshots()]
+        ids = [snapshot.snapshot_id for snapshot in self.table.snapshots()]
         return ids[chosen % len(ids)] if ids else None
 
-    # ---- what is done ----
+    # ---- operations ----
 
     @rule(numbers=NUMBERS, chosen=st.integers(0, 5), wait=st.integers(0, 50))
     def append(self, numbers: list[int], chosen: int, wait: int) -> None:
@@ -108,12 +108,12 @@ class Cut(RuleBasedStateMachine):
         else:
             self.table.overwrite(pa.table({"a": new}), text, branch=branch)
         kept = Counter({value: count for value, count in rows.items() if value >= number})
-        # An overwrite that took nothing out is an append, and can be picked as one.
+        # An overwrite that removed no row is an append, and can be cherry-picked like one.
         self.moved(branch, before, kept + Counter(new or ()), Counter(new) if new and kept == rows else None)
 
     @rule(chosen=st.integers(0, 5))
     def rewrite(self, chosen: int) -> None:
-        """Files without deletes become one for each partition."""
+        """Rewrite the files without deletes into one for each partition."""
         branch = self.branch(chosen)
         before, rows = self.head(branch), self.head_rows(branch)
         clean = [task.file for task in self.table.scan(branch=branch).plan_files() if not task.delete_files] if before else []
@@ -136,7 +136,7 @@ class Cut(RuleBasedStateMachine):
         known = set(self.rows)
         with write_audit_publish(wap_id=f"w{len(self.rows)}"):
             self.table.append(pa.table({"a": numbers}))
-        (made,) = {one.snapshot_id for one in self.table.snapshots()} - known
+        (made,) = {snapshot.snapshot_id for snapshot in self.table.snapshots()} - known
         self.rows[made], self.added[made] = rows + Counter(numbers), Counter(numbers)
         assert self.head("main") == before
         if pick:
@@ -154,7 +154,7 @@ class Cut(RuleBasedStateMachine):
                 update.cherry_pick(picked, branch)
         except (InvalidInputError, CommitInvalidatedError):
             return
-        if self.head(branch) != picked:  # not moved forward: made again
+        if self.head(branch) != picked:  # not fast-forwarded: applied again
             self.moved(branch, before, rows + self.added[picked], self.added[picked])
 
     @rule(
@@ -208,7 +208,7 @@ class Cut(RuleBasedStateMachine):
     def upgrade(self) -> None:
         self.table.upgrade_table_version(self.table.format_version + 1)
 
-    # ---- what is proven ----
+    # ---- checks ----
 
     @rule(
         age=st.one_of(st.none(), st.integers(0, 200)),
@@ -227,15 +227,19 @@ class Cut(RuleBasedStateMachine):
         strangers = before - everything(self.table.metadata)
         snapshots = {one.snapshot_id for one in self.table.snapshots()}
         chosen = {found for one in named if (found := self.snapshot(one)) is not None}
-        asked: dict[str, Any] = {"older_than": None if age is None else self.clock.now - age, "retain_last": retain, "snapshot_ids": chosen}
+        arguments: dict[str, Any] = {
+            "older_than": None if age is None else self.clock.now - age,
+            "retain_last": retain,
+            "snapshot_ids": chosen,
+        }
         try:
             if transaction:
                 with self.table.transaction() as tx:
-                    tx.expire_snapshots(**asked, clean_expired_metadata=clean)
+                    tx.expire_snapshots(**arguments, clean_expired_metadata=clean)
                 (report,) = tx.expire_reports
             else:
-                planned = self.table.expire_snapshots(**asked, clean_expired_metadata=clean, dry_run=True)
-                report = self.table.expire_snapshots(**asked, clean_expired_metadata=clean)
+                planned = self.table.expire_snapshots(**arguments, clean_expired_metadata=clean, dry_run=True)
+                report = self.table.expire_snapshots(**arguments, clean_expired_metadata=clean)
                 assert (planned.snapshot_ids, planned.refs) == (report.snapshot_ids, report.refs)
                 assert sorted(planned.files["path"].to_pylist()) == sorted(report.files["path"].to_pylist())
         except InvalidInputError as refused:

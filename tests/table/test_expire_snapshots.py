@@ -1,4 +1,4 @@
-"""Expiring snapshots: what is said, what is refused, and that files go exactly where nothing needs them; with faults in every step."""
+"""Expiry of snapshots: its report, its refusals, and the deletion of exactly those files that no kept snapshot needs; with faults in every step."""
 
 import time
 from collections.abc import Callable
@@ -62,21 +62,21 @@ def set_ref(table: Table, name: str, snapshot_id: int, **options: Any) -> None:
 
 
 def check_files(table: Table, *others: str) -> None:
-    """The folder holds exactly what the snapshots need, and the others given."""
+    """Check that the folder contains exactly the files that the snapshots need, and `others`."""
     assert on_disk(table.location()) == everything(table.metadata) | set(others)
 
 
-def test_all_but_the_last_go_with_what_only_they_need(table: Table) -> None:
+def test_all_snapshots_but_the_last_are_removed_with_the_files_that_only_they_need(table: Table) -> None:
     append(table, 1)
     append(table, 2, 3)
     table.delete("a < 3")
     last = append(table, 4)
-    gone = [one.snapshot_id for one in table.snapshots()[:-1]]
+    gone = [snapshot.snapshot_id for snapshot in table.snapshots()[:-1]]
     planned = table.expire_snapshots(FAR, dry_run=True)
     check_files(table)
     report = table.expire_snapshots(FAR)
 
-    assert [one.snapshot_id for one in table.snapshots()] == [last]
+    assert [snapshot.snapshot_id for snapshot in table.snapshots()] == [last]
     assert report.snapshot_ids == tuple(gone)
     assert (planned.state, report.state, planned.snapshot_ids) == (ExpireState.DRY_RUN, ExpireState.DONE, report.snapshot_ids)
     assert planned.files.equals(report.files)
@@ -88,7 +88,7 @@ def test_all_but_the_last_go_with_what_only_they_need(table: Table) -> None:
     assert "2 data files deleted" in str(report)
 
 
-def test_sizes_are_those_of_the_files(table: Table) -> None:
+def test_the_report_has_the_sizes_of_the_deleted_files(table: Table) -> None:
     append(table, 1)
     table.overwrite(pa.table({"a": [2]}))
     table.compute_statistics(snapshot_id=table.snapshots()[0].snapshot_id)
@@ -102,7 +102,7 @@ def test_sizes_are_those_of_the_files(table: Table) -> None:
     check_files(table)
 
 
-def test_nothing_old_enough_is_no_commit(table: Table) -> None:
+def test_an_expiry_without_expired_snapshots_commits_nothing(table: Table) -> None:
     append(table, 1)
     append(table, 2)
     before = table.metadata_location
@@ -111,7 +111,7 @@ def test_nothing_old_enough_is_no_commit(table: Table) -> None:
     assert table.expire_snapshots(datetime.now(UTC) - timedelta(days=7)).snapshot_ids == ()
 
 
-def test_named_snapshots_go_alone(table: Table) -> None:
+def test_only_the_named_snapshots_are_removed(table: Table) -> None:
     first, second, third = (append(table, number) for number in (1, 2, 3))
     table.set_properties({"history.expire.max-snapshot-age-ms": "0"})
     time.sleep(0.002)
@@ -127,13 +127,13 @@ def test_named_snapshots_go_alone(table: Table) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"retain_last": 0}, {"retain_last": True}, {"older_than": "yesterday"}, {"older_than": datetime(2024, 1, 1)}]
 )
-def test_what_cannot_be_meant_is_refused(table: Table, wrong: dict[str, Any]) -> None:
+def test_contradictory_or_invalid_arguments_are_refused(table: Table, wrong: dict[str, Any]) -> None:
     append(table, 1)
     with pytest.raises(InvalidInputError):
         table.expire_snapshots(**wrong)
 
 
-def test_retain_last_and_references_hold_what_they_say(table: Table) -> None:
+def test_snapshots_of_retain_last_and_of_references_are_kept(table: Table) -> None:
     ids = [append(table, number) for number in range(6)]
     set_ref(table, "tagged", ids[0], type="tag")
     set_ref(table, "short", ids[1], type="tag", max_ref_age_ms=1)
@@ -147,7 +147,7 @@ def test_retain_last_and_references_hold_what_they_say(table: Table) -> None:
     check_files(table)
 
 
-def test_tables_whose_files_are_not_their_own_lose_none(table: Table) -> None:
+def test_no_file_is_deleted_where_gc_is_disabled(table: Table) -> None:
     append(table, 1)
     append(table, 2)
     table.set_properties({"gc.enabled": "false"})
@@ -161,7 +161,7 @@ def test_tables_whose_files_are_not_their_own_lose_none(table: Table) -> None:
     assert "delete_files" in str(report)
 
 
-def test_a_static_table_refuses(table: Table) -> None:
+def test_a_static_table_refuses_an_expiry(table: Table) -> None:
     append(table, 1)
     with pytest.raises(ReadOnlyTableError):
         StaticTable.from_metadata(table.metadata_location).expire_snapshots()
@@ -170,7 +170,7 @@ def test_a_static_table_refuses(table: Table) -> None:
 # ---- in a transaction ----
 
 
-def test_in_a_transaction_files_go_after_the_commit(table: Table) -> None:
+def test_in_a_transaction_files_are_deleted_after_the_commit(table: Table) -> None:
     append(table, 1)
     append(table, 2)
     with table.transaction() as tx:
@@ -221,19 +221,19 @@ def test_nothing_changes_where_a_kept_manifest_cannot_be_read(table: Table) -> N
     check_files(table)
 
 
-def test_what_expired_snapshots_lost_already_is_told_and_the_rest_goes(table: Table) -> None:
+def test_damaged_files_of_expired_snapshots_are_reported_and_the_others_deleted(table: Table) -> None:
     append(table, 1)
     first = table.current_snapshot().manifests(table.io)[0].manifest_path  # type: ignore[union-attr]
     data = [path for path in on_disk(table.location()) if path.endswith(".parquet")]
     table.overwrite(pa.table({"a": [2]}))
     table.overwrite(pa.table({"a": [3]}))
-    lists = [one.manifest_list for one in table.snapshots()]
+    lists = [snapshot.manifest_list for snapshot in table.snapshots()]
     Path(first).write_bytes(b"Obj\x01 no manifest")
     Path(str(lists[1])).unlink()
     report = table.expire_snapshots(FAR)
     assert {problem.where for problem in report.unreadable} == {first, lists[1]}
     assert "it does not exist" in str(report)
-    # The damaged manifest is the only trace of what it names, but for the manifest that took its file out of the table, which was in the lost list.
+    # Only the damaged manifest names its files, except the manifest that removed its file from the table, which was in the lost manifest list.
     left = on_disk(table.location()) - everything(table.metadata)
     assert left >= {first, *data}
     assert lists[0] not in left
@@ -254,7 +254,7 @@ def history(table: Table) -> None:
     table.overwrite(pa.table({"a": [3]}))
 
 
-def test_a_failing_delete_is_told_and_is_not_fatal(table: Table) -> None:
+def test_a_file_that_cannot_be_deleted_is_reported_and_does_not_fail_the_expiry(table: Table) -> None:
     history(table)
     broken, faults = faulty(table)
     faults.order("delete", Fault.DENIED, matching=".parquet")
@@ -267,7 +267,7 @@ def test_a_failing_delete_is_told_and_is_not_fatal(table: Table) -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault.CRASH, Fault.CRASH_AFTER, Fault.INTERRUPT])
-def test_a_process_that_dies_while_deleting_leaves_files_and_no_hole(table: Table, fault: Fault) -> None:
+def test_a_crash_during_the_deletion_leaves_unreferenced_files_and_an_intact_table(table: Table, fault: Fault) -> None:
     history(table)
     broken, faults = faulty(table)
     faults.order("delete", fault, matching="snap-")
@@ -277,7 +277,7 @@ def test_a_process_that_dies_while_deleting_leaves_files_and_no_hole(table: Tabl
     assert (len(table.snapshots()), values(table)) == (1, [3])
 
 
-def test_files_left_by_a_crash_go_with_the_snapshot_that_took_them_out(table: Table) -> None:
+def test_files_that_remain_after_a_crash_are_deleted_with_the_snapshot_that_removed_them(table: Table) -> None:
     history(table)
     broken, faults = faulty(table)
     faults.order("delete", Fault.CRASH, matching=".parquet")
@@ -291,13 +291,13 @@ def test_files_left_by_a_crash_go_with_the_snapshot_that_took_them_out(table: Ta
 
 
 @pytest.mark.parametrize("fault", [Fault.UNKNOWN, Fault.LATE])
-def test_an_unknown_outcome_deletes_nothing(table: Table, fault: Fault) -> None:
+def test_an_unknown_commit_state_deletes_nothing(table: Table, fault: Fault) -> None:
     history(table)
     table.set_properties({"commit.status-check.num-retries": "0", "commit.status-check.min-wait-ms": "1"})
     before = on_disk(table.location())
     broken, faults = faulty(table)
     faults.order("swap", fault)
-    faults.order("load", Fault.UNAVAILABLE, times=100)  # the pointer cannot be asked either
+    faults.order("load", Fault.UNAVAILABLE, times=100)  # the metadata location cannot be read either
     with pytest.raises(CommitUnknownError):
         broken.expire_snapshots(FAR)
     assert on_disk(table.location()) >= before
@@ -310,7 +310,7 @@ def meanwhile(table: Table, do: Callable[[Table], object]) -> Callable[[], None]
     return step
 
 
-def test_a_branch_that_moves_meanwhile_makes_it_choose_again(table: Table) -> None:
+def test_a_branch_that_moves_concurrently_changes_the_expired_snapshots(table: Table) -> None:
     history(table)
     head = table.metadata.current_snapshot_id
     broken, faults = faulty(table)
@@ -322,7 +322,7 @@ def test_a_branch_that_moves_meanwhile_makes_it_choose_again(table: Table) -> No
     check_files(table)
 
 
-def test_a_tag_made_meanwhile_holds_its_snapshot(table: Table) -> None:
+def test_a_tag_that_is_created_concurrently_keeps_its_snapshot(table: Table) -> None:
     history(table)
     first = table.snapshots()[0].snapshot_id
     broken, faults = faulty(table)
@@ -341,7 +341,7 @@ def test_a_tag_made_meanwhile_holds_its_snapshot(table: Table) -> None:
     check_files(table.refresh())
 
 
-def test_a_commit_between_the_expiry_and_its_deletes_is_kept(table: Table) -> None:
+def test_files_of_a_commit_between_the_expiry_and_its_deletions_are_kept(table: Table) -> None:
     history(table)
     expired = table.snapshots()[0]
     entry = expired.manifests(table.io)[0].fetch_manifest_entry(table.io)[0]
@@ -350,14 +350,14 @@ def test_a_commit_between_the_expiry_and_its_deletes_is_kept(table: Table) -> No
     def bring_back(other: Table) -> None:
         other._commit(Append([entry.data_file], commit_context(other.handle, other.metadata, {})))
 
-    # The first read of the pointer is that before the deletes: a file of an expired snapshot comes back just before.
+    # The first read of the metadata location precedes the deletions: a file of an expired snapshot is added again just before it.
     faults.order("load", meanwhile=meanwhile(table, bring_back))
     broken.expire_snapshots(FAR)
     assert values(table.refresh()) == [1, 3]
     check_files(table)
 
 
-def test_two_expiries_at_once(table: Table) -> None:
+def test_two_concurrent_expiries_leave_no_unreferenced_file(table: Table) -> None:
     history(table)
     append(table, 4)
     broken, faults = faulty(table)
@@ -368,8 +368,8 @@ def test_two_expiries_at_once(table: Table) -> None:
     check_files(table)
 
 
-def test_what_a_snapshot_shares_with_one_that_another_expiry_takes_goes_with_it(table: Table) -> None:
-    """Planned where a branch held the shared files; by the commit another expiry has taken the branch's snapshot, and left them to the one at hand."""
+def test_files_shared_with_a_snapshot_that_another_expiry_removes_are_deleted(table: Table) -> None:
+    """Plan an expiry while a branch needs the shared files; before its commit another expiry removes that snapshot, and leaves the files to this one."""
     first = append(table, 1)
     set_ref(table, "b", first, type="branch")
     held = append(table, 2, branch="b")
@@ -388,7 +388,7 @@ def test_what_a_snapshot_shares_with_one_that_another_expiry_takes_goes_with_it(
     check_files(table)
 
 
-def test_a_commit_in_flight_keeps_every_file_it_wrote(table: Table) -> None:
+def test_files_of_a_commit_in_flight_are_kept(table: Table) -> None:
     history(table)
     broken, faults = faulty(table)
     in_flight: list[set[str]] = []
@@ -399,7 +399,7 @@ def test_a_commit_in_flight_keeps_every_file_it_wrote(table: Table) -> None:
         other.expire_snapshots(FAR)
         assert in_flight[0] <= on_disk(table.location())
 
-    # Data file, manifest, manifest list and metadata file are written; the pointer is about to be swapped.
+    # Data file, manifest, manifest list and metadata file are written; the compare-and-swap is next.
     faults.order("swap", meanwhile=meanwhile(table, expire))
     append(broken, 7)
     assert len(in_flight[0]) == 3
@@ -407,7 +407,7 @@ def test_a_commit_in_flight_keeps_every_file_it_wrote(table: Table) -> None:
     assert on_disk(table.location()) >= everything(table.metadata)
 
 
-def test_a_lost_reply_of_a_commit_that_stands_still_deletes(table: Table) -> None:
+def test_an_expiry_whose_reply_is_lost_but_that_is_committed_deletes_its_files(table: Table) -> None:
     history(table)
     broken, faults = faulty(table)
     faults.order("swap", Fault.OVERTAKEN, meanwhile=meanwhile(table, lambda other: append(other, 9)))
@@ -417,8 +417,8 @@ def test_a_lost_reply_of_a_commit_that_stands_still_deletes(table: Table) -> Non
     check_files(table)
 
 
-def test_files_shared_by_two_ways_to_write_a_path_stay(table: Table, tmp_path: Path) -> None:
-    """A table whose newer metadata writes `file:///x` where older has `/x`."""
+def test_files_with_two_spellings_of_their_path_are_kept(table: Table, tmp_path: Path) -> None:
+    """Expire a table whose newer metadata has `file:///x` for the path `/x` of older metadata."""
     history(table)
     append(table, 5)
     needed = files_of(table.metadata, [table.metadata.current_snapshot_id or 0])
@@ -433,7 +433,7 @@ def test_files_shared_by_two_ways_to_write_a_path_stay(table: Table, tmp_path: P
     assert needed <= on_disk(table.location())
 
 
-def test_storage_that_is_away_before_the_commit_changes_nothing(table: Table) -> None:
+def test_unavailable_storage_before_the_commit_changes_nothing(table: Table) -> None:
     history(table)
     append(table, 4)
     location = table.metadata_location
@@ -444,17 +444,17 @@ def test_storage_that_is_away_before_the_commit_changes_nothing(table: Table) ->
     assert table.refresh().metadata_location == location
 
 
-def test_py_iceberg_s_names_do_the_same(table: Table) -> None:
+def test_the_methods_of_pyiceberg_have_the_same_effect(table: Table) -> None:
     ids = [append(table, number) for number in range(5)]
     assert table.maintenance.expire_snapshots().by_id(ids[0]).by_ids([ids[2]]).commit().snapshot_ids == (ids[0], ids[2])
     with table.maintenance.expire_snapshots() as expiry:
         expiry.older_than(datetime.now(UTC) + timedelta(days=1))
-    assert [one.snapshot_id for one in table.snapshots()] == ids[4:]
+    assert [snapshot.snapshot_id for snapshot in table.snapshots()] == ids[4:]
     assert table.maintenance.expire_snapshots().commit().snapshot_ids == ()
     check_files(table)
 
 
-def test_unused_specs_and_schemas_go_and_those_that_files_need_stay(table: Table) -> None:
+def test_unused_specs_and_schemas_are_removed_and_those_that_files_need_are_kept(table: Table) -> None:
     append(table, 1)
     with table.update_spec() as update:
         update.add_field("a", "bucket[4]")
@@ -470,9 +470,9 @@ def test_unused_specs_and_schemas_go_and_those_that_files_need_stay(table: Table
         update.delete_column("b").add_column("c", LongType())
     table.overwrite(pa.table({"a": [4], "c": [0]}), "a = 2")
     report = table.expire_snapshots(FAR, clean_expired_metadata=True)
-    assert report.spec_ids == ()  # the manifest that lost a file is of the second, and was written by the last snapshot
+    assert report.spec_ids == ()  # the manifest with a deleted file has the second spec, and was written by the last snapshot
     assert report.schema_ids == (0,)
-    # The third spec's column is gone from the current schema: the schema that knows its type stays, which Java drops.
+    # The column of the third spec is not in the current schema: the schema with its type is kept, which Java removes.
     assert table.specs().keys() >= {2}
     assert any(schema.find_id("b") for schema in table.schemas().values())
     assert values(table) == [1, 3, 4]

@@ -1,4 +1,4 @@
-"""Scans of the rows that were appended between two snapshots, held against what each append was given."""
+"""Scans of the rows that were appended between two snapshots, compared with the rows of each append."""
 
 import random
 from collections import Counter
@@ -20,7 +20,7 @@ def ids(found: Any) -> Counter[int]:
 
 
 def changed(folder: Path, seed: int) -> tuple[Table, dict[int, list[int]]]:
-    """Return a table after ten operations at random, and the ids that each write was given, by its snapshot's id."""
+    """Return a table after ten random operations, and the ids of the rows of each write, by its snapshot id."""
     chance = random.Random(seed)
     mode = chance.choice(["merge-on-read", "copy-on-write"])
     properties = {
@@ -50,11 +50,11 @@ def changed(folder: Path, seed: int) -> tuple[Table, dict[int, list[int]]]:
 
 
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
-def test_rows_are_those_that_appends_in_the_range_were_given(seed: int, tmp_path: Path) -> None:
+def test_an_incremental_scan_has_the_rows_of_the_appends_in_the_range(seed: int, tmp_path: Path) -> None:
     table, written = changed(tmp_path, seed)
     snapshots = list(ancestors(table.metadata, table.metadata.current_snapshot_id))[::-1]
     line = [snapshot.snapshot_id for snapshot in snapshots]
-    # An overwrite that found nothing to replace is an append.
+    # An overwrite that replaces no row is an append.
     given = {one.snapshot_id: written[one.snapshot_id] for one in snapshots if one.operation == "append"}
     for begin in range(-1, len(line)):
         for end in range(max(begin, 0), len(line)):
@@ -69,7 +69,7 @@ def test_rows_are_those_that_appends_in_the_range_were_given(seed: int, tmp_path
     assert ids(table.incremental_append_scan().to_arrow()) == Counter(number for numbers in given.values() for number in numbers)
 
 
-def test_rows_are_in_the_columns_that_the_table_has_now(tmp_path: Path) -> None:
+def test_an_incremental_scan_has_the_current_columns_of_the_table(tmp_path: Path) -> None:
     table = new_catalog(tmp_path).create_table("db.t", SCHEMA, properties={"format-version": "3"})
     table.append(rows(0, 2))
     table.append(rows(2, 3))
@@ -86,7 +86,7 @@ def test_rows_are_in_the_columns_that_the_table_has_now(tmp_path: Path) -> None:
         table.incremental_append_scan("nothing = 1").to_arrow()
 
 
-def test_a_range_begins_at_an_ancestor_of_its_end_also_where_that_was_expired(tmp_path: Path) -> None:
+def test_a_range_begins_at_an_ancestor_of_its_end_even_if_it_is_expired(tmp_path: Path) -> None:
     table = new_catalog(tmp_path).create_table("db.t", SCHEMA)
     assert table.incremental_append_scan().to_arrow().num_rows == 0
     for first in (0, 3, 6):
@@ -109,6 +109,6 @@ def test_a_range_begins_at_an_ancestor_of_its_end_also_where_that_was_expired(tm
     assert ids(table.incremental_append_scan(from_snapshot_id_exclusive=one).to_arrow()) == Counter(range(3, 9))
 
 
-def test_a_branch_that_has_no_commit_gives_no_rows(tmp_path: Path) -> None:
+def test_an_incremental_scan_of_a_branch_without_commits_has_no_rows(tmp_path: Path) -> None:
     table = new_catalog(tmp_path).create_table("db.t", pa.schema([("id", pa.int64())]))
     assert table.incremental_append_scan().count() == 0

@@ -1,4 +1,4 @@
-"""Filters on metadata columns choose the rows that show those values."""
+"""Filters on metadata columns select the rows with the matching values."""
 
 from dataclasses import replace
 
@@ -19,16 +19,16 @@ COLUMNS = ("a", "_file", "_pos", "_spec_id")
 
 @pytest.fixture
 def table(tmp_path) -> Table:
-    """Two files of three rows."""
+    """Return a table with two files of three rows."""
     catalog = SqlCatalog("test", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
     catalog.create_namespace("db")
-    made = catalog.create_table("db.t", schema=pa.schema([("a", pa.int64())]))
+    table = catalog.create_table("db.t", schema=pa.schema([("a", pa.int64())]))
     for rows in ([1, 2, 3], [4, None, 6]):
-        made.append(pa.table({"a": pa.array(rows, pa.int64())}))
-    return made
+        table.append(pa.table({"a": pa.array(rows, pa.int64())}))
+    return table
 
 
-def test_a_filter_on_file_position_and_spec_keeps_the_rows_that_show_those_values(table):
+def test_a_filter_on_file_position_and_spec_selects_the_rows_with_those_values(table):
     rows = table.scan().select(*COLUMNS).to_arrow().to_pylist()
     assert len(rows) == 6
     path = rows[0]["_file"]
@@ -48,7 +48,7 @@ def test_a_filter_on_file_position_and_spec_keeps_the_rows_that_show_those_value
         assert table.scan(text).count() == len(expected)
 
 
-def test_a_file_chosen_by_its_path_is_the_only_one_planned(table):
+def test_only_the_file_of_a_filter_on_file_is_planned(table):
     first, second = (task.file.file_path for task in table.scan().plan_files())
     (task,) = table.scan(f"_file = '{first}' AND a > 4").plan_files()
     assert (task.file.file_path, str(task.residual)) == (first, "a > 4")
@@ -65,7 +65,7 @@ def test_a_file_chosen_by_its_path_is_the_only_one_planned(table):
         ("_last_updated_sequence_number < 7 OR _row_id = 100", [100]),
     ],
 )
-def test_row_ids_are_tested_as_they_are_inherited(table, text, ids):
+def test_a_filter_on_row_ids_uses_the_inherited_row_ids(table, text, ids):
     task = next(iter(table.scan("a < 4").plan_files()))
     numbered = replace(task, file=replace(task.file, first_row_id=100), residual=AlwaysTrue(), sequence_number=7)
     specs = {spec.spec_id: spec for spec in table.metadata.partition_specs}

@@ -1,4 +1,4 @@
-"""The model of commits finds what is wrong: with each of these faults put into the loop, the catalog or the format's rules it fails."""
+"""The commit model finds faults: it fails with each of these faults in the commit loop, the catalog or the rules of the format."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,13 +21,13 @@ from icefloe.testing.fault_injection import FaultyStore
 Patch = pytest.MonkeyPatch
 
 
-def forget_to_look_for_the_commit(patch: Patch) -> None:
-    """An overtaken swap counts as lost, and is made again."""
+def skip_the_commit_status_check(patch: Patch) -> None:
+    """Treat an overtaken compare-and-swap as failed, so that it is retried."""
     patch.setattr(TableCommit, "is_committed", lambda self: False)
 
 
-def delete_files_on_an_unknown_outcome(patch: Patch) -> None:
-    """A late or lost swap counts as a lost race."""
+def delete_files_on_an_unknown_commit_state(patch: Patch) -> None:
+    """Treat a late swap or a lost reply as a conflict."""
     swap = FaultyStore._swap
 
     def sure(self: FaultyStore, changes: Any) -> Outcome:
@@ -38,8 +38,8 @@ def delete_files_on_an_unknown_outcome(patch: Patch) -> None:
     patch.setattr(TableCommit, "is_committed", lambda self: False)
 
 
-def swap_whatever_the_pointer_is(patch: Patch) -> None:
-    """The last writer wins."""
+def swap_without_comparing(patch: Patch) -> None:
+    """Let the last writer win."""
 
     def swap(self: SqlCatalogStore, identifier: Any, *, expected: str, new: str) -> Outcome:
         now = self.load(identifier).metadata_location
@@ -50,21 +50,22 @@ def swap_whatever_the_pointer_is(patch: Patch) -> None:
 
 
 def clean_up_nothing(patch: Patch) -> None:
+    """Keep the files of failed commits."""
     patch.setattr(commit_loop, "delete_quietly", lambda handle, locations: None)
     patch.setattr(delete_keys, "delete_quietly", lambda handle, locations: None)
 
 
 def clean_up_too_much(patch: Patch) -> None:
-    """After success everything an attempt wrote is taken for a leftover."""
+    """Delete every file that a successful attempt wrote."""
     patch.setattr(TableCommit, "files_of_lost_attempts", lambda self: self.written_files()[1:])
 
 
-def give_row_ids_again(patch: Patch) -> None:
+def assign_row_ids_twice(patch: Patch) -> None:
     assign = snapshot_attempt.assign_first_row_ids
     patch.setattr(snapshot_attempt, "assign_first_row_ids", lambda manifests, first: (assign(manifests, 0)[0], assign(manifests, first)[1]))
 
 
-def count_wrong(patch: Patch) -> None:
+def count_wrong_totals(patch: Patch) -> None:
     build = append.build_summary
 
     def wrong(*arguments: Any, **named: Any) -> dict[str, str]:
@@ -75,28 +76,28 @@ def count_wrong(patch: Patch) -> None:
 
 
 def build_on_the_wrong_parent(patch: Patch) -> None:
-    """What is committed to a branch is made on main."""
+    """Commit to a branch without its parent snapshot."""
     patch.setattr(append, "parent_snapshot", lambda base, branch: None)
 
 
-def lose_the_reply_and_say_so(patch: Patch) -> None:
-    """An unknown outcome is acknowledged."""
+def acknowledge_an_unknown_commit_state(patch: Patch) -> None:
+    """Report a commit of unknown state as committed."""
     patch.setattr(commit_loop, "check_commit_status", lambda look, unknown, settings: Committed())
 
 
-def pick_again_and_again(patch: Patch) -> None:
-    """Neither the history nor the live files are asked whether a change is there already."""
+def cherry_pick_twice(patch: Patch) -> None:
+    """Skip the checks in the history and the live files for a change that is published already."""
     patch.setattr(cherry_pick.CherryPick, "_check_not_there", lambda self, base, picked, head: None)
     patch.setattr(cherry_pick.CherryPick, "_check_not_live", lambda self, base, picked, head, read: None)
 
 
 def delete_files_outside_the_table(patch: Patch) -> None:
-    """An expiry deletes whatever the metadata names, wherever it is."""
+    """Delete every file that the metadata names, wherever it is."""
     patch.setattr(DeletionScope, "contains", lambda self, location, real=None: True)
 
 
 def omit_kept_files_from_the_report(patch: Patch) -> None:
-    """Files outside the table's folder are kept, and the report does not name them."""
+    """Keep files outside the table's folder without naming them in the report."""
     divide = DeletionScope.divide
 
     def without_outside(self: DeletionScope, files: Any) -> tuple[Any, Any]:
@@ -107,16 +108,16 @@ def omit_kept_files_from_the_report(patch: Patch) -> None:
 
 
 FAULTS: list[Callable[[Patch], None]] = [
-    forget_to_look_for_the_commit,
-    delete_files_on_an_unknown_outcome,
-    swap_whatever_the_pointer_is,
+    skip_the_commit_status_check,
+    delete_files_on_an_unknown_commit_state,
+    swap_without_comparing,
     clean_up_nothing,
     clean_up_too_much,
-    give_row_ids_again,
-    count_wrong,
+    assign_row_ids_twice,
+    count_wrong_totals,
     build_on_the_wrong_parent,
-    lose_the_reply_and_say_so,
-    pick_again_and_again,
+    acknowledge_an_unknown_commit_state,
+    cherry_pick_twice,
     delete_files_outside_the_table,
     omit_kept_files_from_the_report,
 ]
@@ -124,7 +125,7 @@ FAULTS: list[Callable[[Patch], None]] = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_the_model_catches_it(fault: Callable[[Patch], None], monkeypatch: Patch) -> None:
+def test_the_commit_model_fails_with_each_fault(fault: Callable[[Patch], None], monkeypatch: Patch) -> None:
     fault(monkeypatch)
     chosen = settings(
         max_examples=60,

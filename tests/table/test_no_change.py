@@ -1,4 +1,4 @@
-"""What changes nothing on a table that was loaded long ago is asked of the table there is: done there, in conflict with it, or truly nothing to do."""
+"""Changes without effect on a stale table are checked on the current table: they are applied there, conflict with it, or really have no effect."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,13 +17,13 @@ PROPERTIES = {"a": "1", "commit.retry.min-wait-ms": "1", "commit.retry.max-wait-
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
-    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
-    made.create_namespace("db")
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
     for name in ("db.t", "db.other"):
-        table = made.create_table(name, SCHEMA, properties=PROPERTIES)
+        table = catalog.create_table(name, SCHEMA, properties=PROPERTIES)
         table.append(rows(1))
         table.append(rows(2))
-    return made
+    return catalog
 
 
 def rows(number: int) -> pa.Table:
@@ -79,7 +79,7 @@ def state(table: Table) -> tuple[str | None, bool, str, int]:
         (empty_statistics, some_statistics, 1),
     ],
 )
-def test_what_others_have_changed_meanwhile_is_made_as_asked(
+def test_a_change_without_effect_on_a_stale_table_is_applied_after_concurrent_changes(
     catalog: SqlCatalog, change: Callable[[Table], None], others: Callable[[Table], None], differs_by: int
 ) -> None:
     stale, before = catalog.load_table("db.t"), catalog.load_table("db.t")
@@ -153,7 +153,7 @@ def another_head(table: Table) -> None:
         (rolled_back_to_the_head, another_head),
     ],
 )
-def test_what_is_based_on_what_others_have_changed_is_a_conflict(
+def test_a_change_based_on_concurrently_changed_metadata_is_a_conflict(
     catalog: SqlCatalog, change: Callable[[Table], None], others: Callable[[Table], None]
 ) -> None:
     stale = catalog.load_table("db.t")
@@ -165,7 +165,7 @@ def test_what_is_based_on_what_others_have_changed_is_a_conflict(
     assert catalog.load_table("db.t").metadata_location == location
 
 
-def test_a_delete_that_matched_nothing_deletes_what_came_since_or_refuses(catalog: SqlCatalog) -> None:
+def test_a_delete_without_matches_deletes_rows_added_since_or_conflicts(catalog: SqlCatalog) -> None:
     stale = catalog.load_table("db.t")
     catalog.load_table("db.t").append(rows(5))
     try:
@@ -176,7 +176,7 @@ def test_a_delete_that_matched_nothing_deletes_what_came_since_or_refuses(catalo
     assert stale.metadata == catalog.load_table("db.t").metadata
 
 
-def test_a_part_of_a_commit_of_several_tables_is_looked_at_too(catalog: SqlCatalog) -> None:
+def test_a_change_without_effect_in_a_commit_to_several_tables_is_checked_too(catalog: SqlCatalog) -> None:
     with catalog.transaction() as tx:
         tx.load_table("db.other").append(rows(3))
         member = tx.load_table("db.t")
@@ -188,7 +188,7 @@ def test_a_part_of_a_commit_of_several_tables_is_looked_at_too(catalog: SqlCatal
     assert catalog.load_table("db.other").scan().to_arrow().num_rows == 3
 
 
-def test_nothing_to_do_on_a_table_that_is_gone_is_an_error(catalog: SqlCatalog) -> None:
+def test_a_change_without_effect_on_a_dropped_table_is_an_error(catalog: SqlCatalog) -> None:
     stale = catalog.load_table("db.t")
     catalog.drop_table("db.t")
     with pytest.raises(NoSuchTableError, match=r"db\.t"):

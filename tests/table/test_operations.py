@@ -1,4 +1,4 @@
-"""Append, delete, overwrite and scan in this process, against a plain list of rows; and what a failed write leaves behind."""
+"""Append, delete, overwrite and scan in this process, compared with a plain list of rows; and the state after a failed write."""
 
 import datetime as dt
 from pathlib import Path
@@ -64,12 +64,12 @@ def test_an_append_is_one_snapshot_with_every_total(table: Table) -> None:
     assert table.scan().count() == 40
 
 
-def test_rows_come_back_as_they_were_written(table: Table) -> None:
+def test_rows_are_read_as_they_were_written(table: Table) -> None:
     table.append(rows(0, 40))
     assert table.scan().to_arrow().sort_by("id").to_pylist() == rows(0, 40).to_pylist()
 
 
-def test_a_delete_drops_covered_files_by_metadata_and_copies_the_others(table: Table) -> None:
+def test_a_delete_removes_whole_files_by_metadata_and_copies_the_others(table: Table) -> None:
     table.append(rows(0, 60))
     result = table.delete("at < '2024-02-10'")
     assert (result.removed_files, result.rewritten_files, result.deleted_records) == (2, 1, 40)
@@ -82,7 +82,7 @@ def test_a_delete_drops_covered_files_by_metadata_and_copies_the_others(table: T
     assert again.deleted_records == 10
 
 
-def test_a_delete_of_whole_files_moves_no_row(table: Table) -> None:
+def test_a_delete_of_whole_files_rewrites_no_row(table: Table) -> None:
     table.append(rows(0, 60))
     result = table.delete("at < '2024-02-01'")
     assert (result.engine, result.removed_files, result.rewritten_files) == ("metadata", 1, 0)
@@ -92,7 +92,7 @@ def test_a_delete_of_whole_files_moves_no_row(table: Table) -> None:
     assert ids(table) == list(range(31, 60))
 
 
-def test_a_delete_that_matches_nothing_makes_no_snapshot_and_leaves_no_file(table: Table, tmp_path: Path) -> None:
+def test_a_delete_that_matches_no_row_commits_no_snapshot_and_leaves_no_file(table: Table, tmp_path: Path) -> None:
     table.append(rows(0, 10))
     before = files_under(tmp_path)
     result = table.delete("id = 1000 or type = 'zzz'")
@@ -107,7 +107,7 @@ def test_a_null_is_not_deleted_by_a_comparison_with_it(table: Table) -> None:
     assert ids(table) == [0, 6, 7, 14]
 
 
-def test_an_overwrite_replaces_what_its_filter_matches_in_one_snapshot(table: Table) -> None:
+def test_an_overwrite_replaces_the_matching_rows_in_one_snapshot(table: Table) -> None:
     table.append(rows(0, 20))
     table.overwrite(rows(100, 103), "type = 'a'")
     assert ids(table) == sorted([n for n in range(20) if n % 3] + [100, 101, 102])
@@ -116,7 +116,7 @@ def test_an_overwrite_replaces_what_its_filter_matches_in_one_snapshot(table: Ta
     assert ids(table) == [5]
 
 
-def test_every_snapshot_stays_readable(table: Table) -> None:
+def test_every_earlier_snapshot_remains_readable(table: Table) -> None:
     table.append(rows(0, 10))
     table.append(rows(10, 20))
     table.delete("id < 15")
@@ -135,7 +135,7 @@ def test_every_snapshot_stays_readable(table: Table) -> None:
         table.scan().use_ref("nobranch")
 
 
-def test_a_branch_is_read_by_the_tables_schema_and_a_snapshot_by_its_own(table: Table) -> None:
+def test_a_branch_is_read_with_the_table_schema_and_a_snapshot_with_its_schema(table: Table) -> None:
     table.append(rows(0, 3))
     (snapshot,) = table.snapshots()
     with table.update_schema() as update:
@@ -157,14 +157,14 @@ def test_selected_fields_limit_and_count(table: Table) -> None:
     assert table.scan("id >= 10", limit=0).to_arrow().num_rows == 0
 
 
-def test_a_column_only_in_the_filter_is_read_for_it_and_not_returned(table: Table) -> None:
+def test_a_column_that_is_only_in_the_filter_is_not_returned(table: Table) -> None:
     table.append(rows(0, 30))
     scanned = table.scan("type = 'b' and value > 3", selected_fields=("id",)).to_arrow()
     assert scanned.column_names == ["id"]
     assert sorted(scanned["id"].to_pylist()) == [n for n in range(30) if n % 3 == 1 and n % 7 and n / 2 > 3]
 
 
-def test_rows_that_do_not_fit_are_refused_column_by_column_and_nothing_is_written(table: Table, tmp_path: Path) -> None:
+def test_the_error_for_rows_that_do_not_fit_lists_every_column_and_nothing_is_written(table: Table, tmp_path: Path) -> None:
     before = files_under(tmp_path)
     wrong = pa.table({"id": ["x"], "extra": [1], "value": [1.5]})
     with pytest.raises(SchemaMismatchError) as refused:
@@ -177,7 +177,7 @@ def test_rows_that_do_not_fit_are_refused_column_by_column_and_nothing_is_writte
         table.append(pa.table({"type": ["a"]}))
 
 
-def test_a_filter_with_an_unknown_column_or_a_wrong_value_names_it(table: Table) -> None:
+def test_the_error_for_a_filter_names_an_unknown_column_or_a_wrong_value(table: Table) -> None:
     with pytest.raises(InvalidFilterError, match="nosuch"):
         table.scan("nosuch = 1").to_arrow()
     with pytest.raises(InvalidFilterError, match="id"):
@@ -193,7 +193,7 @@ def test_a_table_opened_by_its_metadata_file_reads_and_refuses_to_write(table: T
             refused()
 
 
-def test_the_levels_below_a_snapshot_can_be_walked(table: Table) -> None:
+def test_manifests_entries_and_files_of_a_snapshot_can_be_read(table: Table) -> None:
     table.append(rows(0, 40))
     snapshot = table.current_snapshot()
     assert snapshot is not None
@@ -211,7 +211,9 @@ def test_the_levels_below_a_snapshot_can_be_walked(table: Table) -> None:
     assert file.lower_bounds[1] == (0).to_bytes(8, "little")
 
 
-def test_a_full_disk_in_the_middle_leaves_the_table_and_no_file(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_during_a_write_leaves_the_table_unchanged_and_no_file(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table.append(rows(0, 10))
     before, location = files_under(tmp_path), table.metadata_location
     original = type(table.io).write
@@ -232,7 +234,7 @@ def test_a_full_disk_in_the_middle_leaves_the_table_and_no_file(table: Table, tm
     assert ids(table) == list(range(10))
 
 
-def test_an_interrupt_before_the_swap_leaves_no_file(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_before_the_compare_and_swap_leaves_no_file(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table.append(rows(0, 10))
     before = files_under(tmp_path)
     original = type(table.io).write
@@ -263,7 +265,7 @@ operation = st.one_of(
     version=st.sampled_from(["1", "2"]),
     spec=st.sampled_from([(), ("month(at)",), ("type", "bucket(3, id)")]),
 )
-def test_any_sequence_of_operations_equals_the_same_on_a_list(
+def test_any_sequence_of_operations_has_the_same_result_on_a_list(
     tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, int, int]], version: str, spec: tuple[str, ...]
 ) -> None:
     catalog = lake(tmp_path_factory.mktemp("any"))
@@ -286,14 +288,14 @@ def test_any_sequence_of_operations_equals_the_same_on_a_list(
     assert int(snapshot.summary["total-records"]) == len(expected) if snapshot else not expected
 
 
-def test_count_and_limit_agree_with_brute_force_over_a_column_only_in_the_filter(table: Table) -> None:
+def test_count_and_limit_are_right_with_a_column_that_is_only_in_the_filter(table: Table) -> None:
     table.append(rows(0, 50))
     assert table.scan("value > 5 and type = 'a'").count() == sum(1 for n in range(50) if n % 7 and n / 2 > 5 and n % 3 == 0)
     with pytest.raises(InvalidInputError, match="limit"):
         table.scan(limit=-1).to_arrow()
 
 
-def test_rows_are_sorted_as_the_table_says_and_those_of_a_stream_do_not_claim_it(tmp_path: Path) -> None:
+def test_rows_are_sorted_by_the_sort_order_except_those_of_a_stream(tmp_path: Path) -> None:
     schema = Schema(NestedField(1, "n", LongType()))
     sorted_table = lake(tmp_path).create_table("db.s", schema, sort_order=SortOrder(SortField(source_id=1)))
     rows = pa.table({"n": pa.array([3, None, 1, 2], pa.int64())})

@@ -1,4 +1,4 @@
-"""Statistics of partitions: against brute force over the entries of the manifests, whole and on top of earlier statistics."""
+"""Statistics of partitions: compared with a full count of the manifest entries, computed in full and from earlier statistics."""
 
 import datetime as dt
 from collections import defaultdict
@@ -54,14 +54,14 @@ def rows(*values: tuple[int, str | None]) -> pa.Table:
 
 
 def plain(value: Any) -> Any:
-    """A value that can be compared and found again, NaN too."""
+    """Return a form of the value that can be compared and used as a key, NaN too."""
     if isinstance(value, float):
         return repr(value)
     return (value - dt.date(1970, 1, 1)).days if isinstance(value, dt.date) else value
 
 
 def brute_force(table: Table, snapshot_id: int) -> dict[Any, dict[str, Any]]:
-    """By partition and spec, from one entry after the other; partitions without a live file are left out."""
+    """Count by partition and spec, one entry after the other; partitions without a live file are omitted."""
     snapshot = table.snapshot_by_id(snapshot_id)
     assert snapshot is not None
     ids = sorted({field.field_id for spec in table.specs().values() for field in spec.fields})
@@ -89,14 +89,14 @@ def brute_force(table: Table, snapshot_id: int) -> dict[Any, dict[str, Any]]:
                     names = {"position_delete_record_count": file.record_count, kind: 1}
                 for name, count in names.items():
                     counts[name] += count
-            made = table.snapshot_by_id(entry.snapshot_id or 0)
-            if made is not None and made.timestamp_ms >= counts["last_updated_at"]:
-                counts["last_updated_at"], counts["last_updated_snapshot_id"] = made.timestamp_ms, made.snapshot_id
+            entry_snapshot = table.snapshot_by_id(entry.snapshot_id or 0)
+            if entry_snapshot is not None and entry_snapshot.timestamp_ms >= counts["last_updated_at"]:
+                counts["last_updated_at"], counts["last_updated_snapshot_id"] = entry_snapshot.timestamp_ms, entry_snapshot.snapshot_id
     return {key: found[key] for key in live}
 
 
 def as_found(statistics: pa.Table) -> dict[Any, dict[str, Any]]:
-    """The rows by partition and spec, those without files left out."""
+    """Return the rows by partition and spec; partitions without files are omitted."""
     found = {}
     for row in statistics.to_pylist():
         key = (tuple(map(plain, row.pop("partition").values())), row.pop("spec_id"))
@@ -145,7 +145,7 @@ def change(table: Table, step: tuple[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("version", "properties"), [(1, {}), (2, {}), (2, MERGE_ON_READ), (3, {}), (3, MERGE_ON_READ)])
-def test_every_partition_counts_as_its_entries_do(
+def test_the_statistics_of_every_partition_equal_a_count_of_its_entries(
     tmp_path_factory: pytest.TempPathFactory, version: int, properties: dict[str, str]
 ) -> None:
     @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -155,13 +155,15 @@ def test_every_partition_counts_as_its_entries_do(
         for step in steps:
             change(table, step)
         snapshot_id = table.metadata.current_snapshot_id
-        found = table.compute_partition_statistics()
+        statistics = table.compute_partition_statistics()
         if snapshot_id is None:
-            assert found is None
+            assert statistics is None
             return
-        check(table, snapshot_id, found)
-        assert repr(found.to_pylist()) == repr(table.partition_statistics(snapshot_id).to_pylist())  # as text, for NaN is not NaN
-        order = [(tuple((value is not None, value) for value in row["partition"].values())) for row in found.to_pylist()]
+        check(table, snapshot_id, statistics)
+        assert repr(statistics.to_pylist()) == repr(
+            table.partition_statistics(snapshot_id).to_pylist()
+        )  # compared as text, because NaN does not equal itself
+        order = [(tuple((value is not None, value) for value in row["partition"].values())) for row in statistics.to_pylist()]
         if not any(value != value for partition in order for _, value in partition):  # noqa: PLR0124 - NaN, which Python does not sort
             assert order == sorted(order)
         assert len([file for file in table.metadata.partition_statistics if file.snapshot_id == snapshot_id]) == 1
@@ -172,20 +174,20 @@ def test_every_partition_counts_as_its_entries_do(
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-def test_they_are_kept_in_the_table_s_format(tmp_path: Path, file_format: str) -> None:
+def test_the_statistics_file_has_the_default_file_format_of_the_table(tmp_path: Path, file_format: str) -> None:
     table = make(tmp_path, **{"write.format.default": file_format})
     table.append(rows((1, "a"), (2, None), (3, "b")))
-    found = table.compute_partition_statistics()
+    statistics = table.compute_partition_statistics()
     (file,) = table.metadata.partition_statistics
     assert file.statistics_path.endswith(f".{file_format}")
     assert Path(file.statistics_path).stat().st_size == file.file_size_in_bytes
-    assert [row["partition"]["kind"] for row in found.to_pylist()] == [None, "a", "b"]
-    assert [row["total_record_count"] for row in found.to_pylist()] == [1, 1, 1]
-    check(table, table.metadata.current_snapshot_id or 0, found)
+    assert [row["partition"]["kind"] for row in statistics.to_pylist()] == [None, "a", "b"]
+    assert [row["total_record_count"] for row in statistics.to_pylist()] == [1, 1, 1]
+    check(table, table.metadata.current_snapshot_id or 0, statistics)
 
 
 @pytest.mark.parametrize(("version", "last"), [(2, "last_updated_snapshot_id"), (3, "dv_count")])
-def test_the_file_has_the_ids_of_the_format(tmp_path: Path, version: int, last: str) -> None:
+def test_the_statistics_file_has_the_field_ids_of_the_spec(tmp_path: Path, version: int, last: str) -> None:
     table = make(tmp_path, version)
     table.append(rows((1, "a")))
     table.compute_partition_statistics()
@@ -198,7 +200,7 @@ def test_the_file_has_the_ids_of_the_format(tmp_path: Path, version: int, last: 
     assert [int(field.metadata[b"PARQUET:field_id"]) for field in partition] == [1000, 1001]
 
 
-def test_a_partition_that_lost_its_files_has_zeros(tmp_path: Path) -> None:
+def test_a_partition_without_remaining_files_has_zeros(tmp_path: Path) -> None:
     table = make(tmp_path, spec=("kind",))
     table.append(rows((1, "a"), (2, "b")))
     table.compute_partition_statistics()
@@ -209,7 +211,7 @@ def test_a_partition_that_lost_its_files_has_zeros(tmp_path: Path) -> None:
     assert b["data_record_count"] == 1
 
 
-def test_statistics_of_an_ancestor_are_taken_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_statistics_of_an_ancestor_are_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(tmp_path)
     for number in range(5):
         table.append(rows((number, "a")))
@@ -219,13 +221,13 @@ def test_statistics_of_an_ancestor_are_taken_as_they_are(tmp_path: Path, monkeyp
     read: list[str] = []
     plain_read = type(table.io).read
     monkeypatch.setattr(type(table.io), "read", lambda self, location: (read.append(location), plain_read(self, location))[1])
-    found = table.compute_partition_statistics()
+    statistics = table.compute_partition_statistics()
     assert not old.intersection(read)
-    check(table, table.metadata.current_snapshot_id or 0, found)
+    check(table, table.metadata.current_snapshot_id or 0, statistics)
 
 
 @pytest.mark.parametrize("damage", ["gone", "torn", "wrong"])
-def test_statistics_of_an_ancestor_that_cannot_be_trusted_are_not(tmp_path: Path, damage: str) -> None:
+def test_damaged_statistics_of_an_ancestor_are_not_reused(tmp_path: Path, damage: str) -> None:
     table = make(tmp_path)
     table.append(rows((1, "a"), (2, "b")))
     table.compute_partition_statistics()
@@ -258,7 +260,7 @@ def test_statistics_of_version_2_are_read_after_the_upgrade(tmp_path: Path) -> N
     check(table, table.metadata.current_snapshot_id or 0, table.compute_partition_statistics())
 
 
-def test_an_older_snapshot_has_statistics_of_its_own(tmp_path: Path) -> None:
+def test_statistics_of_an_older_snapshot_are_separate(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows((1, "a")))
     first = table.metadata.current_snapshot_id
@@ -273,7 +275,7 @@ def test_an_older_snapshot_has_statistics_of_its_own(tmp_path: Path) -> None:
         table.compute_partition_statistics(5)
 
 
-def test_a_table_without_partitions_has_none(tmp_path: Path) -> None:
+def test_an_unpartitioned_table_has_no_partition_statistics(tmp_path: Path) -> None:
     table = make(tmp_path, spec=())
     table.append(rows((1, "a")))
     assert table.partition_statistics() is None
@@ -281,17 +283,17 @@ def test_a_table_without_partitions_has_none(tmp_path: Path) -> None:
         table.compute_partition_statistics()
 
 
-def test_a_table_opened_by_its_metadata_file_reads_them_only(tmp_path: Path) -> None:
+def test_a_table_opened_by_its_metadata_file_only_reads_partition_statistics(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows((1, "a")))
-    found = table.compute_partition_statistics()
+    statistics = table.compute_partition_statistics()
     static = StaticTable.from_metadata(table.metadata_location)
-    assert static.partition_statistics().equals(found)
+    assert static.partition_statistics().equals(statistics)
     with pytest.raises(ReadOnlyTableError):
         static.compute_partition_statistics()
 
 
-def test_nothing_is_left_of_a_computation_that_lost_every_race(tmp_path: Path) -> None:
+def test_partition_statistics_whose_commit_always_conflicts_leave_no_file(tmp_path: Path) -> None:
     table = make(tmp_path, **{"commit.retry.num-retries": "0"})
     table.append(rows((1, "a")))
     lake(tmp_path).load_table("db.t").append(rows((2, "a")))

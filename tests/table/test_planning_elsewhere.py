@@ -1,4 +1,4 @@
-"""Plans whose manifests are read and tested in other processes are those of this one: any filter, several specs, deletes of every kind."""
+"""Plans whose manifests are read and pruned in other processes equal those of this process: any filter, several specs, deletes of every kind."""
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +20,7 @@ cloudpickle = pytest.importorskip("pyspark.cloudpickle")
 
 
 def elsewhere(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-    """Like `map`, with nothing shared: function, items and answers are carried as bytes."""
+    """Work like `map` without shared state: function, items and results are pickled."""
     packed = cloudpickle.dumps(function)
     for item in items:
         yield pickle.loads(pickle.dumps(pickle.loads(packed)(pickle.loads(pickle.dumps(item))), protocol=5))
@@ -64,7 +64,7 @@ FILTERS = st.recursive(LEAVES, lambda inner: st.builds("({}) {} ({})".format, in
 
 @given(text=FILTERS | st.just("TRUE"), covered=st.booleans(), statistics=st.booleans())
 @settings(deadline=None, max_examples=60)
-def test_the_plan_is_the_same_wherever_manifests_are_read(table: Table, text: str, covered: bool, statistics: bool) -> None:
+def test_a_plan_does_not_depend_on_the_process_that_reads_the_manifests(table: Table, text: str, covered: bool, statistics: bool) -> None:
     scan = table.scan(text)
     here = scan.plan(find_covered=covered, include_statistics=statistics)
     there = scan.plan(find_covered=covered, include_statistics=statistics, parallel=elsewhere, prune_in_parallel=True)
@@ -77,7 +77,7 @@ def _counts(plan: ScanPlan) -> str:
     return repr(replace(plan, parts=(), delete_files=()))
 
 
-def test_only_files_that_may_match_come_back(table: Table) -> None:
+def test_other_processes_return_only_files_that_may_match(table: Table) -> None:
     carried: list[int] = []
 
     def counting(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:

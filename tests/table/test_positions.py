@@ -1,4 +1,4 @@
-"""Where matching rows lie: the in-process engine's answer against counting rows one by one."""
+"""Positions of matching rows: the result of the in-process engine, compared with a count row by row."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from icefloe.table.engine import PositionsRequest
 from icefloe.table.find_engine import IN_PROCESS
 
 
-def test_positions_come_in_the_order_of_the_tasks(tmp_path: Path) -> None:
+def test_positions_are_returned_in_the_order_of_the_tasks(tmp_path: Path) -> None:
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
     catalog.create_namespace("db")
     numbers = pa.table({"n": pa.array(range(40), pa.int64()), "part": [n % 3 for n in range(40)]})

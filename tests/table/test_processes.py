@@ -1,4 +1,4 @@
-"""Several processes on one table, and processes killed at any moment: nothing acknowledged is lost, nothing is half there."""
+"""Several processes on one table, and processes killed at random moments: no acknowledged commit is lost, and none is applied in part."""
 
 import random
 import subprocess
@@ -25,7 +25,7 @@ def catalog(warehouse: Path) -> SqlCatalog:
 def make_table(warehouse: Path) -> Table:
     lake = catalog(warehouse)
     lake.create_namespace("db")
-    # Enough retries for writers that do nothing but collide.
+    # Enough retries for writers that conflict all the time.
     return lake.create_table("db.t", SCHEMA, properties={"commit.retry.num-retries": "1000", "commit.retry.min-wait-ms": "5"})
 
 
@@ -50,7 +50,7 @@ def check_history(table: Table) -> None:
         assert total == table.scan().count() == ROWS_PER_APPEND * len(snapshots)
 
 
-def test_two_processes_appending_at_once_lose_nothing(tmp_path: Path) -> None:
+def test_concurrent_appends_of_two_processes_are_all_committed(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     writers = [start(tmp_path, label, 50) for label in ("a", "b")]
     for writer in writers:
@@ -62,8 +62,8 @@ def test_two_processes_appending_at_once_lose_nothing(tmp_path: Path) -> None:
     assert {snapshot.summary["total-data-files"] for snapshot in table.snapshots()} == {str(n) for n in range(1, 101)}
 
 
-def storm(warehouse: Path, appends: int, seed: int) -> None:
-    """Kills a writer at random moments until `appends` were acknowledged, and checks the table after each kill."""
+def append_with_kills(warehouse: Path, appends: int, seed: int) -> None:
+    """Kill a writer at random moments until `appends` are acknowledged, and check the table after each kill."""
     chance = random.Random(seed)
     table, acknowledged, rounds = make_table(warehouse), set[tuple[str, int]](), 0
     while len(acknowledged) < appends:
@@ -85,10 +85,10 @@ def storm(warehouse: Path, appends: int, seed: int) -> None:
     check_history(table)
 
 
-def test_a_table_outlives_writers_killed_at_random_moments(tmp_path: Path) -> None:
-    storm(tmp_path, 20, seed=1)
+def test_a_table_is_intact_after_writers_are_killed_at_random_moments(tmp_path: Path) -> None:
+    append_with_kills(tmp_path, 20, seed=1)
 
 
 @pytest.mark.slow
-def test_a_table_outlives_a_hundred_appends_with_kills(tmp_path: Path) -> None:
-    storm(tmp_path, 100, seed=2)
+def test_a_table_is_intact_after_a_hundred_appends_with_kills(tmp_path: Path) -> None:
+    append_with_kills(tmp_path, 100, seed=2)

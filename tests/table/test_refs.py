@@ -1,4 +1,4 @@
-"""Branches and tags: every verb of `table.manage_snapshots()`, its rules, and what it does beside other writers."""
+"""Branches and tags: every method of `table.manage_snapshots()`, its rules, and its behaviour with concurrent writers."""
 
 import re
 from pathlib import Path
@@ -35,7 +35,7 @@ def make(folder: Path, version: int = 3, **properties: str) -> Table:
 
 
 def again(folder: Path) -> Table:
-    """The table as another writer holds it."""
+    """Return the table as another writer loads it."""
     return SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder)).load_table("db.t")
 
 
@@ -55,7 +55,7 @@ def three_snapshots(folder: Path, version: int = 3) -> tuple[Table, list[int]]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_branches_and_tags_are_made_moved_renamed_and_removed(tmp_path: Path, version: int) -> None:
+def test_branches_and_tags_are_created_moved_renamed_and_removed(tmp_path: Path, version: int) -> None:
     table, (first, second, third) = three_snapshots(tmp_path, version)
     with table.manage_snapshots() as manage:
         manage.create_branch(branch_name="audit", max_ref_age_ms=7, max_snapshot_age_ms=8, min_snapshots_to_keep=9)
@@ -68,7 +68,7 @@ def test_branches_and_tags_are_made_moved_renamed_and_removed(tmp_path: Path, ve
         "v3": SnapshotRef(snapshot_id=third, type="tag"),
         "old": SnapshotRef(snapshot_id=first),
     }
-    assert len(table.metadata.metadata_log) == 4  # one version for all of it
+    assert len(table.metadata.metadata_log) == 4  # all changes are one version
     table.manage_snapshots().replace_branch("audit", second).replace_tag("v1", second).rename_branch("old", "older").commit()
     assert table.refs()["audit"] == SnapshotRef(snapshot_id=second, min_snapshots_to_keep=9, max_snapshot_age_ms=8, max_ref_age_ms=7)
     assert table.refs()["v1"] == SnapshotRef(snapshot_id=second, type="tag", max_ref_age_ms=5)
@@ -80,7 +80,7 @@ def test_branches_and_tags_are_made_moved_renamed_and_removed(tmp_path: Path, ve
     assert len(table.snapshots()) == 3
 
 
-def test_retention_is_set_and_taken_away(tmp_path: Path) -> None:
+def test_retention_is_set_and_removed(tmp_path: Path) -> None:
     table, (first, _, third) = three_snapshots(tmp_path)
     table.manage_snapshots().create_tag(first, "v1").set_max_ref_age_ms("v1", 11).commit()
     table.manage_snapshots().set_min_snapshots_to_keep("main", 3).set_max_snapshot_age_ms("main", 4).set_max_ref_age_ms("main", 5).commit()
@@ -91,10 +91,10 @@ def test_retention_is_set_and_taken_away(tmp_path: Path) -> None:
     assert table.refs()["main"] == SnapshotRef(snapshot_id=first, min_snapshots_to_keep=3, max_ref_age_ms=5)
     versions = len(table.metadata.metadata_log)
     table.manage_snapshots().set_max_snapshot_age_ms("main", None).commit()
-    assert len(table.metadata.metadata_log) == versions  # nothing was to be changed
+    assert len(table.metadata.metadata_log) == versions  # there was no change
 
 
-def test_a_branch_goes_back_in_its_history_and_to_any_snapshot(tmp_path: Path) -> None:
+def test_a_branch_is_rolled_back_in_its_history_or_set_to_any_snapshot(tmp_path: Path) -> None:
     table, (first, second, third) = three_snapshots(tmp_path)
     times = [snapshot.timestamp_ms for snapshot in table.snapshots()]
     table.manage_snapshots().rollback_to_snapshot(second).commit()
@@ -150,7 +150,7 @@ WRONG = {
 }
 
 
-def test_every_rule_is_kept_and_says_what_was_expected_and_found(tmp_path: Path) -> None:
+def test_a_violated_rule_is_refused_with_the_expected_and_the_found_state(tmp_path: Path) -> None:
     table, (first, second, _) = three_snapshots(tmp_path)
     table.manage_snapshots().create_tag(first, "tag").create_branch(second, "side").commit()
     before = table.metadata_location
@@ -161,7 +161,7 @@ def test_every_rule_is_kept_and_says_what_was_expected_and_found(tmp_path: Path)
     assert again(tmp_path).metadata_location == before
 
 
-def test_a_tag_takes_no_writes_and_a_missing_branch_neither(tmp_path: Path) -> None:
+def test_writes_to_a_tag_or_a_missing_branch_are_refused(tmp_path: Path) -> None:
     table, (first, *_) = three_snapshots(tmp_path)
     table.manage_snapshots().create_tag(first, "tag").commit()
     with pytest.raises(InvalidInputError, match=r"'tag' is a tag of lake\.db\.t: it names one snapshot and takes no writes"):
@@ -184,7 +184,7 @@ def test_a_branch_of_an_empty_table_gets_an_empty_snapshot(tmp_path: Path) -> No
     assert table.current_snapshot().parent_snapshot_id is None  # type: ignore[union-attr]
 
 
-def test_a_branch_of_a_table_that_is_empty_no_more_is_at_the_head_of_main(tmp_path: Path) -> None:
+def test_a_branch_of_a_table_that_got_rows_concurrently_is_at_the_head_of_main(tmp_path: Path) -> None:
     stale, also_stale = make(tmp_path), again(tmp_path)
     written = again(tmp_path).append(rows(1)).snapshot_id
     stale.manage_snapshots().create_branch(branch_name="audit", min_snapshots_to_keep=3).commit()
@@ -199,7 +199,7 @@ def test_a_branch_of_a_table_that_is_empty_no_more_is_at_the_head_of_main(tmp_pa
     assert {str(path) for path in tmp_path.rglob("snap-*.avro")} == {name.removeprefix("file://") for name in named}
 
 
-def test_what_a_ref_says_beyond_what_is_known_moves_with_it(tmp_path: Path) -> None:
+def test_unknown_fields_of_a_ref_are_kept_when_it_moves(tmp_path: Path) -> None:
     table, (first, second, _) = three_snapshots(tmp_path)
     table.manage_snapshots().create_branch(first, "side").commit()
     path = Path(table.metadata_location)
@@ -211,7 +211,7 @@ def test_what_a_ref_says_beyond_what_is_known_moves_with_it(tmp_path: Path) -> N
     assert dict(again(tmp_path).refs()["wing"].unknown) == {"owner": "me"}
 
 
-def test_a_change_is_made_again_where_the_ref_is_as_it_was(tmp_path: Path) -> None:
+def test_a_change_is_retried_where_the_ref_is_unchanged(tmp_path: Path) -> None:
     table, (first, second, third) = three_snapshots(tmp_path)
     other = again(tmp_path)
     other.append(rows(3))
@@ -223,7 +223,7 @@ def test_a_change_is_made_again_where_the_ref_is_as_it_was(tmp_path: Path) -> No
     assert third != head(table)
 
 
-def test_a_ref_that_another_writer_moved_is_a_conflict_that_names_the_mover(tmp_path: Path) -> None:
+def test_the_conflict_on_a_ref_that_another_writer_moved_names_that_writer_s_commit(tmp_path: Path) -> None:
     table, (first, second, third) = three_snapshots(tmp_path)
     manage = table.manage_snapshots().rollback_to_snapshot(first)
     written = again(tmp_path).append(rows(3))
@@ -253,7 +253,7 @@ def test_a_ref_that_another_writer_moved_is_a_conflict_that_names_the_mover(tmp_
         fresh.manage_snapshots().create_branch(first, "new").commit()
 
 
-def test_refs_are_changed_in_a_transaction_beside_writes(tmp_path: Path) -> None:
+def test_refs_are_changed_in_a_transaction_with_writes(tmp_path: Path) -> None:
     table, _ = three_snapshots(tmp_path)
     versions = len(table.metadata.metadata_log)
     with table.transaction() as tx:
@@ -265,13 +265,13 @@ def test_refs_are_changed_in_a_transaction_beside_writes(tmp_path: Path) -> None
         tx.delete("id = 0", branch="other")
         again(tmp_path).append(rows(30))
     assert len(table.metadata.metadata_log) == versions + 2
-    # The branches were made again on the newer table, where main had moved: the audit branch is where it was made.
+    # The branches were created again on the newer table, where main had moved: the audit branch is where it was created.
     assert ids(table, "audit") == [0, 1, 2, 10]
     assert (ids(table, "audited"), ids(table)) == ([0, 1, 2, 10], [0, 1, 2, 20, 30])
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_what_a_transaction_staged_or_wrote_to_a_branch_is_picked_in_it(tmp_path: Path, version: int) -> None:
+def test_a_transaction_cherry_picks_snapshots_that_it_staged_or_wrote_to_a_branch(tmp_path: Path, version: int) -> None:
     table = make(tmp_path, version, **{"write.wap.enabled": "true"})
     table.append(rows(0))
     table.manage_snapshots().create_branch(branch_name="side").commit()
@@ -287,35 +287,35 @@ def test_what_a_transaction_staged_or_wrote_to_a_branch_is_picked_in_it(tmp_path
         again(tmp_path).append(rows(4))
     assert len(table.metadata.metadata_log) == versions + 2
     assert (ids(table), ids(table, "side")) == ([0, 2, 3, 4], [0, 2])
-    # As fastavro and pyarrow find it.
+    # The rows as fastavro and PyArrow read them.
     reader = ReferenceReader(table.io)
     document = reader.document(table.metadata_location)
     found = [row.values[1] for row in reader.rows(document, reader.snapshot(document, head(table)))]
     assert sorted(found) == [0, 2, 3, 4]
 
 
-def test_a_static_table_changes_no_ref(tmp_path: Path) -> None:
+def test_a_static_table_refuses_changes_of_refs(tmp_path: Path) -> None:
     table, _ = three_snapshots(tmp_path)
     with pytest.raises(ReadOnlyTableError):
         StaticTable.from_metadata(table.metadata_location).manage_snapshots()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_append_of_another_branch_is_picked_once(tmp_path: Path, version: int) -> None:
+def test_an_append_of_another_branch_is_cherry_picked_once(tmp_path: Path, version: int) -> None:
     table, (first, _, third) = three_snapshots(tmp_path, version)
     table.manage_snapshots().create_branch(first, "side").commit()
     picked = table.append(rows(50, 51), branch="side").snapshot_id
     assert picked is not None
     table.manage_snapshots().cherry_pick(picked).commit()
-    made = table.current_snapshot()
-    assert made is not None
-    assert (made.parent_snapshot_id, made.summary["source-snapshot-id"], made.operation) == (third, str(picked), "append")
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    assert (snapshot.parent_snapshot_id, snapshot.summary["source-snapshot-id"], snapshot.operation) == (third, str(picked), "append")
     assert (ids(table), ids(table, "side")) == ([0, 1, 2, 50, 51], [0, 50, 51])
-    assert made.summary["total-records"] == "5"
+    assert snapshot.summary["total-records"] == "5"
     if version == 3:
-        found = table.scan().select("id", "_row_id").to_arrow().to_pylist()
-        assert len({row["_row_id"] for row in found}) == 5
-    with pytest.raises(InvalidInputError, match=f"snapshot {made.snapshot_id} of the branch picked it already"):
+        read_rows = table.scan().select("id", "_row_id").to_arrow().to_pylist()
+        assert len({row["_row_id"] for row in read_rows}) == 5
+    with pytest.raises(InvalidInputError, match=f"snapshot {snapshot.snapshot_id} of the branch picked it already"):
         table.manage_snapshots().cherry_pick(picked)
     with pytest.raises(InvalidInputError, match="it is in the history of the branch already"):
         table.manage_snapshots().cherry_pick(first)
@@ -324,8 +324,8 @@ def test_an_append_of_another_branch_is_picked_once(tmp_path: Path, version: int
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_rows_of_an_expired_pick_are_not_there_twice(tmp_path: Path, version: int) -> None:
-    """The branch keeps the snapshot, and the pick of it is expired; one of its two files is live on main."""
+def test_rows_of_an_expired_cherry_pick_are_not_published_twice(tmp_path: Path, version: int) -> None:
+    """Cherry-pick a snapshot whose branch still has it, whose earlier cherry-pick is expired, and of whose two files one is live on main."""
     table, (first, *_) = three_snapshots(tmp_path, version)
     table.manage_snapshots().create_branch(first, "side").commit()
     picked = table.append(rows(50, 51), branch="side").snapshot_id or 0
@@ -340,11 +340,11 @@ def test_rows_of_an_expired_pick_are_not_there_twice(tmp_path: Path, version: in
         table.manage_snapshots().cherry_pick(picked).commit()
     assert again(tmp_path).metadata_location == before
     table.delete("id = 50")
-    table.manage_snapshots().cherry_pick(picked).commit()  # all of it was taken away: no row comes twice
+    table.manage_snapshots().cherry_pick(picked).commit()  # all of its rows were deleted, so no row is published twice
     assert (ids(table), ids(table, "side")) == ([0, 2, 50, 51, 60], [0, 50, 51])
 
 
-def test_a_pick_whose_parent_is_the_head_moves_the_branch_on(tmp_path: Path) -> None:
+def test_a_cherry_pick_whose_parent_is_the_head_moves_the_branch_to_it(tmp_path: Path) -> None:
     table, (_, second, third) = three_snapshots(tmp_path)
     table.manage_snapshots().create_branch(branch_name="side", min_snapshots_to_keep=4).commit()
     table.delete("id = 1", branch="side")
@@ -357,7 +357,7 @@ def test_a_pick_whose_parent_is_the_head_moves_the_branch_on(tmp_path: Path) -> 
         table.manage_snapshots().cherry_pick(head(table, "side"))
 
 
-def test_a_pick_is_made_again_on_the_head_that_another_writer_left(tmp_path: Path) -> None:
+def test_a_cherry_pick_is_retried_on_the_head_of_another_writer(tmp_path: Path) -> None:
     table, (first, second, _) = three_snapshots(tmp_path)
     table.manage_snapshots().create_branch(first, "side").create_branch(branch_name="next").commit()
     picked = table.append(rows(50), branch="side").snapshot_id

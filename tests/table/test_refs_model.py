@@ -1,4 +1,4 @@
-"""Random verbs on random trees of snapshots, alone and beside another writer, against a plain model of branches and tags."""
+"""Random methods of `ManageSnapshots` on random trees of snapshots, alone and with a concurrent writer, compared with a plain model."""
 
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -26,16 +26,16 @@ Step = tuple[str, tuple[Any, ...]]
 
 
 class RefusedError(Exception):
-    """The model's no."""
+    """A refusal by the model."""
 
 
 @dataclass
 class Model:
-    """Branches and tags as a dictionary; what each verb does, written down once more and as plainly as can be."""
+    """Model of branches and tags as a dictionary, with the effect of each method in plain Python."""
 
     parents: dict[int, int | None]
     refs: dict[str, SnapshotRef] = field(default_factory=dict)
-    touched: set[str] = field(default_factory=set)  # by the last verb: the refs it is based on
+    touched: set[str] = field(default_factory=set)  # the refs on which the last method is based
 
     def line(self, snapshot_id: int | None) -> list[int]:
         return [] if snapshot_id is None else [snapshot_id, *self.line(self.parents[snapshot_id])]
@@ -138,7 +138,7 @@ def need(right: bool) -> None:
 
 @dataclass
 class Store:
-    """A table that is metadata alone; its commits are made on whatever it holds."""
+    """A table that is only metadata; commits are applied to its current metadata."""
 
     metadata: TableMetadata
 
@@ -155,7 +155,7 @@ class Store:
 
 
 def start(parents: dict[int, int | None], refs: dict[str, SnapshotRef]) -> tuple[Store, Model]:
-    """Snapshot n was made at 10 n ms, on one of those before it or on none."""
+    """Return a store and its model; snapshot n was committed at 10 n ms, and its parent is an earlier one or none."""
     metadata = new_table_metadata(
         location="t", schema=Schema(NestedField(1, "id", LongType())), format_version=2, table_uuid="6a", now_ms=0
     )
@@ -202,7 +202,7 @@ refs_at_first = st.fixed_dictionaries({"main": branches}, optional={"a": branche
 
 
 def do(target: Any, step: Step) -> bool:
-    """Whether the verb was taken."""
+    """Call the method; return whether it was accepted."""
     try:
         getattr(target, step[0])(*step[1])
     except (RefusedError, InvalidInputError, NoSuchSnapshotError):
@@ -213,23 +213,23 @@ def do(target: Any, step: Step) -> bool:
 def check(store: Store, model: Model) -> None:
     assert dict(store.metadata.refs) == model.refs
     assert store.metadata.current_snapshot_id == (model.refs["main"].snapshot_id if "main" in model.refs else None)
-    assert {found.snapshot_id for found in store.metadata.snapshots} == set(model.parents)
+    assert {snapshot.snapshot_id for snapshot in store.metadata.snapshots} == set(model.parents)
 
 
-# In a table without a branch main, `create_branch` of nothing writes an empty snapshot: that is `test_refs.py`'s.
+# In a table without a branch main, `create_branch` without a source writes an empty snapshot, which `test_refs.py` tests.
 def is_plain(step: Step, model: Model) -> bool:
     return "main" in model.refs or step[0] != "create_branch" or step[1][0] is not None
 
 
 @settings(max_examples=100, deadline=None)
 @given(trees(), st.lists(steps, max_size=12), st.one_of(st.just({}), refs_at_first), st.integers(1, 4))
-def test_every_verb_does_what_the_model_does_or_is_refused_with_it(
-    parents: dict[int, int | None], wanted: list[Step], refs: dict[str, SnapshotRef], at_once: int
+def test_every_method_has_the_effect_of_the_model_or_both_refuse_it(
+    parents: dict[int, int | None], steps: list[Step], refs: dict[str, SnapshotRef], at_once: int
 ) -> None:
     store, model = start(parents, refs)
-    for first in range(0, len(wanted), at_once):
+    for first in range(0, len(steps), at_once):
         manage = store.manage()
-        for step in wanted[first : first + at_once]:
+        for step in steps[first : first + at_once]:
             if is_plain(step, model):
                 assert do(manage, step) == do(model, step), step
         manage.commit()
@@ -237,7 +237,7 @@ def test_every_verb_does_what_the_model_does_or_is_refused_with_it(
 
 
 def fixed(step: Step, seen: Model) -> Step:
-    """The step as it is kept: a new branch or tag is at the snapshot that its source was at."""
+    """Return the step as the transaction keeps it: a new branch or tag is at the snapshot at which its source was."""
     verb, given = step
     if verb.startswith("create_"):
         return verb, (seen.source(given[0]), *given[1:])
@@ -247,7 +247,7 @@ def fixed(step: Step, seen: Model) -> Step:
 
 
 def replayed(model: Model, taken: list[tuple[Step, Model]]) -> Model | None:
-    """What the steps make of a newer table, each with the refs it is about as they were; None where one of those is another now."""
+    """Apply the steps to a newer table; return None where one of the refs on which they are based has changed."""
     working = replace(model)
     for step, before in taken:
         tried = replace(before)
@@ -261,10 +261,10 @@ def replayed(model: Model, taken: list[tuple[Step, Model]]) -> Model | None:
     return working
 
 
-def make(manage: ManageSnapshots, wanted: list[Step], model: Model) -> list[tuple[Step, Model]]:
-    """Does the steps; those that were taken, each with the model before it. One that changes nothing may on the table that another writer leaves."""
+def make(manage: ManageSnapshots, steps: list[Step], model: Model) -> list[tuple[Step, Model]]:
+    """Run the steps; return the accepted ones, each with the model before it, also those that change nothing: they may on a newer table."""
     taken = []
-    for step in wanted:
+    for step in steps:
         seen = replace(model)
         if do(manage, step):
             assert do(model, step)
@@ -274,7 +274,7 @@ def make(manage: ManageSnapshots, wanted: list[Step], model: Model) -> list[tupl
 
 @settings(max_examples=100, deadline=None)
 @given(trees(), refs_at_first, st.lists(steps, min_size=1, max_size=5), st.lists(steps, min_size=1, max_size=5))
-def test_beside_another_writer_a_change_is_made_again_or_is_a_conflict(
+def test_a_change_beside_a_concurrent_writer_is_retried_or_conflicts(
     parents: dict[int, int | None], refs: dict[str, SnapshotRef], ours: list[Step], theirs: list[Step]
 ) -> None:
     store, model = start(parents, refs)

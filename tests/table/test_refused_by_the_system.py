@@ -1,7 +1,7 @@
-"""A disk that fills up and a permission that is taken away between begin and commit, by the operating system itself: a clear error, nothing half there.
+"""Full disks and permissions revoked between the begin and the commit of a transaction, by the operating system: a clear error, and no partial commit.
 
-Disks are small file systems in memory where this process may mount them; permissions are taken from a child of another user. What the loop does with every
-such answer is the model's (`test_commit_model.py`); here the answers are real.
+Disks are small file systems in memory where this process may mount them; permissions are taken from a child process of another user. Every such error in the
+commit loop is simulated in `test_commit_model.py`; here the errors are real.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ def make(database: Path, warehouse: Path) -> Table:
 
 
 def numbers(database: Path, warehouse: Path) -> list[int]:
-    """What another process would read."""
+    """Return the rows as another process reads them."""
     return sorted(catalog(database, warehouse).load_table("db.t").scan().to_arrow()["n"].to_pylist())
 
 
@@ -55,7 +55,7 @@ def files(folder: Path) -> set[str]:
 
 
 def refusal_of(do: Callable[[], object]) -> IcefloeError | None:
-    """What it was refused with; None where it went well."""
+    """Run `do`; return its error, or None if it succeeded."""
     try:
         do()
     except IcefloeError as error:
@@ -65,7 +65,7 @@ def refusal_of(do: Callable[[], object]) -> IcefloeError | None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of `SIZE` bytes."""
+    """Mount a file system of `SIZE` bytes."""
     folder = tmp_path / "small"
     folder.mkdir()
     made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", folder], capture_output=True, text=True, check=False)
@@ -78,7 +78,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(folder: Path, but: int = 0) -> Path:
-    """Takes all the room of a disk but so many bytes."""
+    """Write a file that fills a disk except for `but` bytes."""
     taken = folder / "taken"
     with taken.open("wb", buffering=0) as file:
         with contextlib.suppress(OSError):
@@ -88,28 +88,28 @@ def fill(folder: Path, but: int = 0) -> Path:
     return taken
 
 
-# With no room the data file cannot be written; with a little, the data file is there and a manifest, its list or the metadata file is not.
-@pytest.mark.parametrize("room", [0, 4096, 8192, 12288, 16384])
-def test_a_full_warehouse_refuses_the_commit_whole(tmp_path: Path, small_disk: Path, room: int) -> None:
+# Without free bytes the data file cannot be written; with few, the data file is written, and a manifest, its list or the metadata file is not.
+@pytest.mark.parametrize("free_bytes", [0, 4096, 8192, 12288, 16384])
+def test_a_full_warehouse_refuses_the_whole_commit(tmp_path: Path, small_disk: Path, free_bytes: int) -> None:
     table = make(tmp_path, small_disk)
     before = files(small_disk)
-    taken = fill(small_disk, but=room)
+    taken = fill(small_disk, but=free_bytes)
     refused = refusal_of(lambda: table.append(rows(1)))
-    stood = refused is None
+    is_committed = refused is None
     if refused is not None:
         assert isinstance(refused, StorageFullError)
         assert str(small_disk) in str(refused)
         assert "free space" in str(refused)
         assert files(small_disk) - {str(taken)} == before, "nothing of it is left"
-    assert not stood or room >= 12288, "there was no room"
+    assert not is_committed or free_bytes >= 12288, "the disk was full"
     taken.unlink()
-    assert numbers(tmp_path, small_disk) == ([0, 1] if stood else [0])
+    assert numbers(tmp_path, small_disk) == ([0, 1] if is_committed else [0])
     table.append(rows(2))
-    assert numbers(tmp_path, small_disk) == ([0, 1, 2] if stood else [0, 2])
+    assert numbers(tmp_path, small_disk) == ([0, 1, 2] if is_committed else [0, 2])
 
 
-def test_a_full_disk_under_the_database_refuses_the_commit_whole(tmp_path: Path, small_disk: Path) -> None:
-    """The journal of SQLite has no room, so its transaction cannot begin to write."""
+def test_a_full_disk_of_the_database_refuses_the_whole_commit(tmp_path: Path, small_disk: Path) -> None:
+    """Fill the disk, so that the journal of SQLite cannot be written and its transaction cannot begin."""
     table = make(small_disk, tmp_path / "warehouse")
     before = files(tmp_path / "warehouse")
     transaction = table.transaction()
@@ -127,8 +127,8 @@ def test_a_full_disk_under_the_database_refuses_the_commit_whole(tmp_path: Path,
     assert numbers(small_disk, tmp_path / "warehouse") == [0, 3]
 
 
-def test_a_full_disk_that_sqlite_calls_an_error_of_the_disk_is_said_to_be_full(tmp_path: Path, small_disk: Path) -> None:
-    """With a write-ahead log SQLite needs room for its shared memory, and only says `disk I/O error` where there is none."""
+def test_a_full_disk_that_sqlite_reports_as_a_disk_error_is_reported_as_full(tmp_path: Path, small_disk: Path) -> None:
+    """Fill the disk of a database with a write-ahead log: SQLite cannot extend its shared memory, and only reports `disk I/O error`."""
     table = make(small_disk, tmp_path / "warehouse")
     table.handle.store.engine.dispose()  # type: ignore[attr-defined]
     with contextlib.closing(sqlite3.connect(small_disk / "catalog.db")) as database:
@@ -147,7 +147,7 @@ def test_a_full_disk_that_sqlite_calls_an_error_of_the_disk_is_said_to_be_full(t
     assert numbers(small_disk, tmp_path / "warehouse") == [0, 2]
 
 
-def test_a_warehouse_that_takes_no_writes_any_more_says_so_and_is_as_it_was(tmp_path: Path, small_disk: Path) -> None:
+def test_the_error_reports_a_warehouse_that_became_read_only_and_the_table_is_unchanged(tmp_path: Path, small_disk: Path) -> None:
     table = make(tmp_path, small_disk)
     before = files(small_disk)
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
@@ -161,7 +161,7 @@ def test_a_warehouse_that_takes_no_writes_any_more_says_so_and_is_as_it_was(tmp_
     assert catalog(tmp_path, small_disk).list_tables("db") == [("db", "t")]
 
 
-# A process that may do everything gives that up here, once it has loaded all it needs from folders that others may not read.
+# A process of root drops its rights here, once it has loaded all it needs from folders that other users may not read.
 CHILD = """
 import json, os, sys
 from pathlib import Path
@@ -172,7 +172,7 @@ print(json.dumps(here.commit_without(folder, lost)))
 
 
 def commit_without(folder: Path, lost: str) -> dict[str, object]:
-    """A transaction of which all but the commit is done when the permission goes; what it ended in, and the commit after the permission is back."""
+    """Commit a transaction after the permission is revoked; return its error, and the result of the commit after the permission is restored."""
     warm, database, warehouse = (folder / name for name in ("warm", "database", "warehouse"))
     for made in (warm, database, warehouse):
         made.mkdir()
@@ -196,7 +196,7 @@ def commit_without(folder: Path, lost: str) -> dict[str, object]:
     left = sorted(files(warehouse) - before)
     write_twice(table)
     return {
-        "said": refused and [type(refused).__name__, str(refused)],
+        "refusal": refused and [type(refused).__name__, str(refused)],
         "meanwhile": meanwhile,
         "left": left,
         "after": numbers(database, warehouse),
@@ -211,16 +211,16 @@ def write_twice(table: Table) -> None:
 
 
 @pytest.mark.parametrize("lost", ["database", "warehouse"])
-def test_a_permission_that_goes_in_the_middle_refuses_the_commit_whole(lost: str) -> None:
+def test_a_permission_revoked_during_a_transaction_refuses_the_whole_commit(lost: str) -> None:
     with tempfile.TemporaryDirectory() as name:
         done = subprocess.run([sys.executable, "-c", CHILD, name, lost], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
-        told = json.loads(done.stdout.splitlines()[-1])
-    kind, message = told["said"]
+        report = json.loads(done.stdout.splitlines()[-1])
+    kind, message = report["refusal"]
     assert kind == "StoragePermissionError", message
     assert f"{name}/{lost}" in message
-    assert told["meanwhile"] == [0]
-    assert told["after"] == [0, 8, 9]
-    # Where files may not be deleted either, what was written before stays behind, and nothing names it.
-    assert told["left"] == [] or lost == "warehouse"
-    assert all("/data/" in path for path in told["left"])
+    assert report["meanwhile"] == [0]
+    assert report["after"] == [0, 8, 9]
+    # Where files may not be deleted either, the files that were written before remain, and no metadata names them.
+    assert report["left"] == [] or lost == "warehouse"
+    assert all("/data/" in path for path in report["left"])

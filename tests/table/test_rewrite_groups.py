@@ -1,4 +1,4 @@
-"""Which files of a copy-on-write operation are written together: by partition and spec, up to the advisory size, and never what stays as it is."""
+"""Groups of files that a copy-on-write operation writes together: by partition and spec, up to the advisory size, without unchanged files."""
 
 from dataclasses import replace
 from typing import Any
@@ -51,12 +51,12 @@ def grouped(found: Any, new: Any = (), target: WriteTarget = TARGET, **propertie
     return named(groups_of(found, new, replace(target, properties=properties), keeps_row_ids=False))
 
 
-def test_small_files_are_one_group_and_take_the_new_rows() -> None:
+def test_small_files_are_one_group_with_the_new_rows() -> None:
     found = [source(name, MB) for name in "abc"]
     assert grouped(found, [file("new", MB)]) == [(["a", "b", "c"], ["new"])]
 
 
-def test_a_file_of_the_advisory_size_is_its_own_group() -> None:
+def test_a_file_of_the_advisory_size_is_a_separate_group() -> None:
     found = [source(name, 1000, gone=0) for name in "abc"]
     size = {"write.spark.advisory-partition-size-bytes": "100"}
     assert grouped(found, [file("new", 900)], **size) == [(["a"], ["new"]), (["b"], []), (["c"], [])]
@@ -64,7 +64,7 @@ def test_a_file_of_the_advisory_size_is_its_own_group() -> None:
     assert grouped(found, **{"write.target-file-size-bytes": "2000"}) == [(["a", "b"], []), (["c"], [])]
 
 
-def test_partitions_and_specs_are_groups_of_their_own() -> None:
+def test_each_partition_and_spec_is_a_separate_group() -> None:
     nan = float("nan")
     found = [
         source("a", 10, partition=1),
@@ -76,20 +76,20 @@ def test_partitions_and_specs_are_groups_of_their_own() -> None:
     assert grouped(found, new) == [(["a"], ["x"]), (["b"], []), (["c"], []), (["d"], ["y"])]
 
 
-def test_files_without_rows_that_remain_are_in_no_group() -> None:
+def test_files_without_remaining_rows_are_in_no_group() -> None:
     found = [source("a", 10, rows=5, gone=5), source("b", 10, rows=5, gone=4)]
     assert grouped(found, [file("new", 10)]) == [(["b"], ["new"])]
     assert grouped(found[:1], [file("new", 10)]) == []
     assert grouped(found[:1], [file("new", 10), file("newer", 10)]) == [([], ["new", "newer"])]
 
 
-def test_large_files_of_new_rows_are_not_written_again() -> None:
+def test_large_files_of_new_rows_are_not_rewritten() -> None:
     assert grouped([source("a", MB)], [file("new", LARGE_NEW_FILE_BYTES)]) == [(["a"], [])]
     assert grouped([], [file("new", LARGE_AMONG_NEW_BYTES), file("newer", 10)]) == []
 
 
 @pytest.mark.parametrize(("rows", "groups"), [(1000, [(["a", "b"], ["new"])]), (100_000_000, [(["a"], []), (["b"], [])])])
-def test_of_a_sorted_table_only_what_fits_into_memory_is_put_together(rows: int, groups: Any) -> None:
+def test_groups_of_a_sorted_table_fit_into_memory(rows: int, groups: Any) -> None:
     found = groups_of([source("a", MB, rows), source("b", MB, rows)], [file("new", MB)], SORTED, keeps_row_ids=True)
     assert named(found) == groups
     assert {(group.sorts, group.keeps_row_ids) for group in found} == {(rows == 1000, True)}
@@ -100,7 +100,7 @@ def test_of_a_sorted_table_only_what_fits_into_memory_is_put_together(rows: int,
     st.lists(st.tuples(st.integers(0, 40 * MB), st.integers(0, 3))),
     st.booleans(),
 )
-def test_every_file_is_in_one_group_or_stays_or_goes(sources: Any, new: Any, is_sorted: bool) -> None:
+def test_every_file_is_in_one_group_or_is_unchanged_or_deleted(sources: Any, new: Any, is_sorted: bool) -> None:
     found = [source(f"s{n}", size, rows, min(gone, rows), partition=part) for n, (size, rows, gone, part) in enumerate(sources)]
     files = [file(f"n{n}", size, partition=part) for n, (size, part) in enumerate(new)]
     groups = groups_of(found, files, SORTED if is_sorted else TARGET, keeps_row_ids=False)

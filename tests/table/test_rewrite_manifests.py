@@ -1,4 +1,4 @@
-"""`table.rewrite_manifests()` and its longer form: on a table, in a transaction, on a branch; rows stay as they are."""
+"""`table.rewrite_manifests()` and its builder form: on a table, in a transaction, on a branch; rows are unchanged."""
 
 from pathlib import Path
 from typing import Any
@@ -16,28 +16,28 @@ KINDS = "cabacb"
 
 @pytest.fixture
 def table(tmp_path: Path) -> Any:
-    """Six snapshots of a row each, three of partition fields, and a delete file."""
+    """Return a table with six snapshots of one row each, three values of the partition field, and a delete file."""
     catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
     catalog.create_namespace("n")
-    made = catalog.create_table(
+    table = catalog.create_table(
         "n.t",
         schema=pa.schema([("id", pa.int64()), ("kind", pa.string())]),
         properties={"format-version": "3", "commit.manifest-merge.enabled": "false", "write.delete.mode": "merge-on-read"},
     )
-    with made.update_spec() as update:
+    with table.update_spec() as update:
         update.add_identity("kind")
     for number, kind in enumerate(KINDS):
-        made.append(pa.table({"id": [number, number + 100], "kind": [kind, kind]}))
-    made.delete("id = 103")
-    made.delete("id = 104")
-    return made
+        table.append(pa.table({"id": [number, number + 100], "kind": [kind, kind]}))
+    table.delete("id = 103")
+    table.delete("id = 104")
+    return table
 
 
 def content(table: Any) -> list[Any]:
     return sorted(table.scan(selected_fields=("id", "kind", "_row_id", "_last_updated_sequence_number")).to_arrow().to_pylist(), key=str)
 
 
-def test_manifests_become_one_for_data_and_one_for_deletes(table: Any) -> None:
+def test_manifests_are_merged_into_one_for_data_and_one_for_deletes(table: Any) -> None:
     before = content(table)
     result = table.rewrite_manifests()
     assert (result.rewritten_manifests, result.added_manifests, result.kept_manifests, result.entries) == (8, 2, 0, 8)
@@ -52,7 +52,7 @@ def test_manifests_become_one_for_data_and_one_for_deletes(table: Any) -> None:
     assert again.snapshot_id is None
 
 
-def test_in_a_transaction_it_sees_what_comes_before_it(table: Any) -> None:
+def test_a_rewrite_in_a_transaction_includes_earlier_changes(table: Any) -> None:
     with table.transaction() as tx:
         tx.append(pa.table({"id": [7], "kind": ["d"]}))
         tx.rewrite_manifests(sort_by=["kind"])
@@ -60,7 +60,7 @@ def test_in_a_transaction_it_sees_what_comes_before_it(table: Any) -> None:
     assert len(content(table)) == 11
 
 
-def test_on_a_branch_alone(table: Any) -> None:
+def test_a_rewrite_on_a_branch_changes_only_that_branch(table: Any) -> None:
     with table.manage_snapshots() as manage:
         manage.create_branch(branch_name="side")
     main = table.current_snapshot().snapshot_id
@@ -72,12 +72,12 @@ def test_on_a_branch_alone(table: Any) -> None:
     )
 
 
-def test_the_longer_form_clusters_by_a_function_and_chooses(table: Any) -> None:
+def test_the_builder_form_clusters_by_a_function_and_selects_manifests(table: Any) -> None:
     before = content(table)
     with table.update_snapshot().rewrite_manifests() as update:
         update.cluster_by(lambda file: file.partition).contents(ManifestContent.DATA)
-    found = table.current_snapshot().manifests(table.io)
-    assert [manifest.content for manifest in found].count(ManifestContent.DATA) == 3
+    manifests = table.current_snapshot().manifests(table.io)
+    assert [manifest.content for manifest in manifests].count(ManifestContent.DATA) == 3
     assert content(table) == before
     with table.update_snapshot().rewrite_manifests() as update:
         update.sort_by("kind").rewrite_if(lambda manifest: manifest.content == ManifestContent.DELETES)
@@ -85,7 +85,7 @@ def test_the_longer_form_clusters_by_a_function_and_chooses(table: Any) -> None:
     assert table.current_snapshot().summary["entries-processed"] == "2"
 
 
-def test_wrong_names_are_refused_before_anything_is_written(table: Any) -> None:
+def test_unknown_names_are_refused_before_anything_is_written(table: Any) -> None:
     with pytest.raises(InvalidInputError, match="no partition field 'sort'"):
         table.rewrite_manifests(sort_by=["sort"])
     with pytest.raises(InvalidInputError, match="no partition spec 9"):
@@ -96,7 +96,7 @@ def test_wrong_names_are_refused_before_anything_is_written(table: Any) -> None:
 
 @pytest.fixture
 def evolved(table: Any) -> Any:
-    """The table with manifests of a second spec, which has two fields."""
+    """Return the table with manifests of a second spec, which has two fields."""
     with table.update_spec() as update:
         update.add_field("id", "bucket[4]", "slot")
     for number, kind in enumerate(KINDS):
@@ -119,9 +119,11 @@ def test_without_a_spec_id_only_manifests_of_the_current_spec_are_rewritten(evol
     assert content(evolved) == before
 
 
-def test_entries_are_sorted_by_the_fields_that_are_named_in_their_order(evolved: Any) -> None:
+def test_entries_are_sorted_by_the_named_fields_in_their_order(evolved: Any) -> None:
     evolved.rewrite_manifests(sort_by=["slot", "kind"])
-    manifest = next(one for one in evolved.current_snapshot().manifests(evolved.io) if one.partition_spec_id == evolved.spec().spec_id)
+    manifest = next(
+        manifest for manifest in evolved.current_snapshot().manifests(evolved.io) if manifest.partition_spec_id == evolved.spec().spec_id
+    )
     names = [field.name for field in evolved.spec().fields]
     found = [
         tuple(entry.data_file.partition[names.index(name)] for name in ("slot", "kind"))

@@ -1,4 +1,4 @@
-"""Deletes and overwrites on tables with delete files, in both modes: rows, row ids, files that come and go, lost races and failures."""
+"""Deletes and overwrites on tables with delete files, in both modes: rows, row ids, added and removed files, conflicts and failures."""
 
 from pathlib import Path
 
@@ -30,13 +30,13 @@ def ids(table: Table) -> list[int]:
 
 
 def row_ids(table: Table) -> dict[int, int]:
-    found = table.scan().select("id", "_row_id").to_arrow()
-    assert len(set(found["_row_id"].to_pylist())) == found.num_rows
-    return dict(zip(found["id"].to_pylist(), found["_row_id"].to_pylist(), strict=True))
+    result = table.scan().select("id", "_row_id").to_arrow()
+    assert len(set(result["_row_id"].to_pylist())) == result.num_rows
+    return dict(zip(result["id"].to_pylist(), result["_row_id"].to_pylist(), strict=True))
 
 
 def live_files(table: Table) -> list[DataFile]:
-    """Data and delete files of the current snapshot."""
+    """Return the data and delete files of the current snapshot."""
     snapshot = table.current_snapshot()
     assert snapshot is not None
     return [entry.data_file for manifest in snapshot.manifests(table.io) for entry in manifest.fetch_manifest_entry(table.io)]
@@ -51,7 +51,7 @@ def files_under(folder: Path) -> set[Path]:
 
 
 @pytest.mark.parametrize(("version", "form"), [(2, FileFormat.PARQUET), (3, FileFormat.PUFFIN)])
-def test_rows_are_marked_and_no_data_file_is_written(tmp_path: Path, version: int, form: FileFormat) -> None:
+def test_a_merge_on_read_delete_writes_no_data_file(tmp_path: Path, version: int, form: FileFormat) -> None:
     table = make(tmp_path, version, ("part",))
     table.append(rows(0, 20))
     result = table.delete("id < 7")
@@ -71,7 +71,7 @@ def test_rows_are_marked_and_no_data_file_is_written(tmp_path: Path, version: in
     assert table.scan().count() == 13
 
 
-def test_a_vector_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+def test_a_new_deletion_vector_replaces_the_previous_one(tmp_path: Path) -> None:
     table = make(tmp_path, 3)
     table.append(rows(0, 20))
     before = row_ids(table)
@@ -84,7 +84,7 @@ def test_a_vector_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     assert row_ids(table) == {number: before[number] for number in range(9, 20)}
 
 
-def test_position_deletes_of_version_2_go_into_the_first_vector(tmp_path: Path) -> None:
+def test_the_first_deletion_vector_contains_position_deletes_of_version_2(tmp_path: Path) -> None:
     table = make(tmp_path, 2)
     table.append(rows(0, 20))
     table.delete("id < 5")
@@ -96,7 +96,7 @@ def test_position_deletes_of_version_2_go_into_the_first_vector(tmp_path: Path) 
     assert ids(table) == [5, 6, 7, 8, *range(10, 20)]
 
 
-def test_in_version_2_deletes_of_a_file_replace_the_older_ones_of_that_file_alone(tmp_path: Path) -> None:
+def test_in_version_2_new_position_deletes_replace_the_older_ones_of_the_same_data_file(tmp_path: Path) -> None:
     table = make(tmp_path, 2, **{"write.delete.granularity": "partition"})
     table.append(rows(0, 20))
     table.append(rows(20, 40))
@@ -116,7 +116,7 @@ def test_in_version_2_deletes_of_a_file_replace_the_older_ones_of_that_file_alon
     assert (snapshot.summary["removed-position-delete-files"], snapshot.summary["total-delete-files"]) == ("1", "3")
 
 
-def test_position_deletes_of_a_partition_stay_beside_the_vectors(tmp_path: Path) -> None:
+def test_position_deletes_of_a_partition_are_kept_beside_deletion_vectors(tmp_path: Path) -> None:
     table = make(tmp_path, 2, **{"write.delete.granularity": "partition"})
     table.append(rows(0, 10))
     table.append(rows(10, 20))
@@ -130,7 +130,7 @@ def test_position_deletes_of_a_partition_stay_beside_the_vectors(tmp_path: Path)
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_copy_has_the_deletes_applied_and_they_leave_with_its_source(tmp_path: Path, version: int) -> None:
+def test_a_copy_has_the_deletes_applied_and_they_are_removed_with_its_source(tmp_path: Path, version: int) -> None:
     table = make(tmp_path, version)
     table.append(rows(0, 20))
     before = row_ids(table) if version == 3 else {}
@@ -146,7 +146,7 @@ def test_a_copy_has_the_deletes_applied_and_they_leave_with_its_source(tmp_path:
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-def test_a_file_that_the_filter_covers_goes_with_its_deletes_and_only_live_rows_count(tmp_path: Path, version: int, mode: str) -> None:
+def test_a_whole_deleted_file_is_removed_with_its_deletes_and_only_live_rows_are_counted(tmp_path: Path, version: int, mode: str) -> None:
     table = make(tmp_path, version, ("part",))
     table.append(rows(0, 20))
     table.delete("id < 6")
@@ -158,7 +158,7 @@ def test_a_file_that_the_filter_covers_goes_with_its_deletes_and_only_live_rows_
     assert table.current_snapshot().summary["total-delete-files"] == "1"  # type: ignore[union-attr]
 
 
-def test_a_file_of_which_no_row_is_left_goes_whole(tmp_path: Path) -> None:
+def test_a_data_file_without_remaining_rows_is_removed(tmp_path: Path) -> None:
     table = make(tmp_path, 3)
     table.append(rows(0, 10))
     table.delete("id < 4")
@@ -168,7 +168,7 @@ def test_a_file_of_which_no_row_is_left_goes_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_an_overwrite_marks_rows_and_adds_others_in_one_snapshot(tmp_path: Path, version: int) -> None:
+def test_a_merge_on_read_overwrite_deletes_and_adds_rows_in_one_snapshot(tmp_path: Path, version: int) -> None:
     table = make(tmp_path, version)
     table.append(rows(0, 10))
     result = table.overwrite(rows(100, 103), "id < 3")
@@ -179,7 +179,7 @@ def test_an_overwrite_marks_rows_and_adds_others_in_one_snapshot(tmp_path: Path,
         row_ids(table)
 
 
-def test_version_1_has_no_delete_files_and_says_so(tmp_path: Path) -> None:
+def test_version_1_refuses_merge_on_read_deletes(tmp_path: Path) -> None:
     table = make(tmp_path, 1, ("part",))
     table.append(rows(0, 10))
     before = files_under(tmp_path)
@@ -191,21 +191,21 @@ def test_version_1_has_no_delete_files_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("ours_mode", ["copy-on-write", "merge-on-read"])
-def test_a_delete_that_lost_its_race_keeps_the_deletes_of_the_winner(tmp_path: Path, version: int, ours_mode: str) -> None:
-    table = make(tmp_path, version, ("part",), **{"write.delete.mode": ours_mode})
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_a_retried_delete_keeps_the_deletes_of_the_concurrent_commit(tmp_path: Path, version: int, mode: str) -> None:
+    table = make(tmp_path, version, ("part",), **{"write.delete.mode": mode})
     table.append(rows(0, 20))
     before = row_ids(table) if version == 3 else {}
     theirs = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path)).load_table("db.t")
     theirs.set_properties(MERGE_ON_READ)
     assert theirs.delete("id in (2, 5)").added_delete_files == 2
-    theirs.set_properties({"write.delete.mode": ours_mode})
+    theirs.set_properties({"write.delete.mode": mode})
     result = table.delete("id < 4")
     assert (result.attempts, result.deleted_records) == (2, 3)
     assert ids(table) == [4, *range(6, 20)]
     if version == 3:
         assert row_ids(table) == {number: before[number] for number in [4, *range(6, 20)]}
-        assert len(delete_files(table)) == (2 if ours_mode == "merge-on-read" else 0)
+        assert len(delete_files(table)) == (2 if mode == "merge-on-read" else 0)
     named = {
         file.file_path
         for snapshot in table.snapshots()
@@ -218,7 +218,7 @@ def test_a_delete_that_lost_its_race_keeps_the_deletes_of_the_winner(tmp_path: P
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("error", [StorageFullError("no space left", path="x"), KeyboardInterrupt()])
 @pytest.mark.parametrize("where", ["-deletes", "-m0.avro", "snap-", "metadata.json"])
-def test_a_failure_anywhere_leaves_the_table_and_no_file(
+def test_a_failed_write_leaves_the_table_unchanged_and_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, error: BaseException, where: str
 ) -> None:
     table = make(tmp_path, version, ("part",))
@@ -250,7 +250,7 @@ def test_a_failure_anywhere_leaves_the_table_and_no_file(
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-def test_a_data_file_that_is_gone_fails_the_delete_and_leaves_no_copy_of_the_others(tmp_path: Path, mode: str) -> None:
+def test_a_missing_data_file_fails_the_delete_and_leaves_no_copies_of_the_others(tmp_path: Path, mode: str) -> None:
     table = make(tmp_path, 3, ("part",), **{"write.delete.mode": mode})
     table.append(rows(0, 20))
     last = list(table.scan().plan_files())[-1].file.file_path

@@ -1,4 +1,4 @@
-"""Two operations on one table at the same time: its rows are those of one after the other, or the later one is refused and says by what."""
+"""Pairs of concurrent operations on one table: the rows are those of one after the other, or the later one is refused with its reason."""
 
 import re
 from functools import cache
@@ -21,7 +21,7 @@ from tests.table.row_pairs import (
 
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, IcefloeError
 
-# Rows that were written for the schema or the spec that is left behind are right by their field ids, and in their own spec's partitions.
+# Rows written for a replaced schema or spec are right by their field ids, and in the partitions of their spec.
 LAYOUT = {"add column", "rename column", "drop column", "drop key", "partition spec", "drop partition field", "upgrade"}
 # Each version with each mode, each version with each level, each mode with each level.
 EVERY_TWO = [(version, mode, LEVELS[(version + MODES.index(mode)) % 2]) for version in (2, 3) for mode in MODES]
@@ -40,7 +40,7 @@ def one_then_other(start: Base, one: tuple[str, int], other: tuple[str, int] | N
 
 
 def allowed(start: Base, planned: str, first: str, outcome: Outcome) -> list[Rows]:
-    """What the rows may be where both operations stand."""
+    """Return the rows that are allowed if both operations are committed."""
     loser, winner = (planned, -2), (first, -1)
     if not outcome.was_second:
         return [one_then_other(start, loser, winner).rows]
@@ -55,7 +55,7 @@ def allowed(start: Base, planned: str, first: str, outcome: Outcome) -> list[Row
 
 
 def check_error(start: Base, planned: str, first: str, outcome: Outcome) -> None:
-    """A refusal that one operation after the other would not have met is a conflict, and says all that a conflict has to say."""
+    """Check that a refusal that does not occur in sequence is a conflict error with all of its parts."""
     error, pair = outcome.error, (planned, first)
     assert error is not None
     assert outcome.rows == one_then_other(start, (first, -1)).rows, pair
@@ -69,16 +69,16 @@ def check_conflict(error: IcefloeError, pair: tuple[str, str]) -> None:
     assert (error.next_step or "").startswith(("a retry makes sense", "a retry will fail again")), (pair, error)
     expected, found, *columns = [problem.where for problem in error.problems]
     assert (expected, found) == ("expected", "found"), (pair, error)
-    assert not columns or pair[1] in LAYOUT, (pair, error)  # those that the rows lack, each by its name
+    assert not columns or pair[1] in LAYOUT, (pair, error)  # missing columns of the rows, each with its name
     assert error.table == "lake.db.t", (pair, error)
-    if pair[1] not in LAYOUT:  # which make no snapshot
+    if pair[1] not in LAYOUT:  # they commit no snapshot
         assert error.snapshot_id is not None, (pair, error)
     if pair[1] not in (*LAYOUT, "expire", "roll back"):
         assert re.search(rf"snapshot {error.snapshot_id}\b.*\((append|overwrite|delete|replace)\b", str(error)), (pair, error)
 
 
 def check_pair(start: Base, planned: str, first: str) -> bool:
-    """Whether it was refused."""
+    """Run the pair and check its outcome; return whether the planned operation was refused."""
     outcome = run_pair(start, planned, first)
     if outcome.error is not None and outcome.was_second:
         check_error(start, planned, first, outcome)
@@ -88,14 +88,14 @@ def check_pair(start: Base, planned: str, first: str) -> bool:
 
 
 @pytest.mark.parametrize(("version", "mode", "level"), [(3, "merge-on-read", "serializable"), (2, "copy-on-write", "snapshot")])
-def test_doubtful_pairs_end_as_one_after_the_other(version: int, mode: str, level: str) -> None:
+def test_the_most_conflicting_pairs_are_serializable_or_refused(version: int, mode: str, level: str) -> None:
     refused = [check_pair(base(version, mode, level), planned, first) for planned in DOUBTFUL for first in WINNERS]
     assert 0 < sum(refused) < len(refused) / 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("version", "mode", "level"), EVERY_TWO)
-def test_every_pair_ends_as_one_after_the_other(version: int, mode: str, level: str) -> None:
+def test_every_pair_is_serializable_or_refused(version: int, mode: str, level: str) -> None:
     start = base(version, mode, level)
     refused = {(planned, first) for planned in OPERATIONS for first in OPERATIONS if check_pair(start, planned, first)}
     writes = list(OPERATIONS)[: list(OPERATIONS).index("rewrite manifests")]

@@ -1,4 +1,4 @@
-"""Transactions of rows: several snapshots and changes of metadata as one version of the table, or nothing of them, not even a file."""
+"""Transactions with rows: several snapshots and metadata changes are one version of the table, or none is committed and no file remains."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def files_under(folder: Path) -> set[str]:
 
 
 def named_files(table: Table) -> set[str]:
-    """Everything that the table's metadata names, whether live or deleted."""
+    """Return every file that the table's metadata names, live or deleted."""
     found = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
     for snapshot in table.snapshots():
         found.add(str(snapshot.manifest_list))
@@ -51,7 +51,7 @@ def named_files(table: Table) -> set[str]:
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 @pytest.mark.parametrize("version", [2, 3])
-def test_later_writes_see_earlier_ones_and_all_are_one_version(tmp_path: Path, version: int, mode: str) -> None:
+def test_later_writes_see_earlier_ones_and_all_are_one_table_version(tmp_path: Path, version: int, mode: str) -> None:
     table = make(tmp_path, version, **{"write.delete.mode": mode})
     table.append(rows(0, 4))
     versions = len(table.metadata.metadata_log)
@@ -81,7 +81,7 @@ def test_later_writes_see_earlier_ones_and_all_are_one_version(tmp_path: Path, v
 
 
 @pytest.mark.parametrize(("first", "then"), [(1, 2), (1, 3), (2, 3)])
-def test_rows_are_written_before_and_after_an_upgrade_in_one_version(tmp_path: Path, first: int, then: int) -> None:
+def test_rows_are_written_before_and_after_an_upgrade_in_one_transaction(tmp_path: Path, first: int, then: int) -> None:
     table = make(tmp_path, first, **{"write.delete.mode": "copy-on-write"})
     table.append(rows(0, 4))
     versions = len(table.metadata.metadata_log)
@@ -94,7 +94,7 @@ def test_rows_are_written_before_and_after_an_upgrade_in_one_version(tmp_path: P
         lake(tmp_path).load_table("db.t").append(rows(9, 10))
     assert len(table.metadata.metadata_log) == versions + 2
     assert ids(table) == [0, 3, 4, 5, 6, 7, 8, 9]
-    # As fastavro and pyarrow find it, with the sequence numbers and row ids that readers make of what is written.
+    # The rows as fastavro and PyArrow read them, with inherited sequence numbers and row ids.
     reader = ReferenceReader(table.io)
     document = reader.document(table.metadata_location)
     found = list(reader.rows(document, reader.snapshot(document, document["current-snapshot-id"])))
@@ -105,15 +105,15 @@ def test_rows_are_written_before_and_after_an_upgrade_in_one_version(tmp_path: P
     assert [("first-row-id" in one) for one in document["snapshots"]] == [False] * 4 + [then == 3] * 2
 
 
-def test_a_transaction_begun_on_what_others_expired_says_so(tmp_path: Path) -> None:
+def test_a_transaction_that_began_on_expired_snapshots_is_refused_with_the_reason(tmp_path: Path) -> None:
     table = make(tmp_path)
     begun_on = table.append(rows(0, 4)).snapshot_id
     other = lake(tmp_path).load_table("db.t")
     other.append(rows(4, 6))
     other.expire_snapshots(older_than=4_102_444_800_000, retain_last=1)
     before = files_under(tmp_path)
-    said = "another writer expired snapshots that this transaction is based on"
-    with pytest.raises(CommitInvalidatedError, match=said) as refused, table.transaction() as tx:
+    message = "another writer expired snapshots that this transaction is based on"
+    with pytest.raises(CommitInvalidatedError, match=message) as refused, table.transaction() as tx:
         tx.append(rows(6, 8))
     assert refused.value.snapshot_id == begun_on
     assert "a retry makes sense" in (refused.value.next_step or "")
@@ -140,13 +140,13 @@ def test_an_error_in_the_block_leaves_no_file(tmp_path: Path) -> None:
     assert files_under(tmp_path) == before
 
 
-def test_a_lost_race_makes_every_snapshot_again(tmp_path: Path) -> None:
+def test_after_a_conflict_every_snapshot_of_a_transaction_is_applied_again(tmp_path: Path) -> None:
     table, theirs = make(tmp_path), lake(tmp_path)
     table.append(rows(0, 4))
     with table.transaction() as tx:
         tx.append(rows(4, 10))
         tx.delete("id in (1, 5, 100)")
-        tx.delete("id = 101")  # nothing to do yet
+        tx.delete("id = 101")  # the row does not exist yet
         other = theirs.load_table("db.t")
         other.delete("id = 3")
         other.append(rows(100, 103))
@@ -154,7 +154,7 @@ def test_a_lost_race_makes_every_snapshot_again(tmp_path: Path) -> None:
     assert named_files(table) == files_under(tmp_path)
 
 
-def test_a_conflict_of_one_change_undoes_all(tmp_path: Path) -> None:
+def test_a_conflict_of_one_change_cancels_the_transaction(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows(0, 4))
     tx = table.transaction()
@@ -171,7 +171,7 @@ def test_a_conflict_of_one_change_undoes_all(tmp_path: Path) -> None:
     assert all("/data/" in path for path in gone)
 
 
-def test_ctrl_c_while_it_commits_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_during_the_commit_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(tmp_path)
     table.append(rows(0, 4))
     before = files_under(tmp_path)
@@ -206,7 +206,7 @@ STEPS = st.lists(
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS, version=st.sampled_from([2, 3]), mode=st.sampled_from(["copy-on-write", "merge-on-read"]))
-def test_a_transaction_ends_where_its_writes_one_by_one_end(
+def test_a_transaction_has_the_result_of_its_separate_writes(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]], version: int, mode: str
 ) -> None:
     folder = tmp_path_factory.mktemp("steps")

@@ -1,4 +1,4 @@
-"""Any sequence of writes, evolutions and upgrades on one table against a plain dict of rows; and every row keeps its row id for as long as it is there."""
+"""Random sequences of writes, schema changes and upgrades on one table, compared with a plain dict of rows; every row keeps its row id."""
 
 import shutil
 import tempfile
@@ -33,7 +33,7 @@ SPECS = [(), ("s",), ("bucket(3, uid)",), ("truncate(4, a)", "s")]
 
 
 class AnyTable(RuleBasedStateMachine):
-    """The table, and the rows it must have by uid. `text` is what the column s is called by now; `extra` are further columns and their defaults."""
+    """The table, and its expected rows by uid. `text` is the current name of the column s; `extra` are further columns and their defaults."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,11 +174,11 @@ class AnyTable(RuleBasedStateMachine):
         assert self.table.scan().count() == len(self.rows)
         if self.table.current_snapshot() is None:
             return
-        found = self.table.scan(selected_fields=("*", "_row_id", "_last_updated_sequence_number")).to_arrow().to_pylist()
-        ids = {row["uid"]: row.pop("_row_id") for row in found}
-        numbers = {row["uid"]: row.pop("_last_updated_sequence_number") for row in found}
-        assert {row["uid"]: row for row in found} == self.rows
-        assert len(found) == len(self.rows)
+        rows = self.table.scan(selected_fields=("*", "_row_id", "_last_updated_sequence_number")).to_arrow().to_pylist()
+        ids = {row["uid"]: row.pop("_row_id") for row in rows}
+        numbers = {row["uid"]: row.pop("_last_updated_sequence_number") for row in rows}
+        assert {row["uid"]: row for row in rows} == self.rows
+        assert len(rows) == len(self.rows)
         snapshot = self.table.metadata.current_snapshot()
         assert snapshot is not None
         if snapshot.first_row_id is None:

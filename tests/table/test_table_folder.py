@@ -1,4 +1,4 @@
-"""A table by its folder: the newest version of a file-system table, wherever it lies; of a table in a catalog an error that names files and what to do."""
+"""Tables opened by their folder: the newest version of a file-system table; for a table of a catalog an error with its metadata files and the next step."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ ROWS = pa.table({"n": pa.array([1], pa.int64())})
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Of a file-system table with two rows."""
+    """Return the folder of a file-system table with two rows."""
     catalog = FileSystemCatalog("lake", warehouse=str(tmp_path))
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", ROWS.schema)
@@ -34,13 +34,13 @@ def test_a_file_system_table_opens_at_its_newest_version(folder: Path, hint: str
         assert (Path(table.metadata_location).name, table.scan().count()) == ("v3.metadata.json", 2)
 
 
-def test_a_file_that_a_writer_left_unpublished_is_not_the_table(folder: Path) -> None:
+def test_an_unpublished_metadata_file_is_ignored(folder: Path) -> None:
     (folder / "metadata" / "00003-0b5b5d09-6f0d-4c3a-9d1b-000000000000.metadata.json").write_text("half of a try")
-    (folder / "metadata" / "0b5b5d09-6f0d-4c3a-9d1b-000000000000.metadata.json").write_text("half of a try of Java's")
+    (folder / "metadata" / "0b5b5d09-6f0d-4c3a-9d1b-000000000000.metadata.json").write_text("half of a file that Java wrote")
     assert StaticTable.from_metadata(str(folder)).metadata_location.endswith("v3.metadata.json")
 
 
-def test_a_table_that_moved_on_in_a_catalog_is_not_shown_as_it_was(folder: Path) -> None:
+def test_the_folder_of_a_table_that_a_catalog_changed_since_is_refused(folder: Path) -> None:
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder.parent}/catalog.db", warehouse=str(folder.parent))
     catalog.create_namespace("db")
     table = catalog.register_table("db.t", f"{folder}/metadata/v3.metadata.json")
@@ -52,7 +52,7 @@ def test_a_table_that_moved_on_in_a_catalog_is_not_shown_as_it_was(folder: Path)
     assert StaticTable.from_metadata(table.metadata_location).scan().count() == 4
 
 
-def test_a_table_of_a_catalog_is_not_guessed_at(tmp_path: Path) -> None:
+def test_the_folder_of_a_table_in_a_catalog_is_refused(tmp_path: Path) -> None:
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", ROWS.schema)
@@ -67,7 +67,7 @@ def test_a_table_of_a_catalog_is_not_guessed_at(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", [".metadata.json", ".gz.metadata.json", ".metadata.json.gz"])
-def test_where_nothing_lists_files_the_hint_is_where_to_begin(ending: str) -> None:
+def test_storage_without_a_listing_starts_at_the_version_hint(ending: str) -> None:
     io, folder = MemoryFileIO(), f"memory://table-folder/{ending}/t"
     for version in (1, 2, 3, 5):
         io.write(f"{folder}/metadata/v{version}{ending}", b"")

@@ -1,4 +1,4 @@
-"""The totals of every snapshot equal a recount of its files by other readers, whatever made it; conflicts are alike where a winner merged manifests."""
+"""The totals of every snapshot equal a recount of its files by other readers, after every operation; conflicts do not depend on merged manifests."""
 
 import json
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def apply(table: Table, kind: str, part: str, number: int, staged: list[str]) ->
         write = table.append if kind == "stage an append" else table.dynamic_partition_overwrite
         write(rows(number, part), {"wap.id": staged[-1]})
     elif kind == "publish" and staged:
-        # A replacement whose partition was written to since cannot be published.
+        # A replacement cannot be published after a write to its partition.
         with suppress(CommitConflictError, CommitInvalidatedError, InvalidInputError):
             table.manage_snapshots().publish_changes(staged.pop(0)).commit()
     elif kind == "expire":
@@ -58,7 +58,7 @@ def apply(table: Table, kind: str, part: str, number: int, staged: list[str]) ->
 
 
 def problems(table: Table) -> list[str]:
-    """What is wrong in the summary of any snapshot; what came and went is counted where the parent is still there."""
+    """Return the faults of all snapshot summaries; added and removed files are recounted for snapshots whose parent still exists."""
     document = json.loads(table.io.read(table.metadata_location))
     reader, found = ReferenceReader(table.io), []
     known = {snapshot["snapshot-id"]: snapshot for snapshot in document["snapshots"]}
@@ -67,8 +67,8 @@ def problems(table: Table) -> list[str]:
         files = reader.live_files(document, snapshot)
         recount = Recount(files=files, before=reader.live_files(document, parent) if parent else ())
         is_whole = parent is not None or "parent-snapshot-id" not in snapshot
-        told = [one for one in recount.problems(snapshot["summary"]) if is_whole or one.startswith("total-")]
-        found += [f"{snapshot['summary']['operation']}: {one}" for one in told]
+        faults = [one for one in recount.problems(snapshot["summary"]) if is_whole or one.startswith("total-")]
+        found += [f"{snapshot['summary']['operation']}: {one}" for one in faults]
     return found
 
 
@@ -88,7 +88,7 @@ def test_totals_equal_a_recount_after_every_operation(operations: list[tuple[str
             assert problems(table.refresh()) == []
 
 
-def test_a_published_replacement_and_an_expiry_keep_totals(tmp_path: Path) -> None:
+def test_totals_are_right_after_a_published_replacement_and_an_expiry(tmp_path: Path) -> None:
     table, staged = make(tmp_path), list[str]()
     steps = ["append", "stage an append", "stage a replacement", "publish", "publish", "replace partitions", "expire", "append"]
     for number, kind in enumerate(steps):
@@ -97,13 +97,13 @@ def test_a_published_replacement_and_an_expiry_keep_totals(tmp_path: Path) -> No
     snapshots = table.snapshots()
     assert "expire" in steps
     assert len(snapshots) == 2
-    assert {int(one.summary["total-records"]) for one in snapshots} == {
-        table.scan(snapshot_id=one.snapshot_id).count() for one in snapshots
+    assert {int(snapshot.summary["total-records"]) for snapshot in snapshots} == {
+        table.scan(snapshot_id=snapshot.snapshot_id).count() for snapshot in snapshots
     }
 
 
 def replace_part_a(table: Table) -> None:
-    """With the files of another writer in part a as a conflict."""
+    """Replace partition `a`; files of another writer in it are a conflict."""
     update = table.update_snapshot().overwrite().overwrite_by_row_filter("part = 'a'")
     update.validate_from_snapshot(table.current_snapshot().snapshot_id)  # type: ignore[union-attr]
     update.conflict_detection_filter("part = 'a'").validate_no_conflicting_data().commit()
@@ -119,7 +119,7 @@ WRITES: dict[str, Callable[[Table], object]] = {
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 @pytest.mark.parametrize("part", ["a", "b"])
 @pytest.mark.parametrize("kind", WRITES)
-def test_what_a_winner_adds_conflicts_alike_whether_or_not_it_merged_the_planned_manifests(
+def test_files_of_a_concurrent_commit_conflict_whether_or_not_it_merged_the_planned_manifests(
     tmp_path: Path, kind: str, part: str, mode: str
 ) -> None:
     outcomes = []
@@ -134,7 +134,7 @@ def test_what_a_winner_adds_conflicts_alike_whether_or_not_it_merged_the_planned
         ours = faulty(table, faults)
         planned = manifests(ours)
         left: list[set[str]] = []
-        faults.order("swap", meanwhile=partial(win, other, part, left))
+        faults.order("swap", meanwhile=partial(append_concurrently, other, part, left))
         try:
             WRITES[kind](ours)
             outcome = "committed"
@@ -149,12 +149,12 @@ def test_what_a_winner_adds_conflicts_alike_whether_or_not_it_merged_the_planned
     assert conflicts is (kind == "replace files" and part == "a"), "the other writes look at the winner's files, and hold"
 
 
-def win(table: Table, part: str, left: list[set[str]]) -> None:
-    """Another writer's append, and the manifests that are there after it."""
+def append_concurrently(table: Table, part: str, left: list[set[str]]) -> None:
+    """Append as another writer, and record the manifests after it."""
     table.append(rows(50, part))
     left.append(manifests(table))
 
 
 def manifests(table: Table) -> set[str]:
     snapshot = table.current_snapshot()
-    return set() if snapshot is None else {one.manifest_path for one in snapshot.manifests(table.io)}
+    return set() if snapshot is None else {manifest.manifest_path for manifest in snapshot.manifests(table.io)}

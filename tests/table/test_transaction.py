@@ -1,4 +1,4 @@
-"""Transactions: several changes as one version of the table, or none of them; each sees those before it; beside other writers as a single change is."""
+"""Transactions: several changes are one table version or none; each sees those before it; conflicts are handled as for a single change."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,9 +29,9 @@ QUICK = {"commit.retry.min-wait-ms": "1", "commit.retry.max-wait-ms": "2"}
 
 
 def catalog_at(folder: Path) -> SqlCatalog:
-    made = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder))
-    made.create_namespace("db")
-    return made
+    lake = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder))
+    lake.create_namespace("db")
+    return lake
 
 
 @pytest.fixture
@@ -41,16 +41,16 @@ def catalog(tmp_path: Path) -> SqlCatalog:
 
 @pytest.fixture
 def table(catalog: SqlCatalog) -> Table:
-    made = catalog.create_table("db.t", ROWS.schema, partition_spec=["kind"], properties={"format-version": "1", **QUICK})
-    made.append(ROWS)
-    return made
+    table = catalog.create_table("db.t", ROWS.schema, partition_spec=["kind"], properties={"format-version": "1", **QUICK})
+    table.append(ROWS)
+    return table
 
 
 def names(table: Table) -> list[str]:
     return [f"{field.name}:{field.transform}" for field in table.spec().fields]
 
 
-def test_all_changes_are_one_version_and_later_ones_see_earlier_ones(table: Table, tmp_path: Path) -> None:
+def test_all_changes_are_one_table_version_and_later_ones_see_earlier_ones(table: Table, tmp_path: Path) -> None:
     before = table.metadata
     with table.transaction() as tx:
         tx.upgrade_table_version(format_version=2)
@@ -79,7 +79,7 @@ def test_all_changes_are_one_version_and_later_ones_see_earlier_ones(table: Tabl
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
 
 
-def test_an_error_in_the_block_leaves_the_table_as_it_was(table: Table, tmp_path: Path) -> None:
+def test_an_error_in_the_block_leaves_the_table_unchanged(table: Table, tmp_path: Path) -> None:
     location, files = table.metadata_location, sorted(tmp_path.rglob("*"))
     tx = table.transaction()
     tx.set_properties(owner="me")
@@ -101,7 +101,7 @@ def test_an_error_in_the_block_leaves_the_table_as_it_was(table: Table, tmp_path
         (lambda tx: tx.update_schema().rename_column("kind", "id_2").add_column("id_2", LongType()), InvalidSchemaError),
     ],
 )
-def test_a_wrong_change_is_refused_in_its_own_line(table: Table, change: Callable[[Any], Any], error: type[Exception]) -> None:
+def test_an_invalid_change_is_refused_by_the_call_that_makes_it(table: Table, change: Callable[[Any], Any], error: type[Exception]) -> None:
     tx = table.transaction()
     tx.set_properties(owner="me")
     with pytest.raises(error):
@@ -121,7 +121,7 @@ def test_a_transaction_that_changes_nothing_writes_nothing(table: Table) -> None
         tx.commit_transaction()
 
 
-def test_a_race_lost_to_an_append_is_won_on_the_new_table(catalog: SqlCatalog, table: Table) -> None:
+def test_a_transaction_is_retried_after_a_concurrent_append(catalog: SqlCatalog, table: Table) -> None:
     with table.transaction() as tx:
         with tx.update_schema() as schema:
             schema.rename_column("id", "key")
@@ -133,7 +133,7 @@ def test_a_race_lost_to_an_append_is_won_on_the_new_table(catalog: SqlCatalog, t
     assert len(table.metadata.snapshots) == 2
 
 
-def test_a_race_lost_to_another_schema_changes_nothing(catalog: SqlCatalog, table: Table, tmp_path: Path) -> None:
+def test_a_transaction_that_conflicts_with_a_schema_change_changes_nothing(catalog: SqlCatalog, table: Table, tmp_path: Path) -> None:
     tx = table.transaction()
     tx.set_properties(owner="me")
     tx.update_spec().remove_field("kind").commit()
@@ -193,7 +193,7 @@ def it_columns(it: Any) -> int:
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS)
-def test_a_transaction_ends_where_its_changes_one_by_one_end(
+def test_a_transaction_has_the_result_of_its_separate_changes(
     steps: list[Callable[[Any], Any]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     catalog = catalog_at(tmp_path_factory.mktemp("steps"))

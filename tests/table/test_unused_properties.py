@@ -1,4 +1,4 @@
-"""Every table and catalog property of Java's has an effect, or a warning that says that it has none and why."""
+"""Every table and catalog property of Java Iceberg has an effect, or a warning that it has none, with the reason."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PR
 from icefloe.table import warnings_once
 
 ARROW = pa.schema([("id", pa.int64()), ("v", pa.string())])
-# Names that `ALL` does not list: prefixes, what the column `comment` and the metadata say, and what changing the version does.
+# Names that `ALL` does not list: prefixes, properties whose values are in the column `comment` or in the metadata, and the format version.
 OTHERS = {
     METRICS_COLUMN_PREFIX,
     BLOOM_ENABLED_PREFIX,
@@ -40,15 +40,15 @@ CATALOG_EFFECTS = {
 
 @pytest.fixture(autouse=True)
 def _a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if nothing had been warned of."""
+    """Clear the record of logged warnings, as in a new process."""
     monkeypatch.setattr(warnings_once, "_WARNED", set())
 
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
-    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
-    made.create_namespace("db")
-    return made
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
+    catalog.create_namespace("db")
+    return catalog
 
 
 def warned(caplog: pytest.LogCaptureFixture, kind: str) -> list[str]:
@@ -56,19 +56,19 @@ def warned(caplog: pytest.LogCaptureFixture, kind: str) -> list[str]:
     return [line.removeprefix(begin).split(" ")[0] for line in caplog.messages if line.startswith(begin) and " has no effect: " in line]
 
 
-def test_every_table_property_of_javas_is_acted_on_or_has_a_reason_why_not() -> None:
+def test_every_table_property_of_java_has_an_effect_or_a_reason_for_none() -> None:
     acted_on = {known.name for known in ALL} | OTHERS | DERIVED
     unused = {*UNUSED_PROPERTIES, *UNUSED_PREFIXES}
     assert [name for name in TABLE_PROPERTIES if name not in acted_on | unused] == []
     assert acted_on & unused == set()
 
 
-def test_every_catalog_property_of_javas_is_acted_on_or_has_a_reason_why_not() -> None:
+def test_every_catalog_property_of_java_has_an_effect_or_a_reason_for_none() -> None:
     assert [name for name in CATALOG_PROPERTIES if name not in CATALOG_EFFECTS | UNUSED_CATALOG_PROPERTIES.keys()] == []
     assert CATALOG_EFFECTS & UNUSED_CATALOG_PROPERTIES.keys() == set()
 
 
-def test_a_property_without_effect_is_warned_of_once(catalog: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_table_property_without_effect_is_logged_once(catalog: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
     of_columns = {f"{prefix}{column}": "false" for prefix in UNUSED_PREFIXES for column in ("v", "id", "a line\nand another")}
     given = dict.fromkeys(UNUSED_PROPERTIES, "1") | of_columns
     catalog.create_table("db.t", ARROW, properties=given)
@@ -81,7 +81,7 @@ def test_a_property_without_effect_is_warned_of_once(catalog: SqlCatalog, caplog
     assert caplog.messages == []
 
 
-def test_a_property_without_effect_is_warned_of_where_it_is_set(catalog: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_table_property_without_effect_is_logged_when_it_is_set(catalog: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
     table = catalog.create_table("db.t", ARROW, properties={"write.format.default": "orc", "own": "1"})
     assert caplog.messages == []
     table.set_properties({"write.object-storage.enabled": "true"})
@@ -91,7 +91,7 @@ def test_a_property_without_effect_is_warned_of_where_it_is_set(catalog: SqlCata
     ]
 
 
-def test_a_catalog_property_without_effect_is_warned_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_catalog_property_without_effect_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     given: dict[str, Any] = dict.fromkeys(UNUSED_CATALOG_PROPERTIES, "true")
     known: dict[str, Any] = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": str(tmp_path), "s3.region": "x"}
     load_catalog("lake", **known, **given)
@@ -100,7 +100,7 @@ def test_a_catalog_property_without_effect_is_warned_of_once(tmp_path: Path, cap
 
 
 @pytest.mark.parametrize(("name", "text", "codec"), [("compression-codec", "gzip", "GZIP"), ("compression-codec", "zstd", "ZSTD")])
-def test_delete_files_have_properties_of_their_own(catalog: SqlCatalog, name: str, text: str, codec: str) -> None:
+def test_properties_of_delete_files_replace_those_of_data_files(catalog: SqlCatalog, name: str, text: str, codec: str) -> None:
     properties = {
         "write.parquet.compression-codec": "snappy",
         f"write.delete.parquet.{name}": text,
@@ -118,7 +118,7 @@ def test_delete_files_have_properties_of_their_own(catalog: SqlCatalog, name: st
         table.set_properties({"write.delete.parquet.compression-codec": "none of them"})
 
 
-def test_pages_are_of_the_version_that_the_property_says(catalog: SqlCatalog) -> None:
+def test_parquet_pages_have_the_version_of_the_property(catalog: SqlCatalog) -> None:
     sizes = {}
     for version in ("v1", "v2"):
         table = catalog.create_table(

@@ -1,4 +1,4 @@
-"""A table's partition spec, sort order and properties changed, beside other writers; files of every spec read, pruned and rewritten rightly."""
+"""Changes of partition spec, sort order and properties, also with concurrent writers; files of every spec are read, pruned and rewritten correctly."""
 
 import json
 from pathlib import Path
@@ -42,9 +42,9 @@ def rows(start: int, stop: int) -> pa.Table:
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
-    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
-    made.create_namespace("db")
-    return made
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    return catalog
 
 
 @pytest.fixture(params=["1", "2"])
@@ -63,7 +63,7 @@ def fields(table: Table) -> list[tuple[int, str, str]]:
 
 
 def partitions(table: Table) -> set[str]:
-    """The folders of the live files, under the data folder."""
+    """Return the folders of the live files below the data folder."""
     return {str(Path(task.file.file_path).parent).rpartition("/data")[2] for task in table.scan().plan_files()}
 
 
@@ -80,7 +80,7 @@ def test_rows_of_every_spec_are_read_pruned_and_deleted(table: Table) -> None:
     assert ids(table, "kind = 'a'") == list(range(0, 30, 3))
     assert ids(table, "at >= '1970-01-08' and id < 25") == list(range(14, 25))
     assert ids(table, "kind = 'a'", first) == [0, 3, 6, 9]
-    assert table.scan("at = '1970-01-11'").plan().files_kept <= 4  # all of the first spec, and one of the third
+    assert table.scan("at = '1970-01-11'").plan().files_kept <= 4  # all files of the first spec, and one of the third
     table.delete("kind = 'a' and id < 25")
     assert ids(table) == [n for n in range(30) if n % 3 or n >= 25]
     table.delete("at < '1970-01-03' or at >= '1970-01-14'")
@@ -89,7 +89,7 @@ def test_rows_of_every_spec_are_read_pruned_and_deleted(table: Table) -> None:
     assert 100 in ids(table)
 
 
-def test_the_ids_of_fields_are_unique_over_all_specs_and_used_again(table: Table) -> None:
+def test_partition_field_ids_are_unique_over_all_specs_and_reused_for_equal_fields(table: Table) -> None:
     with table.update_spec() as update:
         update.add_field("id", BucketTransform(4))
     with table.update_spec() as update:
@@ -106,7 +106,7 @@ def test_the_ids_of_fields_are_unique_over_all_specs_and_used_again(table: Table
     assert ids(table, "kind = 'a'") == [0, 3, 6, 9, 12]
 
 
-def test_a_spec_that_was_there_before_keeps_its_id(table: Table) -> None:
+def test_a_spec_that_existed_before_keeps_its_id(table: Table) -> None:
     with table.update_spec() as update:
         update.rename_field("kind", "sort_of")
     with table.update_spec() as update:
@@ -114,7 +114,7 @@ def test_a_spec_that_was_there_before_keeps_its_id(table: Table) -> None:
     assert (len(table.specs()), table.metadata.default_spec_id) == (2, 0)
 
 
-def test_a_table_may_lose_all_its_partition_fields_and_then_the_column(table: Table) -> None:
+def test_all_partition_fields_can_be_removed_and_then_their_column(table: Table) -> None:
     with table.update_spec() as update:
         update.remove_field("kind")
     assert table.spec().is_unpartitioned
@@ -155,12 +155,12 @@ def test_without_a_change_nothing_is_committed(table: Table) -> None:
         (lambda update: update.remove_field("id"), InvalidPartitionSpecError, "no partition field 'id'"),
     ],
 )
-def test_a_wrong_change_is_refused_where_it_is_asked_for(table: Table, change: Any, kind: type[Exception], message: str) -> None:
+def test_an_invalid_change_is_refused_by_the_call_that_makes_it(table: Table, change: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         change(table.update_spec())
 
 
-def test_names_are_found_without_regard_to_case_where_asked_for(table: Table) -> None:
+def test_names_are_matched_without_case_if_requested(table: Table) -> None:
     assert [field.name for field in table.update_spec(case_sensitive=False).add_field("AT", "year").spec().fields] == ["kind", "at_year"]
     with table.update_sort_order(case_sensitive=False) as update:
         update.asc("ID")
@@ -222,7 +222,7 @@ def test_the_format_version_is_upgraded_by_its_property(table: Table) -> None:
 
 
 @pytest.mark.parametrize("version", ["2", "3"])
-def test_an_upgrade_gives_a_v1_table_without_a_uuid_one(catalog: SqlCatalog, tmp_path: Path, version: str) -> None:
+def test_an_upgrade_assigns_a_uuid_to_a_v1_table_without_one(catalog: SqlCatalog, tmp_path: Path, version: str) -> None:
     made = catalog.create_table("db.old", rows(0, 1).schema, properties={"format-version": "1"})
     made.append(rows(0, 10))
     document = json.loads(Path(made.metadata_location.removeprefix("file://")).read_text())
@@ -242,10 +242,10 @@ def test_an_upgrade_gives_a_v1_table_without_a_uuid_one(catalog: SqlCatalog, tmp
     assert ids(table) == list(range(10))
 
 
-# ---- beside other writers ----
+# ---- concurrent writers ----
 
 
-def test_a_race_lost_to_an_append_or_a_schema_is_won_on_the_new_table(catalog: SqlCatalog, table: Table) -> None:
+def test_a_change_is_retried_after_a_concurrent_append_or_schema_change(catalog: SqlCatalog, table: Table) -> None:
     spec, order = table.update_spec().add_field("at", "day"), table.update_sort_order().asc("id")
     other = catalog.load_table("db.t")
     other.append(rows(10, 20))
@@ -259,7 +259,7 @@ def test_a_race_lost_to_an_append_or_a_schema_is_won_on_the_new_table(catalog: S
     assert (table.sort_order().order_id, table.properties["owner"]) == (1, "me")
 
 
-def test_a_race_lost_to_the_same_kind_of_change_is_a_conflict(catalog: SqlCatalog, table: Table) -> None:
+def test_a_concurrent_change_of_the_same_kind_is_a_conflict(catalog: SqlCatalog, table: Table) -> None:
     spec, order = table.update_spec().add_field("at", "day"), table.update_sort_order().asc("id")
     other = catalog.load_table("db.t")
     with other.update_spec() as change:
@@ -273,14 +273,14 @@ def test_a_race_lost_to_the_same_kind_of_change_is_a_conflict(catalog: SqlCatalo
     assert table.refresh().metadata_location == other.metadata_location
 
 
-def test_properties_set_by_two_are_both_there(catalog: SqlCatalog, table: Table) -> None:
+def test_properties_set_by_two_concurrent_writers_are_both_set(catalog: SqlCatalog, table: Table) -> None:
     other = catalog.load_table("db.t")
     other.set_properties(a="1", b="1")
     table.set_properties(b="2")
     assert (table.properties["a"], table.properties["b"]) == ("1", "2")
 
 
-def test_a_column_dropped_meanwhile_cannot_partition(catalog: SqlCatalog, table: Table) -> None:
+def test_a_concurrently_dropped_column_cannot_be_a_partition_source(catalog: SqlCatalog, table: Table) -> None:
     update = table.update_spec().add_field("at", "day")
     with catalog.load_table("db.t").update_schema() as schema:
         schema.delete_column("at")
@@ -288,7 +288,7 @@ def test_a_column_dropped_meanwhile_cannot_partition(catalog: SqlCatalog, table:
         update.commit()
 
 
-def test_an_append_that_lost_to_a_new_spec_lands_in_its_own(catalog: SqlCatalog, table: Table) -> None:
+def test_an_append_retried_after_a_spec_change_keeps_its_spec(catalog: SqlCatalog, table: Table) -> None:
     with catalog.load_table("db.t").update_spec() as change:
         change.add_field("at", "day").remove_field("kind")
     table.append(rows(10, 13))
@@ -310,7 +310,7 @@ def test_a_table_opened_by_its_metadata_cannot_be_changed(table: Table) -> None:
 
 
 def with_unknown_transforms(table: Table) -> None:
-    """The newest metadata file as another engine might leave it: transforms that the format does not know yet, in the spec and the order."""
+    """Rewrite the newest metadata file with transforms that are unknown to the format, in the spec and the sort order."""
     path = Path(table.metadata_location)
     metadata = json.loads(path.read_text())
     for spec in metadata["partition-specs"]:
@@ -336,7 +336,7 @@ def unknown(catalog: SqlCatalog, request: pytest.FixtureRequest) -> Table:
     return catalog.load_table("db.u")
 
 
-def test_a_table_with_unknown_transforms_is_read_and_its_schema_changes(unknown: Table) -> None:
+def test_a_table_with_unknown_transforms_is_read_and_its_schema_can_be_changed(unknown: Table) -> None:
     assert ids(unknown) == list(range(10))
     assert (ids(unknown, "id = 3"), ids(unknown, "kind = 'a'")) == ([3], [0, 3, 6, 9])
     with unknown.update_schema() as update:
@@ -349,7 +349,7 @@ def test_a_table_with_unknown_transforms_is_read_and_its_schema_changes(unknown:
     assert written["sort-orders"][-1]["fields"][0]["source-ids"] == [1, 2]
 
 
-def test_nothing_is_written_under_an_unknown_transform(unknown: Table, tmp_path: Path) -> None:
+def test_nothing_is_written_with_an_unknown_transform(unknown: Table, tmp_path: Path) -> None:
     files = sorted(path.name for path in (tmp_path / "db" / "u").rglob("*.parquet"))
     for change in (lambda: unknown.append(rows(10, 12)), lambda: unknown.overwrite(rows(10, 12)), lambda: unknown.delete("id = 3")):
         with pytest.raises(UnsupportedError, match=r"zed\[3\]"):

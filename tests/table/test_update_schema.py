@@ -1,4 +1,4 @@
-"""A table's columns changed: in one commit or not at all, beside other writers, and with every row of every snapshot still read rightly."""
+"""Schema changes of a table: in one commit or not at all, also with concurrent writers; every row of every snapshot is still read correctly."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -52,16 +52,16 @@ QUICK = {"commit.retry.min-wait-ms": "1", "commit.retry.max-wait-ms": "2"}
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
-    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
-    made.create_namespace("db")
-    return made
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    return catalog
 
 
 @pytest.fixture(params=["1", "2"])
 def table(catalog: SqlCatalog, request: pytest.FixtureRequest) -> Table:
-    made = catalog.create_table("db.t", ROWS.schema, properties={"format-version": request.param, **QUICK})
-    made.append(ROWS)
-    return made
+    table = catalog.create_table("db.t", ROWS.schema, properties={"format-version": request.param, **QUICK})
+    table.append(ROWS)
+    return table
 
 
 def column(table: Table, name: str, **options: Any) -> list[Any]:
@@ -81,7 +81,7 @@ def test_changes_are_one_commit_without_a_snapshot(table: Table) -> None:
     assert table.refresh().metadata.current_schema_id == 1
 
 
-def test_old_rows_are_read_by_the_new_schema_and_an_old_snapshot_by_its_own(table: Table) -> None:
+def test_old_rows_are_read_with_the_new_schema_and_an_old_snapshot_with_its_schema(table: Table) -> None:
     first = table.snapshots()[0].snapshot_id
     with table.update_schema() as update:
         update.update_column("id", LongType()).update_column("ratio", DoubleType()).update_column("price", DecimalType(20, 2))
@@ -108,7 +108,7 @@ def test_rows_of_old_files_are_deleted_by_the_new_names(table: Table) -> None:
     assert sorted(column(table, "id")) == [10, 99]
 
 
-def test_a_deleted_column_added_again_is_empty(table: Table) -> None:
+def test_a_dropped_column_added_again_has_no_old_values(table: Table) -> None:
     with table.update_schema() as update:
         update.delete_column("name")
     with table.update_schema() as update:
@@ -116,7 +116,7 @@ def test_a_deleted_column_added_again_is_empty(table: Table) -> None:
     assert column(table, "name") == [None, None, None]
 
 
-def test_a_schema_that_was_there_before_keeps_its_id(table: Table) -> None:
+def test_a_schema_that_existed_before_keeps_its_id(table: Table) -> None:
     with table.update_schema() as update:
         update.rename_column("name", "label")
     with table.update_schema() as update:
@@ -146,7 +146,7 @@ def test_an_error_in_the_block_commits_nothing(table: Table) -> None:
     assert table.refresh().metadata_location == before
 
 
-def test_a_wrong_change_is_refused_where_it_is_asked_for(table: Table) -> None:
+def test_an_invalid_change_is_refused_by_the_call_that_makes_it(table: Table) -> None:
     update = table.update_schema()
     with pytest.raises(InvalidSchemaError, match="only widen"):
         update.update_column("id", StringType())
@@ -158,7 +158,7 @@ def test_a_wrong_change_is_refused_where_it_is_asked_for(table: Table) -> None:
     assert "x" in table.schema().names
 
 
-def test_union_by_name_takes_the_schema_of_rows(table: Table) -> None:
+def test_union_by_name_accepts_the_schema_of_rows(table: Table) -> None:
     more = ROWS.append_column("extra", pa.array([True, False, None]))
     more = more.set_column(0, "id", more["id"].cast(pa.int64()))
     with table.update_schema() as update:
@@ -170,7 +170,7 @@ def test_union_by_name_takes_the_schema_of_rows(table: Table) -> None:
     assert table.schema().column_names[-2:] == ["extra2", "extra2.a"]
 
 
-def test_required_columns_without_a_default_are_added_where_that_is_allowed(catalog: SqlCatalog, table: Table) -> None:
+def test_required_columns_without_a_default_are_added_if_incompatible_changes_are_allowed(catalog: SqlCatalog, table: Table) -> None:
     empty = catalog.create_table("db.empty", pa.schema([("a", pa.int64())]))
     for one in (table, empty):
         with pytest.raises(InvalidInputError, match="cannot be added as required"):
@@ -198,7 +198,9 @@ def test_required_columns_without_a_default_are_added_where_that_is_allowed(cata
         (["truncate(10, id)"], lambda update: update.update_column("id", LongType()), r"truncate\[10\] of it.*wrap around"),
     ],
 )
-def test_what_a_partition_field_needs_is_kept(catalog: SqlCatalog, spec: list[str], change: Callable[[Any], Any], message: str) -> None:
+def test_the_source_column_of_a_partition_field_cannot_be_changed_incompatibly(
+    catalog: SqlCatalog, spec: list[str], change: Callable[[Any], Any], message: str
+) -> None:
     table = catalog.create_table("db.p", ROWS.schema, partition_spec=spec)
     with pytest.raises(InvalidSchemaError, match=message) as refused:
         change(table.update_schema()).commit()
@@ -207,7 +209,7 @@ def test_what_a_partition_field_needs_is_kept(catalog: SqlCatalog, spec: list[st
         change(table.update_schema()).schema()
 
 
-def test_a_column_may_not_take_the_name_of_a_partition_field(catalog: SqlCatalog) -> None:
+def test_a_column_with_the_name_of_a_partition_field_is_refused(catalog: SqlCatalog) -> None:
     table = catalog.create_table("db.p", ROWS.schema, partition_spec=["bucket(4, id)"])
     with pytest.raises(InvalidSchemaError, match="column id_bucket cannot have this name"):
         table.update_schema().add_column("id_bucket", LongType()).commit()
@@ -221,7 +223,7 @@ def test_a_column_may_not_take_the_name_of_a_partition_field(catalog: SqlCatalog
     "spec", [["id"], ["bucket(4, id)"], ["truncate(8, id)"], ["ratio"], ["price"], ["bucket(3, price)"], ["truncate(7, price)"]]
 )
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_partition_columns_widen_where_no_value_changes(catalog: SqlCatalog, spec: list[str], version: str) -> None:
+def test_partition_columns_are_promoted_if_no_partition_value_changes(catalog: SqlCatalog, spec: list[str], version: str) -> None:
     table = catalog.create_table("db.p", ROWS.schema, partition_spec=spec, properties={"format-version": version})
     table.append(ROWS)
     first = table.snapshots()[0].snapshot_id
@@ -250,7 +252,7 @@ def test_partition_columns_widen_where_no_value_changes(catalog: SqlCatalog, spe
     assert sorted(column(table, "id")) == [3, 3]
 
 
-def test_a_sort_column_is_kept(catalog: SqlCatalog) -> None:
+def test_a_column_of_the_sort_order_cannot_be_dropped(catalog: SqlCatalog) -> None:
     table = catalog.create_table(
         "db.s", Schema(NestedField(1, "a", LongType()), NestedField(2, "b", LongType())), sort_order=SortOrder(SortField(2))
     )
@@ -258,7 +260,7 @@ def test_a_sort_column_is_kept(catalog: SqlCatalog) -> None:
         table.update_schema().delete_column("b").commit()
 
 
-def test_the_metrics_mode_of_a_column_follows_its_name(catalog: SqlCatalog) -> None:
+def test_the_metrics_mode_of_a_column_is_renamed_with_it(catalog: SqlCatalog) -> None:
     prefix = "write.metadata.metrics.column."
     table = catalog.create_table(
         "db.m", ROWS.schema, properties={f"{prefix}name": "none", f"{prefix}place.lat": "counts", f"{prefix}id": "full"}
@@ -271,10 +273,10 @@ def test_the_metrics_mode_of_a_column_follows_its_name(catalog: SqlCatalog) -> N
     }
 
 
-# ---- beside other writers ----
+# ---- concurrent writers ----
 
 
-def test_a_race_lost_to_an_append_is_won_on_the_new_table(catalog: SqlCatalog, table: Table) -> None:
+def test_a_schema_change_is_retried_after_a_concurrent_append(catalog: SqlCatalog, table: Table) -> None:
     update = table.update_schema().add_column("note", StringType())
     other = catalog.load_table("db.t")
     other.append(ROWS)
@@ -284,7 +286,7 @@ def test_a_race_lost_to_an_append_is_won_on_the_new_table(catalog: SqlCatalog, t
     assert table.metadata.current_snapshot_id == other.metadata.current_snapshot_id
 
 
-def test_a_race_lost_to_another_schema_is_a_conflict_and_changes_nothing(catalog: SqlCatalog, table: Table, tmp_path: Path) -> None:
+def test_a_concurrent_schema_change_is_a_conflict_and_changes_nothing(catalog: SqlCatalog, table: Table, tmp_path: Path) -> None:
     update = table.update_schema().add_column("note", StringType())
     with catalog.load_table("db.t").update_schema() as other:
         other.add_column("note", LongType())
@@ -297,7 +299,7 @@ def test_a_race_lost_to_another_schema_is_a_conflict_and_changes_nothing(catalog
     assert table.refresh().schema().find_type("note") == LongType()
 
 
-def test_a_column_added_and_dropped_meanwhile_is_a_conflict(catalog: SqlCatalog, table: Table) -> None:
+def test_a_column_added_and_dropped_concurrently_is_a_conflict(catalog: SqlCatalog, table: Table) -> None:
     update = table.update_schema().add_column("note", StringType())
     other = catalog.load_table("db.t")
     with other.update_schema() as change:
@@ -309,7 +311,7 @@ def test_a_column_added_and_dropped_meanwhile_is_a_conflict(catalog: SqlCatalog,
         update.commit()
 
 
-def test_an_append_that_lost_to_a_new_schema_lands_with_its_old_columns(catalog: SqlCatalog, table: Table) -> None:
+def test_an_append_retried_after_a_schema_change_has_its_old_columns(catalog: SqlCatalog, table: Table) -> None:
     with catalog.load_table("db.t").update_schema() as change:
         change.rename_column("name", "label").add_column("x", LongType()).update_column("id", LongType())
     assert table.append(ROWS).attempts == 2
@@ -317,14 +319,16 @@ def test_an_append_that_lost_to_a_new_schema_lands_with_its_old_columns(catalog:
     assert column(table, "x") == [None] * 6
 
 
-def test_a_delete_that_lost_to_a_new_schema_means_the_columns_of_the_new_one(catalog: SqlCatalog, table: Table) -> None:
+def test_a_delete_retried_after_a_schema_change_uses_the_new_columns(catalog: SqlCatalog, table: Table) -> None:
     with catalog.load_table("db.t").update_schema() as change:
         change.rename_column("name", "label").add_column("name", StringType())
     table.delete("name = 'a'")
     assert sorted(column(table, "id")) == [1, 2, 3]
 
 
-def test_a_change_thought_lost_is_recognised_in_the_winners_log(catalog: SqlCatalog, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overtaken_schema_change_is_found_in_the_metadata_log(
+    catalog: SqlCatalog, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     original: Callable[..., Outcome] = SqlCatalogStore.swap
 
     def reply_lost_and_overtaken(self: SqlCatalogStore, identifier: Identifier, *, expected: str, new: str) -> Outcome:
@@ -345,13 +349,13 @@ def test_a_table_opened_by_its_metadata_cannot_be_changed(table: Table) -> None:
         StaticTable.from_metadata(table.metadata_location).update_schema()
 
 
-def test_rows_at_the_bottom_of_an_int_that_another_engine_widened_are_neither_skipped_nor_deleted(tmp_path: Path) -> None:
+def test_the_smallest_values_of_an_int_that_another_engine_promoted_are_read_and_kept(tmp_path: Path) -> None:
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/wrapped.db", warehouse=str(tmp_path / "wrapped"))
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", pa.schema([("n", pa.int32())]), partition_spec=["truncate(10, n)"])
     table.append(pa.table({"n": pa.array([-(2**31), 5], pa.int32())}))
     widened = Schema(NestedField(1, "n", LongType()))
-    # We refuse this promotion; Java makes it.
+    # Icefloe refuses this promotion; Java allows it.
     table._commit(MetadataChange(lambda base: (AddSchema(widened), SetCurrentSchema(LAST_ADDED)), ()))
     assert table.scan("n < 0").to_arrow()["n"].to_pylist() == [-(2**31)]
     assert table.scan("n = -2147483648").to_arrow()["n"].to_pylist() == [-(2**31)]
@@ -360,7 +364,7 @@ def test_rows_at_the_bottom_of_an_int_that_another_engine_widened_are_neither_sk
     assert sorted(table.scan().to_arrow()["n"].to_pylist()) == [-(2**31), 5]
 
 
-def test_the_table_s_name_mapping_follows_in_the_same_commit(table: Table) -> None:
+def test_the_name_mapping_is_updated_in_the_same_commit(table: Table) -> None:
     table.set_properties({"schema.name-mapping.default": mapping_to_json(mapping_for(table.schema()))})
     log = len(table.metadata.metadata_log)
     with table.update_schema() as update:
@@ -371,7 +375,7 @@ def test_the_table_s_name_mapping_follows_in_the_same_commit(table: Table) -> No
     assert found == [2, 2, table.metadata.last_column_id]
 
 
-def test_a_name_mapping_that_is_none_is_refused_with_its_faults(catalog: SqlCatalog, table: Table) -> None:
+def test_an_invalid_name_mapping_is_refused_with_its_faults(catalog: SqlCatalog, table: Table) -> None:
     with pytest.raises(InvalidPropertyError, match=r"\$\[0\].names") as caught:
         table.set_properties({"schema.name-mapping.default": '[{"names": 1}]'})
     assert "schema.name-mapping.default" in caught.value.message
@@ -383,13 +387,13 @@ def test_a_name_mapping_that_is_none_is_refused_with_its_faults(catalog: SqlCata
 
 @pytest.fixture
 def newest(catalog: SqlCatalog) -> Table:
-    made = catalog.create_table("db.v3", ROWS.schema, properties=QUICK)
-    made.set_properties({"format-version": "3"})
-    made.append(ROWS)
-    return made
+    new_table = catalog.create_table("db.v3", ROWS.schema, properties=QUICK)
+    new_table.set_properties({"format-version": "3"})
+    new_table.append(ROWS)
+    return new_table
 
 
-def test_a_default_is_what_older_rows_have_and_what_newer_ones_get(newest: Table) -> None:
+def test_the_default_is_read_for_older_rows_and_written_for_newer_ones(newest: Table) -> None:
     with newest.update_schema() as update:
         update.add_column("n", LongType(), required=True, default_value=7).add_column("place.z", StringType(), default_value="q")
     assert column(newest, "n") == [7, 7, 7]
@@ -403,7 +407,7 @@ def test_a_default_is_what_older_rows_have_and_what_newer_ones_get(newest: Table
     assert column(newest, "n") == [8, 8, 8]
 
 
-def test_defaults_are_refused_below_version_3_with_the_way_there(table: Table) -> None:
+def test_defaults_below_version_3_are_refused_with_the_upgrade_as_next_step(table: Table) -> None:
     with pytest.raises(InvalidSchemaError, match=f"the table has version {table.format_version}") as caught:
         table.update_schema().add_column("n", LongType(), default_value=7)
     assert "format-version" in str(caught.value)
@@ -419,7 +423,7 @@ def test_defaults_are_refused_below_version_3_with_the_way_there(table: Table) -
     ("transform", "allowed"), [("identity", False), ("bucket[3]", False), ("day", True), ("year", True), ("month", True)]
 )
 @pytest.mark.parametrize("is_default_spec", [True, False])
-def test_a_date_becomes_a_timestamp_where_no_partition_value_changes(
+def test_a_date_is_promoted_to_a_timestamp_if_no_partition_value_changes(
     catalog: SqlCatalog, transform: str, allowed: bool, is_default_spec: bool
 ) -> None:
     rows = pa.table({"d": pa.array([-1, 0, None], pa.date32())})
@@ -453,7 +457,7 @@ def test_a_whole_schema_is_replaced(newest: Table) -> None:
     assert [problem.where for problem in caught.value.problems] == ["id"]
 
 
-def test_nulls_of_a_column_that_became_required_are_found_and_can_be_deleted(catalog: SqlCatalog) -> None:
+def test_nulls_of_a_column_that_became_required_are_reported_and_can_be_deleted(catalog: SqlCatalog) -> None:
     table = catalog.create_table("db.late", pa.schema([("key", pa.int64()), ("x", pa.int64())]))
     table.append(pa.table({"key": pa.array([None, None, 5], pa.int64()), "x": [1, 2, 3]}))
     with table.update_schema(allow_incompatible_changes=True) as update:

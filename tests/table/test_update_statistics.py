@@ -1,4 +1,4 @@
-"""Which statistics files snapshots have: set, replaced and removed through the table's door, beside other changes."""
+"""Statistics files of snapshots: set, replaced and removed through `table.update_statistics()`, alone and with other changes."""
 
 from pathlib import Path
 
@@ -13,12 +13,12 @@ ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
-    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
-    made.create_namespace("db")
-    table = made.create_table("db.t", ROWS.schema, properties={"commit.retry.min-wait-ms": "1"})
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", ROWS.schema, properties={"commit.retry.min-wait-ms": "1"})
     table.append(ROWS)
     table.append(ROWS)
-    return made
+    return catalog
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def statistics(snapshot_id: int, path: str) -> StatisticsFile:
     )
 
 
-def test_files_are_set_replaced_and_removed(catalog: SqlCatalog, table: Table) -> None:
+def test_statistics_files_are_set_replaced_and_removed(catalog: SqlCatalog, table: Table) -> None:
     first, second = (snapshot.snapshot_id for snapshot in table.snapshots())
     partition = PartitionStatisticsFile(snapshot_id=second, statistics_path="p", file_size_in_bytes=7)
     with table.update_statistics() as update:
@@ -47,7 +47,7 @@ def test_files_are_set_replaced_and_removed(catalog: SqlCatalog, table: Table) -
     assert (table.refresh().statistics_files(), table.partition_statistics_files()) == ([statistics(first, "c")], [])
 
 
-def test_what_changes_nothing_writes_nothing_and_an_unknown_snapshot_is_refused(table: Table) -> None:
+def test_a_change_without_effect_commits_nothing_and_an_unknown_snapshot_is_refused(table: Table) -> None:
     location = table.metadata_location
     with table.update_statistics() as update:
         update.remove_statistics(1).remove_partition_statistics(2)
@@ -58,7 +58,7 @@ def test_what_changes_nothing_writes_nothing_and_an_unknown_snapshot_is_refused(
     assert table.refresh().metadata_location == location
 
 
-def test_they_are_set_beside_other_writers_and_in_a_transaction(catalog: SqlCatalog, table: Table) -> None:
+def test_statistics_files_are_set_with_concurrent_writers_and_in_a_transaction(catalog: SqlCatalog, table: Table) -> None:
     first = table.snapshots()[0].snapshot_id
     catalog.load_table("db.t").append(ROWS)
     with table.transaction() as tx:
@@ -70,7 +70,7 @@ def test_they_are_set_beside_other_writers_and_in_a_transaction(catalog: SqlCata
     assert table.scan().count() == 8
 
 
-def test_a_table_opened_by_its_metadata_file_shows_them_and_changes_nothing(table: Table) -> None:
+def test_a_table_opened_by_its_metadata_file_shows_statistics_files_and_refuses_changes(table: Table) -> None:
     with table.update_statistics() as update:
         update.set_statistics(statistics(table.snapshots()[0].snapshot_id, "a"))
     static = StaticTable.from_metadata(table.metadata_location)

@@ -1,4 +1,4 @@
-"""Upserts one by one: keys, nulls and repeated keys, what is read and written, lost races, branches, transactions, refusals that leave nothing."""
+"""Upserts: keys, nulls and repeated keys, files read and written, concurrent commits, branches, transactions, and refusals that leave no file."""
 
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ def counts(result: WriteResult) -> tuple[int, int, int]:
     return result.rows_updated, result.rows_inserted, result.rows_unchanged
 
 
-def test_a_null_in_a_key_equals_nothing_and_its_row_is_inserted_each_time(tmp_path: Path) -> None:
+def test_a_row_with_a_null_key_matches_no_row_and_is_inserted_each_time(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows((1, "a", 1.0), (None, "a", 2.0)))
     again = rows((None, "a", 3.0), (None, "a", 3.0), (1, "a", 5.0))
@@ -67,7 +67,7 @@ def contents_of(*found: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     return sorted(found, key=repr)
 
 
-def test_nan_is_a_key_and_both_zeros_are_one(tmp_path: Path) -> None:
+def test_nan_is_a_key_and_both_zeros_are_one_key(tmp_path: Path) -> None:
     table = make(tmp_path)
     nan = float("nan")
     table.append(rows((1, "a", nan), (2, "b", -0.0)))
@@ -87,7 +87,7 @@ def test_an_upsert_that_changes_nothing_makes_no_snapshot(tmp_path: Path) -> Non
     assert table.upsert(rows(), ["id"]).snapshot_id is None
 
 
-def test_keys_are_the_identifier_fields_where_none_are_named(tmp_path: Path) -> None:
+def test_the_identifier_fields_are_the_default_keys(tmp_path: Path) -> None:
     table = make(tmp_path, schema=pa.schema([pa.field("id", pa.int64(), nullable=False), *list(SCHEMA)[1:]]))
     with pytest.raises(InvalidInputError, match="no identifier fields"):
         table.upsert(rows((1, "a", 1.0)))
@@ -99,7 +99,7 @@ def test_keys_are_the_identifier_fields_where_none_are_named(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("name", "case_sensitive"), [("s.inner", True), ("S.Inner", False)])
-def test_a_key_may_lie_in_a_struct(tmp_path: Path, name: str, case_sensitive: bool) -> None:
+def test_a_key_may_be_a_field_of_a_struct(tmp_path: Path, name: str, case_sensitive: bool) -> None:
     schema = pa.schema([("s", pa.struct([("inner", pa.int32()), ("note", pa.string())])), ("v", pa.int32())])
     table = make(tmp_path, schema=schema)
     table.append(pa.Table.from_pylist([{"s": {"inner": 1, "note": "x"}, "v": 1}, {"s": None, "v": 2}], schema=schema))
@@ -121,7 +121,7 @@ def test_a_key_may_lie_in_a_struct(tmp_path: Path, name: str, case_sensitive: bo
         (rows((7, "a", 1.0)), "id", "not a list of names"),
     ],
 )
-def test_keys_that_do_not_tell_rows_apart_are_refused_by_name(tmp_path: Path, source: pa.Table, keys: Any, message: str) -> None:
+def test_invalid_keys_are_refused_with_their_names(tmp_path: Path, source: pa.Table, keys: Any, message: str) -> None:
     table = make(tmp_path)
     table.append(rows((7, "a", 1.0), (8, "a", 1.0)))
     table.append(rows((7, "b", 2.0)))
@@ -137,9 +137,9 @@ def test_wrong_columns_and_options_are_refused_and_nothing_is_written(tmp_path: 
     table = make(tmp_path, schema=schema)
     files = files_under(tmp_path)
     whole = pa.table({"id": [1], "part": ["a"], "value": [1.0], "l": [[1]], "s": [{"a": 1, "b": 2}]}, schema=schema)
-    with pytest.raises(SchemaMismatchError, match="value") as found:
+    with pytest.raises(SchemaMismatchError, match="value") as refused:
         table.upsert(whole.drop_columns(["value", "l"]), ["id"])
-    assert [problem.where for problem in found.value.problems] == ["value", "l"]
+    assert [problem.where for problem in refused.value.problems] == ["value", "l"]
     with pytest.raises(SchemaMismatchError, match=r"s\.b"):
         table.upsert(whole.drop_columns(["s"]).append_column("s", pa.array([{"a": 1}])), ["id"])
     with pytest.raises(SchemaMismatchError, match="extra"):
@@ -158,8 +158,8 @@ def test_wrong_columns_and_options_are_refused_and_nothing_is_written(tmp_path: 
 
 
 @pytest.mark.parametrize("keys", [5, 400])
-def test_only_files_that_may_hold_a_key_are_planned(tmp_path: Path, keys: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By each key where they are few, which partitions by bucket need too; by their range where they are many."""
+def test_only_files_that_may_contain_a_key_are_planned(tmp_path: Path, keys: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check pruning by each key where the keys are few, which bucket partitions require, and by their range where they are many."""
     table = make(tmp_path, 2, ("bucket(64, id)",) if keys == 5 else ())
     for start in range(0, 10_000, 1000):
         table.append(rows(*((n, "a", 1.0) for n in range(start, start + 1000))))
@@ -172,7 +172,7 @@ def test_only_files_that_may_hold_a_key_are_planned(tmp_path: Path, keys: int, m
     assert len(before.intersection(read)) == (5 if keys == 5 else 1)
 
 
-def test_a_small_group_of_files_is_joined_at_a_time_to_the_same_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_joining_few_files_at_a_time_gives_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow_upsert, "GROUP_ROWS", 3)
     table = make(tmp_path, 3)
     for start in range(0, 20, 4):
@@ -182,7 +182,7 @@ def test_a_small_group_of_files_is_joined_at_a_time_to_the_same_end(tmp_path: Pa
     assert contents(table) == contents_of(*expected)
 
 
-def test_an_upsert_is_part_of_a_transaction_and_of_a_branch(tmp_path: Path) -> None:
+def test_an_upsert_works_in_a_transaction_and_on_a_branch(tmp_path: Path) -> None:
     table = make(tmp_path)
     with table.transaction() as tx:
         tx.append(rows((1, "a", 1.0)))
@@ -197,10 +197,10 @@ def test_an_upsert_is_part_of_a_transaction_and_of_a_branch(tmp_path: Path) -> N
     ("level", "counted", "left"),
     [("serializable", (2, 0, 0), [(1, "n", 1.0), (2, "n", 2.0)]), ("snapshot", (1, 1, 0), [(1, "n", 1.0), (2, "n", 2.0), (2, "w", 9.0)])],
 )
-def test_after_a_lost_race_the_isolation_level_decides_what_is_joined_again(
+def test_after_a_conflict_the_isolation_level_decides_which_rows_are_joined_again(
     tmp_path: Path, mode: str, level: str, counted: tuple[int, int, int], left: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A winner adds a row with one of the keys: seen where the level is serializable, passed over where it is snapshot."""
+    """Add a row with one of the keys concurrently: it is joined where the level is serializable, and ignored where it is snapshot."""
     table = make(tmp_path, 2, **{"write.merge.mode": mode, "write.merge.isolation-level": level})
     table.append(rows((1, "o", 0.0)))
     race(table, monkeypatch, lambda: second(tmp_path).append(rows((2, "w", 9.0))))
@@ -212,7 +212,7 @@ def test_after_a_lost_race_the_isolation_level_decides_what_is_joined_again(
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 @pytest.mark.parametrize("level", ["serializable", "snapshot"])
-def test_a_file_that_lost_rows_meanwhile_is_joined_again_in_either_level(
+def test_a_file_that_lost_rows_concurrently_is_joined_again_at_both_levels(
     tmp_path: Path, mode: str, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = make(tmp_path, 3, **{"write.merge.mode": mode, "write.delete.mode": mode, "write.merge.isolation-level": level})
@@ -224,7 +224,7 @@ def test_a_file_that_lost_rows_meanwhile_is_joined_again_in_either_level(
     assert not orphans(table, tmp_path)
 
 
-def test_a_column_added_meanwhile_is_one_that_the_rows_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upserted_rows_lack_a_column_that_was_added_concurrently(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(tmp_path)
     table.append(rows((1, "o", 0.0)))
 
@@ -243,7 +243,9 @@ def test_a_column_added_meanwhile_is_one_that_the_rows_lack(tmp_path: Path, monk
 
 @pytest.mark.parametrize("failure", [StorageFullError("full"), KeyboardInterrupt()])
 @pytest.mark.parametrize("place", ["rewrite", "upsert", "manifest"])
-def test_a_failure_at_any_place_leaves_no_file(tmp_path: Path, place: str, failure: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_of_any_file_leaves_no_file(
+    tmp_path: Path, place: str, failure: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = make(tmp_path)
     table.append(rows((1, "o", 0.0), (2, "o", 0.0)))
     files = files_under(tmp_path)
@@ -256,7 +258,7 @@ def test_a_failure_at_any_place_leaves_no_file(tmp_path: Path, place: str, failu
 
 
 def failing(place: str, failure: BaseException) -> tuple[str, Any]:
-    """The first data file, the copy after it, or the first manifest cannot be written."""
+    """Return a patch that fails the write of the first data file, of the copy after it, or of the first manifest."""
     if place == "manifest":
 
         def write(self: LocalFileIO, location: str, content: bytes, *, overwrite: bool = False) -> None:
@@ -275,7 +277,7 @@ def failing(place: str, failure: BaseException) -> tuple[str, Any]:
     return "open_output", open_output
 
 
-def test_version_1_takes_marks_no_more_than_any_write_does(tmp_path: Path) -> None:
+def test_version_1_refuses_merge_on_read_upserts_like_other_writes(tmp_path: Path) -> None:
     table = make(tmp_path, 1, **{"write.merge.mode": "merge-on-read"})
     table.append(rows((1, "o", 0.0), (2, "o", 0.0)))
     files = files_under(tmp_path)
@@ -284,19 +286,19 @@ def test_version_1_takes_marks_no_more_than_any_write_does(tmp_path: Path) -> No
     assert files_under(tmp_path) == files
 
 
-def test_updated_rows_keep_their_ids_and_say_who_changed_them_last(tmp_path: Path) -> None:
+def test_updated_rows_keep_their_row_ids_and_get_the_sequence_number_of_the_upsert(tmp_path: Path) -> None:
     table = make(tmp_path, 3)
     table.append(rows((1, "o", 0.0), (2, "o", 0.0)))
     table.upsert(rows((2, "n", 1.0), (3, "n", 1.0)), ["id"])
-    found = table.scan().select("id", "_row_id", "_last_updated_sequence_number").to_arrow().sort_by("id").to_pylist()
-    assert [tuple(row.values())[:2] for row in found[:2]] == [(1, 0), (2, 1)]
-    assert [row["_last_updated_sequence_number"] for row in found] == [1, 2, 2]
+    read_rows = table.scan().select("id", "_row_id", "_last_updated_sequence_number").to_arrow().sort_by("id").to_pylist()
+    assert [tuple(row.values())[:2] for row in read_rows[:2]] == [(1, 0), (2, 1)]
+    assert [row["_last_updated_sequence_number"] for row in read_rows] == [1, 2, 2]
     newest = max((path for path in files_under(tmp_path) if path.suffix == ".parquet"), key=lambda path: path.stat().st_mtime_ns)
     assert pq.read_schema(newest).names[-2:] == ["_row_id", "_last_updated_sequence_number"]
 
 
 def race(table: Table, monkeypatch: pytest.MonkeyPatch, winner: Any) -> None:
-    """Lets another writer commit right before this table's first swap."""
+    """Let another writer commit right before the table's first compare-and-swap."""
     store = table.handle.store
     original = store.swap
     won: list[bool] = []
@@ -311,7 +313,7 @@ def race(table: Table, monkeypatch: pytest.MonkeyPatch, winner: Any) -> None:
 
 
 def orphans(table: Table, folder: Path) -> set[str]:
-    """Data and delete files that no snapshot of the table names."""
+    """Return the data and delete files that no snapshot of the table contains."""
     named = {
         entry.data_file.file_path
         for snapshot in table.refresh().snapshots()
@@ -323,7 +325,7 @@ def orphans(table: Table, folder: Path) -> set[str]:
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("spec", [(), ("part",)])
-def test_a_copied_file_takes_the_new_rows_of_its_partition_and_stays_one_file(tmp_path: Path, version: int, spec: tuple[str, ...]) -> None:
+def test_a_copied_file_includes_the_new_rows_of_its_partition_in_one_file(tmp_path: Path, version: int, spec: tuple[str, ...]) -> None:
     table = make(tmp_path, version, spec)
     table.append(rows(*((n, "a", 0.0) for n in range(10))))
     before = dict(zip(*table.scan().select("id", "_row_id").to_arrow().to_pydict().values(), strict=True))

@@ -1,4 +1,4 @@
-"""Upserts of any table of any version, file format, partitioning and age, in both modes, against plain Python."""
+"""Upserts into random tables of every version, file format, partitioning and history, in both modes, compared with plain Python."""
 
 import tempfile
 
@@ -48,12 +48,12 @@ QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(Heal
 
 @QUICK
 @given(data=st.data())
-def test_upserts_do_to_any_table_what_they_do_to_the_model(data: st.DataObject) -> None:
+def test_upserts_into_a_random_table_have_the_result_of_the_model(data: st.DataObject) -> None:
     run(data, 4)
 
 
 @pytest.mark.slow
 @settings(QUICK, max_examples=1000, phases=(Phase.generate, Phase.shrink))
 @given(data=st.data())
-def test_many_upserts_do_to_any_table_what_they_do_to_the_model(data: st.DataObject) -> None:
+def test_many_upserts_into_random_tables_have_the_result_of_the_model(data: st.DataObject) -> None:
     run(data, 8)

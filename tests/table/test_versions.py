@@ -1,4 +1,4 @@
-"""Tables of format version 3 from their creation on, and tables that are upgraded to it: types, defaults, row ids."""
+"""Tables created with format version 3, and tables upgraded to it: types, defaults, row ids."""
 
 from pathlib import Path
 
@@ -14,9 +14,9 @@ ROWS = pa.table({"id": pa.array(range(10), pa.int64()), "part": ["ab"[n % 2] for
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
-    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
-    made.create_namespace("db")
-    return made
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    return catalog
 
 
 def lineage(table: Table) -> dict[int, tuple[int | None, int | None]]:
@@ -25,8 +25,11 @@ def lineage(table: Table) -> dict[int, tuple[int | None, int | None]]:
 
 
 @pytest.mark.parametrize("old", [1, 2])
-def test_the_first_snapshot_after_the_upgrade_gives_ids_to_the_rows_that_were_there(catalog: SqlCatalog, old: int) -> None:
-    """Spec: Row Lineage for Upgraded Tables: next-row-id 0 and old snapshots as they are; the next commit gives each old manifest its first row id."""
+def test_the_first_snapshot_after_the_upgrade_assigns_row_ids_to_existing_rows(catalog: SqlCatalog, old: int) -> None:
+    """Upgrade a table: next-row-id is 0 and old snapshots are unchanged; the next commit assigns a first row id to each old manifest.
+
+    Spec: Row Lineage for Upgraded Tables.
+    """
     table = catalog.create_table("db.t", ROWS.schema, partition_spec=["part"], properties={"format-version": str(old)})
     table.append(ROWS)
     table.append(ROWS.slice(0, 4))
@@ -43,8 +46,8 @@ def test_the_first_snapshot_after_the_upgrade_gives_ids_to_the_rows_that_were_th
     assert snapshot is not None
     assert snapshot.first_row_id == 0
     assert table.metadata.next_row_id == snapshot.added_rows
-    found = table.scan().select("_row_id", "_last_updated_sequence_number").to_arrow()
-    ids = found["_row_id"].to_pylist()
+    result = table.scan().select("_row_id", "_last_updated_sequence_number").to_arrow()
+    ids = result["_row_id"].to_pylist()
     assert len(set(ids)) == len(ids) == 13
     assert None not in ids
     assert max(ids) < table.metadata.next_row_id
@@ -68,7 +71,7 @@ def test_a_delete_can_be_the_first_snapshot_after_the_upgrade(catalog: SqlCatalo
         assert lineage(table) == {number: first[number] for number in range(6, 10)}
 
 
-def test_a_version_is_never_lowered_and_a_draft_not_written(catalog: SqlCatalog) -> None:
+def test_a_lower_or_unsupported_format_version_is_refused(catalog: SqlCatalog) -> None:
     table = catalog.create_table("db.t", ROWS.schema, properties={"format-version": "3"})
     with pytest.raises(InvalidInputError):
         table.upgrade_table_version(2)
@@ -90,13 +93,13 @@ def test_a_new_table_of_version_3_has_types_defaults_and_row_ids(catalog: SqlCat
     with table.update_schema() as update:
         update.add_column("added", LongType(), default_value=7)
     table.append(pa.table({"id": [3], "added": [8]}))
-    found = table.scan(selected_fields=("*", "_row_id", "_last_updated_sequence_number")).to_arrow().sort_by("id").to_pylist()
-    assert [(row["id"], row["kind"], row["added"], row["nothing"]) for row in found] == [
+    rows = table.scan(selected_fields=("*", "_row_id", "_last_updated_sequence_number")).to_arrow().sort_by("id").to_pylist()
+    assert [(row["id"], row["kind"], row["added"], row["nothing"]) for row in rows] == [
         (1, "new", 7, None),
         (2, "new", 7, None),
         (3, "new", 8, None),
     ]
-    assert [(row["_row_id"], row["_last_updated_sequence_number"]) for row in found] == [(0, 1), (1, 1), (2, 2)]
+    assert [(row["_row_id"], row["_last_updated_sequence_number"]) for row in rows] == [(0, 1), (1, 1), (2, 2)]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +110,9 @@ def test_a_new_table_of_version_3_has_types_defaults_and_row_ids(catalog: SqlCat
         NestedField(2, "odd", LongType(), initial_default=1),
     ],
 )
-def test_what_version_2_does_not_know_is_refused_with_the_column(catalog: SqlCatalog, field: NestedField, tmp_path: Path) -> None:
+def test_the_error_for_a_type_or_default_that_version_2_lacks_names_the_column(
+    catalog: SqlCatalog, field: NestedField, tmp_path: Path
+) -> None:
     schema = Schema(NestedField(1, "id", LongType()), field)
     with pytest.raises(InvalidSchemaError) as refused:
         catalog.create_table("db.t", schema)

@@ -1,7 +1,7 @@
-"""The whole format through the public door, against a plain model: any schema of any version, any file format, any partitioning and order, any evolution.
+"""The whole format through the public interface, compared with a plain model: any schema, version, file format, partitioning, sort order and change.
 
-The model keeps every row by field id as it was written, and reads it by the rules of Column Projection; it knows nothing of files. Rows carry a number `k` of
-their own, by which their lineage is followed. `format_values.py` and `format_filters.py` hold what is drawn.
+The model keeps every row by field id as it was written, and reads it by the rules of Column Projection, without files. Each row has a unique number `k`, by
+which its lineage is checked. Values and filters are drawn by `format_values.py` and `format_filters.py`.
 """
 
 import tempfile
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, note, settings
 from hypothesis import strategies as st
-from tests.table.format_filters import Tree, as_filter, columns, judge, native, trees
+from tests.table.format_filters import Tree, as_filter, columns, evaluate, native, trees
 from tests.table.format_values import LATER, Plain, arrow_of_rows, present, rows_of_arrow, types, values, wider
 
 from icefloe import (
@@ -35,7 +35,7 @@ from icefloe.table import Table
 
 Row = dict[int, Plain]
 FORMATS = ("parquet", "orc", "avro")
-# The types that each transform takes, by the first word of the type's name. Spec: Partition Transforms.
+# The source types of each transform, by the first word of the type's name. Spec: Partition Transforms.
 MOMENTS = {"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"}
 TAKES = {
     "identity": {"boolean", "int", "long", "float", "double", "decimal", "date", "time", *MOMENTS, "string", "uuid", "fixed", "binary"},
@@ -62,7 +62,7 @@ class Snapshot:
 
 @dataclass
 class Model:
-    """The table, and what it must hold: now and at every snapshot."""
+    """The table, and its expected rows: the current ones and those of every snapshot."""
 
     table: Table
     data: st.DataObject
@@ -70,13 +70,13 @@ class Model:
     defaults: dict[int, Plain] = field(default_factory=dict)  # initial defaults by field id
     write_defaults: dict[int, Plain] = field(default_factory=dict)
     history: dict[int, Snapshot] = field(default_factory=dict)
-    lineage: dict[int, tuple[int, int]] = field(default_factory=dict)  # by k: row id, and the number of the last change
+    lineage: dict[int, tuple[int, int]] = field(default_factory=dict)  # by k: row id, and the sequence number of the last change
     next_k: int = 0
 
     def draw(self, strategy: st.SearchStrategy[Any], label: str) -> Any:
         return self.data.draw(strategy, label=label)
 
-    # What a row is by a schema. Spec: Column Projection.
+    # The values of a row in a schema. Spec: Column Projection.
 
     def project(self, members: Sequence[NestedField], row: Row) -> Row:
         return {member.field_id: self.value(member, row) for member in members}
@@ -115,7 +115,7 @@ class Model:
         self, schema: Schema, rows: list[Row], tree: Tree | None, names: Sequence[str], snapshot: int | None = None, table: Any = None
     ) -> None:
         read = [self.project(schema.fields, row) for row in rows]
-        expected = [row for row in read if tree is None or judge(tree, row) is True]
+        expected = [row for row in read if tree is None or evaluate(tree, row) is True]
         where = None if tree is None else as_filter(tree)
         if where is not None and self.draw(st.booleans(), "as text"):
             where = str(where)
@@ -136,23 +136,23 @@ class Model:
             self.same(then.schema, then.rows, None, ("*",), number, table=opened)
 
     def check_lineage(self) -> None:
-        """Of every row in version 3: its id and the number of its last change, once they are given, never change; ids differ."""
+        """Check in version 3 that the row id and last sequence number of an unchanged row never change, and that row ids are unique."""
         snapshot = self.table.metadata.current_snapshot()
         if snapshot is None:
             return
-        found = self.table.scan(selected_fields=("k", "_row_id", "_last_updated_sequence_number")).to_arrow().to_pylist()
+        rows = self.table.scan(selected_fields=("k", "_row_id", "_last_updated_sequence_number")).to_arrow().to_pylist()
         if snapshot.first_row_id is None:
-            assert {row["_row_id"] for row in found} <= {None}
+            assert {row["_row_id"] for row in rows} <= {None}
             return
-        ids = [row["_row_id"] for row in found]
+        ids = [row["_row_id"] for row in rows]
         assert None not in ids
         assert len(set(ids)) == len(ids)
         assert max(ids, default=-1) < (self.table.metadata.next_row_id or 0)
-        for row in found:
+        for row in rows:
             now = (row["_row_id"], row["_last_updated_sequence_number"])
             assert now[1] is not None
             assert self.lineage.setdefault(row["k"], now) == now
-        present_ids = {row["k"] for row in found}
+        present_ids = {row["k"] for row in rows}
         for row in self.fresh:
             if row in present_ids:
                 assert self.lineage[row][1] == snapshot.sequence_number
@@ -167,7 +167,7 @@ class Model:
     # Steps.
 
     def some_rows(self, most: int = 5) -> tuple[Any, list[Row]]:
-        """Rows to be written, as Arrow has them, and as the table then does."""
+        """Draw rows to write, in Arrow and as the table must return them."""
         key, *rest = self.table.schema().fields
         drawn = self.draw(st.lists(st.fixed_dictionaries({one.field_id: values(one) for one in rest}), min_size=1, max_size=most), "rows")
         rows: list[Row] = []
@@ -193,7 +193,7 @@ class Model:
     def matching(self) -> tuple[Any, list[Row]]:
         fields = self.table.schema().fields
         tree = self.draw(trees(fields), "filter")
-        return as_filter(tree), [row for row in self.rows if judge(tree, self.project(fields, row)) is not True]
+        return as_filter(tree), [row for row in self.rows if evaluate(tree, self.project(fields, row)) is not True]
 
     def delete(self) -> None:
         where, rows = self.matching()
@@ -285,13 +285,13 @@ STEPS = ["append", "append", "append", "delete", "overwrite", "schema", "schema"
 
 
 def start(folder: str, data: st.DataObject) -> Table:
-    """An empty table of any version, with any columns after `k`."""
+    """Create an empty table of any version, with any columns after `k`."""
     version = data.draw(st.sampled_from([1, 2, 3, 3]), label="version")
     kinds = data.draw(st.lists(st.tuples(types(version), st.booleans()), min_size=1, max_size=4), label="columns")
     fields = [
         NestedField(number, f"f{number}", kind, must and not isinstance(kind, UnknownType)) for number, (kind, must) in enumerate(kinds, 2)
     ]
-    schema = assign_fresh_ids(Loose((NestedField(1, "k", LongType(), True), *fields)))  # type: ignore[arg-type]
+    schema = assign_fresh_ids(SchemaWithoutIds((NestedField(1, "k", LongType(), True), *fields)))  # type: ignore[arg-type]
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=folder)
     catalog.create_namespace("db")
     properties = {
@@ -307,8 +307,8 @@ def start(folder: str, data: st.DataObject) -> Table:
 
 
 @dataclass
-class Loose:
-    """What `assign_fresh_ids` needs of a schema, without the rule that ids differ."""
+class SchemaWithoutIds:
+    """The part of a schema that `assign_fresh_ids` uses, without the check for unique ids."""
 
     fields: tuple[NestedField, ...]
     schema_id: int = 0
@@ -351,12 +351,12 @@ QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(Heal
 
 @QUICK
 @given(data=st.data())
-def test_a_table_of_any_kind_holds_what_the_model_holds(data: st.DataObject) -> None:
+def test_a_random_table_has_the_rows_of_the_model(data: st.DataObject) -> None:
     run(data, 6)
 
 
 @pytest.mark.slow
 @settings(QUICK, max_examples=1500, phases=(Phase.generate, Phase.shrink))
 @given(data=st.data())
-def test_many_tables_of_any_kind_hold_what_the_model_holds(data: st.DataObject) -> None:
+def test_many_random_tables_have_the_rows_of_the_model(data: st.DataObject) -> None:
     run(data, 12)

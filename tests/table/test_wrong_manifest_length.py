@@ -1,4 +1,4 @@
-"""Tables whose manifest lists state wrong sizes of manifests, as some writers leave them: they are read, changed, inspected and expired with a warning."""
+"""Tables whose manifest lists contain wrong manifest lengths, as some writers produce them: they are read, changed, inspected and expired with a warning."""
 
 import warnings
 from pathlib import Path
@@ -28,7 +28,7 @@ def made(folder: Path, version: str) -> Table:
 
 
 def change_list(table: Table, **changes: Any) -> None:
-    """Write the current manifest list anew with other values; an integer is added to the value that is there, None replaces it."""
+    """Rewrite the current manifest list with other values; an integer is added to the existing value, None replaces it."""
     snapshot = table.current_snapshot()
     assert snapshot is not None
     assert snapshot.manifest_list is not None
@@ -63,7 +63,7 @@ def test_a_table_is_read_changed_and_inspected_with_a_warning(tmp_path: Path, ve
         assert table.scan().to_arrow().num_rows == 180
 
 
-def test_files_are_expired_where_sizes_are_wrong(tmp_path: Path) -> None:
+def test_files_of_expired_snapshots_are_deleted_with_wrong_manifest_lengths(tmp_path: Path) -> None:
     table = made(tmp_path, "2")
     change_list(table, manifest_length=11)
     with pytest.warns(FormatWarning, match="its manifest list states"):
@@ -76,7 +76,7 @@ def test_files_are_expired_where_sizes_are_wrong(tmp_path: Path) -> None:
     assert table.scan().to_arrow().num_rows == 100
 
 
-def test_a_manifest_that_is_really_cut_is_refused(tmp_path: Path) -> None:
+def test_a_truncated_manifest_is_refused(tmp_path: Path) -> None:
     table = made(tmp_path, "2")
     change_list(table, manifest_length=-7)
     for path in tmp_path.rglob("*-m0.avro"):

@@ -1,4 +1,4 @@
-"""What a new user gets wrong, each answered by an error that names the thing and the next step, with nothing changed."""
+"""Mistakes of new users: each raises an error with the wrong value and the next step, and changes nothing."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -25,23 +25,23 @@ SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "money", Decima
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
-    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
-    made.create_namespace("db")
-    return made
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    return catalog
 
 
 @pytest.fixture
 def table(catalog: SqlCatalog) -> Table:
-    made = catalog.create_table("db.t", SCHEMA)
-    made.append(rows(1, "1.00"))
-    return made
+    table = catalog.create_table("db.t", SCHEMA)
+    table.append(rows(1, "1.00"))
+    return table
 
 
 def rows(number: int, money: str) -> pa.Table:
     return pa.table({"id": pa.array([number], pa.int64()), "money": pa.array([Decimal(money)], pa.decimal128(5, 2))})
 
 
-def test_no_filter_at_all_deletes_nothing(table: Table) -> None:
+def test_a_filter_of_none_is_refused(table: Table) -> None:
     for attempt in (lambda: table.delete(None), lambda: table.overwrite(rows(2, "2.00"), None)):  # type: ignore[arg-type]
         with pytest.raises(InvalidInputError, match=r"no filter was given for the rows of lake\.db\.t"):
             attempt()
@@ -50,7 +50,7 @@ def test_no_filter_at_all_deletes_nothing(table: Table) -> None:
     assert table.scan().count() == 0
 
 
-def test_a_value_that_cannot_be_truncated_is_refused_with_its_column(table: Table) -> None:
+def test_the_error_for_a_value_that_cannot_be_truncated_names_its_column(table: Table) -> None:
     with table.update_spec() as update:
         update.add_field("money", "truncate[2]")
     with pytest.raises(InvalidPartitionSpecError, match=r"column money cannot be partitioned by truncate\[2\]"):
@@ -58,9 +58,7 @@ def test_a_value_that_cannot_be_truncated_is_refused_with_its_column(table: Tabl
     assert table.scan().count() == 1
 
 
-def test_what_metadata_says_elsewhere_is_no_property_to_set_and_none_that_a_replaced_table_takes_over(
-    catalog: SqlCatalog, table: Table
-) -> None:
+def test_reserved_properties_cannot_be_set_and_are_ignored_by_a_replaced_table(catalog: SqlCatalog, table: Table) -> None:
     with pytest.raises(InvalidPropertyError, match="current-schema, uuid: not a property that can be set"):
         table.set_properties({"uuid": "another's", "current-schema": "{}", "owner": "me"})
     assert "owner" not in table.properties
@@ -69,7 +67,7 @@ def test_what_metadata_says_elsewhere_is_no_property_to_set_and_none_that_a_repl
     assert replaced.properties["owner"] == "me"
 
 
-def test_one_partition_field_may_stand_alone_and_a_sort_order_is_no_list(catalog: SqlCatalog) -> None:
+def test_a_single_partition_field_is_accepted_as_text_and_a_list_as_sort_order_is_refused(catalog: SqlCatalog) -> None:
     assert [str(field.transform) for field in catalog.create_table("db.one", SCHEMA, partition_spec="bucket(4, id)").spec().fields] == [
         "bucket[4]"
     ]
@@ -78,7 +76,7 @@ def test_one_partition_field_may_stand_alone_and_a_sort_order_is_no_list(catalog
     assert not catalog.table_exists("db.two")
 
 
-def test_a_list_is_no_field_and_a_text_is_no_type() -> None:
+def test_a_list_of_fields_and_the_name_of_a_type_are_refused_in_schemas() -> None:
     fields = [NestedField(1, "id", LongType()), NestedField(2, "n", LongType())]
     for made in (Schema, StructType):
         with pytest.raises(InvalidSchemaError, match=r"consists of fields, and this is a list(?s:.)*one NestedField after the other"):

@@ -1,4 +1,4 @@
-"""A model of upserts of any table: what each row is afterwards, by plain Python, on top of the model of the whole format."""
+"""A model of upserts into any table: the expected rows in plain Python, on top of the model of the whole format."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from icefloe.kernel.types import NestedField, StructType
 
 
 def alike(value: Plain) -> Plain:
-    """The value so that those which an upsert takes for the same are equal: NaN is, and both zeros are; members of a type it knows nothing of do not count."""
+    """Return a form in which values that an upsert treats as equal are equal: NaN equals NaN, the zeros are equal, fields of unknown type are omitted."""
     if isinstance(value, float):
         return "NaN" if value != value else value + 0.0  # noqa: PLR0124 NaN
     if isinstance(value, dict):
@@ -25,7 +25,7 @@ def alike(value: Plain) -> Plain:
 
 
 def key_paths(fields: tuple[NestedField, ...], path: tuple[NestedField, ...] = ()) -> list[tuple[NestedField, ...]]:
-    """Every column that may be a key, from its top-level column down through structs."""
+    """Return every column that may be a key, as the path from its top-level column through structs."""
     found: list[tuple[NestedField, ...]] = []
     for field in fields:
         here = (*path, field)
@@ -37,7 +37,7 @@ def key_paths(fields: tuple[NestedField, ...], path: tuple[NestedField, ...] = (
 
 
 def key_of(row: Row, paths: list[tuple[NestedField, ...]]) -> tuple[Plain, ...] | None:
-    """A row's key; None where a part of it is null."""
+    """Return the key of a row; None where a part of it is null."""
     found = []
     for path in paths:
         value: Any = row
@@ -52,7 +52,7 @@ class Upserting(Model):
     """The model with one more step."""
 
     def source(self, schema: Schema) -> list[Row]:
-        """Rows of which some are the table's, as they are or with one other value."""
+        """Draw rows of which some are in the table, unchanged or with one other value."""
         rows: list[Row] = []
         for _ in range(self.draw(st.integers(0, 6), "rows")):
             new = {field.field_id: self.draw(values(field), "value") for field in schema.fields}
@@ -96,7 +96,7 @@ class Upserting(Model):
         self.follow(schema, rows, keys, places, result, updates=updates, inserts=inserts)
 
     def check_lineage(self) -> None:
-        """Rows are followed by k for as long as no other has it too, which an upsert by other keys can bring about."""
+        """Check the lineage of rows by k while k is unique; an upsert by other keys can make it ambiguous."""
         key = self.table.schema().fields[0].field_id
         seen = Counter(row[key] for row in self.rows)
         if max(seen.values(), default=1) == 1:
@@ -107,13 +107,13 @@ class Upserting(Model):
         assert len(set(ids)) == len(ids)
 
     def engine_rows(self, rows: Any) -> Any:
-        """The rows as the engine under test takes them."""
+        """Return the rows in the form that the engine under test accepts."""
         return rows
 
     def follow(
         self, schema: Schema, rows: list[Row], keys: list[Any], places: dict[Any, list[int]], result: Any, *, updates: bool, inserts: bool
     ) -> None:
-        """Does to the model's rows what was done to the table's."""
+        """Apply the upsert to the rows of the model."""
         after = list(self.rows)
         counts = Counter[str]()
         k = schema.fields[0].field_id
@@ -145,7 +145,7 @@ class Upserting(Model):
         self.rows, self.fresh = after, tuple(changed)
 
     def check_row_id(self, k: int, old_k: int, known: tuple[int, int] | None) -> None:
-        """An updated row is the same row, updated by this commit."""
+        """Check that an updated row keeps its row id and has the sequence number of this commit."""
         assert k == old_k or known is None or k not in self.lineage
         if known is not None:
             found = self.table.scan(f"k = {k}").select("_row_id").to_arrow()["_row_id"].to_pylist()

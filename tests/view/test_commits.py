@@ -89,11 +89,11 @@ def test_a_conflict_is_retried_on_the_committed_view_and_leaves_no_file(lake: Fa
     view = lake.view()
     lake.faults.order("swap", meanwhile=lambda: replace_query(lake.stored_view(), "SELECT 1", "trino"))
     replace_query(view, "SELECT 2")
-    found = lake.stored_view()
-    assert found.current_version().dialects == ("spark", "trino"), "the concurrently committed dialect is kept"
-    assert [entry.version_id for entry in found.history()] == [1, 2, 3]
+    stored_view = lake.stored_view()
+    assert stored_view.current_version().dialects == ("spark", "trino"), "the concurrently committed dialect is kept"
+    assert [entry.version_id for entry in stored_view.history()] == [1, 2, 3]
     assert len(lake.files()) == 3
-    assert found == view
+    assert stored_view == view
 
 
 def test_a_commit_that_always_conflicts_leaves_no_file_and_its_error_names_the_property(lake: FaultyLake) -> None:
@@ -242,13 +242,13 @@ def test_a_view_that_was_dropped_or_recreated_is_not_written_to(lake: FaultyLake
     lake.catalog.drop_view(NAME)
     with pytest.raises(NoSuchViewError, match=r"db\.v"):
         replace_query(view, "SELECT 1")
-    made = lake.catalog.create_view(NAME, "SELECT 5", COLUMNS)
+    new_view = lake.catalog.create_view(NAME, "SELECT 5", COLUMNS)
     before = lake.files()
     with pytest.raises(NoSuchViewError, match="another view now"):
         replace_query(other, "SELECT 1")
     with pytest.raises(NoSuchViewError, match="another view now"):
         other.refresh()
-    assert (lake.stored_view(), lake.files()) == (made, before)
+    assert (lake.stored_view(), lake.files()) == (new_view, before)
 
 
 @pytest.mark.parametrize(

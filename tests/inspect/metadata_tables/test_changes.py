@@ -26,10 +26,10 @@ def key(row: dict[str, Any]) -> str:
 
 def scanned(table: Table, snapshot_id: int, text: str | None = None) -> Counter[str]:
     """Return the rows of a snapshot in the columns of the newest schema."""
-    found = table.scan(text, snapshot_id=snapshot_id).to_arrow().to_pylist()
+    rows = table.scan(text, snapshot_id=snapshot_id).to_arrow().to_pylist()
     names = {field.field_id: field.name for field in table.schema().fields}
     own = {field.name: names[field.field_id] for field in table.scan(snapshot_id=snapshot_id).schema().fields if field.field_id in names}
-    return Counter(key(dict.fromkeys(names.values()) | {own[name]: value for name, value in row.items() if name in own}) for row in found)
+    return Counter(key(dict.fromkeys(names.values()) | {own[name]: value for name, value in row.items() if name in own}) for row in rows)
 
 
 def check_replay(table: Table, **options: Any) -> list[dict[str, Any]]:
@@ -37,8 +37,8 @@ def check_replay(table: Table, **options: Any) -> list[dict[str, Any]]:
     current = table.current_snapshot()
     assert current is not None
     line = list(ancestors(table.metadata, current.snapshot_id))[::-1]
-    told = {row["_commit_snapshot_id"]: row["_change_ordinal"] for row in found}
-    assert list(told.values()) == sorted(told.values())
+    ordinals = {row["_commit_snapshot_id"]: row["_change_ordinal"] for row in found}
+    assert list(ordinals.values()) == sorted(ordinals.values())
     live: Counter[str] = Counter()
     for snapshot in line:
         of_it = [row for row in found if row["_commit_snapshot_id"] == snapshot.snapshot_id]

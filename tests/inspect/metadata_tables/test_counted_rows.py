@@ -188,9 +188,11 @@ def test_snapshots_refs_and_logs_equal_the_metadata(deleted: Table) -> None:
     metadata = deleted.metadata
     snapshots = rows_of(deleted, "snapshots")
     assert [(row["snapshot_id"], row["parent_id"], row["operation"], row["manifest_list"]) for row in snapshots] == [
-        (made.snapshot_id, made.parent_snapshot_id, made.operation, made.manifest_list) for made in metadata.snapshots
+        (snapshot.snapshot_id, snapshot.parent_snapshot_id, snapshot.operation, snapshot.manifest_list) for snapshot in metadata.snapshots
     ]
-    assert [row["summary"] | {"operation": row["operation"]} for row in snapshots] == [dict(made.summary) for made in metadata.snapshots]
+    assert [row["summary"] | {"operation": row["operation"]} for row in snapshots] == [
+        dict(snapshot.summary) for snapshot in metadata.snapshots
+    ]
     assert [(row["name"], row["type"], row["snapshot_id"]) for row in rows_of(deleted, "refs")] == [
         ("audit", "BRANCH", metadata.current_snapshot_id),
         ("main", "BRANCH", metadata.current_snapshot_id),

@@ -87,9 +87,9 @@ def test_rows_of_files_equal_the_manifest_entries(table: Table, name: str, conte
         for entry in entries_of(table, snapshots)
         if entry.status is not ManifestEntryStatus.DELETED and entry.data_file.content in contents
     ]
-    found = metadata_table(table, name).arrow()
-    found.validate(full=True)
-    rows = found.to_pylist(maps_as_pydicts="strict")
+    result = metadata_table(table, name).arrow()
+    result.validate(full=True)
+    rows = result.to_pylist(maps_as_pydicts="strict")
     metrics = {(row["file_path"], row["content_offset"]): row.pop("readable_metrics") for row in rows}
     names = [] if not rows else list(rows[0]["partition"])
     assert in_order(rows) == in_order([file_row(table, entry, names) for entry in entries])

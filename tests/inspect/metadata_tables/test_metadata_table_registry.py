@@ -34,25 +34,25 @@ def test_the_metadata_tables_are_those_of_java_in_its_order_and_changes() -> Non
 
 @pytest.mark.parametrize("name", METADATA_TABLES)
 def test_rows_have_the_schema_or_the_requested_columns(table: Table, name: str) -> None:
-    asked = metadata_table(table, name)
-    whole = asked.arrow()
+    inspected = metadata_table(table, name)
+    whole = inspected.arrow()
     whole.validate(full=True)
-    assert whole.schema.equals(schema_to_arrow(asked.schema), check_metadata=True)
-    assert asked.arrow(columns=[]).num_rows == whole.num_rows
+    assert whole.schema.equals(schema_to_arrow(inspected.schema), check_metadata=True)
+    assert inspected.arrow(columns=[]).num_rows == whole.num_rows
     assert whole.num_rows or name.endswith(("delete_files", "position_deletes"))
-    for column in asked.schema.names:
+    for column in inspected.schema.names:
         # The rows are compared as text, because NaN does not equal itself.
-        assert repr(asked.arrow(columns=[column]).to_pylist()) == repr(whole.select([column]).to_pylist())
-    backwards = asked.schema.names[::-1][:3]
-    assert asked.arrow(columns=backwards).column_names == [column for column in asked.schema.names if column in backwards]
+        assert repr(inspected.arrow(columns=[column]).to_pylist()) == repr(whole.select([column]).to_pylist())
+    backwards = inspected.schema.names[::-1][:3]
+    assert inspected.arrow(columns=backwards).column_names == [column for column in inspected.schema.names if column in backwards]
 
 
 @pytest.mark.parametrize("name", METADATA_TABLES)
 def test_a_table_without_snapshots_has_the_columns(tmp_path: Path, name: str) -> None:
     empty = new_catalog(tmp_path).create_table("db.empty", SCHEMA, partition_spec=["part"])
-    asked = metadata_table(empty, name)
-    assert asked.arrow().schema.equals(schema_to_arrow(asked.schema), check_metadata=True)
-    assert len(asked.arrow()) == (1 if name == "metadata_log_entries" else 0)
+    inspected = metadata_table(empty, name)
+    assert inspected.arrow().schema.equals(schema_to_arrow(inspected.schema), check_metadata=True)
+    assert len(inspected.arrow()) == (1 if name == "metadata_log_entries" else 0)
 
 
 def test_unknown_names_are_refused_with_the_existing_ones(table: Table) -> None:
@@ -93,26 +93,26 @@ class CountedReads:
 @pytest.mark.parametrize("text", ["content = 1", "content in (1, 2) and record_count > 1", "spec_id = 0", "spec_id > 0 or content = 2"])
 @pytest.mark.parametrize("name", FILES)
 def test_a_filter_loses_no_row_that_it_matches(table: Table, name: str, text: str) -> None:
-    asked = metadata_table(table, name)
+    inspected = metadata_table(table, name)
     expression = to_expression(text)
-    bound = bind(expression, asked.schema)
+    bound = bind(expression, inspected.schema)
 
     def matching(rows: Any) -> list[Any]:
         plain = rows.drop_columns(["readable_metrics"])
         return [row for batch in plain.to_batches() for row in batch.filter(arrow_mask(bound, batch)).to_pylist()]
 
-    assert matching(asked.arrow(row_filter=expression)) == matching(asked.arrow())
+    assert matching(inspected.arrow(row_filter=expression)) == matching(inspected.arrow())
 
 
 def test_a_filter_reads_only_the_manifests_that_may_match(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = evolved(tmp_path)
     counted = CountedReads(table.io)
     monkeypatch.setattr(table, "io", counted)
-    asked = metadata_table(table, "files")
+    inspected = metadata_table(table, "files")
 
     def read(text: str | None) -> tuple[int, list[str]]:
         counted.paths.clear()
-        rows = asked.arrow(columns=["file_path"], row_filter=None if text is None else to_expression(text))
+        rows = inspected.arrow(columns=["file_path"], row_filter=None if text is None else to_expression(text))
         return len([path for path in counted.paths if "snap-" not in path]), rows["file_path"].to_pylist()
 
     manifests, everything = read(None)
@@ -131,10 +131,10 @@ def test_a_filter_reads_only_the_manifests_that_may_match(tmp_path: Path, monkey
 )
 def test_a_filter_on_partitions_counts_all_of_their_files(tmp_path: Path, text: str) -> None:
     table = evolved(tmp_path)
-    asked = metadata_table(table, "partitions")
-    bound = bind(to_expression(text), asked.schema)
-    every = asked.arrow()
-    kept = asked.arrow(row_filter=to_expression(text))
+    inspected = metadata_table(table, "partitions")
+    bound = bind(to_expression(text), inspected.schema)
+    every = inspected.arrow()
+    kept = inspected.arrow(row_filter=to_expression(text))
     expected = [repr(row) for batch in every.to_batches() for row in batch.filter(arrow_mask(bound, batch)).to_pylist()]
     assert sorted(expected) == sorted(
         repr(row) for batch in kept.to_batches() for row in batch.filter(arrow_mask(bound, batch)).to_pylist()
@@ -146,8 +146,8 @@ def test_a_filter_on_the_reference_reads_that_manifest_list_alone(tmp_path: Path
     table = with_deletes(tmp_path)
     counted = CountedReads(table.io)
     monkeypatch.setattr(table, "io", counted)
-    asked = metadata_table(table, "all_manifests")
+    inspected = metadata_table(table, "all_manifests")
     wanted = table.snapshots()[1]
-    rows = asked.arrow(row_filter=to_expression(f"reference_snapshot_id = {wanted.snapshot_id}")).to_pylist()
+    rows = inspected.arrow(row_filter=to_expression(f"reference_snapshot_id = {wanted.snapshot_id}")).to_pylist()
     assert counted.paths == [wanted.manifest_list]
-    assert rows == [row for row in asked.arrow().to_pylist() if row["reference_snapshot_id"] == wanted.snapshot_id]
+    assert rows == [row for row in inspected.arrow().to_pylist() if row["reference_snapshot_id"] == wanted.snapshot_id]
