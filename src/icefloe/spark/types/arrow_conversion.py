@@ -32,10 +32,11 @@ def with_list_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
 
     Spark 4.0 omits it where a list inside a list, map or struct is empty in the whole batch, and a reader of the missing offset ends the process.
     """
-    columns = [_with_offsets(column) for column in batch.columns]
-    if all(repaired is column for repaired, column in zip(columns, batch.columns, strict=True)):
+    columns = batch.columns  # read once: PyArrow creates new objects at each access
+    repaired = [_with_offsets(column) for column in columns]
+    if all(repaired_column is column for repaired_column, column in zip(repaired, columns, strict=True)):
         return batch
-    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+    return pa.RecordBatch.from_arrays(repaired, schema=batch.schema)
 
 
 def _with_offsets(array: Any) -> Any:
