@@ -58,6 +58,17 @@ def test_a_namespace_has_iceberg_tables_and_others(sql: Run, lake: SqlCatalog) -
         sql("UPDATE p SET s = 'c' WHERE id = 1")
 
 
+def test_the_format_iceberg_is_written_in_any_case_of_letters(session: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    sql("CREATE TABLE t (id BIGINT) USING ICEBERG")
+    sql("CREATE TABLE u USING Iceberg AS SELECT 1L AS id")
+    session.table("u").write.format("ICEBERG").saveAsTable("v")
+    session.table("u").write.format("iceBERG").mode("append").save("spark_catalog.mixed.v")
+    assert sorted(lake.list_tables("mixed")) == [("mixed", "t"), ("mixed", "u"), ("mixed", "v")]
+    assert session.read.format("ICEBERG").load("spark_catalog.mixed.v").count() == 2
+    sql("CREATE OR REPLACE TABLE u USING ICEBERG AS SELECT 2L AS id")
+    assert sql("SELECT * FROM u") == [(2,)]
+
+
 def test_tables_of_both_kinds_are_changed_renamed_and_dropped(sql: Run, lake: SqlCatalog) -> None:
     sql("CREATE TABLE t (id BIGINT) USING iceberg")
     sql("CREATE TABLE p (id BIGINT) USING parquet")

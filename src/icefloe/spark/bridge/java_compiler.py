@@ -57,6 +57,10 @@ BYTECODE_VERSION = 8
 # The setting that names extensions of Spark, and the class that brings the parser.
 EXTENSIONS, EXTENSION_CLASS = "spark.sql.extensions", "icefloe.SparkExtensions"
 _FORMATS_FOLDER = "formats"
+# Folder with the file by which Spark finds the data source `iceberg` in any case of letters; without it Spark finds the class by the exact name.
+_SERVICES_FOLDER = "services"
+_SERVICE_FILE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
+_ICEBERG_SOURCE = "iceberg.DefaultSource"
 # Part of the hash that names a cache folder: a folder of another layout is never read.
 _CACHE_LAYOUT = "sealed"
 _JAR = Path("executors.jar")
@@ -145,8 +149,14 @@ def add_formats(spark: SparkSession) -> None:
     """Let every session find the data sources in `FORMATS` by their names; further calls change nothing."""
     gateway = gateway_of(spark)
     loader = class_loader(spark)
-    if _takes_folders(gateway.jvm, loader):
-        loader.addURL(gateway.jvm.java.io.File(f"{gateway.__dict__[_FOLDER_ATTRIBUTE]}/{_FORMATS_FOLDER}/").toURI().toURL())
+    if not _takes_folders(gateway.jvm, loader):
+        return
+    folder = gateway.__dict__[_FOLDER_ATTRIBUTE]
+    loader.addURL(gateway.jvm.java.io.File(f"{folder}/{_FORMATS_FOLDER}/").toURI().toURL())
+    # Spark refuses a name that two data sources register, so `iceberg` is registered only where Java's Iceberg does not.
+    conf = spark._jsparkSession.sessionState().conf()
+    if gateway.jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource("iceberg", conf).getName() == _ICEBERG_SOURCE:
+        loader.addURL(gateway.jvm.java.io.File(f"{folder}/{_SERVICES_FOLDER}/").toURI().toURL())
 
 
 def executors_have_classes(spark: SparkSession) -> bool:
@@ -259,6 +269,9 @@ def _compile(gateway: Any, spark_version: str, sources: dict[str, str], folder: 
         target = folder / _FORMATS_FOLDER / f"{class_path}.class"
         target.parent.mkdir(parents=True, exist_ok=True)
         (folder / f"{class_path}.class").rename(target)
+    service = folder / _SERVICES_FOLDER / _SERVICE_FILE
+    service.parent.mkdir(parents=True)
+    service.write_text(f"{_ICEBERG_SOURCE}\n", "utf-8")
     with zipfile.ZipFile(folder / _JAR, "w") as jar:
         for name in FOR_EXECUTORS:
             for file in sorted((folder / "icefloe").glob(f"{name}*.class")):  # and the classes inside it
