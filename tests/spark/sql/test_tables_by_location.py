@@ -120,6 +120,9 @@ def test_metadata_tables_are_read_by_the_folder_and_their_name(spark: SparkSessi
     for other in ("branch", "tag"):
         with pytest.raises(PySparkException, match="by another option"):
             spark.read.format("iceberg").option("versionAsOf", first).option(other, "main").load(folder)
+    for point in ({"versionAsOf": first}, {"timestampAsOf": "2001-01-01 00:00:00"}):
+        with pytest.raises(PySparkException, match="by another option that chooses snapshots"):
+            spark.read.format("iceberg").options(**point).option("start-snapshot-id", first).load(folder)
     with pytest.raises(PySparkException, match="no snapshot"):
         spark.read.format("iceberg").option("timestampAsOf", "2001-01-01 00:00:00").load(folder)
     with pytest.raises(PySparkException, match="select and filter the DataFrame"):

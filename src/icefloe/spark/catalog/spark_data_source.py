@@ -196,10 +196,10 @@ def _at(options: SourceOptions, table: Table | StaticTable, request: Mapping[str
     version, micros = request.get("version"), request.get("timestamp")
     if version is None and micros is None:
         return selected
-    if any(point is not None for point in (options.snapshot_id, options.branch, options.tag, options.as_of_ms)):
+    if any(point is not None for point in (options.snapshot_id, options.branch, options.tag, options.as_of_ms, options.start_snapshot_id)):
         raise InvalidInputError(
-            f"{table.full_name} is read as of a version or a time and by another option that chooses a snapshot",
-            next_step="give one of versionAsOf, timestampAsOf, snapshot-id, branch, tag and as-of-timestamp",
+            f"{table.full_name} is read as of a version or a time and by another option that chooses snapshots",
+            next_step="give one of versionAsOf, timestampAsOf, snapshot-id, branch, tag, as-of-timestamp and start-snapshot-id",
         )
     return at_version(selected, version) if version is not None else at_timestamp(selected, int(micros or 0))
 
