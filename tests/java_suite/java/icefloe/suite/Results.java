@@ -50,6 +50,7 @@ public final class Results implements TestExecutionListener, ExecutionCondition 
       Map<String, Object> message = message("class", name);
       Suite.tell(message);
       try {
+        Suite.resetSettings();
         Suite.start(Class.forName(name));
         LauncherDiscoveryRequest request =
             LauncherDiscoveryRequestBuilder.request()

@@ -37,6 +37,7 @@ public final class Suite {
   private static final Map<String, Map<String, String>> WANTED = new TreeMap<>();
   private static final Map<String, Map<String, String>> ATTACHED = new TreeMap<>(); // `spark_catalog` from the start, without properties
   private static final List<String> DIFFERENCES = new ArrayList<>();
+  private static final Map<String, String> SETTINGS = new TreeMap<>(); // of the session, before the first class
   private static SparkSession session;
   private static File folder;
   private static HiveCatalog database;
@@ -56,6 +57,27 @@ public final class Suite {
     properties.put("jdbc.busy_timeout", "30000");
     properties.put("clients", "1");
     database.initialize("suite", properties);
+    SETTINGS.putAll(settings());
+  }
+
+  /** Each class of tests has its own session in Java: undoes what an earlier one set and left, such as `spark.wap.id`. Attached catalogs stay. */
+  static void resetSettings() {
+    RuntimeConfig conf = session.conf();
+    for (Map.Entry<String, String> setting : settings().entrySet()) {
+      String first = SETTINGS.get(setting.getKey());
+      if (setting.getKey().startsWith(CATALOGS) || setting.getValue().equals(first)) {
+        continue;
+      }
+      if (first == null) {
+        conf.unset(setting.getKey());
+      } else {
+        conf.set(setting.getKey(), first);
+      }
+    }
+  }
+
+  private static Map<String, String> settings() {
+    return scala.jdk.javaapi.CollectionConverters.asJava(session.conf().getAll());
   }
 
   /** The next message as JSON, or null where none came in that time. */
