@@ -107,7 +107,7 @@ def test_a_folder_of_a_catalog_s_table_is_refused_with_the_newest_metadata_file(
     refused = icefloe("tree", table.location())
     assert refused.exit_code == 1
     said = "".join(refused.stderr.split())
-    assert "onlyacatalogcansay" in said
+    assert "onlyacatalogdetermineswhichofitsfilesiscurrent" in said
     assert table.metadata_location in said
 
 
