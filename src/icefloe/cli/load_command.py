@@ -101,7 +101,7 @@ def _ways_to_open(catalog: Catalog, table: Identifier, *, has_name_in_configurat
     arguments = [repr(catalog.name)]
     if not has_name_in_configuration:
         shown = {key: catalog.properties[key] for key in ("uri", "warehouse") if key in catalog.properties}
-        arguments += [f"{key}={without_password(value)!r}" for key, value in shown.items()]
+        arguments += [f"{key}={(without_password(value) if '://' in value else value)!r}" for key, value in shown.items()]
     names = ".".join(part if part.isidentifier() else "`" + part.replace("`", "``") + "`" for part in (catalog.name, *table))
     opening = f"catalog = icefloe.load_catalog({', '.join(arguments)})"
     query = f"SELECT * FROM {names}"  # noqa: S608  text for a reader
