@@ -13,7 +13,6 @@ from icefloe.kernel.commit import append, cherry_pick, snapshot_attempt
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
 from icefloe.table.commits import commit_loop
 from icefloe.table.commits.commit_loop import TableCommit
-from icefloe.table.expiry.deletion_scope import DeletionScope
 from icefloe.table.rows import delete_keys
 from icefloe.testing.commit_effects import BrokenInvariantError
 from icefloe.testing.fault_injection import FaultyStore
@@ -87,24 +86,8 @@ def acknowledge_an_unknown_commit_state(patch: Patch) -> None:
 
 def cherry_pick_twice(patch: Patch) -> None:
     """Skip the checks in the history and the live files for a change that is published already."""
-    patch.setattr(cherry_pick.CherryPick, "_check_not_there", lambda self, base, picked, head: None)
+    patch.setattr(cherry_pick.CherryPick, "_check_not_picked", lambda self, base, picked, head: None)
     patch.setattr(cherry_pick.CherryPick, "_check_not_live", lambda self, base, picked, head, read: None)
-
-
-def delete_files_outside_the_table(patch: Patch) -> None:
-    """Delete every file that the metadata names, wherever it is."""
-    patch.setattr(DeletionScope, "contains", lambda self, location, real=None: True)
-
-
-def omit_kept_files_from_the_report(patch: Patch) -> None:
-    """Keep files outside the table's folder without naming them in the report."""
-    divide = DeletionScope.divide
-
-    def without_outside(self: DeletionScope, files: Any) -> tuple[Any, Any]:
-        inside, outside = divide(self, files)
-        return inside, outside.slice(0, 0)
-
-    patch.setattr(DeletionScope, "divide", without_outside)
 
 
 FAULTS: list[Callable[[Patch], None]] = [
@@ -118,8 +101,6 @@ FAULTS: list[Callable[[Patch], None]] = [
     build_on_the_wrong_parent,
     acknowledge_an_unknown_commit_state,
     cherry_pick_twice,
-    delete_files_outside_the_table,
-    omit_kept_files_from_the_report,
 ]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.table.test_commit_model import ManyWriters, Step
 
+from icefloe.table.expiry.deletion_scope import DeletionScope
 from icefloe.testing.commit_effects import BrokenInvariantError, Effect, Landing, ModelSnapshot, Refs, Rows, State, must, state_after
 from icefloe.testing.fault_injection import FaultyFileIO
 
@@ -61,6 +62,37 @@ def test_an_expiry_must_delete_the_files_of_the_snapshots_that_it_removes(monkey
         machine.step(step=Step(writer=0, operation=operation, faults=(), meanwhile=(), before="refresh"))
     with pytest.raises(BrokenInvariantError, match="files of expired snapshots remain"):
         machine.step(step=Step(writer=1, operation=("expire", 1), faults=(), meanwhile=(), before="refresh"))
+
+
+def expire_added_file() -> ManyWriters:
+    """Add a file outside the table's folder, delete its rows, and expire the snapshots that need it."""
+    machine = ManyWriters()
+    machine.create(version=2, mode="copy-on-write", spec=(), evolves=False)
+    for operation in (("add_files", "main", [("a", 1)]), ("delete", "main", "true"), ("expire", 1)):
+        machine.step(step=Step(writer=0, operation=operation, faults=(), meanwhile=(), before="refresh"))
+    machine.teardown()
+    return machine
+
+
+def test_an_expiry_keeps_files_outside_the_table_and_reports_them() -> None:
+    machine = expire_added_file()
+    assert machine.model.steps == {"acknowledged": 3}
+    assert len(machine.model.state.expired) == 1
+
+
+def test_an_expiry_must_not_delete_files_outside_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DeletionScope, "contains", lambda self, location, real=None: True)
+    with pytest.raises(
+        BrokenInvariantError, match=r"files outside the table's folder memory://model/\S+ were deleted: \['memory://\S+/foreign"
+    ):
+        expire_added_file()
+
+
+def test_an_expiry_must_report_files_that_it_keeps_outside_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    divide = DeletionScope.divide
+    monkeypatch.setattr(DeletionScope, "divide", lambda self, files: (divide(self, files)[0], files.slice(0, 0)))
+    with pytest.raises(BrokenInvariantError, match="files outside the table's folder that the report does not list"):
+        expire_added_file()
 
 
 def of_writer(writer: int, *operation: Any) -> Step:
