@@ -10,7 +10,7 @@ from typing import Any, Protocol
 class FileIO(Protocol):
     """Storage by full location string (`/x`, `file:/x`, `file:///x`, `memory://x`, `s3://b/x`). It must pickle, because Spark's tasks receive it.
 
-    Every method raises `NoSuchFileError`, `StoragePermissionError`, `StorageFullError` or `StorageUnavailableError`, with the location.
+    Every method may raise `NoSuchFileError`, `StoragePermissionError`, `StorageFullError` or `StorageUnavailableError`, with the location.
     """
 
     def read(self, location: str) -> bytes:

@@ -23,9 +23,9 @@ _WARNED: set[tuple[str, str]] = set()
 
 
 def is_configured(policy: LocationPolicy, place: Place) -> bool:
-    """Return whether the catalog's configuration vouches for a folder: it is in the warehouse, or it is or is in an allowed location.
+    """Return whether the catalog's configuration allows a folder: it is in the warehouse, or it is or is in an allowed location.
 
-    The `location` of a namespace vouches for nothing: every user who may create a namespace can set it.
+    The `location` of a namespace allows nothing: every user who may create a namespace can set it.
     """
     return policy.trusted().holds(place) or place in folders_of(policy.allowed_locations)
 

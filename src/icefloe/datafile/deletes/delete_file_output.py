@@ -184,7 +184,7 @@ def _file_scoped_deletes(rows: RowsToDelete) -> tuple[DataFile, ...]:
 
 
 def _with_older(rows: RowsToDelete, deletes: DeleteLoader) -> RowsToDelete:
-    """Return the rows together with those that older delete files for the data file alone delete."""
+    """Add the positions that older delete files of this one data file delete."""
     task = FileScanTask(file=rows.file, residual=AlwaysTrue(), spec_id=rows.file.spec_id, length=0, delete_files=_file_scoped_deletes(rows))
     older = deletes.positions_of(task)
     return rows if older is None else replace(rows, positions=np.union1d(rows.positions, older.positions()))

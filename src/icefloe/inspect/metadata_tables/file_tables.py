@@ -84,12 +84,12 @@ def all_entry_rows(request: Request) -> ManifestRows:
 
 
 def file_rows(*contents: FileContent) -> Rows:
-    """Return a function for `files`, `data_files` or `delete_files`: the live files of a snapshot of these kinds."""
+    """Return the function of `files`, `data_files` or `delete_files`; it returns a snapshot's live files with these contents."""
     return lambda request: _rows(request, snapshots_of(request), contents, with_deleted=False)
 
 
 def all_file_rows(*contents: FileContent) -> Rows:
-    """Return a function for `all_files`, `all_data_files` or `all_delete_files`: the live files of every manifest. A file may be in several manifests."""
+    """Return the function of `all_files`, `all_data_files` or `all_delete_files`; it returns the live files of every manifest, some of them several times."""
     return lambda request: _rows(request, request.metadata.snapshots, contents, with_deleted=False)
 
 

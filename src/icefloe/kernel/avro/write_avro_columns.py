@@ -80,7 +80,7 @@ def splice_records(
     stops: NDArray[np.int64],
     cuts: Sequence[Cut],
 ) -> Records:
-    """Copy the records between `starts` and `stops`, each with its cuts replaced.
+    """Copy the records between `starts` and `stops`; each span in `cuts` is replaced by its new bytes.
 
     Args:
         blocks: uncompressed blocks. Positions count over all of them; a record is within one block.

@@ -96,12 +96,12 @@ def check_partitions_and_order(base: TableMetadata, new: Schema) -> None:
             )
     for spec in base.partition_specs:
         for field in spec.fields:
-            _check_promotion(field, old, new)
+            _check_partition_source_promotion(field, old, new)
             _check_name(field, old, new)
     check_spec(base.spec(), new, may_be_unknown=True)
 
 
-def _check_promotion(field: PartitionField, old: Schema, new: Schema) -> None:
+def _check_partition_source_promotion(field: PartitionField, old: Schema, new: Schema) -> None:
     """Refuse a type promotion that would move existing rows to another partition. Spec: Schema Evolution, on `source-id` and `source-ids`."""
     for source_id in field.source_ids:
         if source_id not in old or source_id not in new:

@@ -20,7 +20,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflicted:
-    """The metadata location did not change, and this attempt cannot succeed any more: refresh, check, retry. The attempt's own files may be deleted.
+    """This attempt did not change the metadata location and cannot any more: refresh, check, retry. Its files may be deleted, unless `is_reply_lost`.
 
     Attributes:
         current_location: the metadata location in the catalog now; None if the table was dropped.

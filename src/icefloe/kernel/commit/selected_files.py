@@ -38,7 +38,7 @@ class SelectedFiles:
         Args:
             base: the current metadata of the table.
             changes: the row filter and the dropped partitions.
-            first_base: the base of the first attempt of the commit; another writer added what is not in it.
+            first_base: the base of the commit's first attempt; files missing from it were added by other writers.
 
         Raises:
             InvalidFilterError: the filter is not valid for the schema of the table.

@@ -184,7 +184,7 @@ class _OrderedProjection(_Projection):
                 return AlwaysFalse()
 
     def _adjacent(self, value: Any, step: int) -> Any:
-        """Return the next or previous value of a countable type; else the value itself, which is safe too."""
+        """Return the next or previous value of a countable type; else the value itself: the projection is then less tight, never wrong."""
         kind = self.predicate.kind
         if isinstance(kind, DecimalType):
             return decimal_of(unscaled(value, kind.scale) + step, kind.scale)

@@ -66,8 +66,8 @@ def inherit_first_row_ids(statuses: Any, record_counts: Any, first_row_ids: Any,
     """Replace null first row ids (Arrow int64) of live data files by the manifest's, plus the records of all such files before them.
 
     A DELETED entry without a first row id gets none and does not count, since the manifest list reserved row ids for added and existing rows only; Java reads
-    them likewise. Under a manifest without a first row id, as all before v3 and all delete manifests are, no file has one. A manifest that this commit has just
-    written keeps the ids in it, since its manifest list will assign its first row id.
+    them likewise. Under a manifest without a first row id, as all before v3 and all delete manifests are, no file has one. Ids in a manifest of
+    the commit in progress stay as they are: its manifest list assigns the manifest's first row id later.
 
     Raises:
         pyarrow.ArrowInvalid: the records are more than a long can count.

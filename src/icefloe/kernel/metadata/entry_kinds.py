@@ -1,4 +1,4 @@
-"""The lists of table metadata whose entries are values of lower packages: schemas, partition specs, sort orders.
+"""How entries of `schemas`, `partition-specs` and `sort-orders` are read and written, whose classes are outside of this package.
 
 The kinds of the other lists are beside their values, in `snapshot.py`, `table_history.py`, `statistics_file.py` and `encrypted_key.py`.
 Spec: Appendix C.

@@ -98,7 +98,7 @@ class AddPartitionSpec:
 
 @dataclass(frozen=True, slots=True)
 class SetDefaultSpec:
-    """An update that makes a partition spec of the table the one that new data is written with."""
+    """An update that makes a partition spec the default: new data is written with it."""
 
     spec_id: int
 

@@ -21,7 +21,7 @@ def sources_from_json(item: Mapping[str, Any], where: str, problems: list[Proble
     Args:
         item: The field's JSON object. A list of one id means the same as `source-id`.
         where: JSON path of the object.
-        problems: Gets the problems; where none is added, at least one id is returned.
+        problems: Problems are appended to it; if none is, the result has at least one id.
     """
     single, several = item.get("source-id"), item.get("source-ids")
     if several is None or (isinstance(several, list) and len(several) < 2 and single is not None):

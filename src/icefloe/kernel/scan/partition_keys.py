@@ -47,7 +47,7 @@ class PartitionKeys:
             self._tuples.append(distinct_pairs)
 
     def find(self, entries: Any) -> Numbers:
-        """Return the number of each row's tuple in another table of the same spec; -1 where none of the files has the tuple."""
+        """Return for each entry the number of its partition tuple here; -1 if no file has it. The entries are of the same spec."""
         numbers: Numbers = np.zeros(entries.num_rows, dtype=np.int64)
         for name, distinct, distinct_pairs in zip(self._columns, self._values, self._tuples, strict=True):
             places = _places(_canonical(entries[name]), distinct)

@@ -175,7 +175,7 @@ class FileMetricsEvaluator:
 
     @cached_property
     def _partition_masks(self) -> Mapping[BoundPredicate, tuple[Mask, Mask]]:
-        """Masks by predicate, from values that are equal in a whole file: files where it may match, and files where it must match."""
+        """For each predicate on a partition value, `_file` or `_spec_id`: the files where it may match, and those where it must."""
         return {
             leaf: self._place_masks(leaf) if leaf.field.field_id in _OF_FILES else self._projected(leaf) for leaf in predicates(self.bound)
         }

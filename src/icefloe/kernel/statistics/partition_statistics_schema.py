@@ -58,7 +58,7 @@ def partition_statistics_schema(partition_type: StructType, format_version: int)
 def with_unique_names(fields: Sequence[NestedField]) -> Iterator[NestedField]:
     """Yield the fields with unique names.
 
-    Two specs may use one name for two fields; the later field gets its id after the name, because columns of one file must differ.
+    If two specs use one name for two fields, `_<field id>` is appended to the later one, because columns of one file must differ.
     """
     seen: set[str] = set()
     for field in fields:

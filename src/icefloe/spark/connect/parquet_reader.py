@@ -193,7 +193,7 @@ def _no_rows(spark: SparkSession, request: ScanRequest) -> DataFrame:
 
 
 def _output(field: NestedField, read_as: NestedField, reader_names: Mapping[str, str], defaults: Mapping[int, Column]) -> Column:
-    """Return the column with its name in the table, cut to the projected part of a struct, without the metadata that steers the reader."""
+    """Return the column with its name in the table, cut to the projected part of a struct, without the metadata that only the reader uses."""
     column = defaults[field.field_id] if field.field_id in defaults else column_named(reader_names[read_as.name])
     cut = _cut(column, read_as.field_type, field.field_type)
     return cut.alias(field.name, metadata={COMMENT_KEY: field.doc} if field.doc is not None else {})

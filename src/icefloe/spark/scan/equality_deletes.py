@@ -229,7 +229,7 @@ def _deleted_key_rows(spark: SparkSession, request: ScanRequest, files: KeySetFi
 
 @dataclass(frozen=True)
 class KeyReader:
-    """A Spark task: delete files with their ranges of groups in, rows of keys out."""
+    """A Spark task that reads keys: its input is delete files with ranges of row groups, its output the rows of keys."""
 
     io: FileIO
     fields: tuple[NestedField, ...]

@@ -132,7 +132,7 @@ def warn_of_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:
 
 
 def warn_of_read_options(spark: SparkSession, options: Mapping[str, str]) -> None:
-    """Warn once per session of each option of a read that has no effect."""
+    """Warn, once per session and option, of read options without effect."""
     _warn(spark, "read option", {key.lower(): UNUSED_READ_OPTIONS.get(key.lower()) for key in options})
 
 

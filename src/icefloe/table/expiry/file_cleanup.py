@@ -66,7 +66,7 @@ class Cleaner:
     is_committed: bool = False  # whether only the deletion of files remains to be done
 
     def plan(self, base: TableMetadata, expired_ids: Iterable[int], kept: TableMetadata) -> CleaningPlan:
-        """Plan the cleanup after snapshots of `base` are removed and the table is `kept`.
+        """Plan which files to delete when snapshots are removed from `base`; `kept` is the metadata without them.
 
         Raises:
             NotFoundError, FormatError, StorageError, UnsupportedFeatureError: a file that a kept snapshot needs cannot be read; it is named.
