@@ -76,7 +76,7 @@ class TableCommit:
         self._base_of_last_attempt = change.base
         self._metadata_locations: list[str] = []
         self._manifests_and_lists: list[str] = []  # also those whose writing failed: what is there of them must be deleted
-        self._files_in_storage: set[str] = set()
+        self._manifests_in_storage: set[str] = set()
 
     @property
     def metadata_location(self) -> str:
@@ -100,29 +100,40 @@ class TableCommit:
         """
         is_reloaded = number > 0
         while True:
-            base_location = self.base.location
             try:
-                change = self._write_attempt(number)
+                now_ms = self.handle.clock.now_ms()
+                if not self._make_attempt(number, now_ms):
+                    continue
+                change = self._write_attempt(now_ms)
             except InvalidInputError as error:
                 if number == 0:
                     raise
                 raise _invalidated(error) from error
-            except NoSuchFileError:
-                self.reload()
-                if self.base.location == base_location:
-                    raise
-                continue
             if change is not None or is_reloaded:
                 return change
             self.reload()
             is_reloaded = True
 
-    def _write_attempt(self, number: int) -> LocationChange | None:
+    def _make_attempt(self, number: int, now_ms: int) -> bool:
+        """Make the action's attempt. Return False if files of the base were expired, and the table has been loaded again.
+
+        Only reads are repeated. A write of an attempt is never repeated under the same name: another attempt's manifest list would be taken for it.
+        """
+        if self.action is None:
+            return True
+        base_location = self.base.location
+        try:
+            self.attempt = self.action.attempt(self.base.metadata, number=number, now_ms=now_ms, read=self.handle.io.read)
+        except NoSuchFileError:
+            self.reload()
+            if self.base.location == base_location:
+                raise
+            return False
+        return True
+
+    def _write_attempt(self, now_ms: int) -> LocationChange | None:
         self._next = None
-        now_ms = self.handle.clock.now_ms()
         base = self.base
-        if self.action is not None:
-            self.attempt = self.action.attempt(base.metadata, number=number, now_ms=now_ms, read=self.handle.io.read)
         if self.attempt is None and not self.is_new:
             return None
         metadata = base.metadata
@@ -137,11 +148,12 @@ class TableCommit:
         metadata = with_metadata_log(metadata, previous, base.metadata.last_updated_ms)
         location = new_metadata_location(self.handle.ids, metadata, previous_location=previous)
         self.handle.store.check(self.handle.identifier, location, metadata)
-        for file in (*self.attempt.manifest_files, *self.attempt.manifest_lists) if self.attempt is not None else ():
-            if file.location not in self._files_in_storage:
+        if self.attempt is not None:
+            new_manifests = [file for file in self.attempt.manifest_files if file.location not in self._manifests_in_storage]
+            for file in (*new_manifests, *self.attempt.manifest_lists):
                 self._manifests_and_lists.append(file.location)
                 self.handle.io.write(file.location, file.content)
-                self._files_in_storage.add(file.location)
+            self._manifests_in_storage.update(file.location for file in new_manifests)
         self._metadata_locations.append(location)
         self.handle.io.write(location, metadata_content(metadata))
         self._base_of_last_attempt = base
@@ -425,5 +437,5 @@ def delete_quietly(handle: TableHandle, locations: Iterable[str]) -> None:
     for location in locations:
         try:
             handle.io.delete(location)
-        except StorageError:
+        except (StorageError, NoSuchFileError):
             continue
