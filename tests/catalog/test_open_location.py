@@ -113,3 +113,50 @@ def test_a_hostile_catalog_name_controls_no_terminal(tmp_path: Path) -> None:
     with pytest.raises(NoSuchTableError) as refused:
         load_catalog("lake", uri=str(lake / "catalog.db")).load_table("db.t")
     assert "\x1b" not in str(refused.value)
+
+
+def configure(folder: Path, **sections: Path) -> None:
+    """Write an icefloe.yaml with these catalogs, each with a database in its folder; the first is the default."""
+    lines = [f"default-catalog: {next(iter(sections))}", "catalog:"]
+    for name, place in sections.items():
+        lines += [f"  {name}:", f"    uri: sqlite:///{place}/catalog.db", f"    warehouse: {place}"]
+    (folder / "icefloe.yaml").write_text("\n".join(lines) + "\n")
+
+
+def test_a_configured_default_is_not_opened_in_the_place_of_a_path(tmp_path: Path) -> None:
+    configure(tmp_path, prod=make_lake(tmp_path / "prod", "prod"))
+    lake = make_lake(tmp_path / "lake", "lake")
+    for catalog in (icefloe.open("lake"), icefloe.open(lake / "catalog.db"), load_catalog(warehouse="lake")):
+        assert catalog.properties["uri"] == f"sqlite:///{lake}/catalog.db"
+    assert icefloe.open("lake").name == "lake"
+    assert load_catalog().properties["uri"] == f"sqlite:///{tmp_path}/prod/catalog.db"
+
+
+def test_a_default_that_the_user_names_is_the_catalog_that_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_lake(tmp_path / "lake", "blue", "default")
+    monkeypatch.setenv("ICEFLOE_CATALOG", "blue")
+    assert load_catalog(uri="lake/catalog.db").name == "blue"
+
+
+@pytest.mark.parametrize("content", [None, b""])
+def test_open_makes_neither_a_database_nor_its_tables(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "other.db"
+    if content is not None:
+        path.write_bytes(content)
+    for location in (path, f"sqlite:///{path}"):
+        with pytest.raises((NoSuchCatalogError, StorageUnavailableError)):
+            icefloe.open(location)
+    assert (path.read_bytes() if path.exists() else None) == content
+
+
+def test_a_path_that_no_address_of_sqlite_can_have_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "we ird?x").mkdir()
+    with pytest.raises(InvalidInputError, match="characters"):
+        load_catalog(warehouse=str(tmp_path / "we ird?x"))
+    assert [path.name for path in tmp_path.iterdir()] == ["we ird?x"]
+
+
+def test_a_folder_that_is_called_metadata_is_no_table(tmp_path: Path) -> None:
+    (tmp_path / "project" / "source" / "package" / "metadata").mkdir(parents=True)
+    with pytest.raises(NoSuchCatalogError):
+        icefloe.open("project")

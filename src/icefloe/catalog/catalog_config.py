@@ -25,13 +25,18 @@ DEFAULT_NAME_VARIABLES = ("ICEFLOE_CATALOG", "PYICEBERG_DEFAULT_CATALOG")
 
 def default_catalog_name() -> str:
     """Return the name of the default catalog: from the environment, else from a file, else `default`."""
+    return configured_default_name() or DEFAULT_CATALOG
+
+
+def configured_default_name() -> str | None:
+    """Return the name of the default catalog that the environment or a file configures; None if none does."""
     for variable in DEFAULT_NAME_VARIABLES:
         if os.environ.get(variable):
             return os.environ[variable]
     for _, content in _files():
         if content.get("default-catalog"):
             return str(content["default-catalog"])
-    return DEFAULT_CATALOG
+    return None
 
 
 def catalog_properties(name: str, given: Mapping[str, str]) -> dict[str, str]:

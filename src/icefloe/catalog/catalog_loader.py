@@ -2,10 +2,16 @@
 
 import glob
 import os
-import re
 
 from icefloe.catalog.catalog import TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, Catalog
-from icefloe.catalog.catalog_config import DEFAULT_CATALOG, catalog_properties, default_catalog_name, known_catalogs
+from icefloe.catalog.catalog_config import (
+    DEFAULT_CATALOG,
+    catalog_properties,
+    configured_default_name,
+    default_catalog_name,
+    is_true,
+    known_catalogs,
+)
 from icefloe.catalog.catalog_views import DEFAULT_PREFIX, OVERRIDE_PREFIX
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.catalog.sql_catalog import SqlCatalog
@@ -18,7 +24,6 @@ CATALOG_FILE = "catalog.db"
 _SQLITE = "sqlite:///"
 _DATABASE_ENDINGS = (".db", ".sqlite", ".sqlite3")
 _METADATA_ENDINGS = (".json", ".json.gz")
-_HAS_URL_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 # Names after these are those of table and view properties, which may have underscores.
 _PREFIXES = (TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, DEFAULT_PREFIX, OVERRIDE_PREFIX)
@@ -44,6 +49,9 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
     chosen = name or default_catalog_name()
     configured = catalog_properties(chosen, {})
     known = catalog_properties(chosen, given)
+    if name is None and "warehouse" in given and "uri" not in given:
+        # The database is in this warehouse, whichever one is configured for the default catalog.
+        known.pop("uri", None)
     kind = known.get("type", "").lower()
     if kind == "in-memory":
         # SQLite in memory, as it is PyIceberg's; unlike `InMemoryCatalog` it keeps views too.
@@ -64,8 +72,8 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
             f"catalog {chosen!r} is of type {kind or uri.split(':')[0]!r}",
             next_step="use a SQL catalog (uri sqlite:////folder/catalog.db or postgresql://...), or type file-system or in-memory",
         )
-    if name is None and not configured:
-        chosen = only_catalog_name(uri, prefers_default=True)
+    if name is None and not configured and configured_default_name() is None:
+        chosen = only_catalog_name(uri, prefers_default=True, creates_tables=is_true(known, "init_catalog_tables", default=True))
     if known.get("warehouse"):
         known["warehouse"] = qualified(known["warehouse"])
     return SqlCatalog(chosen, **{**known, "uri": uri})
@@ -85,24 +93,43 @@ def open_location(location: str | os.PathLike[str]) -> Catalog:
         NoSuchCatalogError: there is no catalog.
         InvalidInputError: the location is a table, or its database holds several catalogs and none is called `default`.
     """
-    text = os.fspath(location)
-    if _HAS_URL_SCHEME.match(text) and not text.lower().startswith("file:"):
-        return load_catalog(uri=text)
+    text = os.path.expanduser(os.fspath(location))
+    if "://" in text and not text.lower().startswith("file:"):
+        path = text.removeprefix(_SQLITE) if text.startswith(_SQLITE) else ""
+        if path and not os.path.isfile(path):
+            raise NoSuchCatalogError(f"there is no catalog database {path}", next_step="check the path")
+        return _open_database(text, None)
     path = local_path(text)
     if os.path.isfile(path) and not path.endswith(_METADATA_ENDINGS):
-        return load_catalog(uri=path)
+        return _open_database(database_uri(path, None), None)
     if os.path.isfile(os.path.join(path, CATALOG_FILE)):
-        return load_catalog(warehouse=path)
-    if path.endswith(_METADATA_ENDINGS) or os.path.isdir(os.path.join(path, "metadata")):
+        return _open_database(database_uri(None, path), path)
+    if path.endswith(_METADATA_ENDINGS) or _is_table_folder(path):
         raise InvalidInputError(
             f"{text} is a table, not a catalog",
             next_step=f"read it with StaticTable.from_metadata({text!r}), or open the folder that holds its catalog",
         )
-    if any(os.path.isdir(os.path.join(folder, "metadata")) for folder in glob.glob(os.path.join(glob.escape(path), "*", "*"))):
-        return FileSystemCatalog(os.path.basename(path.rstrip("/")) or "default", warehouse=path)
+    if any(map(_is_table_folder, glob.iglob(os.path.join(glob.escape(path), "*", "*")))):
+        return FileSystemCatalog(os.path.basename(path.rstrip("/")) or DEFAULT_CATALOG, warehouse=path)
     raise NoSuchCatalogError(
         f"there is no catalog at {text}: neither {CATALOG_FILE} nor folders of tables",
         next_step="check the path; load_catalog(warehouse=...) makes a new catalog",
+    )
+
+
+def _open_database(uri: str | None, warehouse: str | None) -> SqlCatalog:
+    """Return the only catalog of a database. Configuration has no part in it: a configured default is another catalog."""
+    assert uri is not None  # noqa: S101  a path or a local folder has a database
+    name = only_catalog_name(uri, prefers_default=True, creates_tables=False)
+    properties = {"uri": uri, "init_catalog_tables": "false"}
+    return SqlCatalog(name, **properties, **({"warehouse": warehouse} if warehouse else {}))
+
+
+def _is_table_folder(folder: str) -> bool:
+    """Return whether a folder is a table of a file-system catalog."""
+    metadata = os.path.join(glob.escape(folder), "metadata")
+    return os.path.isfile(os.path.join(folder, "metadata", "version-hint.text")) or bool(
+        glob.glob(os.path.join(metadata, "*.metadata.json*"))
     )
 
 
@@ -114,24 +141,41 @@ def database_uri(uri: str | None, warehouse: str | None) -> str | None:
         warehouse: the location of the tables; without a `uri`, the database is the file `catalog.db` in it.
     """
     if uri:
-        is_path = ":" not in uri and (os.path.dirname(uri) or uri.endswith(_DATABASE_ENDINGS) or os.path.isfile(uri))
-        return f"{_SQLITE}{os.path.abspath(uri)}" if is_path else uri
+        is_url = "://" in uri or uri.startswith("sqlite:")
+        is_path = not is_url and (os.path.dirname(uri) or uri.endswith(_DATABASE_ENDINGS) or os.path.isfile(uri))
+        return _sqlite_url(os.path.abspath(os.path.expanduser(uri))) if is_path else uri
     if not warehouse or scheme_of(warehouse) != "file":
         return None
-    return f"{_SQLITE}{local_path(warehouse)}/{CATALOG_FILE}"
+    return _sqlite_url(f"{local_path(warehouse)}/{CATALOG_FILE}")
 
 
-def only_catalog_name(uri: str, *, prefers_default: bool) -> str:
+def _sqlite_url(path: str) -> str:
+    """Return the URL of an SQLite file. Raises `InvalidInputError` for characters that have a meaning in a URL: SQLAlchemy cannot escape them."""
+    if set("?%#") & set(path):
+        raise InvalidInputError(
+            f"{path} has one of the characters ? % #, which an address of SQLite cannot have",
+            next_step="choose a folder and a file without them",
+        )
+    return f"{_SQLITE}{path}"
+
+
+def only_catalog_name(uri: str, *, prefers_default: bool, creates_tables: bool = True) -> str:
     """Return the name of the only catalog in a database; `default` for a new database.
 
     Args:
         uri: the database's URL.
         prefers_default: of several catalogs, take the one that is called `default`.
+        creates_tables: whether to create the tables of a catalog in a database without them.
 
     Raises:
         InvalidInputError: the database holds several catalogs.
+        StorageUnavailableError: the database cannot be opened, or has no tables of a catalog.
     """
-    names = SqlCatalogStore(DEFAULT_CATALOG, uri).catalog_names()
+    store = SqlCatalogStore(DEFAULT_CATALOG, uri, creates_tables=creates_tables)
+    try:
+        names = store.catalog_names()
+    finally:
+        store.engine.dispose()
     if len(names) > 1 and not (prefers_default and DEFAULT_CATALOG in names):
         raise InvalidInputError(
             f"the database contains {len(names)} catalogs: {in_one_line(', '.join(names))}",

@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -39,6 +40,8 @@ from icefloe.table.table import Table
 from icefloe.table.write_result import WriteResult
 
 INTERRUPTED = 130
+# A name that needs no backticks in Spark SQL.
+_SQL_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 Files = Annotated[list[str], typer.Argument(metavar="FILES...", help="Files or folders: JSON lines, CSV with a header line, or Parquet.")]
 Into = Annotated[str, typer.Option("--into", metavar="NS.TABLE", help="The table; it is created if it does not exist.")]
@@ -102,12 +105,12 @@ def _ways_to_open(catalog: Catalog, table: Identifier, *, has_name_in_configurat
     if not has_name_in_configuration:
         shown = {key: catalog.properties[key] for key in ("uri", "warehouse") if key in catalog.properties}
         arguments += [f"{key}={(without_password(value) if '://' in value else value)!r}" for key, value in shown.items()]
-    names = ".".join(part if part.isidentifier() else "`" + part.replace("`", "``") + "`" for part in (catalog.name, *table))
+    names = ".".join(part if _SQL_NAME.fullmatch(part) else "`" + part.replace("`", "``") + "`" for part in (catalog.name, *table))
     opening = f"catalog = icefloe.load_catalog({', '.join(arguments)})"
     query = f"SELECT * FROM {names}"  # noqa: S608  text for a reader
     return (
         f"In Python: {opening}; catalog.load_table({dotted(table)!r})\n"
-        f'In SQL:    icefloe.spark.session(catalogs={{{catalog.name!r}: catalog}}).sql("{query}")'
+        f"In SQL:    icefloe.spark.session(catalogs={{{catalog.name!r}: catalog}}).sql({query!r})"
     )
 
 
