@@ -135,7 +135,7 @@ def test_a_value_that_does_not_fit_its_column_is_refused(refused: Callable[..., 
 
 def test_the_error_names_a_csv_line_of_another_length(refused: Callable[..., str]) -> None:
     Path("a.csv").write_text("a,b\n1,2\n3\n")
-    assert "a.csv line 3: holds 1 value, the header 2" in refused("a.csv")
+    assert "a.csv line 3: has 1 value, the header has 2" in refused("a.csv")
 
 
 def test_files_without_rows_are_refused(refused: Callable[..., str]) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from icefloe.errors import EngineError
 from icefloe.spark.bridge import java_compiler as java_compile
+from icefloe.spark.bridge.gateway import gateway_of
 from icefloe.spark.scan.native_scan import hadoop_paths, native_rows
 
 pytestmark = pytest.mark.spark
@@ -161,7 +162,9 @@ def test_classes_are_compiled_without_a_writable_cache(spark: SparkSession, tmp_
 
 def test_sources_that_this_spark_cannot_compile_are_an_engine_error(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="do not compile on Spark"):
-        java_compile._compile(spark, {"Broken": "package icefloe; public class Broken { Missing m; }"}, tmp_path / "classes")
+        java_compile._compile(
+            gateway_of(spark), spark.version, {"Broken": "package icefloe; public class Broken { Missing m; }"}, tmp_path / "classes"
+        )
 
 
 def test_a_constant_may_be_the_only_column_of_a_query(spark: SparkSession, tmp_path: Path) -> None:
