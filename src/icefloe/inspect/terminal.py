@@ -43,7 +43,8 @@ def renderable_of(report: Report) -> RenderableType:
 def text_of(report: Report, width: int | None = None) -> str:
     """Return a report as plain text, at most `width` characters wide; None: nothing is wrapped but prose of more than `PLAIN_WIDTH` characters."""
     if width is None:
-        width = max([PLAIN_WIDTH, *map(_natural_width, report.parts)])
+        titles = (report.title, *(part.title for part in report.parts if isinstance(part, Facts | Grid | Document)))
+        width = max([PLAIN_WIDTH, *(cell_len(visible(title)) for title in titles), *map(_natural_width, report.parts)])
     target = io.StringIO()
     Console(file=target, width=width, color_system=None).print(renderable_of(report))
     return "\n".join(line.rstrip() for line in target.getvalue().splitlines())

@@ -516,7 +516,7 @@ class TableMutations(ABC):
 
     @abstractmethod
     def _commit_then(self, action: Action, afterwards: Callable[[], R]) -> R | None:
-        """Commit the action, call `afterwards` and return its result; or collect both for a commit, and return None."""
+        """Commit the action, then call `afterwards` and return its result. In a transaction both are collected, and None is returned."""
 
     @abstractmethod
     def _write(self, write: PreparedWrite) -> WriteResult:

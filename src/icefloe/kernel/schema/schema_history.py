@@ -33,7 +33,7 @@ def _was_optional(field_id: int, history: Sequence[Schema]) -> bool:
 
 
 def required_fields_absent_from_files(fields: Fields, history: Sequence[Schema]) -> frozenset[int]:
-    """Return the ids of required fields, at every level, without a default that one of the schemas of the files lacks.
+    """Return the ids of required fields without a default, at every level, that at least one schema of the files lacks.
 
     A file of such a schema has no value for the field, so it must be refused.
     """

@@ -155,7 +155,15 @@ def add_formats(spark: SparkSession) -> None:
     loader.addURL(gateway.jvm.java.io.File(f"{folder}/{_FORMATS_FOLDER}/").toURI().toURL())
     # Spark refuses a name that two data sources register, so `iceberg` is registered only where Java's Iceberg does not.
     conf = spark._jsparkSession.sessionState().conf()
-    if gateway.jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource("iceberg", conf).getName() == _ICEBERG_SOURCE:
+    try:
+        found = gateway.jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource("iceberg", conf).getName()
+    except Py4JError as error:
+        LOG.warning(
+            "the format iceberg is found in lower case only, because Spark cannot load a data source of another library: %s",
+            java_message(error),
+        )
+        return
+    if found == _ICEBERG_SOURCE:
         loader.addURL(gateway.jvm.java.io.File(f"{folder}/{_SERVICES_FOLDER}/").toURI().toURL())
 
 
