@@ -141,8 +141,8 @@ def database_uri(uri: str | None, warehouse: str | None) -> str | None:
         warehouse: the location of the tables; without a `uri`, the database is the file `catalog.db` in it.
     """
     if uri:
-        is_url = "://" in uri or uri.startswith("sqlite:")
-        is_path = not is_url and (os.path.dirname(uri) or uri.endswith(_DATABASE_ENDINGS) or os.path.isfile(uri))
+        # A mistyped URL, such as postgresql:user:password@host/db, is not a path: errors about paths show them.
+        is_path = os.path.isfile(uri) or (":" not in uri and bool(os.path.dirname(uri) or uri.endswith(_DATABASE_ENDINGS)))
         return _sqlite_url(os.path.abspath(os.path.expanduser(uri))) if is_path else uri
     if not warehouse or scheme_of(warehouse) != "file":
         return None
