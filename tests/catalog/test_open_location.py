@@ -132,6 +132,13 @@ def test_a_configured_default_is_not_opened_in_the_place_of_a_path(tmp_path: Pat
     assert load_catalog().properties["uri"] == f"sqlite:///{tmp_path}/prod/catalog.db"
 
 
+def test_a_warehouse_is_opened_beside_a_configured_catalog_of_another_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_lake(tmp_path / "lake", "default")
+    monkeypatch.setenv("ICEFLOE_CATALOG__DEFAULT__TYPE", "rest")
+    monkeypatch.setenv("ICEFLOE_CATALOG__DEFAULT__URI", "https://catalog.example")
+    assert load_catalog(warehouse="lake").list_tables("db") == [("db", "t")]
+
+
 def test_a_default_that_the_user_names_is_the_catalog_that_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_lake(tmp_path / "lake", "blue", "default")
     monkeypatch.setenv("ICEFLOE_CATALOG", "blue")

@@ -50,8 +50,10 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
     configured = catalog_properties(chosen, {})
     known = catalog_properties(chosen, given)
     if name is None and "warehouse" in given and "uri" not in given:
-        # The database is in this warehouse, whichever one is configured for the default catalog.
+        # The database is in this warehouse, whichever one, of whichever type, is configured for the default catalog.
         known.pop("uri", None)
+        if "type" not in given:
+            known.pop("type", None)
     kind = known.get("type", "").lower()
     if kind == "in-memory":
         # SQLite in memory, as it is PyIceberg's; unlike `InMemoryCatalog` it keeps views too.

@@ -111,7 +111,7 @@ def compute_statistics(
         scan.io.write(file.statistics_path, content)
     except BaseException:
         # The file may exist although its write failed, and the first error is the one to raise.
-        with suppress(StorageError):
+        with suppress(StorageError, NotFoundError):
             scan.io.delete(file.statistics_path)
         raise
     commit(MetadataChange(lambda _: (SetStatistics(file),), property_requirements(metadata), new_files=(file.statistics_path,)))

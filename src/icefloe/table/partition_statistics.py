@@ -136,7 +136,7 @@ def _write(metadata: TableMetadata, io: FileIO, ids: IdSource, snapshot: Snapsho
             raise
     except BaseException:
         # The first error is raised, not one of the clean-up after it.
-        with suppress(StorageError):
+        with suppress(StorageError, NotFoundError):
             if io.exists(location):
                 io.delete(location)
         raise
