@@ -96,7 +96,8 @@ def load(
         write_json({"table": into, "metadata_location": table.metadata_location, **json_ready(result)})
     else:
         typer.echo(visible(f"{into}: {result}"))
-        print_message(_ways_to_open(opened, name, has_name_in_configuration=uri is None and warehouse is None))
+        # Not wrapped, so that the lines can be copied.
+        typer.echo(visible(_ways_to_open(opened, name, has_name_in_configuration=uri is None and warehouse is None)), err=True)
 
 
 def _ways_to_open(catalog: Catalog, table: Identifier, *, has_name_in_configuration: bool) -> str:
