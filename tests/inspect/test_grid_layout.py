@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from icefloe.display.report import Column, Grid, Report
 from icefloe.inspect.grid_layout import fit_grid
-from icefloe.inspect.report import Column, Grid, Report
 from icefloe.inspect.terminal import text_of
 
 WORDS = st.lists(st.text("abcxyz0123456789日本,", min_size=1, max_size=24), min_size=0, max_size=6).map(" ".join)

@@ -14,7 +14,7 @@ from tests.inspect.example import WHERE
 
 import icefloe.inspect as look
 from icefloe import SqlCatalog
-from icefloe.inspect.formatting import count_text, share_text, short_path, size_text, time_text
+from icefloe.display.formatting import count_text, share_text, short_path, size_text, time_text
 from icefloe.inspect.inspection import View
 from icefloe.inspect.terminal import text_of
 from icefloe.table import Table

@@ -14,10 +14,10 @@ import typer
 from icefloe.cli.catalog_choice import CatalogChoice, open_table
 from icefloe.cli.screen import show
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, Warehouse
+from icefloe.display.formatting import count_text, size_text, within
+from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report, grid
 from icefloe.errors import InvalidInputError, ReadOnlyTableError
-from icefloe.inspect.formatting import count_text, size_text, within
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.inspect.report import Column, Facts, Grid, Part, Prose, Report, grid
 from icefloe.table.expiry.expire_report import ExpireReport, ExpireState
 from icefloe.table.table_mutations import TableMutations
 

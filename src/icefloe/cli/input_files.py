@@ -15,8 +15,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO
 
+from icefloe.display.formatting import count_text
 from icefloe.errors import InvalidInputError, InvalidSchemaError, NoSuchFileError, Problem, StoragePermissionError
-from icefloe.inspect.formatting import count_text
 from icefloe.io.locations import local_path, scheme_of
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from icefloe.cli.spark_access import spark_module
+from icefloe.display.report import Facts, Report
 from icefloe.errors import EngineError
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.inspect.report import Facts, Report
 from icefloe.kernel.avro import compiled_codec
 
 

@@ -13,9 +13,9 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from icefloe.display.report import Report
 from icefloe.errors import visible
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.inspect.report import Report
 from icefloe.inspect.terminal import PLAIN_WIDTH, renderable_of, text_of
 
 # Seconds between two updates of a progress bar.

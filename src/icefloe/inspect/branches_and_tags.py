@@ -6,9 +6,9 @@ Spec: Snapshot References; Snapshot Retention Policy; Table Metadata Fields (`pr
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from icefloe.inspect.formatting import count_text, time_text
+from icefloe.display.formatting import count_text, time_text
+from icefloe.display.report import Column, Report, grid
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.inspect.report import Column, Report, grid
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.table.table_reader import TableReader
 

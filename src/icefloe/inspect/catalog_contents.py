@@ -11,10 +11,10 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.sql_errors import without_password
 from icefloe.catalog_store.sql_store import SqlCatalogStore
+from icefloe.display.formatting import count_text
+from icefloe.display.report import Column, Facts, Grid, Outline, Prose, Report, grid, outline
 from icefloe.errors import UnsupportedFeatureError
-from icefloe.inspect.formatting import count_text
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.inspect.report import Column, Facts, Grid, Outline, Prose, Report, grid, outline
 
 # In characters; longer values make a grid of a catalog's rows hard to read.
 LONGEST_CELL = 40

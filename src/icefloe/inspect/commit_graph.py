@@ -6,10 +6,10 @@ The drawing is made in `graph_layout.py`; snapshots by age, with both logs, are 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from icefloe.inspect.formatting import count_text, time_text
+from icefloe.display.formatting import count_text, time_text
+from icefloe.display.report import Column, Grid, Report
 from icefloe.inspect.graph_layout import draw, newest_first
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.inspect.report import Column, Grid, Report
 from icefloe.inspect.table_overview import summary_number
 from icefloe.kernel.commit.staged_snapshot import PUBLISHED_WAP_ID, WAP_ID
 from icefloe.kernel.metadata.snapshot import SOURCE_SNAPSHOT_ID, Snapshot

@@ -1,14 +1,14 @@
 """Text of values of a table's own types: partition values, partition bounds, and column bounds.
 
-The bytes are decoded in `kernel/values.py`; sizes and times are in `formatting.py`. Spec: Appendix D; Manifest Lists; Data File Fields.
+The bytes are decoded in `kernel/values.py`; sizes and times are in `display/formatting.py`. Spec: Appendix D; Manifest Lists; Data File Fields.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from icefloe.display.formatting import short_path
 from icefloe.errors import FormatError
-from icefloe.inspect.formatting import short_path
 from icefloe.kernel.geo_bounds import geospatial_bound_from_bytes
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.file_rules import is_deletion_vector

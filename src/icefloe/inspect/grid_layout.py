@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
+from icefloe.display.report import Column, Grid
 from icefloe.errors import visible
-from icefloe.inspect.report import Column, Grid
 
 # Characters between two columns.
 SPACE = 3

@@ -4,10 +4,10 @@ import json
 from abc import abstractmethod
 from typing import Any
 
+from icefloe.display.html import html_of
+from icefloe.display.report import Report
 from icefloe.errors import visible
 from icefloe.inspect.as_json import json_ready
-from icefloe.inspect.html import html_of
-from icefloe.inspect.report import Report
 from icefloe.inspect.terminal import renderable_of, text_of
 
 # Lines of one list before the rest is only counted, so that a table of 100,000 files is readable.

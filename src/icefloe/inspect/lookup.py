@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from icefloe.display.formatting import count_text, file_name
 from icefloe.errors import InvalidInputError, NoSuchFileError, NoSuchSnapshotError
-from icefloe.inspect.formatting import count_text, file_name
 from icefloe.kernel.ports import FileIO
 from icefloe.table.pyiceberg_compat import TableManifest, TableSnapshot, table_snapshot
 from icefloe.table.table_reader import TableReader

@@ -6,6 +6,8 @@ Spec: Manifest Lists; Manifests; Data File Fields.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from icefloe.display.formatting import count_text, short_path, size_text
+from icefloe.display.report import Column, Facts, Grid, Part, Report, grid
 from icefloe.inspect.decoded import (
     ColumnStatistics,
     PartitionColumn,
@@ -17,10 +19,8 @@ from icefloe.inspect.decoded import (
     partition_texts,
     what_it_deletes,
 )
-from icefloe.inspect.formatting import count_text, short_path, size_text
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import chosen_manifest, existing_snapshot_of, size_of
-from icefloe.inspect.report import Column, Facts, Grid, Part, Report, grid
 from icefloe.kernel.manifest.entry import ManifestEntry
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.metadata.table_metadata import TableMetadata

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from icefloe.inspect.formatting import count_text, size_text
+from icefloe.display.formatting import count_text, size_text
+from icefloe.display.report import Document, Facts, Report
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.inspect.report import Document, Facts, Report
 from icefloe.kernel.metadata.json_file import inflated, parsed
 from icefloe.table.table_reader import TableReader
 

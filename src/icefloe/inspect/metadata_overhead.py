@@ -6,10 +6,10 @@ Spec: Overview.
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from icefloe.inspect.formatting import count_text, share_text, size_text
+from icefloe.display.formatting import count_text, share_text, size_text
+from icefloe.display.report import Column, Facts, Report, grid
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import size_of
-from icefloe.inspect.report import Column, Facts, Report, grid
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent

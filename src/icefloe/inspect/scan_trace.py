@@ -6,10 +6,10 @@ The decisions are those of the planner (`kernel/scan`); this module decides noth
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from icefloe.inspect.formatting import count_text, share_text, short_path, size_text, time_text
+from icefloe.display.formatting import count_text, share_text, short_path, size_text, time_text
+from icefloe.display.report import Facts, Mark, Outline, Part, Report, outline
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import size_of
-from icefloe.inspect.report import Facts, Mark, Outline, Part, Report, outline
 from icefloe.inspect.table_overview import summary_number
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.metadata.snapshot import Snapshot

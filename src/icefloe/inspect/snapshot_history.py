@@ -6,9 +6,9 @@ Spec: Snapshots; Table Metadata Fields (`snapshot-log`, `metadata-log`, `refs`).
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from icefloe.inspect.formatting import count_text, short_path, size_text, time_text
+from icefloe.display.formatting import count_text, short_path, size_text, time_text
+from icefloe.display.report import Column, Report, grid
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.inspect.report import Column, Report, grid
 from icefloe.inspect.table_overview import summary_number
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.table.table_reader import TableReader

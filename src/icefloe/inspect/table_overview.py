@@ -6,9 +6,9 @@ Spec: Table Metadata Fields.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from icefloe.inspect.formatting import count_text, size_text, time_text
+from icefloe.display.formatting import count_text, size_text, time_text
+from icefloe.display.report import Column, Facts, Part, Report, grid
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.inspect.report import Column, Facts, Part, Report, grid
 from icefloe.kernel.commit.summary import count_of
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.schema.schema import walk

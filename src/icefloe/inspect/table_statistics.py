@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from icefloe.display.formatting import count_text, short_path, size_text, time_text
+from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report, grid
 from icefloe.inspect.decoded import PartitionColumn, partition_columns
-from icefloe.inspect.formatting import count_text, short_path, size_text, time_text
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.inspect.report import Column, Facts, Grid, Part, Prose, Report, grid
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.statistics.partition_statistics_schema import PARTITION
 from icefloe.kernel.values import physical_arrow_type, physical_list

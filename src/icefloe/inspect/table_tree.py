@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from icefloe.display.formatting import count_text, short_path, size_text, time_text
+from icefloe.display.report import Facts, Outline, Report, outline
 from icefloe.inspect.decoded import PartitionColumn, PartitionRange, columns_by_id, partition_columns, partition_texts, what_it_deletes
-from icefloe.inspect.formatting import count_text, short_path, size_text, time_text
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import size_of, snapshot_of
 from icefloe.inspect.manifest_contents import manifest_overview
-from icefloe.inspect.report import Facts, Outline, Report, outline
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.manifest_columns import partition_column
 from icefloe.kernel.manifest.manifest_reader import read_columns

@@ -1,4 +1,4 @@
-"""Drawing of a report in a terminal, with rich. The content is in `report.py`, the widths of a grid's columns in `grid_layout.py`.
+"""Drawing of a report in a terminal, with rich. The content is in `display/report.py`, the widths of a grid's columns in `grid_layout.py`.
 
 Nothing is interpreted as markup, and control characters are escaped: a column may be called `[bold]`, or have an escape sequence in its name. Nothing is cut:
 what is too wide for a line continues in the next one.
@@ -19,9 +19,9 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from icefloe.display.report import Document, Facts, Grid, Mark, Outline, Part, Prose, Report
 from icefloe.errors import visible
 from icefloe.inspect.grid_layout import SPACE, GridLayout, fit_grid, natural_width
-from icefloe.inspect.report import Document, Facts, Grid, Mark, Outline, Part, Prose, Report
 
 # Least width of output that is not a terminal, in characters: a path and its numbers fit on one line.
 PLAIN_WIDTH = 140

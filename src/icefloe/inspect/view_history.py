@@ -9,9 +9,9 @@ from typing import Any
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import Identifier, dotted
-from icefloe.inspect.formatting import count_text, short_path, time_text
+from icefloe.display.formatting import count_text, short_path, time_text
+from icefloe.display.report import Column, Facts, Prose, Report, grid
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.inspect.report import Column, Facts, Prose, Report, grid
 from icefloe.kernel.schema.schema_json import type_to_json
 from icefloe.kernel.view.view_version import SQLViewRepresentation, ViewVersion
 from icefloe.view import view as stored

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator
 from html import escape
 
+from icefloe.display.report import Document, Facts, Grid, Mark, Outline, Part, Prose, Report
 from icefloe.errors import visible
-from icefloe.inspect.report import Document, Facts, Grid, Mark, Outline, Part, Prose, Report
 
 _COLOURS = {Mark.KEPT: "#1a7f37", Mark.SKIPPED: "#b35900"}
 _SIGNS = {Mark.NONE: "", Mark.KEPT: "✓ ", Mark.SKIPPED: "✗ "}
