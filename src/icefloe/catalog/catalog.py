@@ -262,7 +262,7 @@ class Catalog(CatalogViews):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Mapping[str, str] | None = None,
     ) -> tuple[TableHandle, TableMetadata]:
-        """Return the metadata of a table that is not written yet, and its handle. Takes and raises what `create_table` does."""
+        """Return the first metadata of a new table, not written yet, and the table's handle. Arguments and errors are those of `create_table`."""
         if self.table_exists(identifier):
             raise TableAlreadyExistsError(
                 f"table {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, or drop it first"
@@ -322,7 +322,7 @@ class Catalog(CatalogViews):
         return Table(replaced.handle, load_metadata(replaced.handle)) if replaced.table is None else replaced.table
 
     def create_or_replace_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> Table:
-        """Create a table, or replace the existing one. Raises what `create_table` and `replace_table` do.
+        """Create a table, or replace the existing one. Raises the errors of `create_table` and `replace_table`.
 
         Args:
             identifier: the table's name.
@@ -345,7 +345,7 @@ class Catalog(CatalogViews):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Mapping[str, str] | None = None,
     ) -> ReplaceTable:
-        """Return the action that `replace_table` commits, for a caller that commits it with others. Takes and raises what `replace_table` does."""
+        """Return the action that `replace_table` commits, to commit it with other actions. Arguments and errors are those of `replace_table`."""
         table_schema, spec = _definition(schema, partition_spec, sort_order)
         return ReplaceTable(
             base,
@@ -425,9 +425,9 @@ class Catalog(CatalogViews):
         return CatalogTransaction(self)
 
     def register_table(self, identifier: Name, metadata_location: str) -> Table:
-        """Give a table that exists as files a name.
+        """Add an existing table to the catalog, by the location of its metadata file.
 
-        A warning is logged if the metadata claims a location, or paths for new files, that the catalog does not vouch for: see `docs/security.md`.
+        A warning is logged if the metadata claims a location, or paths for new files, that the catalog's configuration does not allow: see `docs/security.md`.
 
         Args:
             identifier: the table's name.

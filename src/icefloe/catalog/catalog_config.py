@@ -40,7 +40,7 @@ def configured_default_name() -> str | None:
 
 
 def catalog_properties(name: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Every property known of the catalog. Raises `InvalidPropertyError` for a configuration file that cannot be read."""
+    """Return the given properties, completed from the environment and the configuration files. Raises `InvalidPropertyError` for an unreadable file."""
     sources = [*_environment(name), *(_section(path, content, name) for path, content in _files())]
     properties: dict[str, str] = {}
     for source in (dict(given), *sources):
@@ -50,7 +50,7 @@ def catalog_properties(name: str, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_true(properties: Mapping[str, str], key: str, *, default: bool = False) -> bool:
-    """Return a property that is true or false, also under its name with hyphens for underscores, as PyIceberg has some."""
+    """Return the value of a boolean property; its name may also be spelt with hyphens instead of underscores, as some of PyIceberg are."""
     text = properties.get(key, properties.get(key.replace("_", "-"), default))
     return str(text).lower() == "true"
 

@@ -120,7 +120,7 @@ def open_location(location: str | os.PathLike[str]) -> Catalog:
 
 
 def _open_database(uri: str | None, warehouse: str | None) -> SqlCatalog:
-    """Return the only catalog of a database. Configuration has no part in it: a configured default is another catalog."""
+    """Return the only catalog of a database. Configured names are ignored: a configured default is another catalog."""
     assert uri is not None  # noqa: S101  a path or a local folder has a database
     name = only_catalog_name(uri, prefers_default=True, creates_tables=False)
     properties = {"uri": uri, "init_catalog_tables": "false"}
@@ -187,5 +187,5 @@ def only_catalog_name(uri: str, *, prefers_default: bool, creates_tables: bool =
 
 
 def _spelled(key: str) -> str:
-    """Return a property's name with hyphens, which a keyword of Python cannot have."""
+    """Return the name of a property that was passed as a keyword argument: hyphens replace underscores."""
     return key if key.startswith(_PREFIXES) else key.replace("_", "-")

@@ -34,17 +34,17 @@ class Tables(Protocol):
 
     @property
     def new_table(self) -> Callable[..., tuple[TableHandle, TableMetadata]]:
-        """The function that makes the metadata of a table that is not written yet."""
+        """The function `Catalog.new_table`, which returns the first metadata of a new table."""
 
     @property
     def replacement(self) -> Callable[..., Action]:
-        """The function that makes the action that replaces a table."""
+        """The function `Catalog.replacement`, which returns the action that replaces a table."""
 
 
 class TableInTransaction(Transaction):
     """A table in a transaction of its catalog: changed as in `table.transaction()`, and committed with all others.
 
-    `table` is the table as it was loaded, to read from, and after the commit as the commit made it; None for a table that the transaction creates, until then.
+    `table` is the table as it was loaded, and after the commit the committed table. Until the commit it is None for a table that the transaction creates.
     """
 
     def __init__(self, handle: TableHandle, metadata: TableMetadata, table: Table | None) -> None:
@@ -84,8 +84,8 @@ class TableInTransaction(Transaction):
 class CatalogTransaction:
     """Changes of several tables that are committed together at the end of a `with` block, unless the block ends in an error.
 
-    Beside other writers each table is as in a transaction of its own: after a lost race on one of them the changes of all are applied
-    to the newer tables, and if one cannot be, all of them are a conflict. Tables that were only read are not checked.
+    If another writer commits to one of the tables first, the changes of all tables are applied to their newest versions. If the changes of one table cannot be
+    applied, the whole commit is a conflict. Tables that were only read are not checked.
     """
 
     def __init__(self, catalog: Tables) -> None:
@@ -232,7 +232,7 @@ class CatalogTransaction:
                 member.give_up()
 
     def _check_member(self, name: Identifier) -> None:
-        """Check that the table can be committed with the others; here any can."""
+        """Check that the table can be committed together with the others. This class allows every table."""
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -225,7 +225,7 @@ class CatalogViews(ABC):
         return True
 
     def register_view(self, identifier: Name, metadata_location: str) -> View:
-        """Give a view that exists as a metadata file a name.
+        """Add an existing view to the catalog, by the location of its metadata file.
 
         Args:
             identifier: the view's name.

@@ -20,9 +20,10 @@ from icefloe.table.table_handle import load_metadata
 
 
 class FileSystemCatalog(Catalog):
-    """`FileSystemCatalog(name, warehouse="/folder")`: `warehouse/namespace/table`. Local folders alone: their files can be created by one writer only.
+    """`FileSystemCatalog(name, warehouse="/folder")`: a table is the folder `warehouse/namespace/table`. Only local folders are supported.
 
-    A folder is the name: tables are not renamed, take no location of their own, and are deleted with all their files by `drop_table`.
+    Of several writers that create a local file, exactly one succeeds. A table's folder is its name: a table cannot be renamed or have another location, and
+    `drop_table` deletes all its files.
 
     Raises:
         InvalidPropertyError: there is no `warehouse`. UnsupportedFeatureError: it is no folder of this machine.
@@ -93,7 +94,7 @@ class FileSystemCatalog(Catalog):
 
 
 class OneTableTransaction(CatalogTransaction):
-    """A transaction of one table: a file system cannot move several metadata locations in one step."""
+    """A transaction of one table: a file system cannot publish the metadata files of several tables in one step."""
 
     def _check_member(self, name: Identifier) -> None:
         if any(member != name for member in self._members):

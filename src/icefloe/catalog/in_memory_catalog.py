@@ -6,7 +6,7 @@ from icefloe.table.table_handle import RandomIds
 
 
 class InMemoryCatalog(Catalog):
-    """`InMemoryCatalog(name)`. Names are gone with the object. So are files, with the process, unless `warehouse` is a folder.
+    """`InMemoryCatalog(name)`. Names exist as long as this object, and files as long as the process, unless `warehouse` is a folder.
 
     Spark's tasks are other processes and do not see files in memory: give a `warehouse` to use Spark.
     """

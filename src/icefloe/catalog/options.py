@@ -1,6 +1,6 @@
-"""Properties of a catalog that Icefloe acts on, and its environment variables, with their meanings. Layer: catalog.
+"""Properties of a catalog that Icefloe acts on, and its environment variables, with their meanings.
 
-Those of Java's without effect are in `unused_options.py`, those about storage in `io/storage_options.py`.
+Properties of Java's Iceberg without effect are in `unused_options.py`, those about storage in `io/storage_options.py`.
 """
 
 from icefloe.catalog.catalog import TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, UNIQUE_TABLE_LOCATION

@@ -11,7 +11,7 @@ from icefloe.errors import InvalidPropertyError
 class SqlCatalog(Catalog):
     """`SqlCatalog(name, uri="sqlite:////folder/catalog.db", warehouse="/folder")`. The tables it needs are made at first use.
 
-    A database that others made before there were views stays as it is, and has none, unless `jdbc.schema-version` is `V1`.
+    A database that another implementation created without the column for views is not changed and holds no views, unless `jdbc.schema-version` is `V1`.
 
     Two catalogs in one database are kept apart by `name`: use the same name to share tables.
 

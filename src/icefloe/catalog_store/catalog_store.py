@@ -1,6 +1,6 @@
 """`CatalogStore`: the contract of a store of namespaces and tables, and of the one metadata location of each table.
 
-Iceberg's atomicity rests on `swap`: a compare-and-swap that changes a metadata location in one step, or not at all. Its content is the caller's.
+Iceberg's atomicity rests on `swap`: a compare-and-swap that changes a metadata location in one step, or not at all. The store does not read metadata files.
 Spec: Optimistic Concurrency; Metastore Tables.
 """
 
@@ -66,7 +66,7 @@ class CatalogStore(Protocol):
         """Check that the name can have this metadata at `location`, before it is written there. Raises `InvalidInputError`."""
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        """Give a metadata file a name.
+        """Create a name with the location of its metadata file.
 
         Returns:
             The location of the file, which is another one if the store publishes it under a name of its own.
@@ -116,7 +116,7 @@ class ViewStore(Protocol):
         """Return the location of a view. Raises `NoSuchViewError`."""
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        """Give a metadata file a name. Raises `NoSuchNamespaceError`, `ViewAlreadyExistsError`, `TableAlreadyExistsError`."""
+        """Create a name with the location of its metadata file. Raises `NoSuchNamespaceError`, `ViewAlreadyExistsError`, `TableAlreadyExistsError`."""
 
     def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
         """See `CatalogStore.swap`."""
@@ -136,7 +136,7 @@ class ListsOtherTables(Protocol):
     """A store that lists the locations of all its tables at once; a store without this method is listed namespace by namespace."""
 
     def other_tables(self, identifier: Identifier, naming: str = "") -> Iterable[TableLocation]:
-        """Return the locations of all tables but this one whose metadata location contains the text `naming`."""
+        """Return the locations of all other tables whose metadata location contains the text `naming`."""
 
 
 @runtime_checkable
@@ -156,7 +156,7 @@ class KeepsViews(Protocol):
 
 
 def other_tables(store: CatalogStore, identifier: Identifier, naming: str = "") -> list[TableLocation]:
-    """Return the locations of all tables but this one whose metadata location contains the text `naming`. Raises `StorageError`."""
+    """Return the locations of all other tables whose metadata location contains the text `naming`. Raises `StorageError`."""
     if isinstance(store, ListsOtherTables):
         return list(store.other_tables(identifier, naming))
     return [

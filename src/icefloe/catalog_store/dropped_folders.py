@@ -1,11 +1,11 @@
 """`DroppedFolders`: the folders of dropped tables of a file-system catalog, until their files are deleted.
 
 A drop renames the table's folder to `.dropped/<table>/<uuid>` in the folder of its namespace, in one step. From then on no name leads to it: no name has a dot,
-and Java's HadoopCatalog sees no table of the namespace in it. What a process that ended early left there is deleted by the next drop, purge or creation of the
-name, or by the drop of the namespace.
+and Java's HadoopCatalog sees no table of the namespace in it. Files that a process left there because it ended early are deleted by the next drop, purge or
+creation of the name, or by the drop of the namespace.
 
-The folder of the namespace is held open, and the folders below it are opened without following links: if another user replaces one of them by a link, the link
-leads nowhere. Spec: File System Tables.
+The folder of the namespace is held open, and the folders below it are opened without following links: a link that another user puts in the place of one of them
+is not followed. Spec: File System Tables.
 """
 
 import uuid
@@ -23,18 +23,18 @@ TRIES = 20
 
 
 class DroppedFolders:
-    """What is left of dropped tables, by the name that each had."""
+    """The folders of dropped tables that still have files, by the table's former name."""
 
     def __init__(self, location_of: Callable[[Identifier], str], folders: Folders) -> None:
         self._location_of = location_of
         self._folders = folders
 
     def folder(self, identifier: Identifier) -> str:
-        """Return the folder that holds what is left of dropped tables of a name."""
+        """Return the folder that contains the folders of dropped tables of a name."""
         return f"{self._parent(identifier[:-1])}/{identifier[-1]}"
 
     def holds(self, identifier: Identifier) -> bool:
-        """Return whether anything is left of tables of this name."""
+        """Return whether files of a dropped table of this name remain."""
         return self._folders.names(self.folder(identifier)) is not None
 
     def add(self, identifier: Identifier, version: str) -> bool:
@@ -66,7 +66,7 @@ class DroppedFolders:
         )
 
     def delete(self, identifier: Identifier) -> None:
-        """Delete what is left of dropped tables of a name, also where another process does the same. Raises `StorageError`."""
+        """Delete the remaining files of dropped tables of a name, also while another process does the same. Raises `StorageError`."""
         *_, name = identifier
         with self._folders.opened(self._location_of(identifier[:-1])) as namespace:
             if namespace is None:
@@ -90,7 +90,7 @@ class DroppedFolders:
                 namespace.remove(DROPPED)
 
     def delete_all(self, namespace: Identifier) -> None:
-        """Delete what is left of the dropped tables of a namespace. Raises `StorageError`."""
+        """Delete the remaining files of all dropped tables of a namespace. Raises `StorageError`."""
         with self._folders.opened(self._location_of(namespace)) as folder:
             if folder is None:
                 return

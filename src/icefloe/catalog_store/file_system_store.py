@@ -272,9 +272,9 @@ class FileSystemCatalogStore:
         )
 
     def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
-        """Take the name from the table in one step, then delete its folder with every file in it, as Java does; `expected` is compared just before.
+        """Remove the table's name in one step, then delete its folder with every file in it, as Java does; `expected` is compared just before.
 
-        Where the name has no table, but files of a dropped one are left, these are deleted.
+        If no table has the name, but files of a dropped table of the name remain, they are deleted.
 
         Raises:
             NoSuchTableError
@@ -343,7 +343,7 @@ class FileSystemCatalogStore:
 
 
 def version_files(names: Iterable[str]) -> dict[int, str]:
-    """Those of the names in a table's metadata folder that are a version of it, by its number."""
+    """Return the names of version files among the names in a table's metadata folder, by version number."""
     return {int(match[1]): match[0] for match in map(_VERSION.fullmatch, names) if match}
 
 

@@ -23,7 +23,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 
 class MemoryCatalogStore:
-    """Tables and namespaces of catalog `name`; as long as this object lives. Any number of threads may use it."""
+    """The tables and namespaces of catalog `name`, kept as long as this object exists. Any number of threads may use it."""
 
     drops_files = False
 
@@ -111,7 +111,7 @@ class MemoryCatalogStore:
             return [pointer for name, pointer in self._tables.items() if name != identifier and naming in pointer.metadata_location]
 
     def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
-        """Any name can point to any metadata."""
+        """Do nothing: a name may have any metadata location."""
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
         """See `CatalogStore.create`."""
@@ -141,7 +141,7 @@ class MemoryCatalogStore:
             return Committed()
 
     def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
-        """Compare the current locations. Nothing is lost within a process, so only stores that simulate faults need this."""
+        """Compare the current locations. No reply is lost within a process, so only stores that simulate faults need this."""
         with self._lock:
             found = {change.identifier: self._tables.get(change.identifier) for change in changes}
         for change in changes:

@@ -66,7 +66,7 @@ class MemoryViews:
             return Committed()
 
     def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
-        """Compare the current location. Nothing is lost within a process, so only stores that simulate faults need this."""
+        """Compare the current location. No reply is lost within a process, so only stores that simulate faults need this."""
         change = changes[0]
         with self._lock:
             found = self.locations.get(change.identifier)

@@ -21,7 +21,7 @@ class SqlDatabase:
     """The database at `uri` (an SQLAlchemy URL) as catalog `name` uses it."""
 
     def __init__(self, name: str, uri: str, *, echo: bool = False, add_types: bool = False, creates_tables: bool = True) -> None:
-        """`add_types` adds the column `iceberg_type` to a database that lacks it, for every catalog in it; never done unasked."""
+        """Prepare to connect. `add_types` adds the column `iceberg_type`, which all catalogs in the database share, where it is missing."""
         self.name = name
         self.uri = uri
         self.engine: Engine = open_engine(name, uri, echo=echo)
@@ -42,7 +42,7 @@ class SqlDatabase:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """One transaction; database errors become ours, but for those of a key that is taken."""
+        """Run the block in one transaction. Database errors are raised as errors of Icefloe, except for `IntegrityError`: the key is taken."""
         try:
             with self.engine.begin() as connection:
                 yield connection

@@ -1,4 +1,4 @@
-"""Database errors as errors of Icefloe, and whether an error only means that another transaction was in the way.
+"""Database errors as errors of Icefloe, and whether an error only means a conflict with another transaction.
 
 PostgreSQL identifies errors by SQLSTATE, SQLite by the name of its result code; an unreachable server, or one that refuses a user, has only a message.
 """
@@ -89,13 +89,13 @@ def database_error(error: DBAPIError, catalog: str, uri: str) -> IcefloeError:
 
 
 def may_be_tried_again(error: DBAPIError) -> bool:
-    """Whether a transaction that failed with this before it was committed may pass when it is made again: a lost connection, or another one in the way."""
+    """Return whether a transaction that failed before its commit may be repeated: a connection was lost, or another transaction held a lock."""
     case = _case(error)
     return case is _BUSY or (case in (_AWAY, _BY_STATE["57P03"]) and error.connection_invalidated)
 
 
 def without_password(uri: str) -> str:
-    """Return the URI as it may be shown; also one that is no proper URI, which is when it is shown most.
+    """Return the URI without its password, for messages. It may be malformed, since malformed URIs are shown most often.
 
     A password may hold `@`, `/` and `?` although it should not, so everything up to the last `@` is hidden but for a plain user name. Values of the query are
     hidden, because drivers take passwords there under many names.
@@ -116,17 +116,17 @@ def without_password(uri: str) -> str:
 
 
 def shown_text(text: str, uri: str) -> str:
-    """Return the text of a driver's error without what the URI keeps secret."""
+    """Return the text of a driver's error without the secrets in the URI."""
     return without_secrets(text, _secrets_of(uri))
 
 
 def shown_cause(error: BaseException, uri: str) -> BaseException | None:
-    """Return the driver's error as the cause of the raised one, or None if it quotes what the URI keeps secret."""
+    """Return the driver's error as the cause of the raised one, or None if it quotes a secret in the URI."""
     return cause_without_secrets(error, _secrets_of(uri))
 
 
 def _secrets_of(uri: str) -> set[str]:
-    """Every text that may be a password of the URI or a part of one: a driver that divides an improper URI elsewhere quotes the parts."""
+    """Return every text that may be a password in the URI, or a part of one: a driver that parses a malformed URI otherwise quotes the parts."""
     rest = uri.partition("://")[2] or uri
     user, at, place = rest.rpartition("@")
     password = user.partition(":")[2] if at else ""

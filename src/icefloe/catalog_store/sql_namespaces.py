@@ -34,7 +34,7 @@ class SqlNamespaces(SqlDatabase):
         return sorted({row[0] for column in columns for row in connection.execute(select(column).distinct())})
 
     def other_catalogs(self, connection: Connection) -> str:
-        """Return what an error about a missing name adds: the other catalogs of the database, if there are any.
+        """Return the end of an error about a missing name: the other catalogs of the database; empty if there are none.
 
         If this catalog is empty and others are not, its name is probably wrong: that is logged once.
         """

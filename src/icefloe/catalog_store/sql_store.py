@@ -4,7 +4,7 @@ A row of `iceberg_tables` is a name, of a table or of a view and never of both, 
 transaction of conditional UPDATEs. Connections are `sql_database.py`, namespaces `sql_namespaces.py`, the database's tables `sql_schema.py`, its errors
 `sql_errors.py`.
 
-What is known of a swap whose reply was lost: if an error comes before COMMIT is sent, the database rolls back, whatever became of the connection. If the reply
+The outcome of a swap whose reply was lost: if an error comes before COMMIT is sent, the database rolls back, with or without a connection. If the reply
 to COMMIT is lost, the rows are read under a lock: the lost transaction holds its locks until it ends, so that a reader with the lock sees how it ended, and
 it can change nothing any more. If no lock can be had, the outcome stays unknown.
 Spec: Metastore Tables; View spec, Metadata Location; Optimistic Concurrency.
@@ -123,7 +123,7 @@ class SqlLocations:
         self._database.check_length(ICEBERG_TABLES.name, ICEBERG_TABLES.c.metadata_location.name, location, what)
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        """See `CatalogStore.create`. Raises `TableAlreadyExistsError` or `ViewAlreadyExistsError` by what has the name."""
+        """See `CatalogStore.create`. Raises `TableAlreadyExistsError` or `ViewAlreadyExistsError` depending on what has the name."""
         self.check(identifier, metadata_location)
         outcome = self.swap_together([LocationChange(identifier=identifier, expected=None, new=metadata_location)])
         if isinstance(outcome, Committed):

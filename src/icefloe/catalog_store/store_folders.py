@@ -1,4 +1,4 @@
-"""`Folders` and `OpenFolder`: what a file-system catalog needs of a storage with folders; `icefloe.io.local_folders` implements it for this machine.
+"""`Folders` and `OpenFolder`: the interface to the storage of a file-system catalog; `icefloe.io.local_folders` implements it for this machine.
 
 Spec: File System Tables.
 """
@@ -8,7 +8,7 @@ from typing import Protocol, Self
 
 
 class OpenFolder(Protocol):
-    """A folder that is held open: its names lead to the same folder after it was moved, and never into a new one of the same path."""
+    """A folder that is held open: names are resolved in the same folder after a move, never in a new folder of the same path."""
 
     def names(self) -> list[str]:
         """Return the names in the folder."""
@@ -17,13 +17,13 @@ class OpenFolder(Protocol):
         """Return the content of a file. Raises `NoSuchFileError`."""
 
     def write(self, name: str, content: bytes, *, overwrite: bool = False) -> None:
-        """Write the whole file or nothing, and make no folder. Raises `FileAlreadyExistsError`; `NoSuchFileError` where the folder was removed."""
+        """Write the whole file or nothing, and create no folder. Raises `FileAlreadyExistsError`, or `NoSuchFileError` if the folder was removed."""
 
     def delete(self, name: str) -> None:
         """Delete a file; a file that is not there is no error."""
 
     def inner(self, name: str, *, make: bool = False) -> AbstractContextManager[Self | None]:
-        """Hold a folder of this one open, made with `make`; None where there is none. Raises `StorageError` where it is a symbolic link or a file."""
+        """Hold a folder in this one open, created with `make`; None if it does not exist. Raises `StorageError` for a symbolic link or a file."""
 
     def holds(self, path: str) -> bool:
         """Return whether there is a file or folder of that path below this folder."""
@@ -32,7 +32,7 @@ class OpenFolder(Protocol):
         """Rename a folder, or the link in its place, into `target` in one step. Returns False where either is not there."""
 
     def remove(self, name: str, *, with_content: bool = False) -> None:
-        """Remove an empty folder; with `with_content` whatever is there, and of a symbolic link the link alone."""
+        """Remove an empty folder, or with `with_content` any entry with its content; of a symbolic link only the link."""
 
 
 class Folders(Protocol):

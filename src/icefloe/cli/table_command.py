@@ -1,4 +1,4 @@
-"""Decorators that make a command of a function: they add the table argument and the catalog options, and print the returned view."""
+"""Decorators that turn a function into a command: they add the table argument and the catalog options, and print the returned view."""
 
 import inspect
 from collections.abc import Callable

@@ -117,7 +117,7 @@ def _rows_to_keep(
     specs: Mapping[int, PartitionSpec],
     deletes: DeleteLoader,
 ) -> Any:
-    """Return for each live row of the file, in its order, whether the filter keeps it, as an Arrow boolean array."""
+    """Return an Arrow boolean array over the live rows of the file, in its order: True for rows that the filter keeps."""
     names = [schema.path_of(field_id) for field_id in sorted(filter_field_ids(delete_filter))]
     columns = Schema(*(field for field in schema.fields if any(path and path[0] == field.name for path in names)))
     batches = read_task(

@@ -123,7 +123,7 @@ def rewrite_group(
 
 
 def _common_order(remaining: list[_RemainingRows], group: RewriteGroup, target: WriteTarget) -> int | None:
-    """Return the id of the sort order of the rows of all sources, one source after another."""
+    """Return the id of the sort order that the rows of all sources have when one source follows another."""
     if len(remaining) == 1 and not group.new_files:
         return remaining[0].task.file.sort_order_id
     return target.sort_order_id if target.sort_order.is_unsorted else UNSORTED_ORDER_ID
@@ -139,7 +139,7 @@ class _Reader:
     deletes: DeleteLoader
 
     def remaining(self, task: FileScanTask, positions: Positions) -> Any:
-        """Return for each live row of the file, in its order, whether it is at none of these positions, as an Arrow boolean array."""
+        """Return an Arrow boolean array over the live rows of the file, in its order: False for rows at one of these positions."""
         batches = [numpy_of(batch.column(0)) for batch in self._read(task, Schema(POS))]
         live_positions = np.concatenate(batches) if batches else np.empty(0, np.int64)
         return mask_array(~np.isin(live_positions, positions, assume_unique=True))

@@ -237,7 +237,7 @@ def _read_ahead(batches: Iterator[StoredBatch]) -> Iterator[StoredBatch]:
 
 
 def _joined(batches: Iterator[StoredBatch], rows: int) -> Iterator[StoredBatch]:
-    """Yield the batches, adjacent ones joined until they have so many rows."""
+    """Yield the batches; adjacent ones are joined until they have `rows` rows."""
     waiting: list[StoredBatch] = []
     count = 0
     for batch in batches:

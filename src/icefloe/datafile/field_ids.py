@@ -1,4 +1,4 @@
-"""Field ids of a file's columns, for every format in the metadata of Arrow fields, nested ones too.
+"""Field ids of a file's columns at every level, which are in the metadata of Arrow fields whatever the file format.
 
 Each format stores ids in its own way; a name mapping supplies them for a file without ids. Spec: Column Projection; Appendix A.
 """

@@ -153,7 +153,7 @@ def _extremes_of_file(leaf: Leaf, statistics: Iterable[Any], observations: RowOb
 
 
 def _comparable(kind: PrimitiveType, raw: Any) -> Any:
-    """Return a footer's raw value as one with the order of the type: decimals as unscaled integers, all others as they are."""
+    """Return a footer's raw value in a form that sorts as the type does: decimals as unscaled integers, all others as they are."""
     if isinstance(kind, DecimalType) and isinstance(raw, bytes):
         return int.from_bytes(raw, "big", signed=True)
     return raw

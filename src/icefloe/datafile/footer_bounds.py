@@ -89,7 +89,7 @@ def conversion(kind: PrimitiveType, arrow: Any, column: Any) -> Callable[[Any], 
 
 
 def _rescaled(nanos: int, step: int) -> Callable[[int], int | None]:
-    """Return the function from a number of units of `nanos` nanoseconds to units of `step`; to None if there is a remainder."""
+    """Return the function that converts a count of `nanos` nanoseconds to a count of `step` nanoseconds; None if there is a remainder."""
 
     def convert(raw: int) -> int | None:
         whole, rest = divmod(raw * nanos, step)

@@ -58,7 +58,7 @@ class _Counter:
     count = 0
 
     def take(self, columns: int) -> int:
-        """Count so many columns, and return the index of the first."""
+        """Count further columns, and return the index of the first."""
         self.count += columns
         return self.count - columns
 

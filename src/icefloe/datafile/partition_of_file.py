@@ -169,7 +169,7 @@ def partition_of(stored: StoredDataFile, spec: PartitionSpec, schema: Schema) ->
 
 
 def _in_path(location: str) -> Mapping[str, str]:
-    """Return the folders name=value of a path, decoded; of several with one name the last."""
+    """Return the decoded values of the folders `name=value` of a path, by name; the last value of a repeated name."""
     folders = (part.partition("=") for part in location.split("/")[:-1] if "=" in part)
     return {unquote_plus(name): unquote_plus(text) for name, _, text in folders}
 
@@ -203,7 +203,7 @@ def _value(field: PartitionField, stored: StoredDataFile, schema: Schema, path_v
 
 
 def _of_data(field: PartitionField, source: PrimitiveType, stored: StoredDataFile) -> Iterator[Any]:
-    """Yield the partition values between which those of all rows are: nothing if they are unknown, one value if all rows have it."""
+    """Yield the least and the greatest partition value of the rows: nothing if they are unknown, one value if all rows have it."""
     if field.source_id in stored.lacks:
         return
     extremes = stored.extremes.get(field.source_id)

@@ -58,7 +58,7 @@ class AllowedStores:
 
     @classmethod
     def of(cls, properties: Mapping[str, str], location: str | None = None, *, is_trusted: bool = False) -> "AllowedStores":
-        """Return what a catalog's properties allow to the table whose metadata file is at `location`.
+        """Return the stores that a catalog's properties allow for the table whose metadata file is at `location`.
 
         Args:
             properties: The catalog's properties.

@@ -24,7 +24,7 @@ TRIES = 20
 
 @dataclass(frozen=True, slots=True)
 class OpenFolder:
-    """A folder that is held open: its names are resolved in the same folder after a move, and never in a new folder of the same path.
+    """A folder that is held open: names are resolved in the same folder after a move, never in a new folder of the same path.
 
     Attributes:
         location: The location that the folder was opened by, for errors.

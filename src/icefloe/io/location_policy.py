@@ -50,5 +50,5 @@ class LocationPolicy:
 
 
 def listed(text: str | None) -> tuple[str, ...]:
-    """Return the values of a property that holds several, with commas between them."""
+    """Return the values of a property whose values are separated by commas."""
     return tuple(value.strip() for value in (text or "").split(",") if value.strip())

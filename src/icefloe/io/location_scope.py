@@ -43,7 +43,7 @@ class Place:
 
     @property
     def in_any_spelling(self) -> "Place":
-        """Return the place in the form that is compared where a difference must be certain: hosts may be left out or written in other letters."""
+        """Return the place with its host in lower case, or without it where URLs may leave it out: places with unequal results are different."""
         scheme, _, authority = self.store.lower().partition("://")
         if scheme == "hdfs":
             return Place(scheme, self.path)
@@ -94,7 +94,7 @@ def _stored(location: str) -> Place | None:
 
 @dataclass(frozen=True, slots=True)
 class LocationScope:
-    """Folders without some of the folders in them.
+    """A set of folders, without excluded folders inside them.
 
     Attributes:
         folders: The folders.

@@ -57,6 +57,6 @@ def add_files(
 
 
 def _of_partition(locations: Sequence[str], partition_filter: Mapping[str, str]) -> list[str]:
-    """Return the locations below the folders `name=value` of all entries of the filter."""
+    """Return the locations that are below a folder `name=value` for every entry of the filter."""
     folders = [f"/{name}={value}/" for name, value in partition_filter.items()]
     return [location for location in locations if all(folder in location for folder in folders)]

@@ -134,7 +134,7 @@ def register(spark: SparkSession, name: str, catalog: SparkCatalog) -> None:
 
 @contextmanager
 def _loadable_session_catalog(spark: SparkSession) -> Iterator[None]:
-    """Set Spark's own session catalog for a block where a setting names Icefloe's, which has no class before it is attached, so that statements run."""
+    """Set Spark's own session catalog for a block, if a setting names Icefloe's: its class is not loaded yet, and no statement would run."""
     setting = PREFIX + SESSION_CATALOG
     configured = spark.conf.get(setting, None)
     if configured != CATALOG_NAMES[0]:

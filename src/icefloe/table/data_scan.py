@@ -215,10 +215,9 @@ class DataScan:
         return Schema(*table_columns.fields, *(self._metadata_column(name) for name in metadata), schema_id=table_columns.schema_id)
 
     def as_held(self, schema: Schema) -> Schema:
-        """Return the columns of a schema, required only if every file of the snapshot certainly has values for them.
+        """Return the schema with columns as required only if every file of the snapshot certainly has values for them.
 
-        Making an optional column required states that no row lacks a value, and older files may contradict it: so rows are read, and engines are given the
-        schema, as the files are.
+        A column that became required may have nulls in older files. Rows are read with this schema, and engines receive it, so that such files can be read.
 
         Args:
             schema: the scan's schema, or a part of it.

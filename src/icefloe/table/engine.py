@@ -130,7 +130,7 @@ class UpsertRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertedRows:
-    """The result of an upsert's join: `positions`, one array a task, ascending, are the rows of its file that `added` has in their new form."""
+    """The result of an upsert's join: `positions` has one ascending array per task: the rows of its file whose new versions are in `added`."""
 
     positions: tuple[NDArray[np.int64], ...]
     added: tuple[DataFile, ...]

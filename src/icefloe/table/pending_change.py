@@ -1,4 +1,4 @@
-"""`MutationContext` and `PendingChange`: what a change of a table is made on, and how collected changes are committed.
+"""`MutationContext` and `PendingChange`: the state that a change of a table is based on, and how collected changes are committed.
 
 A `PendingChange` collects changes and commits them at the end of its `with` block: `changes/` has those of metadata, `files/` those of files that exist.
 Who commits, and when, is decided by the implementations of `table_mutations.TableMutations`. Spec: Optimistic Concurrency.
@@ -19,7 +19,7 @@ Commit = Callable[[Action], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutationContext:
-    """What a change is made on: the metadata that its caller sees, and the catalog entry and files of the table."""
+    """The state that a change is based on: the metadata that its caller sees, and the catalog entry and files of the table."""
 
     handle: TableHandle
     metadata: TableMetadata

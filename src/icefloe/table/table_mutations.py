@@ -280,7 +280,7 @@ class TableMutations(ABC):
         return self._write(overwrite_partitions(start.handle, start.metadata, df, snapshot_properties or {}, branch, rules))
 
     def update_snapshot(self, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN) -> UpdateSnapshot:
-        """Start snapshots of files that exist: `with table.update_snapshot().fast_append() as update: update.append_data_file(file)`.
+        """Start a snapshot of existing files: `with table.update_snapshot().fast_append() as update: update.append_data_file(file)`.
 
         Args:
             snapshot_properties: entries for the snapshots' summaries.
@@ -503,7 +503,7 @@ class TableMutations(ABC):
 
     @abstractmethod
     def _start(self) -> MutationContext:
-        """Return what the next change is made on; called before anything is written.
+        """Return the state that the next change is based on; called before anything is written.
 
         Raises:
             ReadOnlyTableError: the table cannot be changed.
@@ -512,7 +512,7 @@ class TableMutations(ABC):
 
     @abstractmethod
     def _commit(self, action: Action) -> None:
-        """Commit the action, or collect it for a commit."""
+        """Commit the action at once, or in a transaction add it to the transaction's actions."""
 
     @abstractmethod
     def _commit_then(self, action: Action, afterwards: Callable[[], R]) -> R | None:
@@ -520,7 +520,7 @@ class TableMutations(ABC):
 
     @abstractmethod
     def _write(self, write: PreparedWrite) -> WriteResult:
-        """Commit the write, or collect it for a commit; return what it did."""
+        """Commit the write at once, or in a transaction add it to the transaction's actions; return its result."""
 
     def _change(self, updates: Callable[[TableMetadata], Sequence[Update]]) -> None:
         self._commit(MetadataChange(updates, property_requirements(self._start().metadata)))

@@ -86,7 +86,7 @@ class TableReader:
         return self.metadata.refs
 
     def history(self, branch: str = MAIN) -> list[SnapshotLogEntry]:
-        """Return when which snapshot became current, oldest first.
+        """Return the snapshot log, oldest entry first: each snapshot that became current, and the time.
 
         Args:
             branch: the branch. For `main` the result is the snapshot log, including rollbacks; for another branch, the ancestors of its head.
@@ -166,7 +166,7 @@ class TableReader:
         limit: int | None = None,
         branch: str | None = None,
     ) -> DataScan:
-        """Return a read of the table; `DataScan` has what can be done with it.
+        """Return a scan of the table. It reads nothing yet: `DataScan` has the methods that narrow it and read its rows.
 
         Args:
             row_filter: a filter as text or expression; all rows by default.
@@ -214,7 +214,7 @@ class TableReader:
         options: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> DataScan:
-        """Return a read of the rows that were appended after one snapshot up to another, see `DataScan.appended_after`.
+        """Return a scan of the rows that were appended after one snapshot up to another, see `DataScan.appended_after`.
 
         Args:
             row_filter: a filter as text or expression; all rows by default.

@@ -25,9 +25,9 @@ from icefloe.table.write_result import WriteResult
 class Transaction(TableMutations):
     """Changes that are committed together at the end of a `with` block, unless the block ends in an error. Each change sees those before it.
 
-    Each write of rows is a snapshot of its own; its result counts no attempts yet. Beside other writers the transaction is like a single change: after a lost
-    race it is applied to the newer table, or is a conflict if the winner changed what it is based on. Files of rows are written at once; a transaction that
-    ends in an error deletes its own.
+    Each write of rows is a snapshot of its own; its result counts no attempts yet. For other writers the transaction is a single change: after a lost race it
+    is applied to the newer table, or is a conflict if the winner changed what it is based on. Files of rows are written at once; a transaction that ends in an
+    error deletes its own.
     """
 
     def __init__(self, base: TableMetadata, commit: Commit, handle: TableHandle, metadata_location: str = "") -> None:
@@ -111,7 +111,7 @@ class Transaction(TableMutations):
         return write.result(self._stage(write.action), 0)
 
     def _stage(self, action: Action) -> Attempt | None:
-        """Apply the action to the working metadata, so that a wrong one is refused here, and keep it for the commit.
+        """Apply the action to the working metadata, which raises the errors of an invalid one, and keep it for the commit.
 
         An action without effect is kept too: it may have one on the table as it is at the commit.
         """

@@ -173,7 +173,7 @@ def read_row(read: Read, row: dict[str, Any]) -> Any:
 
 
 def read_row_or_problem(read: Read, row: dict[str, Any]) -> Any:
-    """Return the same, or the `Problem` that the manifest cannot be read, by its path."""
+    """Return the entries as `read_row` does, or the `Problem` that the manifest cannot be read."""
     result = _attempt(lambda: read_row(read, row), must=False)
     return _problem(row["manifest_path"], result) if isinstance(result, IcefloeError) else result
 

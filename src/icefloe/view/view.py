@@ -83,7 +83,7 @@ class View:
         return self.metadata.version()
 
     def history(self) -> tuple[VersionLogEntry, ...]:
-        """Return when which version became the current one, oldest first."""
+        """Return the version log, oldest entry first: each version that became the current one, and the time."""
         return tuple(self.metadata.version_log)
 
     def sql_for(self, dialect: str) -> SQLViewRepresentation | None:

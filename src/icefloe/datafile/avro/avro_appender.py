@@ -54,7 +54,7 @@ class AvroAppenderFactory:
     extension: str = "avro"
 
     def new_appender(self, io: FileIO, location: str, sample: Any) -> "AvroAppender":  # noqa: ARG002 - Parquet needs it
-        """Create a file; the sample is not needed."""
+        """Create a file. The sample is not used: this format has no encodings to choose."""
         return AvroAppender(io, location, self)
 
 

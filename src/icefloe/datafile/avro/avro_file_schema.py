@@ -57,7 +57,7 @@ _PRIMITIVES: Mapping[type[IcebergType], Any] = {
 
 
 def decimal_width(precision: int) -> int:
-    """Return the fewest bytes of two's complement that hold every number of so many digits."""
+    """Return the fewest bytes of two's complement that hold every number of `precision` digits."""
     largest: int = 10**precision - 1
     return largest.bit_length() // 8 + 1
 

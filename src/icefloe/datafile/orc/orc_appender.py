@@ -78,7 +78,7 @@ class OrcAppenderFactory:
     extension: str = "orc"
 
     def new_appender(self, io: FileIO, location: str, sample: Any) -> "OrcAppender":  # noqa: ARG002 - Parquet needs it
-        """Create a file; the sample is not needed."""
+        """Create a file. The sample is not used: this format has no encodings to choose."""
         return OrcAppender(io, location, self)
 
 

@@ -30,7 +30,7 @@ class BloomFilters:
     max_bytes: int
 
     def options(self, rows: int) -> dict[str, Any]:
-        """Return the keyword arguments of `pyarrow.parquet.ParquetWriter` for a file whose first row group has so many rows."""
+        """Return the keyword arguments of `pyarrow.parquet.ParquetWriter` for a file whose first row group has `rows` rows."""
         if not self.columns:
             return {}
         return {
@@ -63,7 +63,7 @@ def bloom_filters(leaves: Iterable[Leaf], properties: Mapping[str, str]) -> Bloo
 
 
 def max_distinct(max_bytes: int, fpp: float) -> int:
-    """Return the distinct values for which a filter of at most so many bytes has the probability `fpp` of a false positive.
+    """Return the number of distinct values for which a filter of at most `max_bytes` has the probability `fpp` of a false positive.
 
     Sizes are powers of two; each value sets a bit in each of 8 words.
     """

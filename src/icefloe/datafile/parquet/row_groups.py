@@ -99,7 +99,7 @@ def _is_comparable(column: FileColumn, kind: PrimitiveType) -> bool:
 
 
 def _mask(predicate: BoundPredicate, kind: PrimitiveType, chunks: Sequence[Any], rows: Sequence[int]) -> Mask:
-    """Return for each column chunk, which has so many rows, whether a row may match the predicate."""
+    """Return for each column chunk, with its number of rows, whether a row may match the predicate."""
     # Older writers compared decimals that are byte arrays as text.
     is_ordered = not isinstance(kind, DecimalType) or all(chunk.physical_type != "BYTE_ARRAY" for chunk in chunks)
     statistics = [chunk.statistics if is_ordered else None for chunk in chunks]

@@ -44,7 +44,7 @@ _Pair = tuple[FileScanTask, FileScanTask | None]
 
 
 def current_changes(request: Request) -> Any:
-    """Return `changes` up to a snapshot, of the table's rows, copied rows included. The function `changes` has more parameters."""
+    """Return `changes` from the first snapshot to the requested one, with rows that were only copied. `changes` below has more parameters."""
     snapshot_id = None if request.snapshot is None else request.snapshot.snapshot_id
     if snapshot_id is None:
         return schema_to_arrow(request.schema).empty_table()

@@ -157,7 +157,7 @@ def _compiled(schema_text: bytes, projection: Struct) -> tuple[Any, float, _Take
 
 
 def _most_values_per_read(kind: AvroType) -> float:
-    """Return the most values per read in the arrays of a type: nested records, and fields without bytes, are values without a read."""
+    """Return the greatest number of values per read in the arrays of a type: nested records and fields without bytes need no read."""
     form = kind_of(kind)
     if form in ("array", "map"):
         item = kind["items"] if form == "array" else kind["values"]
@@ -170,7 +170,7 @@ def _most_values_per_read(kind: AvroType) -> float:
 
 
 def _values_and_reads(kind: AvroType) -> tuple[int, int]:
-    """Return the most values and the fewest reads of one value of a type, both without the items of its arrays."""
+    """Return the greatest number of values and the least number of reads in one value of a type, without the items of its arrays."""
     form = kind_of(kind)
     if form == "null" or (form == "fixed" and not kind["size"]):
         return 1, 0

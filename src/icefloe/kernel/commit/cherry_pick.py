@@ -137,7 +137,7 @@ class CherryPick:
                 raise self._refused(picked, f"snapshot {ancestor.snapshot_id} of the branch picked it already", _ALREADY_PICKED)
 
     def _check_not_live(self, base: TableMetadata, picked: Snapshot, head: Snapshot, read: Read) -> None:
-        """Refuse a snapshot of which a file is live on the branch: the snapshot that added the file may be expired, so that the history does not show it.
+        """Refuse a snapshot if one of its files is live on the branch already: the history lacks an earlier pick whose snapshot has expired.
 
         Manifests that the picked snapshot inherited cannot contain its files, and neither can manifests of other partitions.
         """

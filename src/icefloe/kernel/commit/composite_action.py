@@ -39,7 +39,7 @@ class StagedFiles:
 class CompositeAction:
     """Actions in order, as one action. A retry calls all of them again; if one of them conflicts with the newer base, the whole commit does.
 
-    `staged` has the files from when each action was applied as it was added to the transaction and no file was written.
+    `staged` has the metadata files of the actions so far, which a transaction applies one by one before any file is written.
     """
 
     def __init__(self, actions: Sequence[Action], staged: StagedFiles | None = None) -> None:

@@ -48,9 +48,9 @@ from icefloe.kernel.scan.scan_context import ScanContext
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictRules:
-    """What newer snapshots of the branch must not have done.
+    """The changes by newer snapshots of the branch that are conflicts.
 
-    That a data file which gets a deletion vector has no newer position deletes is always checked.
+    It is always checked that a data file which gets a deletion vector has no newer position deletes.
 
     Attributes:
         since: the snapshot that the change was planned on (validateFromSnapshot); None checks all snapshots of the branch.

@@ -37,7 +37,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 @dataclass(slots=True, kw_only=True)
 class FilteredManifests:
-    """The manifests of one base after a commit's files were removed from them, and the files that were found on the way.
+    """The manifests of one base after a commit's files were removed from them, and the files that were found in them.
 
     Attributes:
         new_manifests: manifests that the commit wrote: of added files, and rewritten ones.

@@ -113,7 +113,7 @@ def newer_snapshots(base: TableMetadata, branch: str, since: int | None, first_b
     """Return the snapshots of a branch after the snapshot `since`, up to its head.
 
     In a transaction, `since` and some snapshots before it can be the transaction's own. After a conflict these have other parents than in `first_base`: the
-    snapshots of the other writers are now below them, and are newer too.
+    snapshots of the other writers are now among their ancestors, and count as newer too.
 
     Args:
         base: the current metadata of the table.

@@ -12,7 +12,7 @@ from icefloe.errors import IcefloeError
 class Committed:
     """The catalog has the new metadata location: the commit is visible to every reader.
 
-    `location` is the metadata location, where the store published the file under another name than requested.
+    `location` is the metadata location if the store published the file under another name than requested, else None.
     """
 
     location: str | None = None

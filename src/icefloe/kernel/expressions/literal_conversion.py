@@ -100,7 +100,7 @@ def _convert_float(value: Any) -> ConvertedLiteral:
 
 
 def _convert_number(kind: PrimitiveType, value: Any, low: int, high: int, scale: int) -> ConvertedLiteral:
-    """Find a number among the multiples of 10^-scale from `low` to `high` of them; int types have scale 0."""
+    """Convert a number to a type whose values are the multiples of 10^-scale from `low` to `high` units; int types have scale 0."""
     number = _decimal(value)
     if number.is_nan():
         return ConvertedLiteral(LiteralPosition.ABOVE_MAX)  # NaN sorts after every number
@@ -116,7 +116,7 @@ def _convert_number(kind: PrimitiveType, value: Any, low: int, high: int, scale:
 
 
 def _floor(number: Decimal, scale: int) -> tuple[int, bool]:
-    """Return the greatest whole number up to `number` times 10^scale, and whether it is that number. No digit is rounded, however many there are."""
+    """Return `number` * 10^scale rounded down to a whole number, and whether it was whole. The computation is exact for any number of digits."""
     if not number or number.adjusted() < -scale:  # zero, or a fraction of one unit, whose many zeros need not be computed
         return (-1 if number < 0 else 0), not number
     sign, digits, exponent = number.as_tuple()
@@ -149,7 +149,7 @@ def _convert_date(kind: PrimitiveType, value: str | datetime | np.datetime64) ->
 
 
 def _convert_timestamp(kind: PrimitiveType, value: Any) -> ConvertedLiteral:
-    """Find a time among microseconds, which leave out finer times, or nanoseconds, which end in the years 1677 and 2262."""
+    """Convert a time to microseconds, which cannot represent finer times, or to nanoseconds, which cover the years 1677 to 2262."""
     try:
         return ConvertedLiteral(LiteralPosition.EXACT, to_physical(kind, value))
     except InvalidInputError as error:

@@ -26,7 +26,7 @@ _PREFIX_TESTS = (Operation.STARTS_WITH, Operation.NOT_STARTS_WITH)
 
 
 def inclusive_projection(bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> BooleanExpression:
-    """Return a test that every partition with a matching row passes; `AlwaysTrue` where the partition values exclude nothing.
+    """Return a test that is true for every partition with a matching row; `AlwaysTrue` where the partition values exclude nothing.
 
     Raises:
         InvalidFilterError: The filter is not bound.
@@ -36,7 +36,7 @@ def inclusive_projection(bound: BooleanExpression, spec: PartitionSpec, schema: 
 
 
 def strict_projection(bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> BooleanExpression:
-    """Return a test that only partitions pass whose rows all match; `AlwaysFalse` where partition values do not determine that.
+    """Return a test that is true only for partitions whose rows all match; `AlwaysFalse` where partition values do not determine that.
 
     Raises:
         InvalidFilterError: The filter is not bound.
@@ -60,7 +60,7 @@ def _is_exact(inclusive_test: BooleanExpression, strict_test: BooleanExpression)
 
 
 def _closed(test: BoundPredicate) -> BoundPredicate:
-    """Return the same test of whole numbers without `<` and `>`."""
+    """Return an equivalent test of whole numbers that has `<=` and `>=` instead of `<` and `>`."""
     step = {Operation.LT: -1, Operation.GT: 1}.get(test.operation)
     if step is None or not isinstance(test.kind, IntegerType | LongType | DateType):
         return test

@@ -16,7 +16,7 @@ from icefloe.kernel.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestC
 
 
 class Origin(NamedTuple):
-    """The manifest of each row of a table: the rows of the first manifest, as many as its count, then those of the next."""
+    """The manifest that each row of a table comes from: the first `count` rows are from the first manifest, the next from the second, and so on."""
 
     manifests: Sequence[ManifestFile]
     counts: Sequence[int]

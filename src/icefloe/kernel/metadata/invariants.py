@@ -100,7 +100,7 @@ def no_snapshot_has_two_statistics_files(metadata: TableMetadata) -> Iterator[Pr
 
 
 def every_snapshot_was_numbered_by_the_table(metadata: TableMetadata) -> Iterator[Problem]:
-    """Check sequence number and row ids of every snapshot as of the current one. Decodes them all."""
+    """Check the sequence number and row ids of every snapshot, as those of the current one. Decodes all snapshots."""
     for position, snapshot in enumerate(metadata.snapshots):
         where = f"$.snapshots[{position}]"
         yield from _sequence_number_problems(metadata, snapshot, where)
@@ -272,7 +272,7 @@ def every_problem_of(metadata: TableMetadata) -> list[Problem]:
 
 
 def check_change(before: TableMetadata | None, after: TableMetadata) -> None:
-    """Check the version to be written and the step to it.
+    """Check the version to be written, and the change from the previous version to it.
 
     Args:
         before: The version that is replaced; None for a new table.

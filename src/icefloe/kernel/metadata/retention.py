@@ -34,7 +34,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """The selection: names of branches and tags, and ids of snapshots in the order of the metadata."""
+    """The expired names of branches and tags, and ids of snapshots in the order of the metadata."""
 
     refs: tuple[str, ...] = ()
     snapshot_ids: tuple[int, ...] = ()
@@ -115,7 +115,7 @@ def _retained_snapshot_ids(metadata: TableMetadata, refs: Mapping[str, SnapshotR
 
 
 def _retained_of_branch(metadata: TableMetadata, ref: SnapshotRef, *, oldest_ms: int, min_count: int, now_ms: int) -> Iterator[int]:
-    """Yield from the head back until a snapshot is both too old and beyond the number to keep. Its ancestors expire whatever their timestamps."""
+    """Yield a branch's snapshots from its head to the first that is too old and beyond the number to keep; that one and its ancestors expire."""
     oldest_ms = oldest_ms if ref.max_snapshot_age_ms is None else now_ms - ref.max_snapshot_age_ms
     min_count = min_count if ref.min_snapshots_to_keep is None else ref.min_snapshots_to_keep
     for count, snapshot in enumerate(ancestors(metadata, ref.snapshot_id)):

@@ -95,7 +95,7 @@ def schemas_of_files(metadata: Lineage, snapshot: Snapshot | None) -> Sequence[S
 def snapshot_as_of(metadata: Lineage, timestamp_ms: int) -> Snapshot | None:
     """Return the snapshot that was current at a time; None before the first one, or where the snapshot has expired.
 
-    The log decides, not the parents: a rollback made an older snapshot current again. Spec: Point in Time Reads.
+    The snapshot log is used instead of the parents, because a rollback makes an older snapshot current again. Spec: Point in Time Reads.
     """
     snapshot_id = None
     for entry in metadata.snapshot_log:

@@ -254,7 +254,7 @@ def check_spec(spec: PartitionSpec, schema: Schema, *, may_be_unknown: bool = Fa
 
 
 def check_known_transforms(spec: PartitionSpec) -> None:
-    """Check that files may be added under the spec.
+    """Check that all transforms of the spec are known, so that files can be added under it.
 
     Raises:
         UnsupportedFeatureError: A transform is unknown.

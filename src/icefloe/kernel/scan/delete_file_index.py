@@ -226,7 +226,7 @@ class _Lazy:
 
 
 class _Runs:
-    """Delete files sorted by a key and their sequence numbers: the ones that are not older than a data file are the end of its key's run."""
+    """Delete files sorted by key, then by sequence number: those of one key that are not older than a data file are the last ones of the key."""
 
     def __init__(self, ids: Indices, keys: Indices, numbers: Indices) -> None:
         self._numbers, ranks = np.unique(numbers, return_inverse=True)

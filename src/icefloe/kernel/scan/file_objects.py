@@ -120,7 +120,7 @@ def partition_tuples(rows: Any, partition_type: StructType) -> list[tuple[Any, .
 
 
 def _named(name: str, codes: Any, kinds: Mapping[Any, Any]) -> Values:
-    """Return the value that each name or code represents, mostly the same in all rows. Raises `ManifestFormatError`."""
+    """Return the value for the name or code in each row; `Same` if all rows have one code. Raises `ManifestFormatError`."""
     distinct = pc.unique(codes).to_pylist()
     if unknown := [code for code in distinct if code not in kinds]:
         raise ManifestFormatError(

@@ -172,13 +172,13 @@ class ReadOptions(TypedDict):
 
 
 class WriteInfo(TypedDict):
-    """What Spark's `LogicalWriteInfo` has of a write."""
+    """The fields of Spark's `LogicalWriteInfo`, which describes a write."""
 
     options: dict[str, str]
 
 
 class RowLevelOperationInfo(TypedDict):
-    """What Spark's `RowLevelOperationInfo` has of a statement."""
+    """The fields of Spark's `RowLevelOperationInfo`, which describes a DELETE, UPDATE or MERGE."""
 
     command: Literal["DELETE", "UPDATE", "MERGE"]
     options: dict[str, str]

@@ -114,7 +114,7 @@ _OF_JAVA: tuple[tuple[type[IcefloeError], str], ...] = (
 
 
 def refusal(error: BaseException) -> str:
-    """Return the text for an error without an exception of Spark, which `bridge/java/PythonBridge.java` throws as an exception.
+    """Return the text of an error for which Spark has no exception; `bridge/java/PythonBridge.java` throws the text as one.
 
     Returns:
         `!`, the name of the exception, and the message in the next lines.
@@ -197,7 +197,7 @@ def _scala_map(classes: Callable[[str], Any], values: Mapping[str, str]) -> Java
 
 
 def _thrown_by_spark(error: BaseException) -> JavaObject | None:
-    """Return the exception of Spark that a job failed with, such as for a target row that several source rows of a MERGE match."""
+    """Return the Spark exception that caused a job to fail, for example because several source rows of a MERGE match one target row."""
     captured = error.__cause__ if isinstance(error, EngineError) else error
     thrown = getattr(captured, "_origin", None) if isinstance(captured, CapturedException) else None
     while thrown is not None:

@@ -1,4 +1,4 @@
-"""`SparkDataSource`: the table that `spark.read.format("icefloe")` and `df.write.format("icefloe")` mean by their options, in a classic session.
+"""`SparkDataSource`: the table that the options of `spark.read.format("icefloe")` and `df.write.format("icefloe")` name, in a classic session.
 
 A name of an attached catalog is the same table as in SQL. All others are in a hidden catalog, whose table names are the options as JSON: tables by their
 location, tables of catalogs that are not attached, and reads with the options `columns` and `where`. `bridge/java/DefaultSource.java` is the Java side;

@@ -43,7 +43,7 @@ _GETTERS: Mapping[type[IcebergType], str] = {
 class SparkProcedure(ConnectorObject):
     """A procedure of a catalog under its name in SQL, before its arguments are known.
 
-    The bound procedure is an object of another class. Spark takes one that implements both interfaces for bound while it still analyses arguments such as
+    The bound procedure is an object of another class. Spark would treat an object of both interfaces as bound while it still analyses arguments such as
     `current_timestamp() - INTERVAL 5 DAYS`.
     """
 

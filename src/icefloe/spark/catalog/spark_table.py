@@ -103,7 +103,7 @@ class SparkTable(RowLevelTable):
 
     @connector_method
     def supports_column_change(self, change: TableChange) -> bool:
-        """Return False if the column cannot be changed so, and rows of a statement WITH SCHEMA EVOLUTION are cast to its type."""
+        """Return False if the column cannot be changed in this way; rows of a statement WITH SCHEMA EVOLUTION are then cast to its type."""
         return supports_change(self._spark, self._selected.table, change)
 
     def filters(self, query: PushedQuery) -> list[bool]:

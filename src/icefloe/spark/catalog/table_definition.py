@@ -123,9 +123,10 @@ def _quoted(name: str) -> str:
 
 
 def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the table properties among those of a statement, with the file format if its provider is one.
+    """Return the table properties among the properties of a statement; `USING parquet`, `orc` or `avro` sets the default file format.
 
-    Properties of OPTIONS are there twice, once with the prefix `option.`. Those that describe a state, which SHOW CREATE TABLE shows, are left out.
+    Spark passes the properties of OPTIONS twice, once with the prefix `option.`. Properties that only describe a state (SHOW CREATE TABLE prints them) are left
+    out.
 
     Raises:
         UnsupportedFeatureError: the provider is not Iceberg or a file format.
@@ -171,7 +172,7 @@ def table_properties(metadata: TableMetadata, metadata_location: str) -> dict[st
 
 
 def definition_of(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the definition of a CREATE or REPLACE TABLE as arguments of `Catalog.create_table`. Raises what this module's functions raise."""
+    """Return the definition of a CREATE or REPLACE TABLE as arguments of `Catalog.create_table`. Raises the errors of this module's functions."""
     schema = schema_of(request["columns"])
     properties = request["properties"]
     identifiers = [name.strip() for name in properties.get("identifier-fields", "").strip("[]").split(",") if name.strip()]

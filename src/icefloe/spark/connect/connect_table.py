@@ -122,7 +122,7 @@ def table(
 
 
 def reading_of(frame: DataFrame) -> Reading:
-    """Return how a frame that `table` returned is read.
+    """Return how Spark reads a frame that `table` returned, and why no faster way is used.
 
     Args:
         frame: The frame itself, not one derived from it.

@@ -56,7 +56,7 @@ class NoFinishedFiles:
 
 @contextmanager
 def _ended_with(spark: SparkSession) -> Iterator[None]:
-    """Interrupt the server's jobs of the block where Ctrl-C ends the block."""
+    """Interrupt the jobs that the block started on the server if Ctrl-C ends the block."""
     tag = f"icefloe-{uuid.uuid4()}"
     spark.addTag(tag)
     try:

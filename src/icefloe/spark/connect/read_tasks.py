@@ -33,7 +33,7 @@ def packed(tasks: Iterable[FileScanTask], *, bytes_per_task: int = BYTES_PER_TAS
 
 
 def _cut(task: FileScanTask, bytes_per_task: int) -> Iterator[tuple[FileScanTask, int]]:
-    """Yield parts of a file with their lengths. A part has whole row groups, and more than `bytes_per_task` bytes only where one row group has."""
+    """Yield parts of a file with their lengths. A part has whole row groups. It is larger than `bytes_per_task` only if a single row group is."""
     start, end = task.start, task.start + task.length
     offsets = sorted(offset for offset in task.file.split_offsets or () if start < offset < end)
     if task.file.file_format is not FileFormat.PARQUET or not offsets or task.length <= bytes_per_task:

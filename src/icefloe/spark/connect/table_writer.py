@@ -88,7 +88,7 @@ class TableWriter(DataSourceArrowWriter):
             table.overwrite(files, self._options.where or AlwaysTrue(), **form, **self._isolation)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Delete the files of tasks, unless all tasks ended well: then the commit began, and it deletes what may be deleted."""
+        """Delete the files of the tasks, unless all succeeded: then the commit began, and deletes the files that may be deleted."""
         if all(isinstance(message, FilesMessage) for message in messages):
             return
         delete_files_of_operation(self._task.target)

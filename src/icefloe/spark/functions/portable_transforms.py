@@ -51,7 +51,7 @@ class PortableTransforms:
     """Partition transforms of columns that have the Spark type of their Iceberg type. A null gives null."""
 
     def transformed(self, column: Column, kind: PrimitiveType, transform: Transform) -> Column:
-        """Return a partition spec's transform of a column; the column itself where the transform computes nothing."""
+        """Return the column with a partition transform applied; the column itself for the identity transform."""
         if isinstance(transform, BucketTransform):
             return self.bucket_of(column, kind, transform)
         if isinstance(transform, TruncateTransform):

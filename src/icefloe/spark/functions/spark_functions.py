@@ -183,7 +183,7 @@ class FunctionCall:
 
 
 def call_of(node: Mapping[str, Any], name: str) -> FunctionCall | None:
-    """Return the call of a function that an expression is, with a number above 0; None for any other expression.
+    """Return an expression as a call of a function with a number above 0; None if it is no such call.
 
     Args:
         node: An expression of Spark, as `bridge/java/ConnectorJson.java` writes it.

@@ -77,7 +77,7 @@ _VALUES = TaskValues(_Outcome, Attempt)
 
 @dataclass(frozen=True)
 class TaskChanger:
-    """The function of the Spark tasks: rows with their operations in, one row with the outcome as bytes out."""
+    """The function that Spark tasks run: it takes rows with their operations, and returns one row with the outcome as bytes."""
 
     target: WriteTarget  # its schema has the row lineage columns if rows keep their ids
     schema: Schema

@@ -27,7 +27,7 @@ from icefloe.table.engine import RewriteGroupsRequest, RewriteRequest
 
 @dataclass(frozen=True)
 class TaskRewriter:
-    """The function of the Spark tasks: the number and the work of one task in, its outcome and attempt out.
+    """The function that Spark tasks run: it takes the number and the work of one task, and returns its outcome and attempt.
 
     The work is a scan task, whose file is copied without the rows that match the filter, or a group of files.
     """

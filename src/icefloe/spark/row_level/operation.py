@@ -133,7 +133,7 @@ class RowLevelOperationBuilder(ConnectorObject):
 
     @connector_method
     def build(self) -> "RowLevelOperation":
-        """Return the operation. Raises what `RowLevelTable.check_row_level` raises."""
+        """Return the operation. Raises the errors of `RowLevelTable.check_row_level`."""
         self._table.check_row_level(self._command)
         return RowLevelOperation(self._table, self._command, self._options)
 

@@ -29,7 +29,7 @@ BYTES_PER_TASK = 128 * 1024 * 1024
 
 @dataclass(frozen=True)
 class TaskFinder:
-    """The function of the Spark tasks: a scan task in, the positions of its matching rows out, as a deletion vector, which is small."""
+    """The function that Spark tasks run: it takes a scan task, and returns the positions of its matching rows as a deletion vector, which is small."""
 
     io: FileIO
     delete_filter: BooleanExpression

@@ -101,7 +101,7 @@ def prune_target(spark: SparkSession, relation: Any, keys: Iterable[MatchKey], s
 
 
 def _predicates(column_name: str, bounds: Sequence[Any], values: Sequence[Any]) -> list[Mapping[str, Any]]:
-    """Return what holds for the column in every matching row, as predicates that Spark would push: IN the values, else a range."""
+    """Return predicates on the column that are true of every matching row, as Spark would push them: IN with the values, else a range."""
     column = {"kind": "reference", "parts": [column_name]}
     operands = [("IN", values)] if values else [(">=", bounds[:1]), ("<=", bounds[1:])]
     return [{"kind": "Predicate", "name": name, "children": [column, *literals]} for name, literals in operands]

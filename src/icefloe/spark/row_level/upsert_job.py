@@ -61,7 +61,7 @@ _VALUES = TaskValues(TaskOutcome, Attempt)
 
 @dataclass(frozen=True)
 class TaskUpserter:
-    """The function of the Spark tasks: joined rows in, one row with the `TaskOutcome` as bytes out.
+    """The function that Spark tasks run: it takes joined rows, and returns one row with the `TaskOutcome` as bytes.
 
     The columns are the source's, called `names`; then the table's, if rows are compared; then file, position and row id of the matching row.
     """
@@ -120,7 +120,7 @@ class TaskUpserter:
 
 
 def upsert_rows(request: UpsertRequest) -> UpsertedRows:
-    """Join the source with the planned files, write new and changed rows, and return what became of the source's rows.
+    """Join the source with the planned files, write new and changed rows, and return the counts of inserted and updated rows.
 
     Args:
         request: the source, whose `rows` are `SparkRows`; the planned files; the keys; whether matched rows are updated and others inserted.

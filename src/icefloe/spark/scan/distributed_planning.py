@@ -27,7 +27,7 @@ LOCAL_BYTES_PER_PROCESSOR = 128 * 1024 * 1024
 
 @dataclass(frozen=True)
 class TaskFunction:
-    """A Spark task: an item in, the result of the function out."""
+    """A function that Spark tasks run: it takes an item, and returns the result of the wrapped function."""
 
     function: Callable[[Any], Any]
     errors: TaskErrors = field(default_factory=TaskErrors)

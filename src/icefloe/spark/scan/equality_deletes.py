@@ -68,11 +68,11 @@ class KeySetFiles:
         return [end for field in self.fields for end in key_columns_in(field)]
 
     def apply_everywhere(self, groups: int) -> bool:
-        """Return whether all of the delete files apply to each of so many groups."""
+        """Return whether every delete file applies to all of the `groups` groups."""
         return all(ranges == ((0, groups - 1),) for _, ranges in self.files)
 
     def by_group(self, groups: int) -> list[list[DataFile]]:
-        """Return the delete files that apply to each of so many groups; one entry where they are the same for all."""
+        """Return for each of the `groups` groups the delete files that apply to it; one entry if they are the same for all groups."""
         if self.apply_everywhere(groups):
             return [[file for file, _ in self.files]]
         files_of_groups: list[list[DataFile]] = [[] for _ in range(groups)]
@@ -229,7 +229,7 @@ def _deleted_key_rows(spark: SparkSession, request: ScanRequest, files: KeySetFi
 
 @dataclass(frozen=True)
 class KeyReader:
-    """A Spark task that reads keys: its input is delete files with ranges of row groups, its output the rows of keys."""
+    """A function that Spark tasks run: it takes delete files with the ranges of groups they apply to, and returns the rows of keys."""
 
     io: FileIO
     fields: tuple[NestedField, ...]

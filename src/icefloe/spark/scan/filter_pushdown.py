@@ -1,8 +1,9 @@
 """Push-down of filters: predicates that Spark pushes to a scan or a write, as Iceberg expressions.
 
-Each predicate becomes an expression that is true for exactly the same rows, or none, and Spark evaluates it alone. A predicate of SQL is true, false or
-unknown; an expression states where it is true. Predicates on functions of a column (dates, `truncate`) are translated with `function_pushdown.py`, which also
-prunes files by `bucket`. The opposite way, an Iceberg expression as a Spark column, is `expression_to_column.py`. Spec: Scan Planning.
+Each predicate becomes an expression that is true for exactly the same rows. A predicate without such an expression is evaluated by Spark alone. A predicate of
+SQL is true, false or unknown; an expression states where it is true. Predicates on functions of a column (dates, `truncate`) are translated with
+`function_pushdown.py`, which also prunes files by `bucket`. The opposite way, an Iceberg expression as a Spark column, is `expression_to_column.py`. Spec: Scan
+Planning.
 """
 
 import json

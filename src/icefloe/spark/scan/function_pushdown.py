@@ -92,7 +92,7 @@ class Truncation:
 
 
 def truncation_of(node: ExpressionJson) -> Truncation | None:
-    """Return the call of `truncate` that an expression is; None for any other expression."""
+    """Return an expression as a call of `truncate`; None if it is no such call."""
     call = call_of(node, "truncate")
     return None if call is None else Truncation(call.column, call.number)
 
@@ -247,7 +247,7 @@ def _first_of_month(month: int) -> int:
 
 
 def _months_from(day: int, months: int) -> int:
-    """Return the first day that a truncation to so many months maps to this day or a later one."""
+    """Return the first day that a truncation to `months` months maps to this day or a later one."""
     month = int(np.datetime64(day, "D").astype("datetime64[M]").astype(np.int64))
     first = month // months * months
     return _first_of_month(first) if _first_of_month(first) == day else _first_of_month(first + months)

@@ -52,7 +52,7 @@ def in_spark_form(rows: pa.Table, schema: Schema) -> pa.Table:
 
 @dataclass(frozen=True)
 class ManifestRowsTask:
-    """A Spark task: manifests in, their rows out."""
+    """A function that Spark tasks run: it takes manifests, and returns their rows."""
 
     schema: Schema
     rows: ManifestRows  # without manifests, which come in the batches

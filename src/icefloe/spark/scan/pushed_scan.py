@@ -148,7 +148,7 @@ class SparkScan(ConnectorScan):
 
     @property
     def _hides_deleted(self) -> bool:
-        """Return whether a row-level operation reads `_deleted`: deleted rows, which a query would return, must not come back through the statement."""
+        """Return True if a row-level operation reads `_deleted`: a query gets deleted rows too then, but a statement must not write them again."""
         return self._pushed.query.get("operation") is not None and DELETED.field_id in self._projection
 
     @connector_method

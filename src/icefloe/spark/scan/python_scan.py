@@ -29,7 +29,7 @@ _VALUES = TaskValues()
 
 @dataclass(frozen=True)
 class TaskReader:
-    """A Spark task: packed scan tasks in, rows out."""
+    """A function that Spark tasks run: it takes packed scan tasks, and returns their rows."""
 
     io: FileIO
     schema: Schema

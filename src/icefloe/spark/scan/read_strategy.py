@@ -227,7 +227,7 @@ def _with_equality_deletes(group: FileGroup, strategy: _Strategy, keys: _Equalit
 
 
 class _Columns:
-    """The consequences of columns that a file lacks, for the strategy of its read.
+    """How columns that a file lacks affect the strategy by which it is read.
 
     Args of the constructor: `fields` are the columns that are read, with the keys of equality deletes; `needed` are those of the table.
     """
@@ -381,7 +381,7 @@ def field_ids(spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask], ta
 
 @dataclass(frozen=True)
 class FooterReader:
-    """A Spark task: a scan task in, the field ids in its file out."""
+    """A function that Spark tasks run: it takes a scan task, and returns the field ids in its file."""
 
     io: FileIO
     errors: TaskErrors = dataclasses.field(default_factory=TaskErrors)

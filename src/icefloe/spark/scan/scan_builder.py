@@ -110,7 +110,7 @@ class SparkScanBuilder(ConnectorObject):
 
     @connector_method
     def push_limit(self, limit: int) -> bool:
-        """Use a limit for planning; False, as Spark still limits the rows."""
+        """Use a limit for planning, and return False: Spark must still limit the rows."""
         self._query["limit"] = limit
         return False
 

@@ -55,7 +55,7 @@ class AlterStatement:
 
 
 def alter_statement(text: str) -> AlterStatement | None:
-    """Return the statement; None if its first words are those of another. Raises `StatementSyntaxError` for an error after them."""
+    """Parse one of these statements; return None if the first words are of another. Raises `StatementSyntaxError` for an error after them."""
     tokens = Tokens(text)
     if not tokens.take("ALTER", "TABLE") or tokens.at_end:
         return None

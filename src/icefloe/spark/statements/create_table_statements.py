@@ -14,7 +14,7 @@ from icefloe.table.table import Table
 
 
 def create_table_statement(spark: SparkSession, text: str, *, is_parsed: bool) -> Statement | None:
-    """Return the statement; None if Spark runs it, or reports why it does not parse it. Raises `StatementSyntaxError`.
+    """Parse a CREATE TABLE; return None if Spark runs it or refuses it. Raises `StatementSyntaxError`.
 
     Args:
         spark: the session.

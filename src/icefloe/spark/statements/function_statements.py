@@ -14,7 +14,7 @@ from icefloe.spark.statements.view_statements import Statement
 
 
 def function_statement(spark: SparkSession, text: str) -> Statement | None:
-    """Return the statement; None if it is another one, or about a catalog that is not attached. Raises `StatementSyntaxError`."""
+    """Parse one of these statements; return None for any other, and for a catalog that is not attached. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     if tokens.take("SHOW"):
         return _show(spark, tokens)

@@ -25,7 +25,7 @@ _TYPES = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
 
 
 def partition_statement(spark: SparkSession, text: str) -> Statement | None:
-    """Return the statement; None if it is another, or about a table that does not exist or is not in an attached catalog. Raises `StatementSyntaxError`."""
+    """Parse SHOW PARTITIONS of a table of an attached catalog; return None for any other statement and table. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     if not tokens.take("SHOW", "PARTITIONS"):
         return None

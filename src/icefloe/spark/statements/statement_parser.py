@@ -55,7 +55,7 @@ class StatementParser(PythonCallback):
 
     @connector_method
     def run_statement(self, request: StatementMessage) -> None:
-        """Run a statement that `statement` accepted. Raises what the catalog and the table raise."""
+        """Run a statement that `statement` accepted. Raises the errors of the catalog and the table."""
         statement = self._parsed(request)
         if statement is not None:
             statement.run()

@@ -22,7 +22,7 @@ _NOT_SHOWN = frozenset({"comment", "owner", "create_engine_version", "engine_ver
 
 
 def shown_view(spark: SparkSession, text: str) -> Statement | None:
-    """Return the statement; None if it is another, or not about a view of an attached catalog. Raises `StatementSyntaxError`."""
+    """Parse one of these statements; return None for any other, and unless it is about a view of an attached catalog. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     for words, parse in _STATEMENTS:
         if tokens.take(*words):
@@ -142,7 +142,7 @@ def _show_properties(spark: SparkSession, tokens: Tokens) -> Statement | None:
 
 
 def _describe(spark: SparkSession, tokens: Tokens) -> Statement | None:
-    """Return DESCRIBE of a view; Spark itself describes one column of a view, functions, namespaces and queries."""
+    """Parse DESCRIBE of a view; return None for one column of a view, functions, namespaces and queries, which Spark describes."""
     tokens.take("TABLE")
     is_extended = tokens.take("EXTENDED") or tokens.take("FORMATTED")
     if tokens.at_end:

@@ -51,7 +51,7 @@ class Statement:
 
 
 def view_statement(spark: SparkSession, text: str) -> Statement | None:
-    """Return the statement; None if it is another one, or about a catalog that is not attached. Raises `StatementSyntaxError`."""
+    """Parse one of these statements; return None for any other, and for a catalog that is not attached. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     for words, parse in _STATEMENTS:
         if tokens.take(*words):

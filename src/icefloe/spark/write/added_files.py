@@ -20,7 +20,7 @@ FILES_PER_TASK = 64
 
 @dataclass(frozen=True)
 class FileReader:
-    """The function of the Spark tasks: a location in, what a manifest holds about the file out."""
+    """The function that Spark tasks run: it takes a location, and returns the manifest fields of the file."""
 
     request: FooterRequest
     spec: PartitionSpec
@@ -33,14 +33,14 @@ class FileReader:
 
     @cached_property
     def _files(self) -> FilesToAdd:
-        """Return one object for all files of a task; the task makes it, because it does not travel."""
+        """Return the reader of all files of a task. The task creates it, because it cannot be pickled."""
         return FilesToAdd(self.request, self.spec)
 
 
 def files_to_add(
     spark: SparkSession, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str
 ) -> list[FileToAdd]:
-    """Read what a manifest holds about each file.
+    """Read the manifest fields of each file from its footer.
 
     Returns:
         The files, in the order of the locations.

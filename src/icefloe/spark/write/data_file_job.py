@@ -55,7 +55,7 @@ _VALUES = TaskValues(TaskFiles, Attempt)
 
 @dataclass(frozen=True)
 class TaskWriter:
-    """The function of the Spark tasks: rows in, one row with the `TaskFiles` as bytes out."""
+    """The function that Spark tasks run: it takes rows, and returns one row with the `TaskFiles` as bytes."""
 
     target: WriteTarget
     finished: FinishedFiles
@@ -159,7 +159,7 @@ def small_batches(spark: SparkSession, schema: Schema) -> Iterator[None]:
 
 @contextmanager
 def advisory_partition_size(spark: SparkSession, target: WriteTarget) -> Iterator[None]:
-    """Set the advisory size of a shuffle partition for the block, if the table or the write has one; else the session's holds."""
+    """Set the advisory size of a shuffle partition for the block, if the table or the write has one; otherwise the session's setting applies."""
     advisory_bytes = ADVISORY_PARTITION_SIZE_BYTES.read(target.properties)
     with _settings(spark, {} if advisory_bytes is None else {_ADVISORY_CONF: str(advisory_bytes)}):
         yield

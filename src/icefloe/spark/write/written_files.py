@@ -7,6 +7,6 @@ from icefloe.kernel.manifest.data_file import DataFile
 
 @dataclass(frozen=True, slots=True)
 class WrittenFiles:
-    """The files, which are in the table's locations and have its current schema, spec and sort order."""
+    """Data files that are in the table's locations and have its current schema, spec and sort order."""
 
     files: tuple[DataFile, ...]

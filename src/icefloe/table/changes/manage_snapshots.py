@@ -22,8 +22,8 @@ from icefloe.table.rows.write_context import snapshot_context
 class ManageSnapshots(PendingChange):
     """Changes that are committed together, as one version of the table, in a `with` block or with `commit()`. Each sees those before it.
 
-    A wrong change is refused by its own call. If other writers committed meanwhile, a change is applied again if the refs it is about are unchanged; else
-    it is a `CommitConflictError` that names what changed them. Snapshots are given by id, or by a branch or tag that is at them.
+    An invalid change raises its error at once, before the commit. If other writers committed meanwhile, a change is applied again if the refs it is about are
+    unchanged; else it is a `CommitConflictError` that names what changed them. A snapshot is passed as its id, or as a branch or tag that names it.
     """
 
     def __init__(self, start: MutationContext, commit: Commit) -> None:
@@ -136,7 +136,7 @@ class ManageSnapshots(PendingChange):
         return self._add(ref_changes.rename_branch(self._working, branch_name, new_name))
 
     def replace_branch(self, branch_name: str, source: int | str) -> Self:
-        """Move a branch to another snapshot, whatever was written to it; its retention settings stay.
+        """Move a branch to another snapshot, even if its own snapshots are lost from it; its retention settings stay.
 
         Args:
             branch_name: the branch; it is created if it does not exist and `source` is a branch or tag.
@@ -341,7 +341,7 @@ class ManageSnapshots(PendingChange):
         return ref_changes.snapshot_named(self._working, MAIN if snapshot is None else snapshot).snapshot_id
 
     def _add(self, action: Action) -> Self:
-        """Apply the action to the working metadata, so that a wrong one is refused here, and keep it for the commit."""
+        """Apply the action to the working metadata, which raises the errors of an invalid one, and keep it for the commit."""
         now_ms = max(self._handle.clock.now_ms(), self._working.last_updated_ms)
         attempt = action.attempt(self._working, number=0, now_ms=now_ms, read=self._staged.reading(self._read))
         if attempt is not None:

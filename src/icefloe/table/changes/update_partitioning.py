@@ -23,7 +23,7 @@ from icefloe.table.pending_change import Commit, PendingChange
 
 
 class UpdateSpec(PendingChange):
-    """Changes of the partition spec, committed at the end of a `with` block or by `commit()`. A wrong change is refused by its own call."""
+    """Changes of the partition spec, committed at the end of a `with` block or by `commit()`. An invalid change raises its error at once."""
 
     def __init__(self, base: TableMetadata, commit: Commit, *, case_sensitive: bool = True) -> None:
         self._base = base

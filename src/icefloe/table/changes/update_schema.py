@@ -32,7 +32,7 @@ from icefloe.table.pending_change import Commit, PendingChange
 
 
 class UpdateSchema(PendingChange):
-    """Changes of the columns, committed at the end of a `with` block or by `commit()`. Each sees those before it; a wrong one is refused by its own call.
+    """Changes of the columns, committed at the end of a `with` block or by `commit()`. Each sees those before it; an invalid one raises its error at once.
 
     A column is named by its dotted name, or by the tuple of its names if one of them contains a dot.
     """

@@ -348,7 +348,7 @@ class _Commit:
             delete_quietly(table.handle, [*table.written_files(), *table.new_data_files()])
 
     def unknown_error(self, outcome: Unknown) -> CommitUnknownError:
-        """Return the error of a commit that may or may not have happened: per table, what it has if it happened, and the command that shows it."""
+        """Return the error of an unknown commit: what each table has if the commit happened, and the command that shows it."""
         first = next((table for table in self.tables if table.metadata_location), self.tables[0])
         snapshot_id = first.attempt.snapshot_id if first.attempt is not None else None
         command = f"icefloe show snapshots {dotted(first.handle.identifier)} --catalog {first.handle.store.name}"

@@ -49,7 +49,7 @@ class CleaningPlan:
     def holds_on(self, base: TableMetadata, expired_ids: Iterable[int]) -> bool:
         """Return whether this is the plan of a commit that removes these snapshots from `base`.
 
-        It is not if another expiry has removed one of the kept snapshots since: that expiry left the files of both to the snapshots that are removed now.
+        It is not if another expiry has removed one of the kept snapshots since: files that only that one shared with the expired ones are now unreachable too.
         """
         return self.expired_ids == frozenset(expired_ids) and self.kept_ids <= frozenset(base.snapshots.ids())
 

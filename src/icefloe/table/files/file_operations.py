@@ -80,7 +80,7 @@ class _CheckedSnapshot(PendingSnapshot):
 
 
 class OverwriteFiles(_CheckedSnapshot):
-    """Data files that replace others. A named file that is no longer live refuses the commit, with or without the checks."""
+    """Data files that replace others. The commit is refused if a named file is no longer live, with or without the checks."""
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
@@ -153,7 +153,7 @@ class OverwriteFiles(_CheckedSnapshot):
     def overwrite_by_row_filter(self, row_filter: str | BooleanExpression) -> Self:
         """Remove the files of which every row matches a filter, by metadata alone.
 
-        A file of which only some rows may match refuses the commit.
+        The commit is refused if only some rows of a file may match.
 
         Args:
             row_filter: a filter as text or expression.
@@ -192,7 +192,7 @@ class OverwriteFiles(_CheckedSnapshot):
         return self
 
     def validate_no_conflicting_data(self) -> Self:
-        """Refuse the commit if other writers added data files that may contain such rows: serializable isolation.
+        """Refuse the commit if other writers added data files that may have rows of the conflict detection filter (serializable isolation).
 
         Returns:
             This update.
@@ -201,7 +201,7 @@ class OverwriteFiles(_CheckedSnapshot):
         return self
 
     def validate_no_conflicting_deletes(self) -> Self:
-        """Refuse the commit if other writers deleted such rows, or rows of a file that this commit removes: snapshot isolation.
+        """Refuse the commit if other writers deleted rows of the conflict detection filter, or of a file that this commit removes (snapshot isolation).
 
         Returns:
             This update.
@@ -355,7 +355,7 @@ class RowChanges(_CheckedSnapshot):
         return self
 
     def validate_no_conflicting_data_files(self) -> Self:
-        """Refuse the commit if other writers added data files that may contain such rows: serializable isolation.
+        """Refuse the commit if other writers added data files that may have rows of the conflict detection filter (serializable isolation).
 
         Returns:
             This update.
@@ -364,7 +364,7 @@ class RowChanges(_CheckedSnapshot):
         return self
 
     def validate_no_conflicting_delete_files(self) -> Self:
-        """Refuse the commit if other writers deleted such rows, or rows of a file that this commit removes: snapshot isolation.
+        """Refuse the commit if other writers deleted rows of the conflict detection filter, or of a file that this commit removes (snapshot isolation).
 
         Returns:
             This update.

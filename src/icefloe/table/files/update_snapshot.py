@@ -153,7 +153,7 @@ class AppendFiles(PendingSnapshot):
 
 
 class DeleteFiles(PendingSnapshot):
-    """A snapshot of the operation `delete` of whole files. A named file that is no longer live refuses the commit, as its rows may be in another file now."""
+    """A snapshot of the operation `delete` of whole files. The commit is refused if a named file is not live any more: its rows may be in another file."""
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
@@ -185,7 +185,7 @@ class DeleteFiles(PendingSnapshot):
     def delete_from_row_filter(self, row_filter: str | BooleanExpression) -> Self:
         """Remove the files of which every row matches a filter, by metadata alone.
 
-        A file of which only some rows may match refuses the commit.
+        The commit is refused if only some rows of a file may match.
 
         Args:
             row_filter: a filter as text or expression.
@@ -214,7 +214,7 @@ class DeleteFiles(PendingSnapshot):
         return self
 
     def validate_files_exist(self) -> Self:
-        """Refuse the commit if a named file is not live, as is always done; Java otherwise commits, and the rows of a rewritten file stay.
+        """Do nothing: the commit is always refused if a named file is not live. Without this call Java commits, and rows of a rewritten file stay.
 
         Returns:
             This update.

@@ -58,7 +58,7 @@ class CopyOnWriteDelete:
         self._keep(set())
 
     def _keep(self, keys: set[TaskKey]) -> None:
-        """Delete the copies of other files. Under another schema the filter may mean other columns, so that no copy is valid any longer."""
+        """Keep the copies for these keys, and delete the others. Under another schema the filter may mean other columns, so no copy is valid then."""
         stale = [self._copies.pop(key) for key in list(self._copies) if key not in keys]
         delete_quietly(self._removal.handle, [file.file_path for copy in stale for file in copy.added])
 

@@ -97,7 +97,7 @@ class ChangedRows:
     unmatched_deleted: int | None = None
 
     def merge_summary(self, copied: int) -> dict[str, str]:
-        """Return the snapshot properties of a MERGE that copied so many rows unchanged: counts of rows, under the keys that Java writes."""
+        """Return the snapshot properties of a MERGE that copied `copied` rows unchanged: counts of rows, under the keys that Java writes."""
         counts = {"copied": copied, "deleted": self.deleted, "updated": self.updated, "inserted": self.inserted}
         if self.unmatched_updated is not None and self.unmatched_deleted is not None:
             counts |= {

@@ -80,7 +80,7 @@ def write_audit_publish(*, wap_id: str | None = None, branch: str | None = None)
 
 @contextmanager
 def branch_named(*, is_named: bool) -> Iterator[None]:
-    """Set, within the block and in this thread, whether writes name their branch themselves: then `main` is `main` although a branch for writes is set."""
+    """Set, for the block and this thread, whether writes name their branch: an explicit `main` is not redirected to the branch for writes."""
     token = _NAMES_BRANCH.set(is_named)
     try:
         yield
@@ -189,7 +189,7 @@ def snapshot_context(
     makes_branch: bool = False,
     engine: Engine | None = None,
 ) -> CommitContext:
-    """Return the same for a snapshot of exactly this branch, never staged; `makes_branch` allows that it is created. Raises as `check_branch`."""
+    """Return the context of a snapshot of exactly this branch, never staged. `makes_branch` allows to create it. Raises as `check_branch`."""
     if not makes_branch or branch in metadata.refs:
         check_branch(handle, metadata, branch)
     return CommitContext(
