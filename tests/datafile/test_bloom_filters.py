@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from icefloe import SqlCatalog
-from icefloe.datafile.parquet import bloom_filters as blooms
-from icefloe.datafile.parquet.bloom_filters import max_distinct
+from icefloe.datafile.parquet import parquet_appender
+from icefloe.datafile.parquet.parquet_appender import max_distinct
 from icefloe.errors import InvalidPropertyError
 
 ROWS = pa.table(
@@ -22,7 +22,7 @@ ROWS = pa.table(
     }
 )
 ENABLED, NDV, FPP = (f"write.parquet.bloom-filter-{what}.column." for what in ("enabled", "ndv", "fpp"))
-writes = pytest.mark.skipif(not blooms.WRITES_FILTERS, reason="this pyarrow writes no bloom filters")
+writes = pytest.mark.skipif(not parquet_appender.WRITES_BLOOM_FILTERS, reason="this pyarrow writes no bloom filters")
 
 
 def lengths(folder: Path, properties: dict[str, str]) -> dict[str, int]:
@@ -65,10 +65,10 @@ def test_the_largest_number_of_distinct_values_fills_the_largest_filter() -> Non
 def test_a_column_that_cannot_have_a_bloom_filter_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    blooms._warn_once.cache_clear()
-    monkeypatch.setattr(blooms, "WRITES_FILTERS", False)
+    parquet_appender._warn_once.cache_clear()
+    monkeypatch.setattr(parquet_appender, "WRITES_BLOOM_FILTERS", False)
     properties = {f"{ENABLED}{name}": "true" for name in ("flag", "nothing", "id")}
-    with caplog.at_level(logging.WARNING, logger=blooms.LOG.name):
+    with caplog.at_level(logging.WARNING, logger=parquet_appender.LOG.name):
         for folder in ("one", "two"):
             (tmp_path / folder).mkdir()
             assert lengths(tmp_path / folder, properties) == {}

@@ -1,26 +1,30 @@
 """`ParquetAppender`: a Parquet file that is being written; and its factory, with the writer's options from table properties and the Arrow schema of the file.
 
-`data_file_writer.py` decides which rows are written to which file. Spec: Appendix A, Parquet.
+Table properties choose the columns with bloom filters; a sample of the first rows chooses those with a dictionary. `data_file_writer.py` decides which rows are
+written to which file. Spec: Appendix A, Parquet.
 """
 
 import json
-from collections.abc import Mapping
+import logging
+import math
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from inspect import signature
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from icefloe.datafile.dictionary_encoding import dictionary_columns
 from icefloe.datafile.file_metrics import RowObservations, file_metrics
 from icefloe.datafile.file_schema import file_arrow_schema, file_fields, to_file_schema
 from icefloe.datafile.leaves import Leaf, leaves_of
 from icefloe.datafile.metrics_modes import MetricsMode, metrics_modes
-from icefloe.datafile.parquet.bloom_filters import BloomFilters, bloom_filters
 from icefloe.datafile.parquet.parquet_annotations import DeferredFooterFile, annotations
-from icefloe.errors import InvalidPropertyError, UnsupportedTypeError
+from icefloe.errors import InvalidPropertyError, UnsupportedTypeError, in_one_line
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
@@ -29,12 +33,42 @@ from icefloe.kernel.schema.arrow_schema import FIELD_ID_KEY, schema_to_arrow, ty
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_json import schema_to_json
 from icefloe.kernel.storage_errors import storage_error
-from icefloe.kernel.types import IcebergType, NestedField, UUIDType
+from icefloe.kernel.types import BooleanType, IcebergType, NestedField, UUIDType
 
 # Key of the table schema in a Parquet file's key-value metadata; Java uses the same.
 SCHEMA_KEY = "iceberg.schema"
-# Older releases of pyarrow limit pages by bytes alone; their pages then have more rows.
-_LIMITS_PAGE_ROWS = "max_rows_per_page" in signature(pq.ParquetWriter.__init__).parameters
+# Older releases of pyarrow limit pages by bytes alone, so that pages have more rows, and write no bloom filters, of which a warning is logged once.
+_WRITER_OPTIONS = signature(pq.ParquetWriter.__init__).parameters
+_LIMITS_PAGE_ROWS = "max_rows_per_page" in _WRITER_OPTIONS
+WRITES_BLOOM_FILTERS = "bloom_filter_options" in _WRITER_OPTIONS
+
+# Rows. For fewer, sampling columns for dictionaries takes longer than it saves.
+_MIN_SAMPLED_ROWS = 10_000
+_MAX_SAMPLE_ROWS = 32_768
+# Of a column of C values evenly drawn, a sample of 32,768 holds this share of distinct ones where C is about 320,000: more than fit a dictionary page.
+# A smaller sample is half the rows, of which this share is distinct only where a dictionary would hold nearly every value.
+_TOO_DISTINCT = 0.95
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BloomFilters:
+    """Probability of a false positive and expected distinct values by Parquet's column name; None: as many as the first row group has rows."""
+
+    columns: Mapping[str, tuple[float, int | None]]
+    max_bytes: int
+
+    def options(self, rows: int) -> dict[str, Any]:
+        """Return the keyword arguments of `pyarrow.parquet.ParquetWriter` for a file whose first row group has `rows` rows."""
+        if not self.columns:
+            return {}
+        return {
+            "bloom_filter_options": {
+                path: {"fpp": fpp, "ndv": max(1, min(distinct or rows, max_distinct(self.max_bytes, fpp)))}
+                for path, (fpp, distinct) in self.columns.items()
+            }
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +149,66 @@ def _check_level(codec: str, level: int) -> None:
     if not low <= level <= high:
         name = table_properties.PARQUET_COMPRESSION_LEVEL.name
         raise InvalidPropertyError(f"{name} is {level}, but {codec} has levels {low} to {high}", next_step=f"set {name} to one of these")
+
+
+def bloom_filters(leaves: Iterable[Leaf], properties: Mapping[str, str]) -> BloomFilters:
+    """Return the bloom filters that table properties configure. Raises `InvalidPropertyError`."""
+    configured = table_properties.bloom_filter_columns(properties)
+    by_name = {".".join(leaf.path): leaf for leaf in leaves}
+    columns = {}
+    for name, (fpp, distinct) in configured.items():
+        leaf = by_name.get(name)
+        if leaf is None:
+            _warn_once(f"no bloom filter is written for {name}: the table has no primitive column of that name")
+        elif isinstance(leaf.kind, BooleanType):
+            _warn_once(f"no bloom filter is written for {name}: Parquet has none for booleans")
+        else:
+            columns[leaf.stored_path] = (fpp, distinct)
+    if columns and not WRITES_BLOOM_FILTERS:
+        _warn_once(
+            f"no bloom filters are written for {', '.join(configured)}: this release of pyarrow cannot write them; install a newer one"
+        )
+        columns = {}
+    return BloomFilters(columns=columns, max_bytes=table_properties.PARQUET_BLOOM_MAX_BYTES.read(properties))
+
+
+def max_distinct(max_bytes: int, fpp: float) -> int:
+    """Return the number of distinct values for which a filter of at most `max_bytes` has the probability `fpp` of a false positive.
+
+    Sizes are powers of two; each value sets a bit in each of 8 words.
+    """
+    bits = 8 * 2 ** int(math.log2(max_bytes))
+    return int(-bits / 8 * math.log(1 - fpp ** (1 / 8)))
+
+
+@cache
+def _warn_once(message: str) -> None:
+    LOG.warning("%s", in_one_line(message))
+
+
+def dictionary_columns(table: Any, leaves: Iterable[Leaf]) -> list[str]:
+    """Return the Parquet paths of the columns to write with a dictionary, from the rows of a file's first row group.
+
+    Arrow builds a dictionary for every column until it exceeds its page size, and then writes the other values plain. For a column of distinct values that work
+    is wasted and the file is larger. Measured on 5 million rows of ids, times, numbers and names: a fifth less time and a file 4 % smaller.
+    """
+    if table.num_rows < _MIN_SAMPLED_ROWS:
+        return [leaf.stored_path for leaf in leaves]
+    # The sample is spread over the whole row group, because adjacent rows are similar in many tables.
+    rows = pa.array(np.linspace(0, table.num_rows - 1, min(_MAX_SAMPLE_ROWS, table.num_rows // 2), dtype=np.int64))
+    return [leaf.stored_path for leaf in leaves if not _is_distinct(table, leaf, rows)]
+
+
+def _is_distinct(table: Any, leaf: Leaf, rows: Any) -> bool:
+    """Return True if nearly all values of a column are distinct in the sample."""
+    if leaf.repeated:
+        return False
+    if isinstance(leaf.kind, BooleanType):
+        return True  # Parquet has no dictionaries of booleans
+    sample = leaf.column_of(table).take(rows)
+    values: int = len(sample) - sample.null_count
+    distinct: int = pc.count_distinct(sample, mode="only_valid").as_py()
+    return values > 0 and distinct > values * _TOO_DISTINCT
 
 
 def _stored_type(kind: IcebergType) -> Any:
