@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.datafile.tables import tables, target, write
 
 from icefloe.datafile import file_metrics as metrics_module
-from icefloe.datafile.leaves import Leaf, leaves_of
+from icefloe.datafile.file_metrics import Leaf, leaves_of
 from icefloe.errors import InvalidPropertyError
 from icefloe.kernel.partitioning.sort_order import SortField, SortOrder
 from icefloe.kernel.schema.schema import Schema

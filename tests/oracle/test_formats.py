@@ -13,7 +13,7 @@ from tests.oracle.test_reading_each_other import SCHEMA, rows, without_bytes
 
 from icefloe import SqlCatalog, StaticTable
 from icefloe.datafile.data_file_writer import write_batches
-from icefloe.datafile.leaves import leaves_of
+from icefloe.datafile.file_metrics import leaves_of
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.io.local_file_io import LocalFileIO
 

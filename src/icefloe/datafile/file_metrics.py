@@ -1,20 +1,25 @@
-"""Metrics of a Parquet file that was just written: sizes, counts and bounds of its columns, from its footer and from observations of its rows.
+"""Metrics of a data file: the leaf columns of a schema, the metrics that each has, and those of a Parquet file that was just written.
 
-`metrics_modes.py` decides which metrics a column has; `footer_metrics.py` reads the footers of files of other writers.
-Spec: Data File Fields (column_sizes to split_offsets); Appendix D; Field-level Metrics and Statistics.
+`Leaf` is a column that can have metrics; `MetricsMode` its metrics, from the properties `write.metadata.metrics.*` and the sort order. The metrics of a Parquet
+file are sizes, counts and bounds from its footer and from observations of its rows; `metrics_collector.py` computes those of ORC and Avro files, and
+`footer_metrics.py` reads the footers of files of other writers.
+Spec: Parquet, Nested Types; Data File Fields (column_sizes to split_offsets); Appendix D; Field-level Metrics and Statistics.
 """
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.datafile.leaves import Leaf
-from icefloe.datafile.metrics_modes import MetricsMode
 from icefloe.kernel.bounds import truncate_lower_bound, truncate_upper_bound
+from icefloe.kernel.metadata.table_properties import METRICS_DEFAULT, METRICS_MAX_INFERRED_COLUMNS, column_metrics_modes
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
+from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import (
     BinaryType,
     DecimalType,
@@ -23,12 +28,25 @@ from icefloe.kernel.types import (
     FloatType,
     GeographyType,
     GeometryType,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
     PrimitiveType,
     StringType,
+    StructType,
+    UnknownType,
     UUIDType,
+    VariantType,
+    children,
 )
 from icefloe.kernel.values import decimal_bytes, from_bytes, to_bytes
 
+# Name of the repeated group inside the group of a list or a map. Spec: Parquet, Nested Types.
+_REPEATED_GROUP: dict[type[IcebergType], str] = {ListType: "list", MapType: "key_value"}
+# Columns of a variant in a row group: metadata and value. A variant is not a leaf here, because it has no metrics.
+_VARIANT_COLUMNS = 2
+_TRUNCATE = re.compile(r"truncate\((\d+)\)")
 # Bytes. If a minimum or maximum is longer, Arrow leaves both out of the footer (its `max_statistics_size`).
 MAX_FOOTER_STATISTIC_BYTES = 4096
 
@@ -40,6 +58,136 @@ _Extremes = tuple[Any, Any]
 
 # Function from the minimum and maximum of a column, as in a footer, to its bounds; the upper one is None if no value of the width is above the maximum.
 BoundsInBytes = Callable[[Any, Any], tuple[bytes, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A primitive column. `path` has the names from the top-level column down; `stored_path` is Parquet's name, which includes repeated groups.
+
+    `steps` are the positions from the top-level column down through structs; `repeated` is true inside a list or map.
+    """
+
+    field: NestedField
+    kind: PrimitiveType
+    path: tuple[str, ...]
+    stored_path: str
+    steps: tuple[int, ...]
+    repeated: bool
+    # Its index among the columns of a Parquet row group.
+    place: int
+
+    @property
+    def field_id(self) -> int:
+        """Return the field id of the column."""
+        return self.field.field_id
+
+    def column_of(self, table: Any) -> Any:
+        """Return the leaf's values in an Arrow table of the schema, null if a struct around it is null. Not for repeated leaves."""
+        column = table.column(self.steps[0])
+        return pc.struct_field(column, list(self.steps[1:])) if len(self.steps) > 1 else column
+
+
+def leaves_of(schema: Schema) -> tuple[Leaf, ...]:
+    """Return every leaf, depth first: the order of the column chunks in a Parquet row group. Columns of unknown type are in no file."""
+    return tuple(_walk(schema.fields, (), (), (), False, _Counter()))
+
+
+class _Counter:
+    """Counter of the columns of a row group."""
+
+    count = 0
+
+    def take(self, columns: int) -> int:
+        """Count further columns, and return the index of the first."""
+        self.count += columns
+        return self.count - columns
+
+
+def _walk(
+    fields: tuple[NestedField, ...],
+    path: tuple[str, ...],
+    stored: tuple[str, ...],
+    steps: tuple[int, ...],
+    repeated: bool,
+    counter: _Counter,
+) -> Iterator[Leaf]:
+    for position, field in enumerate(fields):
+        field_path, stored_path, field_steps = (*path, field.name), (*stored, field.name), (*steps, position)
+        kind = field.field_type
+        if isinstance(kind, UnknownType):
+            continue
+        if isinstance(kind, VariantType):
+            counter.take(_VARIANT_COLUMNS)
+        elif isinstance(kind, PrimitiveType):
+            yield Leaf(field, kind, field_path, ".".join(stored_path), field_steps, repeated, counter.take(1))
+        else:
+            group = _REPEATED_GROUP.get(type(kind))
+            inner_path = (*stored_path, group) if group else stored_path
+            yield from _walk(children(kind), field_path, inner_path, field_steps, repeated or group is not None, counter)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsMode:
+    """The metrics of a column: with `counts` sizes and counts, with `bounds` also bounds, truncated to `width` code points or bytes (None: whole)."""
+
+    counts: bool
+    bounds: bool
+    width: int | None = None
+
+
+_NONE = MetricsMode(counts=False, bounds=False)
+_NAMED = {"none": _NONE, "counts": MetricsMode(counts=True, bounds=False), "full": MetricsMode(counts=True, bounds=True)}
+# The least metrics of a sorted column, because sorting is useful only with bounds. JAVA: MetricsConfig.
+_SORTED = MetricsMode(counts=True, bounds=True, width=16)
+
+
+def _parse_mode(text: str) -> MetricsMode:
+    """Return the mode `none`, `counts`, `full` or `truncate(n)`, which `table_properties.py` has validated."""
+    truncate = _TRUNCATE.fullmatch(text)
+    return MetricsMode(counts=True, bounds=True, width=int(truncate.group(1))) if truncate else _NAMED[text]
+
+
+def columns_with_modes(
+    schema: Schema, properties: Mapping[str, str], sort_order: SortOrder = UNSORTED_SORT_ORDER
+) -> tuple[tuple[Leaf, MetricsMode], ...]:
+    """Return every leaf of the schema, in the order of `leaves_of`, with the metrics that it has.
+
+    The mode set for a column comes first; a property that names no column is ignored. Other sorted columns have bounds. If no default mode is set, only the
+    first 100 columns (a property) have the built-in one, so that statistics of very wide tables stay small. JAVA: MetricsConfig.
+
+    Raises:
+        InvalidPropertyError: A property has an invalid mode.
+    """
+    default = _parse_mode(METRICS_DEFAULT.read(properties))
+    limit = METRICS_MAX_INFERRED_COLUMNS.read(properties)
+    inferred = None if METRICS_DEFAULT.name in properties or _size(schema) <= limit else set(_first_ids(schema.fields, limit))
+    ordered = {field.source_id for field in sort_order.fields if field.transform.preserves_order}
+    column_modes = {name: _parse_mode(text) for name, text in column_metrics_modes(properties).items()}
+
+    def mode(leaf: Leaf) -> MetricsMode:
+        unsorted_mode = default if inferred is None or leaf.field_id in inferred else _NONE
+        return _SORTED if leaf.field_id in ordered and not unsorted_mode.bounds else unsorted_mode
+
+    return tuple((leaf, column_modes.get(".".join(leaf.path), mode(leaf))) for leaf in leaves_of(schema))
+
+
+def _size(schema: Schema) -> int:
+    """Return the number of columns that the limit counts: structs too, but neither lists nor maps. JAVA: TypeUtil.getProjectedIds."""
+    return sum(isinstance(field.field_type, PrimitiveType | VariantType | StructType) for _, field in walk(schema.fields))
+
+
+def _first_ids(fields: Sequence[NestedField], limit: int) -> Iterator[int]:
+    """Yield the ids of the first leaves: the primitive fields of a struct before those of structs inside it. JAVA: MetricsConfig.limitFieldIds."""
+    for place, field_id in enumerate(_breadth_first(fields)):
+        if place >= limit:
+            return
+        yield field_id
+
+
+def _breadth_first(fields: Sequence[NestedField]) -> Iterator[int]:
+    yield from (field.field_id for field in fields if isinstance(field.field_type, PrimitiveType | VariantType))
+    for field in fields:
+        yield from _breadth_first(children(field.field_type))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +205,7 @@ class FileMetrics:
 
     def as_fields(self) -> dict[str, Any]:
         """Return the metrics as keyword arguments of a `DataFile`."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
 
 
 @dataclass(slots=True)
@@ -65,9 +213,9 @@ class RowObservations:
     """Metrics that are collected while rows are written, because a footer lacks them: NaN counts, and the extremes of values too long for a footer."""
 
     columns: Sequence[tuple[Leaf, MetricsMode]]
-    nan_counts: dict[int, int] = field(default_factory=dict)
+    nan_counts: dict[int, int] = dataclasses.field(default_factory=dict)
     # (row group, field id) -> extremes
-    extremes: dict[tuple[int, int], _Extremes] = field(default_factory=dict)
+    extremes: dict[tuple[int, int], _Extremes] = dataclasses.field(default_factory=dict)
     row_groups: int = 0
 
     def update(self, table: Any) -> None:

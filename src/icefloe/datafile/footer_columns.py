@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.datafile.field_ids import is_list
-from icefloe.datafile.leaves import Leaf, leaves_of
+from icefloe.datafile.file_metrics import Leaf, leaves_of
 from icefloe.datafile.projection import FileColumn, file_columns, is_readable_as
 from icefloe.errors import Problem
 from icefloe.kernel.schema.arrow_schema import plain_type

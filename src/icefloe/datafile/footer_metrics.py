@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from icefloe.datafile.file_metrics import BoundsInBytes, FileMetrics, bounds_in_bytes, split_offsets
+from icefloe.datafile.file_metrics import BoundsInBytes, FileMetrics, MetricsMode, bounds_in_bytes, split_offsets
 from icefloe.datafile.footer_bounds import Extremes, conversion, is_exact
 from icefloe.datafile.footer_columns import StoredLeaf
-from icefloe.datafile.metrics_modes import MetricsMode
 from icefloe.kernel.types import DoubleType, FloatType
 
 

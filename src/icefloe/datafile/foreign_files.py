@@ -13,12 +13,10 @@ import pyarrow as pa
 from pyarrow import orc
 
 from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
-from icefloe.datafile.file_metrics import FileMetrics
+from icefloe.datafile.file_metrics import FileMetrics, columns_with_modes
 from icefloe.datafile.footer_bounds import Extremes
 from icefloe.datafile.footer_columns import StoredLeaf, column_problems, places_to_be_required, stored_leaves
 from icefloe.datafile.footer_metrics import ColumnReading, column_reading, footer_metrics
-from icefloe.datafile.leaves import leaves_of
-from icefloe.datafile.metrics_modes import metrics_modes
 from icefloe.datafile.orc.orc_rows import orc_field_id
 from icefloe.datafile.parquet.parquet_footer import open_parquet
 from icefloe.errors import DataFileFormatError, IcefloeError, Problem, SchemaMismatchError, UnsupportedFeatureError
@@ -98,11 +96,7 @@ class FooterReader:
         self._request = request
         self._extremes_of = extremes_of
         self._from_path = from_path
-        leaves = leaves_of(request.schema)
-        self._modes = {
-            leaf.field_id: mode
-            for leaf, mode in zip(leaves, metrics_modes(request.schema, leaves, request.properties, request.sort_order), strict=True)
-        }
+        self._modes = {leaf.field_id: mode for leaf, mode in columns_with_modes(request.schema, request.properties, request.sort_order)}
         # The most recent first.
         self._layouts: tuple[_Layout, ...] = ()
 

@@ -1,7 +1,6 @@
 """`MetricsCollector`: counts and bounds of the columns of ORC and Avro files, collected while rows are written, because Arrow returns none from their footers.
 
-`file_metrics.py` takes those of Parquet files from the footer; `metrics_modes.py` decides which metrics a column has. As in Java, columns inside lists and maps
-have none.
+`file_metrics.py` decides which metrics a column has, and takes those of Parquet files from the footer. As in Java, columns inside lists and maps have none.
 Spec: Data File Fields (value_counts to upper_bounds); Appendix D.
 """
 
@@ -12,9 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.datafile.file_metrics import FileMetrics, count_nans, set_bounds
-from icefloe.datafile.leaves import Leaf
-from icefloe.datafile.metrics_modes import MetricsMode
+from icefloe.datafile.file_metrics import FileMetrics, Leaf, MetricsMode, count_nans, set_bounds
 from icefloe.kernel.types import (
     BinaryType,
     DecimalType,

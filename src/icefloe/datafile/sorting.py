@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.datafile.leaves import leaves_of
+from icefloe.datafile.file_metrics import leaves_of
 from icefloe.kernel.arrow_values import filled, numbers_array, numpy_of
 from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder
 from icefloe.kernel.partitioning.transforms import UnknownTransform

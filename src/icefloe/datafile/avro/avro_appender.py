@@ -15,10 +15,9 @@ import fastavro
 
 from icefloe.datafile.avro.avro_file_schema import record_schema, without_logical_types
 from icefloe.datafile.avro.avro_values import avro_records
+from icefloe.datafile.file_metrics import Leaf, MetricsMode, columns_with_modes
 from icefloe.datafile.file_schema import file_fields
-from icefloe.datafile.leaves import Leaf, leaves_of
 from icefloe.datafile.metrics_collector import MetricsCollector
-from icefloe.datafile.metrics_modes import MetricsMode, metrics_modes
 from icefloe.kernel.avro.avro_codec import codec_name
 from icefloe.kernel.avro.avro_container import BLOCK_BYTES, SYNC_LENGTH, block_bytes, header_bytes
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
@@ -62,7 +61,6 @@ def avro_appender_factory(
     schema: Schema, properties: Mapping[str, str], sort_order: SortOrder = UNSORTED_SORT_ORDER
 ) -> AvroAppenderFactory:
     """Return the factory of a table's Avro files. Raises as `file_appender.appender_factory`."""
-    leaves = leaves_of(schema)
     fields = file_fields(schema.fields)
     declared = record_schema(fields)
     target = table_properties.TARGET_FILE_SIZE_BYTES.read(properties)
@@ -73,7 +71,7 @@ def avro_appender_factory(
         encoder_schema=fastavro.parse_schema(without_logical_types(declared)),
         metadata={SCHEMA_KEY: json.dumps(schema_to_json(schema), separators=(",", ":"))},
         codec=codec_name(table_properties.AVRO_CODEC.read(properties)),
-        columns=tuple(zip(leaves, metrics_modes(schema, leaves, properties, sort_order), strict=True)),
+        columns=columns_with_modes(schema, properties, sort_order),
         row_group_bytes=min(_MAX_ARROW_BYTES, target),
         target_file_bytes=target,
     )

@@ -11,10 +11,9 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc
 
+from icefloe.datafile.file_metrics import Leaf, MetricsMode, columns_with_modes
 from icefloe.datafile.file_schema import file_arrow_schema, file_fields, to_file_schema, with_nulls_below
-from icefloe.datafile.leaves import Leaf, leaves_of
 from icefloe.datafile.metrics_collector import MetricsCollector
-from icefloe.datafile.metrics_modes import MetricsMode, metrics_modes
 from icefloe.datafile.orc.orc_tail import stripes_of
 from icefloe.errors import DataFileFormatError, SchemaMismatchError, UnsupportedTypeError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
@@ -84,7 +83,6 @@ class OrcAppenderFactory:
 
 def orc_appender_factory(schema: Schema, properties: Mapping[str, str], sort_order: SortOrder = UNSORTED_SORT_ORDER) -> OrcAppenderFactory:
     """Return the factory of a table's ORC files. Raises as `file_appender.appender_factory`."""
-    leaves = leaves_of(schema)
     fields = file_fields(schema.fields)
     target = table_properties.TARGET_FILE_SIZE_BYTES.read(properties)
     stripe = min(table_properties.ORC_STRIPE_SIZE_BYTES.read(properties), target)
@@ -99,7 +97,7 @@ def orc_appender_factory(schema: Schema, properties: Mapping[str, str], sort_ord
             "bloom_filter_columns": sorted(_bloom_columns(schema, fields, table_properties.ORC_BLOOM_FILTER_COLUMNS.read(properties))),
             "bloom_filter_fpp": table_properties.ORC_BLOOM_FILTER_FPP.read(properties),
         },
-        columns=tuple(zip(leaves, metrics_modes(schema, leaves, properties, sort_order), strict=True)),
+        columns=columns_with_modes(schema, properties, sort_order),
         row_group_bytes=stripe,
         target_file_bytes=target,
     )

@@ -19,10 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from icefloe.datafile.file_metrics import RowObservations, file_metrics
+from icefloe.datafile.file_metrics import Leaf, MetricsMode, RowObservations, columns_with_modes, file_metrics
 from icefloe.datafile.file_schema import file_arrow_schema, file_fields, to_file_schema
-from icefloe.datafile.leaves import Leaf, leaves_of
-from icefloe.datafile.metrics_modes import MetricsMode, metrics_modes
 from icefloe.datafile.parquet.parquet_annotations import DeferredFooterFile, annotations
 from icefloe.errors import InvalidPropertyError, UnsupportedTypeError, in_one_line
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
@@ -102,7 +100,7 @@ def parquet_appender_factory(
         InvalidPropertyError: A writer property has an invalid value.
         UnsupportedTypeError: Parquet cannot store a column of the schema.
     """
-    leaves = leaves_of(schema)
+    columns = columns_with_modes(schema, properties, sort_order)
     fields = file_fields(schema.fields)
     return ParquetAppenderFactory(
         arrow_schema=schema_to_arrow(schema),
@@ -111,8 +109,8 @@ def parquet_appender_factory(
         schema_text=json.dumps(schema_to_json(schema), separators=(",", ":")),
         options=writer_options(properties),
         annotations=annotations(fields),
-        blooms=bloom_filters(leaves, properties),
-        columns=tuple(zip(leaves, metrics_modes(schema, leaves, properties, sort_order), strict=True)),
+        blooms=bloom_filters((leaf for leaf, _ in columns), properties),
+        columns=columns,
         row_group_bytes=table_properties.PARQUET_ROW_GROUP_SIZE_BYTES.read(properties),
         target_file_bytes=table_properties.TARGET_FILE_SIZE_BYTES.read(properties),
     )
