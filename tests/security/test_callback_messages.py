@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from py4j.java_gateway import JavaObject
 
 import icefloe.spark
-from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback, connector_method, connector_methods
-from icefloe.spark.bridge.messages import Expression, MessageError, TableToLoad
+from icefloe.spark.bridge.callback import ConnectorObject, MessageError, PythonCallback, connector_method, connector_methods
+from icefloe.spark.bridge.messages import Expression, TableToLoad
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)

@@ -1,6 +1,6 @@
-"""`PythonCallback` and `ConnectorObject`: Python objects whose marked methods Java calls.
+"""`PythonCallback` and `ConnectorObject`: Python objects whose marked methods Java calls; and the one place that checks the messages of these calls.
 
-A call is the name of a method and its arguments; `messages.py` has the types of the arguments and checks them. The result is returned as JSON, as an object of
+A call is the name of a method and its arguments; `messages.py` has the types of the arguments. The result is returned as JSON, as an object of
 Spark or as another callback. Nothing is raised across Py4J, where an exception would lose its class: `spark_errors.py` turns an error into an exception of
 Spark or a text. The Java side is `bridge/java/PythonBridge.java` and, for objects of Spark's connector, `bridge/java/PythonProxy.java`.
 
@@ -12,12 +12,16 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, TypeVar
+from inspect import Parameter, signature
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
+import msgspec
 from py4j.java_gateway import JavaObject
 
-from icefloe.spark.bridge.messages import ConnectorMethod, MessageError, ObjectDescription
+from icefloe.errors import EngineError, Problem
+from icefloe.spark.bridge.messages import ObjectDescription
 from icefloe.spark.bridge.spark_errors import as_spark_error, refusal
 from icefloe.spark.runtime.interrupts import interrupt_after_reply
 
@@ -27,6 +31,70 @@ F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "_icefloe_connector_method"
 # The result of a method that returns the object itself.
 THIS = "this"
+
+
+class MessageError(EngineError):
+    """A message from the JVM that does not fit the method that it names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorMethod:
+    """A method that Java may call, with the names and types of its parameters."""
+
+    name: str
+    parameters: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, name: str, function: Callable[..., Any]) -> "ConnectorMethod":
+        """Return the method of this name, given its function, whose first parameter is the object."""
+        hints = get_type_hints(function)
+        _, *parameters = signature(function).parameters.values()
+        return cls(name, {parameter.name: hints.get(parameter.name, Parameter.empty) for parameter in parameters})
+
+    def arguments(self, receiver: str, message: Any) -> list[Any]:
+        """Return the arguments of a message, checked.
+
+        Args:
+            receiver: The name of the class that has the method, for errors.
+            message: JSON text of one argument, of a list of all, or of null where there is none; or a list of JSON texts and Java objects.
+
+        Raises:
+            MessageError: The text is not JSON, the number of arguments is wrong, or an argument does not have the type of its parameter.
+        """
+        values = self._values(receiver, message)
+        if len(values) != len(self.parameters):
+            raise MessageError(
+                f"{receiver}.{self.name} takes {len(self.parameters)} arguments ({', '.join(self.parameters) or 'none'}), and the message has {len(values)}"
+            )
+        for (name, kind), value in zip(self.parameters.items(), values, strict=True):
+            self._check(receiver, name, kind, value)
+        return values
+
+    def _values(self, receiver: str, message: Any) -> list[Any]:
+        try:
+            if not isinstance(message, str):
+                return [json.loads(argument) if isinstance(argument, str) else argument for argument in message]
+            value = json.loads(message)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise MessageError(f"the message to {receiver}.{self.name} is not JSON: {type(error).__name__}: {error}") from error
+        return value if isinstance(value, list) else [] if value is None else [value]
+
+    def _check(self, receiver: str, name: str, kind: Any, value: Any) -> None:
+        if kind is JavaObject:
+            if value is None or isinstance(value, str | bool | int | float | dict):
+                raise self._wrong(receiver, name, "", f"expected an object of Spark, got {type(value).__name__}")
+            return
+        try:
+            msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            what, _, path = str(error).partition(" - at ")
+            raise self._wrong(receiver, name, path.strip("`$"), what) from error
+        except RecursionError as error:
+            raise self._wrong(receiver, name, "", "nested too deeply") from error
+
+    def _wrong(self, receiver: str, name: str, path: str, what: str) -> MessageError:
+        field = f"{name}{path}"
+        return MessageError(f"{receiver}.{self.name} received a wrong argument {field}", problems=[Problem(where=field, what=what)])
 
 
 def connector_method(method: F) -> F:

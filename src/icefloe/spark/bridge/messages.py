@@ -1,25 +1,13 @@
-"""Messages from Spark's connector objects in the JVM to Python: their named types, and the one place that checks them.
+"""Messages from Spark's connector objects in the JVM to Python: their named types.
 
 A message is the name of a method and its arguments. `bridge/java/ConnectorJson.java` writes values as JSON; objects that only Spark can read, such as rows and
-plans, arrive as Py4J's `JavaObject`. Methods marked with `@connector_method` (`callback.py`) annotate their parameters with the types of this module, and
-`ConnectorMethod.arguments` compares each argument with its annotation before the method runs. Keys that a type does not list are allowed: a newer Spark may
-send more. What a message means is decided by the method that receives it.
+plans, arrive as Py4J's `JavaObject`. Methods marked with `@connector_method` annotate their parameters with the types of this module, and `callback.py`
+compares each argument with its annotation before the method runs. Keys that a type does not list are allowed: a newer Spark may send more. What a message
+means is decided by the method that receives it.
 """
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from inspect import Parameter, signature
-from typing import Any, Literal, NotRequired, TypedDict, get_type_hints
-
-import msgspec
-from py4j.java_gateway import JavaObject
-
-from icefloe.errors import EngineError, Problem
-
-
-class MessageError(EngineError):
-    """A message from the JVM that does not fit the method that it names."""
+from collections.abc import Mapping
+from typing import Any, Literal, NotRequired, TypedDict
 
 
 class NoFields(TypedDict):
@@ -210,63 +198,3 @@ class ObjectDescription(TypedDict):
     identity: str | None
     constants: Mapping[str, Any]
     methods: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectorMethod:
-    """A method that Java may call, with the names and types of its parameters."""
-
-    name: str
-    parameters: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, name: str, function: Callable[..., Any]) -> "ConnectorMethod":
-        """Return the method of this name, given its function, whose first parameter is the object."""
-        hints = get_type_hints(function)
-        _, *parameters = signature(function).parameters.values()
-        return cls(name, {parameter.name: hints.get(parameter.name, Parameter.empty) for parameter in parameters})
-
-    def arguments(self, receiver: str, message: Any) -> list[Any]:
-        """Return the arguments of a message, checked.
-
-        Args:
-            receiver: The name of the class that has the method, for errors.
-            message: JSON text of one argument, of a list of all, or of null where there is none; or a list of JSON texts and Java objects.
-
-        Raises:
-            MessageError: The text is not JSON, the number of arguments is wrong, or an argument does not have the type of its parameter.
-        """
-        values = self._values(receiver, message)
-        if len(values) != len(self.parameters):
-            raise MessageError(
-                f"{receiver}.{self.name} takes {len(self.parameters)} arguments ({', '.join(self.parameters) or 'none'}), and the message has {len(values)}"
-            )
-        for (name, kind), value in zip(self.parameters.items(), values, strict=True):
-            self._check(receiver, name, kind, value)
-        return values
-
-    def _values(self, receiver: str, message: Any) -> list[Any]:
-        try:
-            if not isinstance(message, str):
-                return [json.loads(argument) if isinstance(argument, str) else argument for argument in message]
-            value = json.loads(message)
-        except (ValueError, TypeError, RecursionError) as error:
-            raise MessageError(f"the message to {receiver}.{self.name} is not JSON: {type(error).__name__}: {error}") from error
-        return value if isinstance(value, list) else [] if value is None else [value]
-
-    def _check(self, receiver: str, name: str, kind: Any, value: Any) -> None:
-        if kind is JavaObject:
-            if value is None or isinstance(value, str | bool | int | float | dict):
-                raise self._wrong(receiver, name, "", f"expected an object of Spark, got {type(value).__name__}")
-            return
-        try:
-            msgspec.convert(value, kind)
-        except msgspec.ValidationError as error:
-            what, _, path = str(error).partition(" - at ")
-            raise self._wrong(receiver, name, path.strip("`$"), what) from error
-        except RecursionError as error:
-            raise self._wrong(receiver, name, "", "nested too deeply") from error
-
-    def _wrong(self, receiver: str, name: str, path: str, what: str) -> MessageError:
-        field = f"{name}{path}"
-        return MessageError(f"{receiver}.{self.name} received a wrong argument {field}", problems=[Problem(where=field, what=what)])
