@@ -24,7 +24,7 @@ from icefloe.spark.scan.pushed_scan import PushedScan, SparkScan
 from icefloe.spark.scan.read_options import PushedQuery
 from icefloe.spark.scan.scan_builder import ConnectorScan, metadata_columns
 from icefloe.spark.scan.table_selector import TableSelection
-from icefloe.spark.types.geo_types import with_geo_types
+from icefloe.spark.types.spark_types import with_geo_types
 
 _CAPABILITIES = ("BATCH_READ", "BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
 # Capabilities that a table property turns on; Spark before 4.1 does not have the second.

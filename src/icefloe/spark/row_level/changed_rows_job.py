@@ -24,7 +24,7 @@ from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
 from icefloe.spark.row_level.changed_row_values import DeletedPositions, PackedPositions, joined_positions, table_rows, with_row_ids
 from icefloe.spark.types.arrow_conversion import with_list_offsets
-from icefloe.spark.types.geo_types import geo_to_wkb
+from icefloe.spark.types.spark_types import geo_to_wkb
 from icefloe.spark.write.data_file_job import advisory_partition_size, small_batches
 from icefloe.spark.write.distribution import distributed
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job

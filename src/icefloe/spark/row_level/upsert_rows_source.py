@@ -37,8 +37,7 @@ from icefloe.kernel.types import (
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.scan.spark_cache import unpersist_with
 from icefloe.spark.types.arrow_conversion import from_spark_form
-from icefloe.spark.types.geo_types import geo_to_wkb
-from icefloe.spark.types.spark_types import column_named, spark_type
+from icefloe.spark.types.spark_types import column_named, geo_to_wkb, spark_type
 from icefloe.spark.write.schema_check import check_fits, widened_decimals
 from icefloe.table.engine import KeyValues, UpsertSource
 from icefloe.table.upsert_source import MOST_LISTED_KEYS, SHOWN_KEYS, Names, arrow_source, check_complete, repeated_keys

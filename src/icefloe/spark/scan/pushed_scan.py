@@ -42,8 +42,7 @@ from icefloe.spark.scan.planned_rows import read
 from icefloe.spark.scan.read_options import PushedQuery, planning_mode, pushes_aggregates, reports_statistics, session_for
 from icefloe.spark.scan.scan_builder import ConnectorScan, statistics
 from icefloe.spark.scan.table_selector import TableSelection, with_options
-from icefloe.spark.types.geo_types import wkb_to_geo
-from icefloe.spark.types.spark_types import column_named, schema_to_struct
+from icefloe.spark.types.spark_types import column_named, schema_to_struct, wkb_to_geo
 from icefloe.table.data_scan import DataScan
 from icefloe.table.engine import ScanRequest
 

@@ -1,15 +1,19 @@
 """Conversion between Iceberg schemas and Spark's StructType, and names of columns in Spark.
 
-Fields of a struct carry their field ids in the metadata key by which Spark's Parquet reader finds columns. Geometries and geographies are BINARY (WKB);
-`geo_types.py` converts them to Spark's own types. Nanosecond timestamps have no type in Spark and are refused rather than truncated.
-Spec: Primitive Types; Schemas and Data Types.
+Fields of a struct carry their field ids in the metadata key by which Spark's Parquet reader finds columns. Nanosecond timestamps have no type in Spark and are
+refused rather than truncated.
+
+Geometries and geographies are WKB in files and in most of Icefloe. Tables in SQL have Spark's GEOMETRY and GEOGRAPHY types (Spark 4.1 and later) where the
+session enables them (`spark.sql.geospatial.enabled`) and Spark supports the column's reference system; all other such columns are BINARY.
+Spec: Primitive Types; Schemas and Data Types; CRS.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import Any
 
-from pyspark.sql import Column, SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql import types as spark_types
 from pyspark.sql.types import (
@@ -26,6 +30,7 @@ from pyspark.sql.types import (
 from icefloe.errors import Problem, UnsupportedTypeError
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids, walk
 from icefloe.kernel.types import (
+    DEFAULT_EDGE_ALGORITHM,
     BinaryType,
     BooleanType,
     DateType,
@@ -64,6 +69,9 @@ MICROSECOND_DIGITS = 6
 SPARK_GEOMETRY: Any = getattr(spark_types, "GeometryType", None)
 SPARK_GEOGRAPHY: Any = getattr(spark_types, "GeographyType", None)
 _MIXED_SRID = -1
+_GEO_ENABLED = "spark.sql.geospatial.enabled"
+_SRID_PREFIX = "SRID:"
+_DEFAULT_SRID = 4326
 
 # Types that Spark's Parquet reader cannot read in all versions: it refuses the uuid annotation, reads a time only where the file has it as local, and supports
 # variants, geometries and nanoseconds in some versions only. Columns of unknown type need not be in a file.
@@ -287,3 +295,119 @@ def quoted(name: str) -> str:
     To select many columns, names need fewer calls to the JVM than columns.
     """
     return "`" + name.replace("`", "``") + "`"
+
+
+def geo_type(kind: IcebergType) -> DataType | None:
+    """Return Spark's type of a geometry or geography.
+
+    Returns:
+        None where this Spark has no such type, or does not support the reference system or the edge algorithm.
+    """
+    if SPARK_GEOMETRY is None or not isinstance(kind, GeometryType | GeographyType):
+        return None
+    if isinstance(kind, GeographyType) and kind.algorithm != DEFAULT_EDGE_ALGORITHM:
+        return None
+    srid = _srid(kind.crs.upper())
+    if srid is None:
+        return None
+    try:
+        spark_type: DataType = (SPARK_GEOMETRY if isinstance(kind, GeometryType) else SPARK_GEOGRAPHY)(srid)
+    except PySparkException:  # Spark does not support the reference system, or not for geographies
+        return None
+    return spark_type
+
+
+def _srid(crs: str) -> int | None:
+    number = crs.removeprefix(_SRID_PREFIX)
+    if number != crs:
+        return int(number) if number.isascii() and number.isdigit() else None
+    known = {"OGC:CRS84": _DEFAULT_SRID, "EPSG:3857": 3857}
+    return known.get(crs)
+
+
+def with_geo_types(spark: SparkSession, struct: spark_types.StructType, schema: Schema) -> spark_types.StructType:
+    """Return the struct of a schema with GEOMETRY and GEOGRAPHY instead of BINARY, where the session has these types.
+
+    Args:
+        spark: The session.
+        struct: The struct of the schema, with BINARY.
+        schema: The schema.
+    """
+    geo_struct = _struct_with_geo_types(struct, schema.as_struct())
+    if geo_struct == struct or str(spark.conf.get(_GEO_ENABLED)).lower() != "true":
+        return struct
+    return geo_struct
+
+
+def _struct_with_geo_types(struct: spark_types.StructType, kind: StructType) -> spark_types.StructType:
+    fields = [
+        StructField(field.name, _type_with_geo_types(field.dataType, column.field_type), field.nullable, field.metadata)
+        for field, column in zip(struct.fields, kind.fields, strict=True)
+    ]
+    return spark_types.StructType(fields)
+
+
+def _type_with_geo_types(spark_type: DataType, kind: IcebergType) -> DataType:
+    if isinstance(kind, StructType) and isinstance(spark_type, spark_types.StructType):
+        return _struct_with_geo_types(spark_type, kind)
+    if isinstance(kind, ListType) and isinstance(spark_type, ArrayType):
+        return ArrayType(_type_with_geo_types(spark_type.elementType, kind.element), spark_type.containsNull)
+    if isinstance(kind, MapType) and isinstance(spark_type, spark_types.MapType):
+        key = _type_with_geo_types(spark_type.keyType, kind.key_type)
+        return spark_types.MapType(key, _type_with_geo_types(spark_type.valueType, kind.value_type), spark_type.valueContainsNull)
+    return geo_type(kind) or spark_type
+
+
+def wkb_to_geo(rows: DataFrame, struct: spark_types.StructType) -> DataFrame:
+    """Convert WKB columns to geometries and geographies.
+
+    Args:
+        rows: The rows.
+        struct: A struct of the same columns, with the types to convert to.
+    """
+    return _convert_leaves(rows, struct, _geo_from_wkb)
+
+
+def geo_to_wkb(rows: DataFrame) -> DataFrame:
+    """Convert every geometry and geography in the rows to WKB."""
+    return _convert_leaves(rows, rows.schema, lambda column, _: F.call_function("st_asbinary", column))
+
+
+LeafConversion = Callable[[Column, DataType], Column]
+
+
+def _geo_from_wkb(wkb: Column, struct: DataType) -> Column:
+    if SPARK_GEOGRAPHY is not None and isinstance(struct, SPARK_GEOGRAPHY):
+        return F.call_function("st_geogfromwkb", wkb)
+    return F.call_function("st_setsrid", F.call_function("st_geomfromwkb", wkb), F.lit(struct.srid))  # type: ignore[attr-defined]
+
+
+def _convert_leaves(rows: DataFrame, struct: spark_types.StructType, leaf: LeafConversion) -> DataFrame:
+    if not any(_has_geo_type(field.dataType) for field in struct.fields):
+        return rows
+    return rows.select(*(_convert_column(column_named(field.name), field.dataType, leaf).alias(field.name) for field in struct.fields))
+
+
+def _has_geo_type(kind: DataType) -> bool:
+    if isinstance(kind, spark_types.StructType):
+        return any(_has_geo_type(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _has_geo_type(kind.elementType)
+    if isinstance(kind, spark_types.MapType):
+        return _has_geo_type(kind.keyType) or _has_geo_type(kind.valueType)
+    return is_geo_type(kind)
+
+
+def _convert_column(column: Column, kind: DataType, leaf: LeafConversion) -> Column:
+    if not _has_geo_type(kind):
+        return column
+    if isinstance(kind, spark_types.StructType):
+        fields = (_convert_column(column.getField(field.name), field.dataType, leaf).alias(field.name) for field in kind.fields)
+        return F.when(column.isNotNull(), F.struct(*fields))
+    if isinstance(kind, ArrayType):
+        return F.transform(column, lambda item: _convert_column(item, kind.elementType, leaf))
+    if isinstance(kind, spark_types.MapType):
+        keys = F.transform(F.map_keys(column), lambda key: _convert_column(key, kind.keyType, leaf))
+        values = F.transform(F.map_values(column), lambda value: _convert_column(value, kind.valueType, leaf))
+        return F.map_from_arrays(keys, values)
+    return leaf(column, kind)

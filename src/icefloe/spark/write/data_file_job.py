@@ -25,7 +25,7 @@ from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
 from icefloe.spark.types.arrow_conversion import from_spark_form, needs_conversion, with_list_offsets
-from icefloe.spark.types.geo_types import geo_to_wkb
+from icefloe.spark.types.spark_types import geo_to_wkb
 from icefloe.spark.write.distribution import distributed
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.write.schema_check import check_fits, widened_decimals

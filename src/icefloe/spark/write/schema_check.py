@@ -38,8 +38,7 @@ from icefloe.kernel.types import (
     UUIDType,
     VariantType,
 )
-from icefloe.spark.types.geo_types import geo_type
-from icefloe.spark.types.spark_types import column_named, is_geo_type, quoted, spark_type, to_iceberg_type
+from icefloe.spark.types.spark_types import column_named, geo_type, is_geo_type, quoted, spark_type, to_iceberg_type
 
 # Types that a Spark type may be written to besides its own: promotions that change no value, and text and bytes for types that Spark lacks, whose values
 # are checked one by one.
