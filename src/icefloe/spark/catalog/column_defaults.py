@@ -91,9 +91,9 @@ def evaluated_default(spark: SparkSession, sql: str, field_type: IcebergType, ty
 
 
 def default_texts(field_type: IcebergType, initial: Any, write: Any) -> dict[str, str]:
-    """Return the column metadata by which Spark has defaults; empty without a default, and for values without a literal in Spark's SQL."""
+    """Return the column metadata by which Spark has defaults; empty for values without a literal in Spark's SQL."""
     current, exists = _literal_of(field_type, write), _literal_of(field_type, initial)
-    if current is None or exists is None or (write is None and initial is None):
+    if current is None or exists is None:
         return {}
     return {CURRENT_DEFAULT: current, EXISTS_DEFAULT: exists}
 

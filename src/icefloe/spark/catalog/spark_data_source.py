@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from py4j.java_gateway import JavaObject
@@ -245,7 +245,7 @@ class TableByOptions(SparkTable):
     def scan(self, query: PushedQuery) -> "ScanByOptions":
         """Return a scan of the chosen rows."""
         scan = self._scan()
-        pushed_filter = pruning_filter(query.get("filters") or (), scan.schema(), LocalDays(self._spark, query["zone"]))
+        pushed_filter = pruning_filter(query.get("filters") or (), scan.schema(), partial(LocalDays, self._spark, query["zone"]))
         return ScanByOptions(self._spark, scan.filter(pushed_filter), query)
 
     def _run(self, write: Write) -> None:

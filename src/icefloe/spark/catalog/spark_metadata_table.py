@@ -4,6 +4,7 @@ Spec: Snapshots; Manifests.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -71,7 +72,7 @@ class MetadataTableScan(ConnectorScan):
         self._metadata_table = metadata_table
         self._query = query
         self._columns = self._struct.names
-        days = LocalDays(spark, query["zone"])
+        days = partial(LocalDays, spark, query["zone"])
         self._filter = pruning_filter(query.get("filters") or (), metadata_table.schema, days)
 
     @connector_method

@@ -9,23 +9,30 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructField, StructType
 
 from icefloe.kernel.metadata.manifests import table_partition_type
+from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import ACCEPT_ANY_SCHEMA, AUTO_SCHEMA_EVOLUTION
+from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, TruncateTransform, VoidTransform
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, partition_column
+from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField
 from icefloe.spark.bridge.callback import connector_method
+from icefloe.spark.bridge.gateway import java_array, java_class
 from icefloe.spark.bridge.messages import TableChange
 from icefloe.spark.catalog.alter_table import supports_change
-from icefloe.spark.catalog.table_definition import columns_struct, partitioning_of, table_properties
+from icefloe.spark.catalog.column_defaults import default_texts
+from icefloe.spark.catalog.sort_keys import sort_order_text
 from icefloe.spark.row_level.operation import RowLevelTable
-from icefloe.spark.scan.distributed_planning import ScanPlans
-from icefloe.spark.scan.pushed_scan import PushedScan, SparkScan
+from icefloe.spark.scan.pushed_scan import PushedScan, ScanPlans, SparkScan
 from icefloe.spark.scan.read_options import PushedQuery
 from icefloe.spark.scan.scan_builder import ConnectorScan, metadata_columns
 from icefloe.spark.scan.table_selector import TableSelection
-from icefloe.spark.types.spark_types import with_geo_types
+from icefloe.spark.types.spark_types import quoted, schema_to_struct, with_geo_types
 
+# Spark's names of transforms that differ from the specification's.
+_TRANSFORMS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 _CAPABILITIES = ("BATCH_READ", "BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
 # Capabilities that a table property turns on; Spark before 4.1 does not have the second.
 _CAPABILITIES_BY_PROPERTY = {"ACCEPT_ANY_SCHEMA": ACCEPT_ANY_SCHEMA, "AUTOMATIC_SCHEMA_EVOLUTION": AUTO_SCHEMA_EVOLUTION}
@@ -45,9 +52,11 @@ class SparkTable(RowLevelTable):
     prunes_nested = True
 
     def __init__(self, spark: SparkSession, catalog_name: str, selected: TableSelection) -> None:
-        super().__init__(spark, selected)
+        self._spark = spark
+        self._selected = selected
         self._catalog_name = catalog_name
         self._plans = ScanPlans(spark)
+        self._row_level_scans = []
 
     def identity(self) -> str:
         """Return a text that is equal for two loads of the same state, so that Spark finds what it cached."""
@@ -61,7 +70,7 @@ class SparkTable(RowLevelTable):
             "id": self._selected.table.metadata.table_uuid,  # Spark 4.1 and later cache rows by it, and do not use those of another table of the same name
             "toString": self.name(),
             "schema": self.schema_json(),
-            "properties": table_properties(metadata, self._selected.table.metadata_location),
+            "properties": _shown_properties(metadata, self._selected.table.metadata_location),
             "capabilities": [
                 *_CAPABILITIES,
                 *(name for name, switch in _CAPABILITIES_BY_PROPERTY.items() if switch.read(metadata.properties)),
@@ -83,7 +92,7 @@ class SparkTable(RowLevelTable):
     def _schema_json(self) -> str:
         scan = self._selected.scan()
         schema = scan.as_held(scan.schema())
-        return with_geo_types(self._spark, columns_struct(schema), schema).json()
+        return with_geo_types(self._spark, _columns_struct(schema), schema).json()
 
     def schema_json(self) -> str:
         """Return the columns, in Spark's JSON."""
@@ -91,9 +100,29 @@ class SparkTable(RowLevelTable):
 
     @connector_method
     def partitioning(self) -> Any:
-        """Return the partition fields as Spark's transforms."""
-        metadata = self._selected.table.metadata
-        return partitioning_of(self._spark, metadata.spec(), metadata.schema())
+        """Return the partition fields as a Java array of Spark's transforms; arguments are a number, if the transform has one, and the column."""
+        spec, schema = self._selected.table.spec(), self._selected.table.schema()
+        expressions = java_class(self._spark, "org.apache.spark.sql.connector.expressions.Expressions")
+        transforms = []
+        for field in spec.fields:
+            path = schema.path_of(field.source_id)
+            if path is None or isinstance(field.transform, VoidTransform):
+                continue
+            column = ".".join(map(quoted, path))  # Spark parses the name
+            name = str(field.transform).partition("[")[0]
+            # Spark has classes for `bucket` and `identity`; every other transform is a name with arguments.
+            if isinstance(field.transform, BucketTransform):
+                transform = expressions.bucket(field.transform.num_buckets, java_array(self._spark, "java.lang.String", [column]))
+            elif isinstance(field.transform, IdentityTransform):
+                transform = expressions.identity(column)
+            else:
+                numbers = [expressions.literal(field.transform.width)] if isinstance(field.transform, TruncateTransform) else []
+                arguments = java_array(
+                    self._spark, "org.apache.spark.sql.connector.expressions.Expression", [*numbers, expressions.column(column)]
+                )
+                transform = expressions.apply(_TRANSFORMS.get(name, name), arguments)
+            transforms.append(transform)
+        return java_array(self._spark, "org.apache.spark.sql.connector.expressions.Transform", transforms)
 
     def metadata_fields(self) -> Sequence[NestedField]:
         """Return the metadata columns; a column of the table with the same name hides one."""
@@ -125,3 +154,32 @@ class SparkTable(RowLevelTable):
 
     def _pushed(self, query: PushedQuery) -> PushedScan:
         return PushedScan(spark=self._spark, selected=self._selected, query=query, plans=self._plans)
+
+
+def _columns_struct(schema: Schema) -> StructType:
+    """Return the schema as Spark's columns, with defaults in the metadata keys that Spark reads."""
+    fields = []
+    for field, column in zip(schema_to_struct(schema, field_ids=False).fields, schema.fields, strict=True):
+        has_default = column.initial_default is not None or column.write_default is not None
+        texts = default_texts(column.field_type, column.initial_default, column.write_default) if has_default else {}
+        fields.append(StructField(field.name, field.dataType, field.nullable, {**field.metadata, **texts}))
+    return StructType(fields)
+
+
+def _shown_properties(metadata: TableMetadata, metadata_location: str) -> dict[str, str]:
+    """Return the properties that SHOW TBLPROPERTIES and DESCRIBE EXTENDED show: the table's own, and those that Java's Iceberg adds."""
+    snapshot = metadata.current_snapshot_id
+    order = metadata.sort_order()
+    ids = sorted(metadata.schema().identifier_field_ids)
+    names = ",".join(name for name in map(metadata.schema().find_column_name, ids) if name)
+    return {
+        **metadata.properties,
+        "provider": "iceberg",
+        "format": f"iceberg/{metadata.properties.get('write.format.default', 'parquet')}",
+        "format-version": str(metadata.format_version),
+        "location": metadata.location,
+        "current-snapshot-id": "none" if snapshot is None else str(snapshot),
+        "metadata-location": metadata_location,
+        **({} if order.is_unsorted else {"sort-order": sort_order_text(metadata)}),
+        **({"identifier-fields": f"[{names}]"} if names else {}),
+    }

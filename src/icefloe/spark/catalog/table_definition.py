@@ -1,4 +1,6 @@
-"""The definition of a table between Spark and Iceberg: columns, partition transforms and properties, in both directions.
+"""The definition of a table in Spark's statements as Iceberg has it: columns, partition transforms and properties.
+
+The opposite direction, a table as Spark shows it, is `spark_table.py`.
 
 Spec: Schemas and Data Types; Partition Transforms.
 """
@@ -9,26 +11,19 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField, _parse_datatype_json_value
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.errors import InvalidPartitionSpecError, Problem, UnsupportedFeatureError, UnsupportedTypeError
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
-from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, TruncateTransform, VoidTransform
 from icefloe.kernel.schema.default_values import to_default_value
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.version_rules import FIRST_VERSION_OF_DEFAULTS
 from icefloe.kernel.types import IcebergType, NestedField
-from icefloe.spark.bridge.gateway import java_array, java_class
-from icefloe.spark.catalog.column_defaults import default_of_clause, default_texts
-from icefloe.spark.catalog.sort_keys import FROM_SPARK, sort_order_of, sort_order_text
-from icefloe.spark.types.spark_types import COMMENT_KEY, schema_to_struct, struct_to_schema, to_iceberg_type
+from icefloe.spark.catalog.column_defaults import default_of_clause
+from icefloe.spark.catalog.sort_keys import FROM_SPARK, sort_order_of
+from icefloe.spark.types.spark_types import COMMENT_KEY, struct_to_schema, to_iceberg_type
 
-# Spark's names of transforms that differ from the specification's.
-_TO_SPARK = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 # Properties of Spark's statements that are not table properties.
 _NOT_PROPERTIES = frozenset(
     {
@@ -95,33 +90,6 @@ def _partition_text(transform: Mapping[str, Any]) -> str:
     return columns[0] if name == "identity" else f"{name}({', '.join([*numbers, *columns])})"
 
 
-def partitioning_of(spark: SparkSession, spec: PartitionSpec, schema: Schema) -> Any:
-    """Return the partition fields as a Java array of Spark's transforms; arguments are a number, if the transform has one, and the column."""
-    expressions = java_class(spark, "org.apache.spark.sql.connector.expressions.Expressions")
-    transforms = []
-    for field in spec.fields:
-        path = schema.path_of(field.source_id)
-        if path is None or isinstance(field.transform, VoidTransform):
-            continue
-        column = ".".join(map(_quoted, path))  # Spark parses the name
-        name = str(field.transform).partition("[")[0]
-        # Spark has classes for `bucket` and `identity`; every other transform is a name with arguments.
-        if isinstance(field.transform, BucketTransform):
-            transform = expressions.bucket(field.transform.num_buckets, java_array(spark, "java.lang.String", [column]))
-        elif isinstance(field.transform, IdentityTransform):
-            transform = expressions.identity(column)
-        else:
-            numbers = [expressions.literal(field.transform.width)] if isinstance(field.transform, TruncateTransform) else []
-            arguments = java_array(spark, "org.apache.spark.sql.connector.expressions.Expression", [*numbers, expressions.column(column)])
-            transform = expressions.apply(_TO_SPARK.get(name, name), arguments)
-        transforms.append(transform)
-    return java_array(spark, "org.apache.spark.sql.connector.expressions.Transform", transforms)
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
-
-
 def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the table properties among the properties of a statement; `USING parquet`, `orc` or `avro` sets the default file format.
 
@@ -141,34 +109,6 @@ def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
             next_step="write USING iceberg; or parquet, orc or avro for the format of its data files",
         )
     return own | ({"comment": properties["comment"]} if "comment" in properties else {})
-
-
-def columns_struct(schema: Schema) -> SparkStruct:
-    """Return the schema as Spark's columns, with defaults in the metadata keys that Spark reads."""
-    fields = []
-    for field, column in zip(schema_to_struct(schema, field_ids=False).fields, schema.fields, strict=True):
-        texts = default_texts(column.field_type, column.initial_default, column.write_default)
-        fields.append(StructField(field.name, field.dataType, field.nullable, {**field.metadata, **texts}))
-    return SparkStruct(fields)
-
-
-def table_properties(metadata: TableMetadata, metadata_location: str) -> dict[str, str]:
-    """Return the properties that SHOW TBLPROPERTIES and DESCRIBE EXTENDED show: the table's own, and those that Java's Iceberg adds."""
-    snapshot = metadata.current_snapshot_id
-    order = metadata.sort_order()
-    ids = sorted(metadata.schema().identifier_field_ids)
-    names = ",".join(name for name in map(metadata.schema().find_column_name, ids) if name)
-    return {
-        **metadata.properties,
-        "provider": "iceberg",
-        "format": f"iceberg/{metadata.properties.get('write.format.default', 'parquet')}",
-        "format-version": str(metadata.format_version),
-        "location": metadata.location,
-        "current-snapshot-id": "none" if snapshot is None else str(snapshot),
-        "metadata-location": metadata_location,
-        **({} if order.is_unsorted else {"sort-order": sort_order_text(metadata)}),
-        **({"identifier-fields": f"[{names}]"} if names else {}),
-    }
 
 
 def definition_of(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from py4j.java_gateway import JavaObject
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, any_of
@@ -26,7 +26,6 @@ from icefloe.spark.row_level.merge_counts import unmatched_of
 from icefloe.spark.row_level.merge_planner import INSERT_JOINS, MERGE_JOINS, plan_merge_rows
 from icefloe.spark.scan.pushed_scan import PushedScan
 from icefloe.spark.scan.scan_builder import SparkScanBuilder
-from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.write.sql_write import branch_of
 from icefloe.spark.write.write_builder import WritableTable
 from icefloe.table.commits.commit_loop import CommitReport, commit
@@ -44,10 +43,8 @@ class RowLevelTable(WritableTable):
         written: result of the statement that ran; None before.
     """
 
-    def __init__(self, spark: SparkSession, selected: TableSelection) -> None:
-        super().__init__(spark, selected)
-        self._row_level_scans: list[PushedScan] = []
-        self.written: WriteResult | None = None
+    _row_level_scans: list[PushedScan]
+    written: WriteResult | None = None
 
     @connector_method
     def new_row_level_operation_builder(self, info: RowLevelOperationInfo) -> "RowLevelOperationBuilder":

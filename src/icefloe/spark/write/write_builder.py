@@ -7,6 +7,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from py4j.java_gateway import JavaObject
@@ -33,10 +34,8 @@ class WritableTable(ReadableTable):
         snapshot_properties: entries of the snapshot's summary, besides those of options and settings.
     """
 
-    def __init__(self, spark: SparkSession, selected: TableSelection) -> None:
-        self._spark = spark
-        self._selected = selected
-        self.snapshot_properties: Mapping[str, str] = {}
+    _selected: TableSelection
+    snapshot_properties: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
     def name(self) -> str:
