@@ -1,4 +1,4 @@
-"""Planning of Spark's scans: the plans of one loaded table, and whether this process or the tasks of a Spark job read the manifests.
+"""Planning of scans on a cluster: whether this process or the tasks of a Spark job read the manifests.
 
 With a job only files that may match come back to the driver; the plan is the same either way. Planning itself is `icefloe/kernel/scan`. Spec: Scan Planning.
 """
@@ -6,7 +6,7 @@ With a job only files that may match come back to the driver; the plan is the sa
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
@@ -15,12 +15,11 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.kernel.metadata.manifests import read_manifests
 from icefloe.kernel.scan.prune_manifests import manifest_mask
 from icefloe.kernel.scan.scan_context import Parallel
-from icefloe.kernel.scan.scan_planner import ScanPlan
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
+from icefloe.spark.scan.read_options import PlanningMode
 from icefloe.table.data_scan import DataScan
 
-PlanningMode = Literal["auto", "local", "distributed"]
 # Bytes of manifests per processor of this machine above which a Spark job is faster.
 LOCAL_BYTES_PER_PROCESSOR = 128 * 1024 * 1024
 
@@ -64,7 +63,7 @@ def parallel_of(spark: SparkSession, scan: DataScan, mode: PlanningMode) -> Para
 
     In mode `auto` a job runs only where Spark has more processors than this machine, and these would have over `LOCAL_BYTES_PER_PROCESSOR` to read each.
     """
-    if mode == "local" or (mode == "auto" and not _is_worth_a_job(spark, scan)):
+    if mode == "auto" and not _is_worth_a_job(spark, scan):
         return None
     return cast(Parallel, SparkTasks(spark, f"plan a scan of {scan.table_name}"))
 
@@ -72,7 +71,7 @@ def parallel_of(spark: SparkSession, scan: DataScan, mode: PlanningMode) -> Para
 def _is_worth_a_job(spark: SparkSession, scan: DataScan) -> bool:
     local_processors, spark_processors = os.cpu_count() or 1, spark.sparkContext.defaultParallelism
     snapshot = scan.snapshot()
-    if spark_processors <= local_processors or (spark.sparkContext.master or "").startswith("local") or snapshot is None:
+    if spark_processors <= local_processors or snapshot is None:
         return False
     return _bytes_to_read(scan, snapshot) > local_processors * LOCAL_BYTES_PER_PROCESSOR
 
@@ -84,39 +83,3 @@ def _bytes_to_read(scan: DataScan, snapshot: Any) -> int:
     bound = bind(scan.row_filter, scan.schema(), case_sensitive=scan.case_sensitive)
     mask: Sequence[bool] = manifest_mask(manifests, bound, specs, scan.schema()).tolist()
     return sum(manifest.manifest_length for manifest, may_match in zip(manifests, mask, strict=True) if may_match)
-
-
-# Plans in a cache: a statement that reads a table twice with different filters uses each in turn.
-_CACHED_PLANS = 4
-
-
-class ScanPlans:
-    """The last few plans of one loaded table.
-
-    While Spark optimizes a query, it requests filters, aggregates, statistics and rows one after the other, and all of them need the same plan.
-    """
-
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
-        self._plans: list[tuple[tuple[object, ...], ScanPlan]] = []
-
-    def plan(self, scan: DataScan, mode: PlanningMode, *, include_statistics: bool = False) -> ScanPlan:
-        """Return the plan of a scan, with the masks of files that the filter covers whole.
-
-        Args:
-            scan: The scan.
-            mode: Where manifests are read.
-            include_statistics: Whether the files carry the statistics of all columns.
-        """
-        key = (scan.snapshot_id, scan.appends, scan.by_table_schema, scan.row_filter, include_statistics)
-        for cached_key, plan in self._plans:
-            if cached_key == key:
-                return plan
-        parallel = parallel_of(self._spark, scan, mode)
-        plan = (
-            scan.plan(include_statistics=include_statistics, find_covered=True)
-            if parallel is None
-            else scan.plan(include_statistics=include_statistics, find_covered=True, parallel=parallel, prune_in_parallel=True)
-        )
-        self._plans = [*self._plans[1 - _CACHED_PLANS :], (key, plan)]
-        return plan

@@ -2,20 +2,25 @@
 
 Each predicate becomes an expression that is true for exactly the same rows. A predicate without such an expression is evaluated by Spark alone. A predicate of
 SQL is true, false or unknown; an expression states where it is true. Predicates on functions of a column (dates, `truncate`) are translated with
-`function_pushdown.py`, which also prunes files by `bucket`. The opposite way, an Iceberg expression as a Spark column, is `expression_to_column.py`. Spec: Scan
-Planning.
+`function_pushdown.py`. A predicate on `bucket` is no range of its column: `BucketFilter` prunes files by their partition instead, and Spark evaluates it on
+every row. The opposite way, an Iceberg expression as a Spark column, is `expression_to_column.py`. Spec: Scan Planning; Partition Transforms (bucket).
 """
 
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from icefloe.errors import InvalidFilterError, InvalidSchemaError
+from icefloe.kernel.arrow_values import filled, numpy_of
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.predicate import (
     AlwaysFalse,
@@ -38,6 +43,12 @@ from icefloe.kernel.expressions.predicate import (
     all_of,
     any_of,
 )
+from icefloe.kernel.manifest.manifest_columns import partition_column
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.partitioning.transforms import BucketTransform
+from icefloe.kernel.scan.planned_files import PlannedFiles
+from icefloe.kernel.scan.scan_planner import ScanPlan
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IcebergType, UUIDType
 from icefloe.spark.functions.spark_functions import call_of
@@ -68,29 +79,36 @@ _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Columns:
-    """The columns that predicates name, and the days of the session's time zone if the query has it."""
+    """The columns that predicates name, and a function that returns the days of the session's time zone if the query has it."""
 
     schema: Schema
-    days: LocalDays | None
+    make_days: Callable[[], LocalDays] | None
+
+    @cached_property
+    def days(self) -> LocalDays | None:
+        return None if self.make_days is None else self.make_days()
 
 
-def to_expressions(predicates: Sequence[ExpressionJson], schema: Schema, days: LocalDays | None = None) -> list[BooleanExpression | None]:
+def to_expressions(
+    predicates: Sequence[ExpressionJson], schema: Schema, days: Callable[[], LocalDays] | None = None
+) -> list[BooleanExpression | None]:
     """Translate pushed predicates into Iceberg expressions.
 
     Args:
         predicates: Spark's predicates, as `bridge/java/ConnectorJson.java` writes them.
         schema: The schema whose columns they name.
-        days: Days of the session's time zone; without them dates of timestamps with a zone are not translated.
+        days: Returns the days of the session's time zone; without it dates of timestamps with a zone are not translated.
 
     Returns:
         For each predicate an expression that is true for exactly the same rows; None where there is none.
     """
-    return [_to_expression(predicate, _Columns(schema, days)) for predicate in predicates]
+    columns = _Columns(schema, days)
+    return [_to_expression(predicate, columns) for predicate in predicates]
 
 
-def pruning_filter(predicates: Sequence[ExpressionJson], schema: Schema, days: LocalDays | None = None) -> BooleanExpression:
+def pruning_filter(predicates: Sequence[ExpressionJson], schema: Schema, days: Callable[[], LocalDays] | None = None) -> BooleanExpression:
     """Return the conjunction of all predicates that can be translated. Arguments are those of `to_expressions`."""
     return all_of([expression for expression in to_expressions(predicates, schema, days) if expression is not None])
 
@@ -282,3 +300,66 @@ def _value(node: ExpressionJson) -> Any:
         if not rest:
             return micros
     raise NotTranslatable
+
+
+@dataclass(frozen=True, slots=True)
+class BucketFilter:
+    """A condition on the buckets of a column, by its field id: every matching row is in one of `buckets`."""
+
+    source_id: int
+    transform: BucketTransform
+    buckets: frozenset[int]
+
+
+def bucket_filters(predicates: Iterable[ExpressionJson], schema: Schema) -> list[BucketFilter]:
+    """Return the conditions on buckets that every row of a scan fulfils, as all predicates are true of it."""
+    filters = (_bucket_filter(term, schema) for predicate in predicates for term in _conjuncts(predicate))
+    return [bucket_filter for bucket_filter in filters if bucket_filter is not None]
+
+
+def prune_buckets(plan: ScanPlan, filters: Sequence[BucketFilter], metadata: TableMetadata) -> ScanPlan:
+    """Return the plan without the files of other buckets; files of specs without such a partition field stay."""
+    if not filters:
+        return plan
+    return plan.without_partitions([_bucket_mask(part, filters, metadata.spec_by_id(part.spec_id)) for part in plan.parts])
+
+
+def _conjuncts(node: ExpressionJson) -> Iterator[ExpressionJson]:
+    if node.get("name") == "AND":
+        for child in node["children"]:
+            yield from _conjuncts(child)
+    else:
+        yield node
+
+
+def _bucket_filter(node: ExpressionJson, schema: Schema) -> BucketFilter | None:
+    """Return the filter of `bucket(n, column) = literal` or `IN (literals)`; None for any other predicate."""
+    sides = list(node.get("children") or ())
+    name = node.get("name")
+    if name in ("=", "<=>") and sides[0]["kind"] == "literal":
+        sides.reverse()
+    call = call_of(sides[0], "bucket") if name in ("=", "<=>", "IN") and sides else None
+    if call is None or call.column["kind"] != "reference":
+        return None
+    column = ".".join(call.column["parts"])
+    if any(side["kind"] != "literal" or json.loads(side["type"]) != "integer" for side in sides[1:]):
+        return None
+    values = {side["value"] for side in sides[1:]}
+    field_id = schema.find_id(column) if column not in schema.ambiguous_names else None
+    # Spark has uuids as text, and the bucket of a text differs from that of the uuid.
+    if field_id is None or schema.path_of(field_id) != tuple(call.column["parts"]) or isinstance(schema.find_type(field_id), UUIDType):
+        return None
+    if name == "<=>" and None in values:
+        return None
+    return BucketFilter(field_id, BucketTransform(call.number), frozenset(int(value) for value in values if value is not None))
+
+
+def _bucket_mask(part: PlannedFiles, filters: Sequence[BucketFilter], spec: PartitionSpec) -> NDArray[np.bool_]:
+    """Return which files may contain matching rows."""
+    mask = np.ones(len(part), np.bool_)
+    for bucket_filter in filters:
+        buckets = pa.array(sorted(bucket_filter.buckets), pa.int32())
+        for field in spec.fields:
+            if field.source_id == bucket_filter.source_id and field.transform == bucket_filter.transform:
+                mask &= numpy_of(filled(pc.is_in(part.entries[partition_column(field.field_id)], buckets), False))
+    return mask

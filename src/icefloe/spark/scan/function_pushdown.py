@@ -1,28 +1,23 @@
-"""Push-down of predicates on functions of a column: `truncate`, `bucket`, `years` to `hours`, and Spark's dates, years and `trunc`.
+"""Push-down of predicates on functions of a column: `truncate`, `years` to `hours`, and Spark's dates, years and `trunc`.
 
-Each function except `bucket` keeps the order of its column, so a comparison of its result is a range of the column's own values: `CAST(ts AS DATE) = d`,
-`year(ts) >= 2024`, `lake.system.hours(ts) < 5`, `lake.system.truncate(10, id) = 20`. A predicate on `bucket` has no such range: `BucketFilter` prunes files by
-their partition instead, and Spark tests every row.
+Each function keeps the order of its column, so a comparison of its result is a range of the column's own values: `CAST(ts AS DATE) = d`,
+`year(ts) >= 2024`, `lake.system.hours(ts) < 5`, `lake.system.truncate(10, id) = 20`.
 
 The predicates that contain these functions are translated in `filter_pushdown.py`; what the functions compute is `spark/functions/spark_functions.py`.
-Spec: Partition Transforms (bucket, truncate); Scan Planning.
+Spec: Partition Transforms (truncate); Scan Planning.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
-from icefloe.kernel.arrow_values import filled, numpy_of
 from icefloe.kernel.expressions.predicate import (
     AlwaysFalse,
     And,
@@ -40,13 +35,7 @@ from icefloe.kernel.expressions.predicate import (
     any_of,
 )
 from icefloe.kernel.literals import INTEGER_RANGES
-from icefloe.kernel.manifest.manifest_columns import partition_column
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.partitioning.transforms import BucketTransform, TruncateTransform
-from icefloe.kernel.scan.planned_files import PlannedFiles
-from icefloe.kernel.scan.scan_planner import ScanPlan
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.partitioning.transforms import TruncateTransform
 from icefloe.kernel.types import (
     DateType,
     DecimalType,
@@ -56,7 +45,6 @@ from icefloe.kernel.types import (
     StringType,
     TimestampType,
     TimestamptzType,
-    UUIDType,
 )
 from icefloe.kernel.values import decimal_of, unscaled
 from icefloe.spark.bridge.gateway import jvm_of
@@ -312,66 +300,3 @@ class LocalDays:
     @cached_property
     def _rules(self) -> Any:
         return jvm_of(self._spark).org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId(self._zone).getRules()
-
-
-@dataclass(frozen=True, slots=True)
-class BucketFilter:
-    """A condition on the buckets of a column, by its field id: every matching row is in one of `buckets`."""
-
-    source_id: int
-    transform: BucketTransform
-    buckets: frozenset[int]
-
-
-def bucket_filters(predicates: Iterable[ExpressionJson], schema: Schema) -> list[BucketFilter]:
-    """Return the conditions on buckets that every row of a scan fulfils, as all predicates are true of it."""
-    filters = (_bucket_filter(term, schema) for predicate in predicates for term in _conjuncts(predicate))
-    return [bucket_filter for bucket_filter in filters if bucket_filter is not None]
-
-
-def prune_buckets(plan: ScanPlan, filters: Sequence[BucketFilter], metadata: TableMetadata) -> ScanPlan:
-    """Return the plan without the files of other buckets; files of specs without such a partition field stay."""
-    if not filters:
-        return plan
-    return plan.without_partitions([_bucket_mask(part, filters, metadata.spec_by_id(part.spec_id)) for part in plan.parts])
-
-
-def _conjuncts(node: ExpressionJson) -> Iterator[ExpressionJson]:
-    if node.get("name") == "AND":
-        for child in node["children"]:
-            yield from _conjuncts(child)
-    else:
-        yield node
-
-
-def _bucket_filter(node: ExpressionJson, schema: Schema) -> BucketFilter | None:
-    """Return the filter of `bucket(n, column) = literal` or `IN (literals)`; None for any other predicate."""
-    sides = list(node.get("children") or ())
-    name = node.get("name")
-    if name in ("=", "<=>") and sides[0]["kind"] == "literal":
-        sides.reverse()
-    call = call_of(sides[0], "bucket") if name in ("=", "<=>", "IN") and sides else None
-    if call is None or call.column["kind"] != "reference":
-        return None
-    column = ".".join(call.column["parts"])
-    if any(side["kind"] != "literal" or json.loads(side["type"]) != "integer" for side in sides[1:]):
-        return None
-    values = {side["value"] for side in sides[1:]}
-    field_id = schema.find_id(column) if column not in schema.ambiguous_names else None
-    # Spark has uuids as text, and the bucket of a text differs from that of the uuid.
-    if field_id is None or schema.path_of(field_id) != tuple(call.column["parts"]) or isinstance(schema.find_type(field_id), UUIDType):
-        return None
-    if name == "<=>" and None in values:
-        return None
-    return BucketFilter(field_id, BucketTransform(call.number), frozenset(int(value) for value in values if value is not None))
-
-
-def _bucket_mask(part: PlannedFiles, filters: Sequence[BucketFilter], spec: PartitionSpec) -> NDArray[np.bool_]:
-    """Return which files may contain matching rows."""
-    mask = np.ones(len(part), np.bool_)
-    for bucket_filter in filters:
-        buckets = pa.array(sorted(bucket_filter.buckets), pa.int32())
-        for field in spec.fields:
-            if field.source_id == bucket_filter.source_id and field.transform == bucket_filter.transform:
-                mask &= numpy_of(filled(pc.is_in(part.entries[partition_column(field.field_id)], buckets), False))
-    return mask

@@ -15,7 +15,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
-from icefloe.spark.scan.distributed_planning import PlanningMode
+from icefloe.spark.scan.read_options import PlanningMode
 from icefloe.spark.types.arrow_conversion import to_spark_form
 from icefloe.spark.types.spark_types import schema_to_struct
 

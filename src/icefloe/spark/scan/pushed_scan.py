@@ -4,9 +4,9 @@ Planning itself is `icefloe/kernel/scan`; the rows come from `planned_rows.py`; 
 evaluates every filter on the rows too, except those that are true of every row of the planned files. Spec: Scan Planning; Column Projection.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -34,17 +34,54 @@ from icefloe.kernel.types import MapType as IcebergMap
 from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.bridge.messages import Expression
 from icefloe.spark.scan.aggregate_pushdown import AggregateNotPushed, aggregate_values, needs_statistics, parse_aggregates
-from icefloe.spark.scan.distributed_planning import ScanPlans
+from icefloe.spark.scan.distributed_planning import parallel_of
 from icefloe.spark.scan.expression_to_column import literal
-from icefloe.spark.scan.filter_pushdown import pruning_filter, to_expressions
-from icefloe.spark.scan.function_pushdown import LocalDays, bucket_filters, prune_buckets
+from icefloe.spark.scan.filter_pushdown import bucket_filters, prune_buckets, pruning_filter, to_expressions
+from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.scan.planned_rows import read
-from icefloe.spark.scan.read_options import PushedQuery, planning_mode, pushes_aggregates, reports_statistics, session_for
+from icefloe.spark.scan.read_options import PlanningMode, PushedQuery, planning_mode, pushes_aggregates, reports_statistics, session_for
 from icefloe.spark.scan.scan_builder import ConnectorScan, statistics
 from icefloe.spark.scan.table_selector import TableSelection, with_options
 from icefloe.spark.types.spark_types import column_named, schema_to_struct, wkb_to_geo
 from icefloe.table.data_scan import DataScan
 from icefloe.table.engine import ScanRequest
+
+# Plans in a cache: a statement that reads a table twice with different filters uses each in turn.
+_CACHED_PLANS = 4
+
+
+class ScanPlans:
+    """The last few plans of one loaded table.
+
+    While Spark optimizes a query, it requests filters, aggregates, statistics and rows one after the other, and all of them need the same plan.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._plans: list[tuple[tuple[object, ...], ScanPlan]] = []
+
+    def plan(self, scan: DataScan, mode: PlanningMode, *, include_statistics: bool = False) -> ScanPlan:
+        """Return the plan of a scan, with the masks of files that the filter covers whole.
+
+        Args:
+            scan: The scan.
+            mode: Where manifests are read.
+            include_statistics: Whether the files carry the statistics of all columns.
+        """
+        key = (scan.snapshot_id, scan.appends, scan.by_table_schema, scan.row_filter, include_statistics)
+        for cached_key, plan in self._plans:
+            if cached_key == key:
+                return plan
+        # A local master has no more processors than this process.
+        is_local = mode == "local" or (mode == "auto" and (self._spark.sparkContext.master or "").startswith("local"))
+        parallel = None if is_local else parallel_of(self._spark, scan, mode)
+        plan = (
+            scan.plan(include_statistics=include_statistics, find_covered=True)
+            if parallel is None
+            else scan.plan(include_statistics=include_statistics, find_covered=True, parallel=parallel, prune_in_parallel=True)
+        )
+        self._plans = [*self._plans[1 - _CACHED_PLANS :], (key, plan)]
+        return plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +108,10 @@ class PushedScan:
         return self.query.get("filters") or ()
 
     @property
-    def days(self) -> LocalDays | None:
-        """Return the days of the session's time zone; None where the query does not have the zone."""
+    def days(self) -> Callable[[], LocalDays] | None:
+        """Return a function that returns the days of the session's time zone; None where the query does not have the zone."""
         zone = self.query.get("zone")
-        return None if zone is None else LocalDays(self.spark, zone)
+        return None if zone is None else partial(LocalDays, self.spark, zone)
 
     def _expressions(self, scan: DataScan) -> list[BooleanExpression | None]:
         return to_expressions(self.filters, scan.schema(), self.days)

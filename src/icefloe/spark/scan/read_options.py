@@ -6,7 +6,7 @@ in `spark/write/write_options.py`. Spec: Table Metadata Fields (`properties`).
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from pyspark.sql import SparkSession
 
@@ -20,10 +20,10 @@ from icefloe.kernel.metadata.table_properties import (
     Property,
 )
 from icefloe.kernel.option import Option
-from icefloe.spark.scan.distributed_planning import PlanningMode
 from icefloe.spark.scan.table_selector import RANGE_OPTIONS, SELECTING_OPTIONS
 from icefloe.table.warnings_once import warn_once
 
+PlanningMode = Literal["auto", "local", "distributed"]
 SESSION_PREFIX = "spark.sql.iceberg."
 # Reasons why an option or setting of Java Iceberg has no effect; the configuration reference and the warnings show them.
 _CACHE = "deleted rows are found once on the driver and sent with the query, so that executors read no delete files to keep"
