@@ -1,22 +1,28 @@
 """`write_batches`: data files of a stream of rows, rolled at the target size, at least one for each partition.
 
-`file_appender.py` writes one file; `partition_splitter.py` splits rows by partition.
+An appender of the table's format writes one file (`file_appender.py`); `partition_splitter.py` splits rows by partition.
 Spec: Writing Data Files; Partitioning.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
 from typing import Any
 
 import pyarrow as pa
 
-from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory, appender_factory
+from icefloe.datafile.avro.avro_appender import avro_appender_factory
+from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory
+from icefloe.datafile.orc.orc_appender import orc_appender_factory
+from icefloe.datafile.parquet.parquet_appender import parquet_appender_factory
 from icefloe.datafile.partition_splitter import Part, PartitionSplitter
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import FileAlreadyExistsError, StorageError
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.table_properties import DEFAULT_FILE_FORMAT
 from icefloe.kernel.partitioning.partition_spec import partition_path
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
+from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_cast import cast_to_schema
 
 # Rows. The usual bound of Arrow's own writer on a row group: wide enough to compress well, small enough to read in parallel.
@@ -25,6 +31,11 @@ MAX_ROW_GROUP_ROWS = 1_048_576
 MAX_BUFFERED_BYTES = 256 * 1024 * 1024
 # Open files of one task: far below the usual limit of 1,024 for a process.
 MAX_OPEN_FILES = 100
+_FACTORIES: Mapping[str, Callable[[Schema, Mapping[str, str], SortOrder], FileAppenderFactory]] = {
+    "parquet": parquet_appender_factory,
+    "orc": orc_appender_factory,
+    "avro": avro_appender_factory,
+}
 
 
 def write_batches(target: WriteTarget, batches: Iterable[pa.RecordBatch], *, partition_id: int, task_id: int) -> list[DataFile]:
@@ -99,6 +110,16 @@ def _cut(table: Any, limit: int) -> Iterator[Any]:
     step = min(MAX_ROW_GROUP_ROWS, by_size if table.nbytes > limit + limit // 8 else table.num_rows)
     for start in range(0, table.num_rows, max(1, step)):
         yield table.slice(start, step)
+
+
+def appender_factory(schema: Schema, properties: Mapping[str, str], sort_order: SortOrder = UNSORTED_SORT_ORDER) -> FileAppenderFactory:
+    """Return the appender factory of a table for the format in its property `write.format.default`.
+
+    Raises:
+        InvalidPropertyError: A writer property has an invalid value.
+        UnsupportedTypeError: The format cannot store a column of the schema.
+    """
+    return _FACTORIES[DEFAULT_FILE_FORMAT.read(properties)](schema, properties, sort_order)
 
 
 class _PartitionFile:

@@ -1,76 +1,169 @@
-"""`FileAppender` and `FileAppenderFactory`: the interface by which a data file of any format is written.
+"""`FileAppender` and `FileAppenderFactory`: what the writers of data files of every format share; and the Arrow schema of a data file.
 
-`parquet_appender.py`, `orc_appender.py` and `avro_appender.py` implement it; `data_file_writer.py` decides which rows are written to which file.
-Spec: Appendix A; Data File Fields.
+`parquet_appender.py`, `orc_appender.py` and `avro_appender.py` implement them, each with its own Arrow types for columns; `data_file_writer.py` decides which
+rows are written to which file. Spec: Appendix A; Data File Fields.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
-from icefloe.datafile.avro.avro_appender import avro_appender_factory
-from icefloe.datafile.orc.orc_appender import orc_appender_factory
-from icefloe.datafile.parquet.parquet_appender import parquet_appender_factory
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.table_properties import DEFAULT_FILE_FORMAT
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
+import pyarrow as pa
+
+from icefloe.datafile.file_metrics import FileMetrics, Leaf, MetricsMode
+from icefloe.datafile.projection import Projector, columns_by_id
+from icefloe.errors import UnsupportedTypeError
+from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.ports import FileIO
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.storage_errors import storage_error
+from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField, StructType, UnknownType
+
+# Function from a primitive type to the Arrow type that a format stores.
+PrimitiveToArrow = Callable[[IcebergType], Any]
+# Function from a field to the metadata of its Arrow field.
+FieldMetadata = Callable[[NestedField], dict[str, str]]
 
 
-class FileAppender(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileAppenderFactory(ABC):
+    """The schema and writer options of one table's data files. Rows have `arrow_schema`, files have `fields`; sizes are in bytes."""
+
+    extension: ClassVar[str]  # of file names, without the dot
+    arrow_schema: Any
+    fields: tuple[NestedField, ...]
+    columns: tuple[tuple[Leaf, MetricsMode], ...]
+    row_group_bytes: int  # of Arrow memory that one row group may have
+    target_file_bytes: int  # at which a file is closed and the next one opened
+
+    @abstractmethod
+    def new_appender(self, io: FileIO, location: str, sample: Any) -> "FileAppender":
+        """Create a file; `sample` is the first table that will be written to it."""
+
+
+class FileAppender(ABC):
     """A data file that is being written. If opening, writing or closing it fails, the caller that opened it deletes it."""
 
-    location: str
+    _format: ClassVar[FileFormat]
+    _out: Any  # the output file
+    _writer: Any = None  # Arrow's writer, if the format has one
+
+    def __init__(self, location: str) -> None:
+        self.location = location
 
     @property
     def length(self) -> int:
         """Return the bytes written so far; an estimate, if the format buffers rows."""
+        return int(self._out.tell())
 
+    @abstractmethod
     def write_row_group(self, table: Any) -> None:
         """Write an Arrow table of the factory's `arrow_schema`: one row group, if the format has them."""
 
+    @abstractmethod
+    def _write_end(self) -> int:
+        """Write the end of the file, close it, and return its length in bytes."""
+
+    @abstractmethod
+    def _metrics(self) -> FileMetrics:
+        """Return the metrics of the closed file."""
+
     def close(self, partition: tuple[Any, ...], *, sort_order_id: int | None, spec_id: int) -> DataFile:
         """Write the end of the file, and return its manifest fields."""
+        try:
+            length = self._write_end()
+        except OSError as error:
+            raise storage_error(error, self.location) from error
+        return DataFile(
+            file_path=self.location,
+            file_format=self._format,
+            partition=partition,
+            file_size_in_bytes=length,
+            sort_order_id=sort_order_id,
+            spec_id=spec_id,
+            **self._metrics().as_fields(),
+        )
 
     def abandon(self) -> None:
-        """Close the file without completing it, so that it can be deleted."""
+        """Close the file, so that it can be deleted. Storage errors are ignored, because the caller raises the error that came first."""
+        if self._writer is not None:
+            with suppress(OSError, RuntimeError, pa.ArrowException):
+                self._writer.close()
+            # A writer that is not closed would close itself when it is garbage-collected, and warn.
+            self._writer.is_open = False
+        with suppress(OSError):
+            self._out.close()
+
+    @contextmanager
+    def _closed_on_failure(self) -> Iterator[None]:
+        """Close the output file after a failure or Ctrl-C within the block."""
+        try:
+            yield
+        except BaseException as error:
+            with suppress(OSError):
+                self._out.close()
+            if isinstance(error, OSError):
+                raise storage_error(error, self.location) from error
+            raise
 
 
-class FileAppenderFactory(Protocol):
-    """The format, schema and writer options of one table's data files. Sizes are in bytes."""
-
-    @property
-    def arrow_schema(self) -> Any:
-        """Return the Arrow schema of the rows that are written."""
-
-    @property
-    def extension(self) -> str:
-        """Return the extension of file names, without the dot."""
-
-    @property
-    def row_group_bytes(self) -> int:
-        """Return the bytes of Arrow memory that one row group may have."""
-
-    @property
-    def target_file_bytes(self) -> int:
-        """Return the size at which a file is closed and the next one opened."""
-
-    def new_appender(self, io: FileIO, location: str, sample: Any) -> FileAppender:
-        """Create a file; `sample` is the first table that will be written to it."""
-
-
-_FACTORIES: Mapping[str, Callable[[Schema, Mapping[str, str], SortOrder], FileAppenderFactory]] = {
-    "parquet": parquet_appender_factory,
-    "orc": orc_appender_factory,
-    "avro": avro_appender_factory,
-}
-
-
-def appender_factory(schema: Schema, properties: Mapping[str, str], sort_order: SortOrder = UNSORTED_SORT_ORDER) -> FileAppenderFactory:
-    """Return the appender factory of a table for the format in its property `write.format.default`.
+def file_fields(fields: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
+    """Return the fields that a file has: those whose type is not unknown, at every level.
 
     Raises:
-        InvalidPropertyError: A writer property has an invalid value.
-        UnsupportedTypeError: The format cannot store a column of the schema.
+        UnsupportedTypeError: The element of a list or value of a map is of unknown type; no file format can store it.
     """
-    return _FACTORIES[DEFAULT_FILE_FORMAT.read(properties)](schema, properties, sort_order)
+    return tuple(
+        replace(field, field_type=_without_unknown(field.field_type, field.name))
+        for field in fields
+        if not isinstance(field.field_type, UnknownType)
+    )
+
+
+def _without_unknown(kind: IcebergType, name: str) -> IcebergType:
+    if isinstance(kind, StructType):
+        return StructType(*file_fields(kind.fields))
+    if isinstance(kind, ListType):
+        return replace(kind, element=_check_known(kind.element, name))
+    if isinstance(kind, MapType):
+        return replace(kind, key_type=_check_known(kind.key_type, name), value_type=_check_known(kind.value_type, name))
+    return kind
+
+
+def _check_known(kind: IcebergType, name: str) -> IcebergType:
+    if isinstance(kind, UnknownType):
+        raise UnsupportedTypeError(
+            f"column {name!r} has elements or values of unknown type, which no data file can store", next_step="give them a type first"
+        )
+    return _without_unknown(kind, name)
+
+
+def file_arrow_schema(fields: tuple[NestedField, ...], primitive: PrimitiveToArrow, attributes: FieldMetadata) -> Any:
+    """Return the Arrow schema of these fields in a format's files."""
+
+    def arrow(field: NestedField) -> Any:
+        return pa.field(field.name, nested(field.field_type), nullable=not field.required, metadata=attributes(field))
+
+    def nested(kind: IcebergType) -> Any:
+        if isinstance(kind, StructType):
+            return pa.struct([arrow(inner) for inner in kind.fields])
+        if isinstance(kind, ListType):
+            return pa.list_(arrow(kind.element_field))
+        if isinstance(kind, MapType):
+            return pa.map_(arrow(kind.key_field), arrow(kind.value_field))
+        return primitive(kind)
+
+    return pa.schema([arrow(field) for field in fields])
+
+
+def to_file_schema(table: Any, fields: tuple[NestedField, ...], file_schema: Any) -> Any:
+    """Return an Arrow table, whose columns have field ids, with the columns and types of `file_schema`."""
+    projector = Projector("", {})
+    batches = [
+        pa.RecordBatch.from_arrays(
+            projector.struct(batch.column, columns_by_id(batch.schema), fields, file_schema, batch.num_rows), schema=file_schema
+        )
+        for batch in table.to_batches()
+    ]
+    return pa.Table.from_batches(batches, schema=file_schema)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.datafile.data_file_reader import read_task
-from icefloe.datafile.file_appender import appender_factory
+from icefloe.datafile.data_file_writer import appender_factory
 from icefloe.errors import FormatError, InvalidInputError, NoSuchSnapshotError, NotFoundError, StorageError
 from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.commit.change_properties import property_requirements

@@ -6,7 +6,6 @@ fastavro encodes the records. `avro_rows.py` reads Avro files; `data_file_writer
 import hashlib
 import json
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
@@ -15,12 +14,12 @@ import fastavro
 
 from icefloe.datafile.avro.avro_file_schema import record_schema, without_logical_types
 from icefloe.datafile.avro.avro_values import avro_records
-from icefloe.datafile.file_metrics import Leaf, MetricsMode, columns_with_modes
-from icefloe.datafile.file_schema import file_fields
+from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory, file_fields
+from icefloe.datafile.file_metrics import FileMetrics, columns_with_modes
 from icefloe.datafile.metrics_collector import MetricsCollector
 from icefloe.kernel.avro.avro_codec import codec_name
 from icefloe.kernel.avro.avro_container import BLOCK_BYTES, SYNC_LENGTH, block_bytes, header_bytes
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
+from icefloe.kernel.manifest.data_file import FileFormat
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.ports import FileIO
@@ -28,7 +27,6 @@ from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_json import schema_to_json
 from icefloe.kernel.storage_errors import storage_error
-from icefloe.kernel.types import NestedField
 
 # Key of the table schema in an Avro file's metadata; Java uses the same.
 SCHEMA_KEY = "iceberg.schema"
@@ -38,19 +36,14 @@ _ENCODED_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AvroAppenderFactory:
-    """The schemas and options of one table's Avro files. Rows have `arrow_schema`; fastavro encodes records by `encoder_schema`."""
+class AvroAppenderFactory(FileAppenderFactory):
+    """The schemas and options of one table's Avro files. fastavro encodes records by `encoder_schema`."""
 
-    arrow_schema: Any
-    fields: tuple[NestedField, ...]
+    extension = "avro"
     schema_text: str
     encoder_schema: Any
     metadata: Mapping[str, str]
     codec: str
-    columns: tuple[tuple[Leaf, MetricsMode], ...]
-    row_group_bytes: int
-    target_file_bytes: int
-    extension: str = "avro"
 
     def new_appender(self, io: FileIO, location: str, sample: Any) -> "AvroAppender":  # noqa: ARG002 - Parquet needs it
         """Create a file. The sample is not used: this format has no encodings to choose."""
@@ -60,7 +53,7 @@ class AvroAppenderFactory:
 def avro_appender_factory(
     schema: Schema, properties: Mapping[str, str], sort_order: SortOrder = UNSORTED_SORT_ORDER
 ) -> AvroAppenderFactory:
-    """Return the factory of a table's Avro files. Raises as `file_appender.appender_factory`."""
+    """Return the factory of a table's Avro files. Raises as `data_file_writer.appender_factory`."""
     fields = file_fields(schema.fields)
     declared = record_schema(fields)
     target = table_properties.TARGET_FILE_SIZE_BYTES.read(properties)
@@ -77,31 +70,27 @@ def avro_appender_factory(
     )
 
 
-class AvroAppender:
-    """An Avro file that is being written, block by block. If opening, writing or closing it fails, the caller that opened it deletes it."""
+class AvroAppender(FileAppender):
+    """An Avro file that is being written, block by block. Its metrics have no split offsets: readers split Avro files at any block."""
+
+    _format = FileFormat.AVRO
 
     def __init__(self, io: FileIO, location: str, factory: AvroAppenderFactory) -> None:
         """Create the file and write its header."""
-        self.location = location
+        super().__init__(location)
         self._factory = factory
-        self._metrics = MetricsCollector(factory.columns)
+        self._collector = MetricsCollector(factory.columns)
         self._block = BytesIO()
         self._records = 0
         # The sync marker must differ between files; the location is unique.
         self._sync = hashlib.blake2b(location.encode(), digest_size=SYNC_LENGTH).digest()
         self._out = io.open_output(location)
-        try:
+        with self._closed_on_failure():
             self._out.write(header_bytes(factory.schema_text, factory.metadata, factory.codec, self._sync))
-        except BaseException as error:
-            with suppress(OSError):
-                self._out.close()
-            if isinstance(error, OSError):
-                raise storage_error(error, location) from error
-            raise
 
     def write_row_group(self, table: Any) -> None:
-        """Write an Arrow table of the factory's `arrow_schema`, in blocks."""
-        self._metrics.update(table)
+        """See `FileAppender.write_row_group`. The records are written in blocks."""
+        self._collector.update(table)
         for batch in table.to_batches(max_chunksize=_ENCODED_ROWS):
             for record in avro_records(batch, self._factory.fields):
                 fastavro.schemaless_writer(self._block, self._factory.encoder_schema, record)
@@ -118,30 +107,11 @@ class AvroAppender:
             raise storage_error(error, self.location) from error
         self._block, self._records = BytesIO(), 0
 
-    @property
-    def length(self) -> int:
-        """Return the bytes written so far."""
-        return int(self._out.tell())
-
-    def close(self, partition: tuple[Any, ...], *, sort_order_id: int | None, spec_id: int) -> DataFile:
-        """Write the last block, and return the file's manifest fields, without split offsets: readers split Avro files at any block."""
+    def _write_end(self) -> int:
         self._flush()
         length = self.length
-        try:
-            self._out.close()
-        except OSError as error:
-            raise storage_error(error, self.location) from error
-        return DataFile(
-            file_path=self.location,
-            file_format=FileFormat.AVRO,
-            partition=partition,
-            file_size_in_bytes=length,
-            sort_order_id=sort_order_id,
-            spec_id=spec_id,
-            **self._metrics.metrics(()).as_fields(),
-        )
+        self._out.close()
+        return length
 
-    def abandon(self) -> None:
-        """Close the file without completing it, so that it can be deleted."""
-        with suppress(OSError):
-            self._out.close()
+    def _metrics(self) -> FileMetrics:
+        return self._collector.metrics(())

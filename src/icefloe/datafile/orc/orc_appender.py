@@ -4,19 +4,19 @@
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import orc
 
-from icefloe.datafile.file_metrics import Leaf, MetricsMode, columns_with_modes
-from icefloe.datafile.file_schema import file_arrow_schema, file_fields, to_file_schema, with_nulls_below
+from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory, file_arrow_schema, file_fields, to_file_schema
+from icefloe.datafile.file_metrics import FileMetrics, columns_with_modes
 from icefloe.datafile.metrics_collector import MetricsCollector
 from icefloe.datafile.orc.orc_tail import stripes_of
 from icefloe.errors import DataFileFormatError, SchemaMismatchError, UnsupportedTypeError
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
+from icefloe.kernel.manifest.data_file import FileFormat
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.ports import FileIO
@@ -64,17 +64,12 @@ _ASSUMED_COMPRESSION = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrcAppenderFactory:
-    """The schemas and options of one table's ORC files. Rows have `arrow_schema`, and are converted to `file_schema`."""
+class OrcAppenderFactory(FileAppenderFactory):
+    """The schemas and options of one table's ORC files. Rows are converted to `file_schema`."""
 
-    arrow_schema: Any
+    extension = "orc"
     file_schema: Any
-    fields: tuple[NestedField, ...]
     options: dict[str, Any]
-    columns: tuple[tuple[Leaf, MetricsMode], ...]
-    row_group_bytes: int
-    target_file_bytes: int
-    extension: str = "orc"
 
     def new_appender(self, io: FileIO, location: str, sample: Any) -> "OrcAppender":  # noqa: ARG002 - Parquet needs it
         """Create a file. The sample is not used: this format has no encodings to choose."""
@@ -82,7 +77,7 @@ class OrcAppenderFactory:
 
 
 def orc_appender_factory(schema: Schema, properties: Mapping[str, str], sort_order: SortOrder = UNSORTED_SORT_ORDER) -> OrcAppenderFactory:
-    """Return the factory of a table's ORC files. Raises as `file_appender.appender_factory`."""
+    """Return the factory of a table's ORC files. Raises as `data_file_writer.appender_factory`."""
     fields = file_fields(schema.fields)
     target = table_properties.TARGET_FILE_SIZE_BYTES.read(properties)
     stripe = min(table_properties.ORC_STRIPE_SIZE_BYTES.read(properties), target)
@@ -138,30 +133,27 @@ def _bloom_columns(schema: Schema, fields: tuple[NestedField, ...], names: str) 
     return {numbers[number] for number in field_ids if number in numbers}
 
 
-class OrcAppender:
-    """An ORC file that is being written. If opening, writing or closing it fails, the caller that opened it deletes it."""
+class OrcAppender(FileAppender):
+    """An ORC file that is being written, stripe by stripe."""
+
+    _format = FileFormat.ORC
 
     def __init__(self, io: FileIO, location: str, factory: OrcAppenderFactory) -> None:
         """Create the file."""
-        self.location = location
+        super().__init__(location)
         self._io = io
         self._factory = factory
-        self._metrics = MetricsCollector(factory.columns)
+        self._collector = MetricsCollector(factory.columns)
         # Bytes of Arrow memory of all rows so far, and of those in stripes that were written.
         self._arrow_bytes = self._flushed_arrow_bytes = 0
+        self._stripe_offsets: tuple[int, ...] = ()
         self._out = io.open_output(location)
-        try:
+        with self._closed_on_failure():
             self._writer = orc.ORCWriter(self._out, **factory.options)
-        except BaseException as error:
-            with suppress(OSError):
-                self._out.close()
-            if isinstance(error, OSError):
-                raise storage_error(error, location) from error
-            raise
 
     def write_row_group(self, table: Any) -> None:
-        """Write an Arrow table of the factory's `arrow_schema`; the ORC writer divides it into stripes."""
-        self._metrics.update(table)
+        """See `FileAppender.write_row_group`. The ORC writer divides the table into stripes."""
+        self._collector.update(table)
         try:
             rows = to_file_schema(table, self._factory.fields, self._factory.file_schema)
         except DataFileFormatError as error:
@@ -171,7 +163,7 @@ class OrcAppender:
             ) from error
         before = int(self._out.tell())
         try:
-            self._writer.write(_with_nulls_below(rows))
+            self._writer.write(_with_nulls_below_structs(rows))
         except OSError as error:
             raise storage_error(error, self.location) from error
         except pa.ArrowNotImplementedError as error:
@@ -189,36 +181,43 @@ class OrcAppender:
         ratio = written / self._flushed_arrow_bytes if self._flushed_arrow_bytes else _ASSUMED_COMPRESSION
         return written + int((self._arrow_bytes - self._flushed_arrow_bytes) * min(ratio, 1.0))
 
-    def close(self, partition: tuple[Any, ...], *, sort_order_id: int | None, spec_id: int) -> DataFile:
-        """Write the footer, and return the file's manifest fields."""
-        try:
-            self._writer.close()
-            length = int(self._out.tell())
-            self._out.close()
-            # Only the footer has the offsets of the stripes.
-            with self._io.open_input(self.location) as file:
-                offsets = tuple(stripe.offset for stripe in stripes_of(orc.ORCFile(file)))
-        except OSError as error:
-            raise storage_error(error, self.location) from error
-        return DataFile(
-            file_path=self.location,
-            file_format=FileFormat.ORC,
-            partition=partition,
-            file_size_in_bytes=length,
-            sort_order_id=sort_order_id,
-            spec_id=spec_id,
-            **self._metrics.metrics(offsets).as_fields(),
-        )
+    def _write_end(self) -> int:
+        self._writer.close()
+        length = int(self._out.tell())
+        self._out.close()
+        # Only the footer has the offsets of the stripes.
+        with self._io.open_input(self.location) as file:
+            self._stripe_offsets = tuple(stripe.offset for stripe in stripes_of(orc.ORCFile(file)))
+        return length
 
-    def abandon(self) -> None:
-        """Close the file, so that it can be deleted. Storage errors are ignored, because the caller raises the error that came first."""
-        with suppress(OSError, RuntimeError, pa.ArrowException):
-            self._writer.close()
-        self._writer.is_open = False
-        with suppress(OSError):
-            self._out.close()
+    def _metrics(self) -> FileMetrics:
+        return self._collector.metrics(self._stripe_offsets)
 
 
-def _with_nulls_below(table: Any) -> Any:
-    columns = [pa.chunked_array([with_nulls_below(chunk) for chunk in column.chunks], column.type) for column in table.columns]
+def _with_nulls_below_structs(table: Any) -> Any:
+    columns = [pa.chunked_array([_with_nulls_below(chunk) for chunk in column.chunks], column.type) for column in table.columns]
     return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def _with_nulls_below(array: Any) -> Any:
+    """Return the array with null in every field of a null struct, at every level.
+
+    Arrow's ORC writer writes a value below a null struct if the field itself has no nulls, and shifts the values after it. If the array is a slice, it also
+    reads the validity of a struct's fields at the wrong offset and loses values; therefore slices are copied.
+    """
+    kind = array.type
+    if array.offset:
+        array = pa.concat_arrays([array, array.slice(0, 0)])
+    if pa.types.is_struct(kind) and kind.num_fields:
+        below = [_with_nulls_below(inner) for inner in array.flatten()]
+        fields = [field.with_type(inner.type) for field, inner in zip(kind.fields, below, strict=True)]
+        return pa.StructArray.from_arrays(below, fields=fields, mask=pc.is_null(array) if array.null_count else None)
+    if pa.types.is_list(kind):
+        values = _with_nulls_below(array.values)
+        return pa.Array.from_buffers(kind, len(array), array.buffers()[:2], offset=array.offset, children=[values])
+    if pa.types.is_map(kind):
+        entries = pa.StructArray.from_arrays(
+            [_with_nulls_below(array.keys), _with_nulls_below(array.items)], fields=[kind.key_field, kind.item_field]
+        )
+        return pa.Array.from_buffers(kind, len(array), array.buffers()[:2], offset=array.offset, children=[entries])
+    return array

@@ -8,7 +8,6 @@ import json
 import logging
 import math
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from inspect import signature
@@ -19,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from icefloe.datafile.file_metrics import Leaf, MetricsMode, RowObservations, columns_with_modes, file_metrics
-from icefloe.datafile.file_schema import file_arrow_schema, file_fields, to_file_schema
+from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory, file_arrow_schema, file_fields, to_file_schema
+from icefloe.datafile.file_metrics import FileMetrics, Leaf, RowObservations, columns_with_modes, file_metrics
 from icefloe.datafile.parquet.parquet_annotations import DeferredFooterFile, annotations
 from icefloe.errors import InvalidPropertyError, UnsupportedTypeError, in_one_line
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
+from icefloe.kernel.manifest.data_file import FileFormat
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.ports import FileIO
@@ -70,21 +69,16 @@ class BloomFilters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParquetAppenderFactory:
-    """The schemas and options of one table's Parquet files. Rows have `arrow_schema`, and are converted to `file_schema`."""
+class ParquetAppenderFactory(FileAppenderFactory):
+    """The schemas and options of one table's Parquet files. Rows are converted to `file_schema`."""
 
-    arrow_schema: Any
+    extension = "parquet"
     file_schema: Any
-    fields: tuple[NestedField, ...]
     schema_text: str
     options: dict[str, Any]
-    columns: tuple[tuple[Leaf, MetricsMode], ...]
     # Logical types that Arrow cannot write to the footer, by field id.
     annotations: Mapping[int, bytes]
     blooms: BloomFilters
-    row_group_bytes: int
-    target_file_bytes: int
-    extension: str = "parquet"
 
     def new_appender(self, io: FileIO, location: str, sample: Any) -> "ParquetAppender":
         """Create a file; `sample` is its first row group, from which encodings are chosen."""
@@ -218,40 +212,37 @@ def _attributes(field: NestedField) -> dict[str, str]:
     return {FIELD_ID_KEY.decode(): str(field.field_id)}
 
 
-class ParquetAppender:
-    """A Parquet file that is being written, row group by row group. If opening, writing or closing it fails, the caller that opened it deletes it."""
+class ParquetAppender(FileAppender):
+    """A Parquet file that is being written, row group by row group."""
+
+    _format = FileFormat.PARQUET
 
     def __init__(self, io: FileIO, location: str, factory: ParquetAppenderFactory, sample: Any) -> None:
         """Create the file; `sample` is its first row group, from which encodings are chosen."""
-        self.location = location
+        super().__init__(location)
         self._factory = factory
         self._observations = RowObservations(factory.columns)
         self._footers: list[Any] = []
         dictionaries = dictionary_columns(sample, (leaf for leaf, _ in factory.columns))
         self._out = DeferredFooterFile(io.open_output(location)) if factory.annotations else io.open_output(location)
-        try:
-            self._writer = pq.ParquetWriter(
-                self._out,
-                factory.file_schema,
-                metadata_collector=self._footers,
-                use_dictionary=dictionaries,
-                **factory.options,
-                **factory.blooms.options(sample.num_rows),
-            )
-        except BaseException as error:
-            with suppress(OSError):
-                self._out.close()
-            if isinstance(error, pa.ArrowNotImplementedError):
+        with self._closed_on_failure():
+            try:
+                self._writer = pq.ParquetWriter(
+                    self._out,
+                    factory.file_schema,
+                    metadata_collector=self._footers,
+                    use_dictionary=dictionaries,
+                    **factory.options,
+                    **factory.blooms.options(sample.num_rows),
+                )
+            except pa.ArrowNotImplementedError as error:
                 raise UnsupportedTypeError(
                     f"Parquet cannot store a column of this schema: {error}",
                     next_step="change the type of the column, or write another format",
                 ) from error
-            if isinstance(error, OSError):
-                raise storage_error(error, location) from error
-            raise
 
     def write_row_group(self, table: Any) -> None:
-        """Write an Arrow table of the factory's `arrow_schema` as one row group."""
+        """See `FileAppender.write_row_group`."""
         self._observations.update(table)
         file_schema = self._factory.file_schema
         rows = table if file_schema.equals(table.schema) else to_file_schema(table, self._factory.fields, file_schema)
@@ -260,40 +251,17 @@ class ParquetAppender:
         except OSError as error:
             raise storage_error(error, self.location) from error
 
-    @property
-    def length(self) -> int:
-        """Return the bytes written so far."""
-        return int(self._out.tell())
+    def _write_end(self) -> int:
+        # Arrow drops the metadata of a schema that it does not store, so the table schema is added separately.
+        self._writer.add_key_value_metadata({SCHEMA_KEY: self._factory.schema_text})
+        if isinstance(self._out, DeferredFooterFile):
+            self._out.hold_back()
+        self._writer.close()
+        if isinstance(self._out, DeferredFooterFile):
+            self._out.write_annotated(self._factory.annotations)
+        length = self.length
+        self._out.close()
+        return length
 
-    def close(self, partition: tuple[Any, ...], *, sort_order_id: int | None, spec_id: int) -> DataFile:
-        """Write the footer, and return the file's manifest fields."""
-        try:
-            # Arrow drops the metadata of a schema that it does not store, so the table schema is added separately.
-            self._writer.add_key_value_metadata({SCHEMA_KEY: self._factory.schema_text})
-            if isinstance(self._out, DeferredFooterFile):
-                self._out.hold_back()
-            self._writer.close()
-            if isinstance(self._out, DeferredFooterFile):
-                self._out.write_annotated(self._factory.annotations)
-            length = self.length
-            self._out.close()
-        except OSError as error:
-            raise storage_error(error, self.location) from error
-        return DataFile(
-            file_path=self.location,
-            file_format=FileFormat.PARQUET,
-            partition=partition,
-            file_size_in_bytes=length,
-            sort_order_id=sort_order_id,
-            spec_id=spec_id,
-            **file_metrics(self._footers[0], self._observations).as_fields(),
-        )
-
-    def abandon(self) -> None:
-        """Close the file, so that it can be deleted. Storage errors are ignored, because the caller raises the error that came first."""
-        with suppress(OSError, RuntimeError, pa.ArrowException):
-            self._writer.close()
-        # A writer that is not closed would close itself when it is garbage-collected, and warn.
-        self._writer.is_open = False
-        with suppress(OSError):
-            self._out.close()
+    def _metrics(self) -> FileMetrics:
+        return file_metrics(self._footers[0], self._observations)

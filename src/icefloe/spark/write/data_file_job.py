@@ -13,8 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from icefloe.datafile.data_file_writer import write_batches
-from icefloe.datafile.file_appender import appender_factory
+from icefloe.datafile.data_file_writer import appender_factory, write_batches
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_properties import ADVISORY_PARTITION_SIZE_BYTES
