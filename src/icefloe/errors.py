@@ -32,6 +32,7 @@
     │   ├── UnsupportedFormatVersionError
     │   ├── UnsupportedTypeError
     │   └── UnsupportedFeatureError
+    │       └── NotInstalledError    an optional package is missing: run the command that the next step names (also an ImportError)
     ├── CommitConflictError          another writer committed first in every retry: refresh and retry
     ├── CommitInvalidatedError       another writer's commit invalidates the changes: do not retry
     ├── CommitUnknownError           the commit state is unknown: check the table, never delete files
@@ -351,6 +352,12 @@ class UnsupportedFeatureError(UnsupportedError):
     """A feature is not supported by this catalog, engine or version."""
 
     code = "unsupported-feature"
+
+
+class NotInstalledError(UnsupportedFeatureError, ImportError):
+    """A feature needs an optional package that is not installed; it is also an `ImportError`, and the next step is the command that installs it."""
+
+    code = "not-installed"
 
 
 class CommitConflictError(IcefloeError):

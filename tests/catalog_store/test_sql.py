@@ -18,10 +18,10 @@ from icefloe.errors import (
     NamespaceNotEmptyError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    NotInstalledError,
     StoragePermissionError,
     StorageUnavailableError,
     TableAlreadyExistsError,
-    UnsupportedFeatureError,
     ViewAlreadyExistsError,
 )
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome
@@ -214,7 +214,7 @@ def test_an_error_names_the_path_of_a_database_that_cannot_be_opened(tmp_path: P
 @pytest.mark.parametrize(
     ("uri", "missing", "advice"),
     [
-        ("postgresql://me:secret@host/db", "psycopg", 'pip install "icefloe[postgres]"'),
+        ("postgresql://me:secret@host/db", "psycopg", 'install "icefloe[postgres]"'),
         ("mysql+pymysql://me:secret@host/db", "pymysql", "install the Python package that brings pymysql"),
     ],
 )
@@ -223,7 +223,7 @@ def test_an_error_names_a_missing_driver_and_the_package_to_install(
 ) -> None:
     monkeypatch.setattr(sql_engine, "find_spec", lambda _: None)
     monkeypatch.setitem(sys.modules, "pymysql", None)
-    with pytest.raises(UnsupportedFeatureError, match=f"needs the database driver {missing}, which is not installed") as refused:
+    with pytest.raises(NotInstalledError, match=f"needs the package {missing}, which is not installed") as refused:
         load_catalog("lake", uri=uri)
     assert advice in str(refused.value)
     assert "secret" not in str(refused.value)

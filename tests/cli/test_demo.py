@@ -16,7 +16,7 @@ from icefloe import SqlCatalog
 from icefloe.cli.demo_data import EVENTS_A_FILE, FLIGHTS, FLIGHTS_SCHEMA, event_files, flights_csv
 from icefloe.cli.demo_folder import DemoFolder, prepare
 from icefloe.cli.demo_story import print_story
-from icefloe.errors import AlreadyExistsError, NoSuchFileError, StorageError
+from icefloe.errors import AlreadyExistsError, NotInstalledError, StorageError
 
 
 def test_all_flights_are_written_with_the_stated_columns(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_all_flights_are_written_with_the_stated_columns(tmp_path: Path) -> None
 
 def test_an_error_about_missing_flights_names_the_package_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("icefloe.cli.demo_data.FLIGHTS_PACKAGE", "no_such_package")
-    with pytest.raises(NoSuchFileError, match=r"icefloe\[demo\]"):
+    with pytest.raises(NotInstalledError, match=r"icefloe\[demo\]"):
         flights_csv(tmp_path)
 
 

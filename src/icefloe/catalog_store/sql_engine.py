@@ -13,7 +13,8 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import QueuePool
 
 from icefloe.catalog_store.sql_errors import shown_cause, shown_text, without_password
-from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError
+from icefloe.errors import InvalidPropertyError, NotInstalledError
+from icefloe.optional_packages import not_installed
 
 # Seconds a writer waits for SQLite's lock before it gives up; a commit holds it for milliseconds.
 SQLITE_LOCK_WAIT_S = 30
@@ -39,13 +40,13 @@ def open_engine(catalog: str, uri: str, *, echo: bool) -> Engine:
 
     Raises:
         InvalidPropertyError: the URI does not name a database.
-        UnsupportedFeatureError: the driver for it is not installed; the error names what to install.
+        NotInstalledError: the driver for it is not installed; the error names what to install.
     """
     try:
         url = with_driver(make_url(uri))
         engine = _engine(url, echo=echo)
     except ImportError as error:
-        raise _no_driver(catalog, uri, str(error.name or error)) from error
+        raise _no_driver(catalog, uri, error) from error
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
         raise InvalidPropertyError(
             f"catalog {catalog!r}: uri {without_password(uri)!r} names no database: {shown_text(str(error), uri)}",
@@ -60,7 +61,7 @@ def with_driver(url: URL) -> URL:
     """Add an installed driver to a PostgreSQL URL: `psycopg`, or `psycopg2` if that one is installed; return any other URL unchanged.
 
     Raises:
-        ImportError: neither is installed.
+        ModuleNotFoundError: neither is installed.
     """
     dialect, _, driver = url.drivername.partition("+")
     if dialect not in ("postgresql", "postgres") or driver not in ("", *POSTGRES_DRIVERS):
@@ -69,7 +70,7 @@ def with_driver(url: URL) -> URL:
     for name in (*wanted, *POSTGRES_DRIVERS):
         if find_spec(name) is not None:
             return url.set(drivername=f"postgresql+{name}")
-    raise ImportError("psycopg is not installed", name="psycopg")
+    raise ModuleNotFoundError("psycopg is not installed", name="psycopg")
 
 
 def _engine(url: URL, *, echo: bool) -> Engine:
@@ -100,12 +101,9 @@ def _full_sync(connection: Any, _record: object) -> None:
     cursor.close()
 
 
-def _no_driver(catalog: str, uri: str, missing: str) -> UnsupportedFeatureError:
-    is_postgres = uri.startswith("postgres")
-    return UnsupportedFeatureError(
-        f"catalog {catalog!r}: {without_password(uri)} needs the database driver {missing}, which is not installed",
-        next_step='pip install "icefloe[postgres]"' if is_postgres else f"install the Python package that brings {missing}",
-    )
+def _no_driver(catalog: str, uri: str, error: ImportError) -> NotInstalledError:
+    extra = "postgres" if uri.startswith("postgres") else None
+    return not_installed(f"catalog {catalog!r} at {without_password(uri)}", str(error.name or error), extra=extra, cause=error)
 
 
 def _drop_connections() -> None:

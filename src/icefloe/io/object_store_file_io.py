@@ -1,21 +1,22 @@
 """`ObjectStoreFileIO`: S3, Google Cloud Storage, Azure and the other storages that fsspec supports.
 
-The libraries that connect to a store (s3fs, gcsfs, adlfs) are extras of this package. An error names the missing one when a location needs it.
+The libraries that connect to a store (fsspec with s3fs, gcsfs or adlfs) are extras of this package. An error names the missing one when a location needs it.
 """
 
 import errno
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
-import fsspec
 import pyarrow as pa
 
 from icefloe.errors import IcefloeError, StorageError, UnsupportedFeatureError
 from icefloe.io.allowed_stores import AZURE, account_properties
 from icefloe.io.locations import scheme_of
 from icefloe.kernel.storage_errors import cause_without_secrets, storage_error, without_secrets
+from icefloe.optional_packages import not_installed
 
 # Scheme -> (fsspec protocol, extra of this package that brings it). Hadoop's scheme names are aliases of the store's own.
 PROTOCOLS: Mapping[str, tuple[str, str | None]] = {
@@ -30,6 +31,8 @@ PROTOCOLS: Mapping[str, tuple[str, str | None]] = {
     "wasbs": ("abfs", "azure"),
     "hdfs": ("hdfs", None),
 }
+# Extra -> the package in it that connects to the store.
+_PACKAGES: Mapping[str | None, str] = {"s3": "s3fs", "gcs": "gcsfs", "azure": "adlfs", None: "fsspec"}
 
 # Property -> path of the option in fsspec's keyword arguments. The property names are those of PyIceberg, so that its configuration files work.
 _OPTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -154,7 +157,7 @@ class ObjectStoreFileIO:
         return pa.PythonFile(self._call(location, create), mode="w")
 
     def connect(self) -> Any:
-        """Return the fsspec file system, one per process and set of properties. Raises `UnsupportedFeatureError` where its library is not installed."""
+        """Return the fsspec file system, one per process and set of properties. Raises `NotInstalledError` where its package is not installed."""
         return _connect(self.protocol, tuple(sorted(self.properties.items())), self.extra)
 
     def _call(self, location: str, request: Callable[[Any], Any]) -> Any:
@@ -184,18 +187,17 @@ def secret_values(properties: Mapping[str, str]) -> list[str]:
 
 @lru_cache(maxsize=32)
 def _connect(protocol: str, properties: tuple[tuple[str, str], ...], extra: str | None) -> Any:
+    feature = f"storage of scheme {protocol!r}"
     try:
-        return fsspec.filesystem(protocol, **fsspec_options(protocol, dict(properties)))
+        return import_module("fsspec").filesystem(protocol, **fsspec_options(protocol, dict(properties)))
     except ImportError as error:
-        install = f'pip install "icefloe[{extra}]"' if extra else "install the library that the message names"
-        raise UnsupportedFeatureError(
-            f"reading {protocol} locations needs a library that is not installed: {error}", next_step=install
-        ) from error
+        # fsspec replaces the error of the package that it could not import.
+        raise not_installed(feature, _PACKAGES[extra], extra=extra, cause=error.__cause__ or error) from error
     except ValueError as error:
         secrets = secret_values(dict(properties))
         text = without_secrets(str(error), secrets)
         raise UnsupportedFeatureError(
-            f"storage of scheme {protocol!r} cannot be opened: {text}", next_step="use a file path, s3://, gs:// or abfss://"
+            f"{feature} cannot be opened: {text}", next_step="use a file path, s3://, gs:// or abfss://"
         ) from cause_without_secrets(error, secrets)
 
 

