@@ -5,7 +5,7 @@ fewer ones.
 Spec: Row-level Deletes (copy-on-write); Row Lineage.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,17 +15,21 @@ import pyarrow.compute as pc
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.data_file_writer import write_partition
 from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
+from icefloe.datafile.file_metrics import leaves_of
 from icefloe.datafile.projected_fields import filter_field_ids
-from icefloe.datafile.sorting import SORTED_BYTES, row_bytes, sorted_batches
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.partitioning.sort_order import SortOrder, sorted_rows
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.metadata_columns import with_lineage
 from icefloe.kernel.schema.schema import Schema
+
+# Copies of files are sorted in memory if their rows take at most this many bytes of Arrow memory; and the assumed bytes of a value.
+SORTED_BYTES, _VALUE_BYTES = 256 * 1024 * 1024, 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,3 +145,15 @@ def _filtered(batches: Iterator[pa.RecordBatch], keep: Any) -> Iterator[pa.Recor
         start += batch.num_rows
         if kept.num_rows:
             yield kept
+
+
+def row_bytes(schema: Schema) -> int:
+    """Return an estimate of the bytes that a row takes in memory."""
+    return _VALUE_BYTES * max(1, len(leaves_of(schema)))
+
+
+def sorted_batches(batches: Iterable[Any], order: SortOrder, schema: Schema) -> tuple[Iterator[Any], bool]:
+    """Sort record batches in memory; return them and whether they are sorted. They stay as they are if the order is not known here."""
+    table = pa.Table.from_batches(list(batches))
+    sorted_table = sorted_rows(table, order, schema)
+    return iter((table if sorted_table is None else sorted_table).to_batches()), sorted_table is not None

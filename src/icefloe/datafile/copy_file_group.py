@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from icefloe.datafile.copy_data_file import sorted_batches
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.data_file_writer import write_partition
 from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
 from icefloe.datafile.projection import Projector, columns_by_id
-from icefloe.datafile.sorting import sorted_batches
 from icefloe.datafile.stored_batch import decode_dictionaries
 from icefloe.datafile.stored_file import file_opener
 from icefloe.datafile.write_target import WriteTarget

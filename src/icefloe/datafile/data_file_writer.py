@@ -6,6 +6,7 @@ Spec: Writing Data Files; Partitioning.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -21,7 +22,7 @@ from icefloe.errors import FileAlreadyExistsError, StorageError
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_properties import DEFAULT_FILE_FORMAT
 from icefloe.kernel.partitioning.partition_spec import partition_path
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
+from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID, UNSORTED_SORT_ORDER, SortOrder, sorted_rows
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_cast import cast_to_schema
 
@@ -68,6 +69,14 @@ def write_batches(target: WriteTarget, batches: Iterable[pa.RecordBatch], *, par
     except BaseException:
         writer.abandon()
         raise
+
+
+def write_sorted(target: WriteTarget, table: Any, *, partition_id: int, task_id: int) -> list[DataFile]:
+    """Write an Arrow table of the target's schema in its sort order, as `write_batches` does; not marked as sorted if the order is not known here."""
+    in_order = sorted_rows(table, target.sort_order, target.schema)
+    if in_order is None:
+        target, in_order = replace(target, sort_order_id=UNSORTED_ORDER_ID), table
+    return write_batches(target, in_order.to_batches(), partition_id=partition_id, task_id=task_id)
 
 
 def write_partition(

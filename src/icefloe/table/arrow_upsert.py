@@ -16,15 +16,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.datafile.data_file_reader import read_task
-from icefloe.datafile.data_file_writer import write_batches
+from icefloe.datafile.data_file_writer import write_sorted
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.projected_fields import select_fields
 from icefloe.datafile.row_keys import key_columns
 from icefloe.datafile.same_values import differing
-from icefloe.datafile.sorting import sorted_rows
 from icefloe.kernel.arrow_values import numbers_array, numpy_of
 from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import POS, with_lineage
@@ -114,10 +112,7 @@ class _Join:
                 rows = rows.append_column(added.name, column)
             target = replace(target, schema=form)
             rows = cast_to_schema(rows, form)
-        in_order = sorted_rows(rows, target.sort_order, target.schema)
-        if in_order is None:
-            target, in_order = replace(target, sort_order_id=UNSORTED_ORDER_ID), rows
-        return write_batches(target, in_order.to_batches(), partition_id=0, task_id=0)
+        return write_sorted(target, rows, partition_id=0, task_id=0)
 
     def _keys_of(self, index: int) -> tuple[Positions, list[Any]]:
         """Return the positions of a task's live rows, and their key columns."""

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from icefloe.datafile.copy_data_file import RewrittenFile, rewrite_task
 from icefloe.datafile.copy_file_group import RewrittenGroup, rewrite_group
 from icefloe.datafile.data_file_reader import read_task
-from icefloe.datafile.data_file_writer import write_batches
+from icefloe.datafile.data_file_writer import write_batches, write_sorted
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.deletes.matching_positions import matching_positions
 from icefloe.datafile.foreign_files import FooterRequest
 from icefloe.datafile.partition_of_file import FilesToAdd, FileToAdd
-from icefloe.datafile.sorting import sorted_rows
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import InvalidInputError, StorageError, UnsupportedFeatureError
 from icefloe.kernel.manifest.data_file import DataFile
@@ -90,15 +89,11 @@ class InProcessEngine:
         Raises:
             SchemaMismatchError: the rows do not fit the table's columns.
         """
-        unsorted = replace(target, sort_order_id=UNSORTED_ORDER_ID)
         if isinstance(rows, pa.RecordBatchReader):
+            unsorted = replace(target, sort_order_id=UNSORTED_ORDER_ID)
             cast = (cast_to_schema(pa.Table.from_batches([batch]), target.schema) for batch in rows)
             return write_batches(unsorted, (batch for table in cast for batch in table.to_batches()), partition_id=0, task_id=0)
-        table = cast_to_schema(arrow_table(rows), target.schema)
-        in_order = sorted_rows(table, target.sort_order, target.schema)
-        if in_order is None:
-            return write_batches(unsorted, table.to_batches(), partition_id=0, task_id=0)
-        return write_batches(target, in_order.to_batches(), partition_id=0, task_id=0)
+        return write_sorted(target, cast_to_schema(arrow_table(rows), target.schema), partition_id=0, task_id=0)
 
     def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
         """See `Engine.rewrite`. After a failure or Ctrl-C no copy remains."""

@@ -1,4 +1,4 @@
-"""Sort orders: the order of rows within a table's data files, and their JSON.
+"""Sort orders: the order of rows within a table's data files, the sorting of rows by it, and the JSON of orders.
 
 Spec: Sorting; Appendix C, Sort Orders.
 """
@@ -8,14 +8,22 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from icefloe.errors import InvalidInputError, InvalidPartitionSpecError, MetadataFormatError, Problem
+from icefloe.kernel.arrow_values import filled, numbers_array, numpy_of
 from icefloe.kernel.partitioning.source_columns import sources_from_json, sources_to_json, to_transform, transform_of
 from icefloe.kernel.partitioning.transforms import IdentityTransform, Transform, UnknownTransform
 from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import NestedField, PrimitiveType, StructType
 
 # The order id of unsorted tables; the first sorted order has the next id. Spec: Sorting.
 UNSORTED_ORDER_ID = 0
 FIRST_ORDER_ID = 1
+# For each float type, the integer type of as many bits, and a mask of the bits below the sign.
+_BITS: dict[Any, tuple[Any, Any]] = {pa.float32(): (pa.int32(), np.int32(2**31 - 1)), pa.float64(): (pa.int64(), np.int64(2**63 - 1))}
 
 
 class SortDirection(StrEnum):
@@ -132,6 +140,64 @@ def _problems(order: SortOrder, schema: Schema, may_be_unknown: bool) -> Iterato
             kind = schema.find_type(source_id)
             if not kind.is_primitive or not key.transform.can_transform(kind):
                 yield Problem(where=schema.find_column_name(source_id) or "", what=f"{key.transform} does not work on type {kind}")
+
+
+def sorted_rows(table: Any, order: SortOrder, schema: Schema) -> Any | None:
+    """Return an Arrow table of the schema, stably sorted.
+
+    Returns None for an unsorted order, and for an order by a column or transform that is not known here, because then the rows cannot be declared sorted.
+    """
+    keys: dict[str, Any] = {}
+    directions: list[tuple[str, str]] = []
+    for number, key in enumerate(order.fields):
+        column = _sort_key(table, key, schema)
+        if column is None:
+            return None
+        # Arrow has one option for the nulls of all keys, so a separate key sorts the nulls of each column.
+        keys[f"null{number}"] = pc.is_null(column)
+        keys[f"value{number}"] = _floats_as_integers(column)
+        directions.append((f"null{number}", "descending" if key.null_order is NullOrder.NULLS_FIRST else "ascending"))
+        directions.append((f"value{number}", "ascending" if key.direction is SortDirection.ASC else "descending"))
+    if not keys:
+        return None
+    return table.combine_chunks().take(pc.sort_indices(pa.table(keys), sort_keys=directions))
+
+
+def _sort_key(table: Any, key: SortField, schema: Schema) -> Any | None:
+    """Return the values of a sort field for each row; None if its column or transform is not known."""
+    path_and_type = _path_to(schema.fields, key.source_id)
+    if path_and_type is None:
+        return None
+    steps, kind = path_and_type
+    if isinstance(key.transform, UnknownTransform) or not isinstance(kind, PrimitiveType) or not key.transform.can_transform(kind):
+        return None
+    column = table.column(steps[0])
+    if len(steps) > 1:
+        column = pc.struct_field(column, steps[1:])
+    result = key.transform.apply_array(kind, column)
+    return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
+
+
+def _path_to(fields: tuple[NestedField, ...], field_id: int) -> tuple[list[int], Any] | None:
+    """Return the positions from the top-level column down to the field, through structs alone, and its type; None if there is no such field."""
+    for position, column in enumerate(fields):
+        if column.field_id == field_id:
+            return [position], column.field_type
+        if isinstance(column.field_type, StructType):
+            inner = _path_to(column.field_type.fields, field_id)
+            if inner is not None:
+                return [position, *inner[0]], inner[1]
+    return None
+
+
+def _floats_as_integers(column: Any) -> Any:
+    """Return floats as integers in the order of the specification: -NaN, -Infinity, ..., -0, 0, ..., Infinity, NaN. Spec: Sorting."""
+    if column.type not in _BITS:
+        return column
+    kind, below_sign = _BITS[column.type]
+    bits = numpy_of(filled(column, 0.0)).view(below_sign.dtype)
+    # The bits of negative floats ascend while the floats descend.
+    return numbers_array(np.where(bits < 0, bits ^ below_sign, bits), kind)
 
 
 def rebind_sort_order(order: SortOrder, old_schema: Schema, new_schema: Schema) -> SortOrder:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from icefloe.datafile.copy_data_file import SORTED_BYTES, row_bytes
 from icefloe.datafile.copy_file_group import RewriteGroup
-from icefloe.datafile.sorting import SORTED_BYTES, row_bytes
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_properties import ADVISORY_PARTITION_SIZE_BYTES, TARGET_FILE_SIZE_BYTES

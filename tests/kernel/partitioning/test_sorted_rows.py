@@ -9,8 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icefloe.datafile.sorting import sorted_rows
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder, sorted_rows
 from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, TruncateTransform, UnknownTransform
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
