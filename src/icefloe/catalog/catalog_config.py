@@ -39,11 +39,11 @@ def configured_default_name() -> str | None:
     return None
 
 
-def catalog_properties(name: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the given properties, completed from the environment and the configuration files. Raises `InvalidPropertyError` for an unreadable file."""
+def catalog_properties(name: str, arguments: Mapping[str, str]) -> dict[str, str]:
+    """Return the arguments, completed from the environment and the configuration files. Raises `InvalidPropertyError` for an unreadable file."""
     sources = [*_environment(name), *(_section(path, content, name) for path, content in _files())]
     properties: dict[str, str] = {}
-    for source in (dict(given), *sources):
+    for source in (dict(arguments), *sources):
         for key, value in source.items():
             properties.setdefault(key, value)
     return properties
@@ -58,30 +58,32 @@ def is_true(properties: Mapping[str, str], key: str, *, default: bool = False) -
 def known_catalogs() -> list[str]:
     """Return the names that the environment and the files configure."""
     names = {name for _, content in _files() for name in _catalogs(content)}
-    written = {name.lower().replace("-", "_") for name in names}
+    variable_parts = {name.lower().replace("-", "_") for name in names}
     for prefix in ENVIRONMENT_PREFIXES:
-        found = {variable[len(prefix) :].split("__")[0].lower() for variable in os.environ if variable.upper().startswith(prefix)}
-        names |= found - written
+        names_in_variables = {
+            variable[len(prefix) :].split("__")[0].lower() for variable in os.environ if variable.upper().startswith(prefix)
+        }
+        names |= names_in_variables - variable_parts
     return sorted(names)
 
 
 def _environment(name: str) -> Iterator[dict[str, str]]:
-    as_variable = name.upper().replace("-", "_")  # no shell sets a variable with a hyphen
+    name_in_variable = name.upper().replace("-", "_")  # no shell sets a variable with a hyphen
     for prefix in ENVIRONMENT_PREFIXES:
-        found = {}
+        properties = {}
         for variable, value in os.environ.items():
-            if variable.upper().replace("-", "_").startswith(f"{prefix}{as_variable}__"):
+            if variable.upper().replace("-", "_").startswith(f"{prefix}{name_in_variable}__"):
                 key = variable[len(prefix) + len(name) + 2 :]
-                found[key.lower().replace("__", ".").replace("_", "-")] = value
-        yield found
+                properties[key.lower().replace("__", ".").replace("_", "-")] = value
+        yield properties
 
 
 def _files() -> Iterator[tuple[Path, dict[str, Any]]]:
-    home, here = Path.home(), Path.cwd()
-    own = [Path(os.environ["ICEFLOE_HOME"])] if os.environ.get("ICEFLOE_HOME") else []
-    peer = [Path(os.environ["PYICEBERG_HOME"])] if os.environ.get("PYICEBERG_HOME") else []
-    candidates = [folder / "icefloe.yaml" for folder in (*own, here, home)] + [home / ".icefloe.yaml"]
-    candidates += [folder / ".pyiceberg.yaml" for folder in (*peer, home, here)]
+    user_home, working_folder = Path.home(), Path.cwd()
+    icefloe_home = [Path(os.environ["ICEFLOE_HOME"])] if os.environ.get("ICEFLOE_HOME") else []
+    pyiceberg_home = [Path(os.environ["PYICEBERG_HOME"])] if os.environ.get("PYICEBERG_HOME") else []
+    candidates = [folder / "icefloe.yaml" for folder in (*icefloe_home, working_folder, user_home)] + [user_home / ".icefloe.yaml"]
+    candidates += [folder / ".pyiceberg.yaml" for folder in (*pyiceberg_home, user_home, working_folder)]
     for path in dict.fromkeys(candidates):
         if path.is_file():
             yield path, _read(path)
@@ -116,7 +118,7 @@ def _catalogs(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def _section(path: Path, content: Mapping[str, Any], name: str) -> dict[str, str]:
     catalogs = _catalogs(content)
-    section = catalogs.get(name) or next((found for known, found in catalogs.items() if known.lower() == name.lower()), None) or {}
+    section = catalogs.get(name) or next((content for key, content in catalogs.items() if key.lower() == name.lower()), None) or {}
     if not isinstance(section, dict):
         raise InvalidPropertyError(f"catalog.{name} is not a mapping", path=str(path), next_step="write `uri:` and `warehouse:` under it")
     return {str(key): str(value) for key, value in section.items()}

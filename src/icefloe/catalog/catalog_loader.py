@@ -45,40 +45,40 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
         InvalidInputError: the database holds several catalogs, and neither is a name given nor is one of them called `default`.
         UnsupportedFeatureError: a type of catalog that Icefloe does not have.
     """
-    given = {_spelled(key): value for key, value in properties.items() if value is not None}
-    chosen = name or default_catalog_name()
-    configured = catalog_properties(chosen, {})
-    known = catalog_properties(chosen, given)
-    if name is None and "warehouse" in given and "uri" not in given:
+    arguments = {_spelled(key): value for key, value in properties.items() if value is not None}
+    catalog_name = name or default_catalog_name()
+    configured_properties = catalog_properties(catalog_name, {})
+    settings = catalog_properties(catalog_name, arguments)
+    if name is None and "warehouse" in arguments and "uri" not in arguments:
         # The database is in this warehouse, whichever one, of whichever type, is configured for the default catalog.
-        known.pop("uri", None)
-        if "type" not in given:
-            known.pop("type", None)
-    kind = known.get("type", "").lower()
-    if kind == "in-memory":
+        settings.pop("uri", None)
+        if "type" not in arguments:
+            settings.pop("type", None)
+    catalog_type = settings.get("type", "").lower()
+    if catalog_type == "in-memory":
         # SQLite in memory, as it is PyIceberg's; unlike `InMemoryCatalog` it keeps views too.
-        known.setdefault("uri", "sqlite:///:memory:")
-        kind = "sql"
-    if kind in ("file-system", "hadoop"):
-        return FileSystemCatalog(chosen, **known)
-    uri = database_uri(known.get("uri"), known.get("warehouse"))
+        settings.setdefault("uri", "sqlite:///:memory:")
+        catalog_type = "sql"
+    if catalog_type in ("file-system", "hadoop"):
+        return FileSystemCatalog(catalog_name, **settings)
+    uri = database_uri(settings.get("uri"), settings.get("warehouse"))
     if uri is None:
         others = ", ".join(known_catalogs()) or "none"
-        variable = f"ICEFLOE_CATALOG__{chosen.upper().replace('-', '_')}__URI"
+        variable = f"ICEFLOE_CATALOG__{catalog_name.upper().replace('-', '_')}__URI"
         raise NoSuchCatalogError(
-            f"catalog {chosen!r} is not configured",
+            f"catalog {catalog_name!r} is not configured",
             next_step=f"pass uri= or warehouse=, write it in icefloe.yaml, or set {variable}; configured: {others}",
         )
-    if kind not in ("", "sql") or uri.startswith(("http://", "https://", "thrift://")):
+    if catalog_type not in ("", "sql") or uri.startswith(("http://", "https://", "thrift://")):
         raise UnsupportedFeatureError(
-            f"catalog {chosen!r} is of type {kind or uri.split(':')[0]!r}",
+            f"catalog {catalog_name!r} is of type {catalog_type or uri.split(':')[0]!r}",
             next_step="use a SQL catalog (uri sqlite:////folder/catalog.db or postgresql://...), or type file-system or in-memory",
         )
-    if name is None and not configured and configured_default_name() is None:
-        chosen = only_catalog_name(uri, prefers_default=True, creates_tables=is_true(known, "init_catalog_tables", default=True))
-    if known.get("warehouse"):
-        known["warehouse"] = qualified(known["warehouse"])
-    return SqlCatalog(chosen, **{**known, "uri": uri})
+    if name is None and not configured_properties and configured_default_name() is None:
+        catalog_name = only_catalog_name(uri, prefers_default=True, creates_tables=is_true(settings, "init_catalog_tables", default=True))
+    if settings.get("warehouse"):
+        settings["warehouse"] = qualified(settings["warehouse"])
+    return SqlCatalog(catalog_name, **{**settings, "uri": uri})
 
 
 def open_location(location: str | os.PathLike[str]) -> Catalog:
@@ -103,9 +103,9 @@ def open_location(location: str | os.PathLike[str]) -> Catalog:
         return _open_database(text, None)
     path = local_path(text)
     if os.path.isfile(path) and not path.endswith(_METADATA_ENDINGS):
-        return _open_database(database_uri(path, None), None)
+        return _open_database(_sqlite_url(path), None)
     if os.path.isfile(os.path.join(path, CATALOG_FILE)):
-        return _open_database(database_uri(None, path), path)
+        return _open_database(_sqlite_url(f"{path}/{CATALOG_FILE}"), path)
     if path.endswith(_METADATA_ENDINGS) or _is_table_folder(path):
         raise InvalidInputError(
             f"{text} is a table, not a catalog",
@@ -119,9 +119,8 @@ def open_location(location: str | os.PathLike[str]) -> Catalog:
     )
 
 
-def _open_database(uri: str | None, warehouse: str | None) -> SqlCatalog:
+def _open_database(uri: str, warehouse: str | None) -> SqlCatalog:
     """Return the only catalog of a database. Configured names are ignored: a configured default is another catalog."""
-    assert uri is not None  # noqa: S101  a path or a local folder has a database
     name = only_catalog_name(uri, prefers_default=True, creates_tables=False)
     properties = {"uri": uri, "init_catalog_tables": "false"}
     return SqlCatalog(name, **properties, **({"warehouse": warehouse} if warehouse else {}))

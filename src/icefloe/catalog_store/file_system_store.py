@@ -246,7 +246,7 @@ class FileSystemCatalogStore:
             return Refused(error=error)
 
     def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
-        """Compare the file of the next version with the attempt's; as long as there is none, it may still appear."""
+        """Compare the file of the next version with the attempt's. Without such a file the state is unknown, because it may still be written."""
         change = changes[0]
         version = (metadata_version(change.expected) or 0) + 1 if change.expected is not None else 1
         name = self._versions(change.identifier).get(version)

@@ -67,7 +67,7 @@ def _batch_of(arrays: list[Any], schema: Any) -> pa.RecordBatch:
 
 
 def without_columns(rows: int) -> pa.RecordBatch:
-    """Return a batch of rows without columns, which Arrow can make from a struct array alone."""
+    """Return a batch of rows without columns. Arrow can create one only from a struct array."""
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
 
 

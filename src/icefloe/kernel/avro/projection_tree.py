@@ -31,7 +31,7 @@ class IdMap:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Single values of such a map, each as its own column: pairs of field id and column."""
+    """Single values of a map from field id to number or bytes, each as its own column: pairs of field id and column."""
 
     columns: tuple[tuple[int, str], ...]
 

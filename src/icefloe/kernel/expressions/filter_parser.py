@@ -92,7 +92,7 @@ def parse_filter(text: str) -> BooleanExpression:
 
 
 def to_expression(row_filter: str | BooleanExpression | None) -> BooleanExpression:
-    """Return a filter passed as text, as an expression, or as None, which keeps every row.
+    """Return a filter as an expression. It may be passed as text, as an expression, or as None, which keeps every row.
 
     Raises:
         InvalidFilterError: The text cannot be parsed, or the value is neither.

@@ -162,7 +162,7 @@ def _truncated_longs(column: Column, width: Column) -> Column:
 
 
 def _floor(column: Column, step: int) -> Column:
-    """Return the number of whole steps, rounded down below zero too. Whole numbers, as a double has too few digits for far years."""
+    """Return the number of whole steps, rounded down for negative values too. It computes whole numbers: a double is inexact for distant years."""
     return F.call_function("div", column - F.pmod(column, F.lit(step)), F.lit(step))
 
 

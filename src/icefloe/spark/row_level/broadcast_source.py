@@ -41,7 +41,7 @@ class BroadcastSource:
 def read_small_source(spark: SparkSession, session: Any, source: Any) -> BroadcastSource | None:
     """Read the rows of a source; return None where they would take more than `MOST_SOURCE_BYTES`.
 
-    The first rows are read, and show how many the limit allows; then all of them are read.
+    A first read of some rows shows their size, and so how many rows are within the limit; then all rows are read.
     """
     most_rows = first_rows(source.stats().sizeInBytes(), source.schema().defaultSize())
     if most_rows == 0:
