@@ -38,7 +38,7 @@ from icefloe.kernel.types import (
     UUIDType,
 )
 from icefloe.spark.scan.native_scan import schemes_without_file_system
-from icefloe.spark.scan.planned_rows import read
+from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.types.spark_types import SPARK_TIME
 
 pytestmark = pytest.mark.spark

@@ -134,12 +134,12 @@ def test_a_newer_spark_is_probed_once_and_then_used(newer: SparkSession, lake: S
 def test_no_catalog_is_attached_to_a_newer_spark_that_returns_wrong_rows(
     newer: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = pushed_scan.read
+    right = pushed_scan.planned_rows
 
     def wrong(spark: SparkSession, request: Any) -> DataFrame:
         return right(spark, request).limit(1)
 
-    monkeypatch.setattr(pushed_scan, "read", wrong)
+    monkeypatch.setattr(pushed_scan, "planned_rows", wrong)
     with pytest.raises(EngineError) as caught:
         icefloe.spark.attach(newer, "wrong", lake)
     assert "Spark 4.4.0 is not a version that Icefloe is proven on" in str(caught.value)

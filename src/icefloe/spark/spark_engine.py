@@ -29,7 +29,7 @@ from icefloe.spark.row_level.position_job import find_positions
 from icefloe.spark.row_level.upsert_job import upsert_rows
 from icefloe.spark.row_level.upsert_rows_source import spark_source
 from icefloe.spark.runtime.start_session import active_session, session
-from icefloe.spark.scan.planned_rows import read
+from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.table_statements import run_statement
 from icefloe.spark.write.added_files import files_to_add
 from icefloe.spark.write.data_file_job import write_rows

@@ -45,8 +45,8 @@ from icefloe.spark.connect.register import registered_in
 from icefloe.spark.runtime.named_sessions import OPTION, name_session, session_named
 from icefloe.spark.scan.filter_pushdown import pruning_filter
 from icefloe.spark.scan.function_pushdown import LocalDays
-from icefloe.spark.scan.planned_rows import read
 from icefloe.spark.scan.read_options import PushedQuery
+from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.scan.scan_builder import ConnectorScan, ReadableTable, statistics
 from icefloe.spark.scan.table_selector import TableSelection, at_timestamp, at_version
 from icefloe.spark.types.spark_types import quoted, schema_to_struct

@@ -1,7 +1,7 @@
 """`icefloe.spark.table`: the rows of a table as a DataFrame of any session, planned in this process; and `reading_of`, how they are read.
 
-A classic session reads with `spark/scan/planned_rows.py`; Spark Connect with `parquet_reader.py` where that returns the table's rows, else with the data source
-`python_data_source.py`. Spec: Scan Planning.
+A classic session reads with `spark/scan/read_strategy.py`; Spark Connect with `parquet_reader.py` where that returns the table's rows, else with the data
+source `python_data_source.py`. Spec: Scan Planning.
 """
 
 import json
@@ -26,7 +26,7 @@ from icefloe.spark.connect.parquet_reader import NotReadableByParquet, read_by_p
 from icefloe.spark.connect.python_data_source import FORMAT
 from icefloe.spark.connect.register import registered_catalogs, storage_key
 from icefloe.spark.jobs.spark_jobs import engine_error, task_error
-from icefloe.spark.scan.planned_rows import read
+from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.scan.table_selector import timestamp_ms
 from icefloe.table.table_reader import TableReader
 

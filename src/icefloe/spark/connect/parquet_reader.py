@@ -7,7 +7,7 @@ Spec: Column Projection; Row-level Deletes.
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from functools import cache, partial, reduce
 from typing import Any
 from urllib.parse import quote
 
@@ -28,8 +28,8 @@ from icefloe.kernel.schema.metadata_columns import is_reserved
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import IcebergType, NestedField, StructType
 from icefloe.spark.scan.expression_to_column import filter_to_column, literal
-from icefloe.spark.scan.native_scan import READER_OPTIONS, hadoop_paths, names_for_the_reader
-from icefloe.spark.scan.read_strategy import FieldIds, FileGroup, FooterReader, file_groups
+from icefloe.spark.scan.native_scan import READER_OPTIONS, FileGroup, hadoop_paths, names_for_the_reader
+from icefloe.spark.scan.read_strategy import FieldIds, FooterReader, file_groups
 from icefloe.spark.types.spark_types import COMMENT_KEY, NOT_NATIVE, column_named, schema_to_struct, why_not_opened
 from icefloe.table.engine import ScanRequest
 
@@ -70,7 +70,7 @@ def read_by_parquet(spark: SparkSession, request: ScanRequest) -> DataFrame:
         check_locations(request.io, request.plan.files["file_path"])
     if reason := why_not_opened(spark, (*request.schemas, request.schema)):
         raise NotReadableByParquet(reason)
-    deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)
+    deletes = cache(partial(DeleteLoader, request.io, schemas=request.schemas, name_mapping=request.name_mapping))
     groups = list(file_groups(request, needed, deletes, lambda tasks: _field_ids(request, tasks)))
     for group in groups:
         _check(request, group)

@@ -29,7 +29,7 @@ from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
 from icefloe.spark.row_level.changed_row_values import DeletedPositions, PackedPositions, joined_positions, table_rows, with_row_ids
 from icefloe.spark.row_level.upsert_rows_source import SparkRows, key_column, source_column
-from icefloe.spark.scan.planned_rows import read
+from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.types.arrow_conversion import with_list_offsets
 from icefloe.spark.types.spark_types import column_named, quoted
 from icefloe.spark.write.data_file_job import small_batches

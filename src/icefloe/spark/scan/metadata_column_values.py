@@ -13,7 +13,6 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
-from icefloe.kernel.expressions.bind import predicates
 from icefloe.kernel.manifest.manifest_columns import partition_column
 from icefloe.kernel.schema import metadata_columns as names
 from icefloe.kernel.schema.schema import Schema
@@ -32,7 +31,6 @@ from icefloe.kernel.types import (
 from icefloe.kernel.values import physical_arrow_type
 from icefloe.spark.types.arrow_conversion import to_spark_form
 from icefloe.spark.types.spark_types import column_named, schema_to_struct
-from icefloe.table.engine import ScanRequest
 
 # Prefix of columns that exist only during a scan; a column of a table that has it too is renamed while the scan runs.
 OWN_PREFIX = "icefloe "
@@ -125,12 +123,6 @@ class MetadataColumns:
         if not self.partition.fields:
             return F.lit(None).cast("struct<>")
         return F.struct(*(column_named(f"{OWN_PREFIX}partition {part.field_id}").alias(part.name) for part in self.partition.fields))
-
-
-def requested_metadata_ids(request: ScanRequest) -> frozenset[int]:
-    """Return the ids of the metadata columns in a scan's projection or filter."""
-    ids = {field.field_id for field in request.projection.fields} | {test.field.field_id for test in predicates(request.row_filter)}
-    return frozenset(filter(names.is_reserved, ids))
 
 
 def row_position() -> Column:

@@ -23,10 +23,12 @@ from icefloe.errors import EngineError
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.kernel.expressions.bind import predicates
 from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.manifest_columns import partition_column
+from icefloe.kernel.manifest.manifest_columns import ENTRY_FIELDS, partition_column
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
-from icefloe.kernel.schema.metadata_columns import DELETED, PARTITION_FIELD_ID
+from icefloe.kernel.puffin.deletion_vector import DeletionVector
+from icefloe.kernel.scan.planned_files import PlannedFiles
+from icefloe.kernel.schema.metadata_columns import DELETED, PARTITION_FIELD_ID, is_reserved
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.schema.schema_history import is_complete_history
 from icefloe.kernel.types import DoubleType, FloatType, IcebergType, NestedField, PrimitiveType, StructType, UnknownType
@@ -41,11 +43,9 @@ from icefloe.spark.scan.metadata_column_values import (
     POSITION_COLUMN,
     MetadataColumns,
     as_constant,
-    requested_metadata_ids,
     row_position,
 )
 from icefloe.spark.scan.position_deletes import DeletedRows
-from icefloe.spark.scan.read_strategy import FileGroup
 from icefloe.spark.types.spark_types import COMMENT_KEY, column_named, quoted, schema_to_struct
 from icefloe.table.engine import ScanRequest
 
@@ -70,6 +70,35 @@ _ROW_OVERHEAD = 8
 SPARK_METADATA = "_metadata"
 
 
+@dataclass(frozen=True, kw_only=True)
+class FileGroup:
+    """Files of a plan that are read by one strategy.
+
+    Attributes:
+        parts: The files.
+        reason: Why Spark's own scan cannot read them; empty where it can. The attributes below are for Spark's own scan.
+        constant_ids: Ids of columns with one value per file, by its partition.
+        missing: Ids of columns that no file has and that have a default.
+        vectors: The positions deleted in each file, in the order of the parts' files; None where no position is deleted.
+        equality: The equality deletes that apply; None where none do.
+    """
+
+    parts: tuple[PlannedFiles, ...]
+    reason: str = ""
+    constant_ids: frozenset[int] = frozenset()
+    missing: frozenset[int] = frozenset()
+    vectors: tuple[DeletionVector | None, ...] | None = None
+    equality: EqualityDeletes | None = None
+
+    @property
+    def files(self) -> Any:
+        """Return the files as one `pyarrow.Table`, in the columns of `ScanPlan.files`."""
+        tables = [part.entries for part in self.parts]
+        if not tables:  # a plan without files has the columns too
+            return ENTRY_FIELDS.append(pa.field("spec_id", pa.int32())).empty_table()
+        return pa.concat_tables(tables, promote_options="permissive")
+
+
 @dataclass(frozen=True, slots=True)
 class _Columns:
     """The columns of one native scan: those read from files, the constants, their names while Spark's reader sees them, and the metadata columns."""
@@ -77,7 +106,7 @@ class _Columns:
     data: tuple[NestedField, ...]
     constants: tuple[NestedField, ...]
     reader_names: Mapping[str, str]
-    metadata: MetadataColumns
+    metadata: MetadataColumns | None
 
 
 def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup) -> DataFrame:
@@ -104,14 +133,16 @@ def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, group
     )
     deleted = None if group.vectors is None else DeletedRows(group.vectors, group.files["record_count"].to_pylist())
     rows = _scan(spark, request, group, columns, deleted)
-    is_deleted = F.lit(False) if deleted is None else deleted.test(spark, row_position())
-    computed = columns.metadata.columns(is_deleted) | {field_id: F.lit(None) for field_id in unknown}
+    is_deleted = None if deleted is None else deleted.test(spark, row_position())
+    computed = {field_id: F.lit(None) for field_id in unknown}
+    if columns.metadata is not None:
+        computed |= columns.metadata.columns(F.lit(False) if is_deleted is None else is_deleted)
     if not isinstance(request.row_filter, AlwaysTrue):  # before the deletes, as the filter may leave few rows to look up
         metadata_columns = {
             test.path[0]: computed[test.field.field_id] for test in predicates(request.row_filter) if test.field.field_id in computed
         }
         rows = rows.where(filter_to_column(request.row_filter, {**columns.reader_names, **metadata_columns}))
-    if deleted is not None and DELETED.field_id not in request.projection:
+    if is_deleted is not None and DELETED.field_id not in request.projection:
         rows = rows.where(~is_deleted)
     if equality is not None:
         rows = without_deleted_keys(spark, rows, request, equality, columns.reader_names)
@@ -131,9 +162,19 @@ def _as_dropped(key: NestedField) -> NestedField:
     return NestedField(key.field_id, dropped_key(key), key.field_type)
 
 
-def _metadata_columns(request: ScanRequest) -> MetadataColumns:
+def requested_metadata_ids(request: ScanRequest) -> frozenset[int]:
+    """Return the ids of the metadata columns in a scan's projection or filter."""
+    ids = {field.field_id for field in request.projection.fields} | {test.field.field_id for test in predicates(request.row_filter)}
+    return frozenset(filter(is_reserved, ids))
+
+
+def _metadata_columns(request: ScanRequest) -> MetadataColumns | None:
+    """Return the metadata columns of a scan; None where it reads none."""
+    field_ids = requested_metadata_ids(request)
+    if not field_ids:
+        return None
     partition = next((field.field_type for field in request.projection.fields if field.field_id == PARTITION_FIELD_ID), None)
-    return MetadataColumns(requested_metadata_ids(request), partition if isinstance(partition, StructType) else StructType())
+    return MetadataColumns(field_ids, partition if isinstance(partition, StructType) else StructType())
 
 
 def _scan(spark: SparkSession, request: ScanRequest, group: FileGroup, columns: _Columns, deleted: DeletedRows | None) -> DataFrame:
@@ -145,16 +186,18 @@ def _scan(spark: SparkSession, request: ScanRequest, group: FileGroup, columns: 
         else:
             arrays[f"constant {number}"] = _constant_values(files, field, request.specs)
     constants = list(_with_reader_names(schema_to_struct(Schema(*columns.constants), field_ids=False), columns.reader_names).fields)
-    for struct, values in (columns.metadata.constants(files), *([] if deleted is None else [deleted.constants()])):
+    metadata = columns.metadata
+    metadata_constants = [] if metadata is None else [metadata.constants(files)]
+    for struct, values in (*metadata_constants, *([] if deleted is None else [deleted.constants()])):
         constants += struct.fields
         arrays |= values
     if group.equality is not None and group.equality.needs_groups:
         constants.append(StructField(GROUP_COLUMN, IntegerType(), False))
         arrays[GROUP_COLUMN] = pa.array(group.equality.groups, pa.int32())
-    stored = columns.metadata.stored
+    stored = () if metadata is None else metadata.stored
     reader_names = {**columns.reader_names, **{field.name: field.name for field in stored}}
     data = _with_reader_names(schema_to_struct(Schema(*columns.data, *stored)), reader_names)
-    if deleted is not None or columns.metadata.field_ids & OF_POSITIONS:
+    if deleted is not None or (metadata is not None and metadata.field_ids & OF_POSITIONS):
         data = data.add(POSITION_COLUMN, LongType())
     rows = pc.sum(files["record_count"]).as_py() or 0
     return native_rows(spark, pa.table(arrays), constants=SparkStruct(constants), data=data, name=request.table_name, rows=rows)

@@ -1,6 +1,6 @@
 """`SparkScan`, the scan of a table's rows, and `PushedScan`, the query that Spark pushed to it: planned files, rows as a Spark plan, statistics.
 
-Planning itself is `icefloe/kernel/scan`; the rows come from `planned_rows.py`; aggregates that metadata has exactly are in `aggregate_pushdown.py`. Spark
+Planning itself is `icefloe/kernel/scan`; the rows come from `read_strategy.py`; aggregates that metadata has exactly are in `aggregate_pushdown.py`. Spark
 evaluates every filter on the rows too, except those that are true of every row of the planned files. Spec: Scan Planning; Column Projection.
 """
 
@@ -38,8 +38,8 @@ from icefloe.spark.scan.distributed_planning import parallel_of
 from icefloe.spark.scan.expression_to_column import literal
 from icefloe.spark.scan.filter_pushdown import bucket_filters, prune_buckets, pruning_filter, to_expressions
 from icefloe.spark.scan.function_pushdown import LocalDays
-from icefloe.spark.scan.planned_rows import read
 from icefloe.spark.scan.read_options import PlanningMode, PushedQuery, planning_mode, pushes_aggregates, reports_statistics, session_for
+from icefloe.spark.scan.read_strategy import planned_rows
 from icefloe.spark.scan.scan_builder import ConnectorScan, statistics
 from icefloe.spark.scan.table_selector import TableSelection, with_options
 from icefloe.spark.types.spark_types import column_named, schema_to_struct, wkb_to_geo
@@ -200,7 +200,7 @@ class SparkScan(ConnectorScan):
             rows = _one_row(pushed.spark, *pushed.aggregates())
         else:
             session = session_for(pushed.spark, pushed.query, pushed.scan.metadata.properties)
-            rows = read(session, self.request)
+            rows = planned_rows(session, self.request)
             if self._hides_deleted:
                 columns = set(rows.columns)
                 rows = rows.select(*(column_named(name) if name in columns else F.lit(False).alias(name) for name in self._struct.names))

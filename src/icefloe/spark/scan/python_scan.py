@@ -1,6 +1,6 @@
 """Rows of files that Spark's own reader cannot read: `icefloe/datafile` reads them inside Spark's tasks and passes them to Spark as Arrow.
 
-`planned_rows.py` decides when, with a warning. Spec: Column Projection.
+`read_strategy.py` decides when, with a warning. Spec: Column Projection.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,38 +1,41 @@
-"""Read strategies: the file groups of a plan that Spark's own Parquet scan reads alike, and those that Spark's tasks read through Python, with the reason.
+"""Rows of a planned scan as a Spark DataFrame, and the read strategies: which files Spark's own Parquet scan reads alike, and which it cannot read, and why.
 
-Files with deletes are in groups of their own, so that other files cost nothing more. Footers are read only where a column's default or a name mapping makes it
-matter which columns a file has. Reading itself is `native_scan.py` and `python_scan.py`.
+The rows are the union of the file groups; `native_scan.py` reads with Spark's own scan, `python_scan.py` in Spark's tasks what that scan cannot read. Files
+with deletes are in groups of their own, so that other files cost nothing more. Footers are read only where a column's default or a name mapping makes it matter
+which columns a file has.
 Spec: Scan Planning; Column Projection; Default values; Row-level Deletes.
 """
 
 import dataclasses
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache, partial, reduce
 from itertools import product
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.field_ids import has_ids, id_of, inner_fields
+from icefloe.datafile.projected_fields import fields_to_read
 from icefloe.datafile.projection import lacks_required
 from icefloe.datafile.stored_file import file_opener
+from icefloe.errors import in_one_line
+from icefloe.io.file_io_by_scheme import check_locations
 from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.manifest.manifest_columns import ENTRY_FIELDS
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.ports import FileIO
-from icefloe.kernel.puffin.deletion_vector import DeletionVector
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.planned_files import PlannedFiles
-from icefloe.kernel.schema.metadata_columns import DELETED
+from icefloe.kernel.schema.metadata_columns import DELETED, is_reserved
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import (
     BinaryType,
@@ -48,16 +51,21 @@ from icefloe.kernel.types import (
     StructType,
     TimestampType,
     TimestamptzType,
+    UnknownType,
     children,
 )
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
-from icefloe.spark.scan.equality_deletes import EqualityDeletes, equality_deletes, key_columns_in, key_ids_of
-from icefloe.spark.scan.metadata_column_values import position_name_conflict
+from icefloe.spark.scan.equality_deletes import equality_deletes, key_columns_in, key_ids_of
+from icefloe.spark.scan.metadata_column_values import OF_POSITIONS, position_name_conflict
+from icefloe.spark.scan.native_scan import FileGroup, native_scan, requested_metadata_ids, schemes_without_file_system
 from icefloe.spark.scan.position_deletes import MOST_POSITIONS, fits, load_positions
-from icefloe.spark.types.spark_types import NOT_NATIVE
+from icefloe.spark.scan.python_scan import TaskReader, python_rows
+from icefloe.spark.scan.version_probe import probe_scans
+from icefloe.spark.types.spark_types import NOT_NATIVE, why_not_opened
 from icefloe.table.engine import ScanRequest
 
+LOG = logging.getLogger(__name__)
 # The types of key columns that Spark joins as the format compares them; not floats, as Spark takes -0.0 for 0.0, and not uuids, which it cannot read.
 _JOINABLE = frozenset(
     [BooleanType, IntegerType, LongType, DecimalType, DateType, TimestampType, TimestamptzType, StringType, FixedType, BinaryType]
@@ -74,53 +82,98 @@ FOOTER_THREADS = 8
 FieldIds = frozenset[int] | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileGroup:
-    """Files of a plan that are read by one strategy.
-
-    Attributes:
-        parts: The files.
-        reason: Why Spark's own scan cannot read them; empty where it can. The attributes below are for Spark's own scan.
-        constant_ids: Ids of columns with one value per file, by its partition.
-        missing: Ids of columns that no file has and that have a default.
-        vectors: The positions deleted in each file, in the order of the parts' files; None where no position is deleted.
-        equality: The equality deletes that apply; None where none do.
-    """
-
-    parts: tuple[PlannedFiles, ...]
-    reason: str = ""
-    constant_ids: frozenset[int] = frozenset()
-    missing: frozenset[int] = frozenset()
-    vectors: tuple[DeletionVector | None, ...] | None = None
-    equality: EqualityDeletes | None = None
-
-    @property
-    def files(self) -> Any:
-        """Return the files as one `pyarrow.Table`, in the columns of `ScanPlan.files`."""
-        tables = [part.entries for part in self.parts]
-        if not tables:  # a plan without files has the columns too
-            return ENTRY_FIELDS.append(pa.field("spec_id", pa.int32())).empty_table()
-        return pa.concat_tables(tables, promote_options="permissive")
-
-
 # Returns the field ids in the files of tasks, in their order.
 ReadFieldIds = Callable[[Sequence[FileScanTask]], list[FieldIds]]
 
 
-def file_groups(request: ScanRequest, needed: Schema, deletes: DeleteLoader, read_ids: ReadFieldIds) -> Iterator[FileGroup]:
+def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
+    """Return the rows of a scan as a DataFrame, like `planned_rows`, on a Spark that may not be probed yet; attaching a catalog probes it.
+
+    Raises:
+        EngineError: The session has no JVM at hand; or its Spark is too old, or newer than the proven versions and fails the version probe.
+    """
+    probe_scans(spark)
+    return planned_rows(spark, request)
+
+
+def planned_rows(spark: SparkSession, request: ScanRequest) -> DataFrame:
+    """Return the rows of a scan as a DataFrame: the union of its file groups.
+
+    The frame is lazy: no row is read before an action. Position delete files are read now.
+
+    Args:
+        spark: A classic session.
+        request: The planned files, the columns and the filter.
+
+    Raises:
+        NoSuchFileError, DataFileFormatError, PuffinFormatError: A delete file is missing or damaged.
+        UnsupportedTypeError: This Spark has no type for a column.
+        LocationNotAllowedError: The catalog's configuration does not allow a file's location.
+        EngineError: The session has no JVM at hand.
+    """
+    if request.plan.files.num_rows:
+        check_locations(request.io, request.plan.files["file_path"])  # Hadoop connects to any host
+    table_columns = Schema(*(field for field in request.projection.fields if not is_reserved(field.field_id)))
+    needed = Schema(*fields_to_read(request.schema, table_columns, request.row_filter))
+    deletes = cache(partial(DeleteLoader, request.io, schemas=request.schemas, name_mapping=request.name_mapping))
+    reason = _why_not_native(spark, request, needed)
+    if reason:
+        groups = [FileGroup(parts=request.plan.parts, reason=reason)]
+    else:
+        read_ids = partial(field_ids, spark, request.io, table_name=request.table_name)
+        groups = list(file_groups(request, needed, deletes, read_ids)) or [FileGroup(parts=())]
+    rows = reduce(DataFrame.unionAll, (_rows(spark, request, needed, group, deletes) for group in groups))
+    return rows if request.limit is None else rows.limit(request.limit)
+
+
+def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup, deletes: Callable[[], DeleteLoader]) -> DataFrame:
+    if not group.reason:
+        return native_scan(spark, request, needed, group)
+    tasks = [task for part in group.parts for task in part.tasks()]
+    LOG.warning(
+        "%d files of %s are read through Python, which is slower than Spark's own Parquet scan: %s",
+        len(tasks),
+        in_one_line(request.table_name),
+        in_one_line(group.reason),
+    )
+    reader = TaskReader(request.io, request.schema, request.projection, dict(request.specs), request.name_mapping, deletes())
+    return python_rows(spark, tasks, reader)
+
+
+def _why_not_native(spark: SparkSession, request: ScanRequest, needed: Schema) -> str:
+    """Return why Spark's own scan can read no file of the plan; empty where it can."""
+    files = request.plan.files
+    if not files.num_rows:
+        return ""
+    read = [field for field in needed.fields if not isinstance(field.field_type, UnknownType)]
+    names = [f"{'.'.join(path)} ({field.field_type})" for path, field in walk(read) if isinstance(field.field_type, NOT_NATIVE)]
+    if names:
+        return f"it cannot read {', '.join(names)}"
+    if reason := why_not_opened(spark, (*request.schemas, request.schema)):
+        return reason
+    if requested_metadata_ids(request) & OF_POSITIONS and (reason := position_name_conflict(request.schemas)):
+        return reason
+    matches = pc.extract_regex(files["file_path"], r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
+    schemes = {text.lower() for text in pc.unique(pc.struct_field(matches, "scheme")).to_pylist() if text is not None} - {"file"}
+    missing = schemes_without_file_system(spark, sorted(schemes)) if schemes else []
+    return f"it has no file system for {', '.join(missing)}" if missing else ""
+
+
+def file_groups(request: ScanRequest, needed: Schema, deletes: Callable[[], DeleteLoader], read_ids: ReadFieldIds) -> Iterator[FileGroup]:
     """Yield the file groups of a plan; each file is in one of them.
 
     Args:
         request: The planned scan.
         needed: The part of the table's schema that is read.
-        deletes: Reads position deletes.
+        deletes: Returns the reader of delete files; called where some apply.
         read_ids: Reads the field ids of files, where it matters which columns a file has.
 
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: A delete file is missing or damaged; `DataFileFormatError` also for a data file that lacks a
             required column without a default.
     """
-    positions_reason = position_name_conflict(request.schemas) or _too_many_positions(request.plan.delete_files)
+    delete_files = request.plan.delete_files
+    positions_reason = (position_name_conflict(request.schemas) or _too_many_positions(delete_files)) if delete_files else ""
     keys = _EqualityKeys.of(request, deletes)
     fields_read = (*needed.fields, *(field for fields in keys.fields.values() for field in fields))
     columns = _Columns(fields_read, needed, has_mapping=request.name_mapping is not None, may_be_missing=request.may_be_missing)
@@ -132,7 +185,7 @@ def file_groups(request: ScanRequest, needed: Schema, deletes: DeleteLoader, rea
             for exact_strategy, split_part in _split_by_columns(files, strategy, columns, read_ids):
                 parts_by_strategy.setdefault(exact_strategy, []).append(split_part)
     for strategy in [strategy for strategy in parts_by_strategy if strategy.has_positions]:
-        for group in _split_by_positions(_file_group(strategy, parts_by_strategy.pop(strategy)), deletes):
+        for group in _split_by_positions(_file_group(strategy, parts_by_strategy.pop(strategy)), deletes()):
             if group.reason or group.vectors is not None:
                 yield _with_equality_deletes(group, strategy, keys)
             else:
@@ -160,9 +213,9 @@ class _EqualityKeys:
     reasons: Mapping[frozenset[int], str]
 
     @classmethod
-    def of(cls, request: ScanRequest, deletes: DeleteLoader) -> "_EqualityKeys":
+    def of(cls, request: ScanRequest, deletes: Callable[[], DeleteLoader]) -> "_EqualityKeys":
         files = {key_ids_of(file): file for file in request.plan.delete_files if file.content is FileContent.EQUALITY_DELETES}
-        fields = {ids: deletes.key_fields(request.schema, tuple(sorted(ids)), file) for ids, file in files.items()}
+        fields = {ids: deletes().key_fields(request.schema, tuple(sorted(ids)), file) for ids, file in files.items()}
         reads_deleted = DELETED.field_id in request.projection
         return cls(
             fields, {ids: _why_no_join(key_fields, request.schema, reads_deleted=reads_deleted) for ids, key_fields in fields.items()}

@@ -45,7 +45,10 @@ def run_probe(spark: SparkSession, what: str, probe: Probe) -> None:
         EngineError: The probe found a problem, or the version is too old.
     """
     probed = gateway_of(spark).__dict__.setdefault(_PROBED, set())
-    if what in probed or is_proven(spark.version):
+    if what in probed:
+        return
+    if is_proven(spark.version):
+        probed.add(what)
         return
     check_version(spark.version)
     probed.add(what)  # before it has passed, as the probe calls this function itself
