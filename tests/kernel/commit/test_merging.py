@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.kernel.commit.made_up_table import MadeUpTable, equality_deletes, name_of, rows
 
 from icefloe.kernel.commit.append import Append
-from icefloe.kernel.commit.manifest_merge_manager import MergeRules
+from icefloe.kernel.commit.new_manifest import MergeRules
 from icefloe.kernel.commit.overwrite import Overwrite
 from icefloe.kernel.commit.row_delta import RowDelta
 from icefloe.kernel.manifest.entry import ManifestEntry

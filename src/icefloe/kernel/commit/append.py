@@ -9,8 +9,7 @@ from operator import attrgetter
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
-from icefloe.kernel.commit.manifest_merge_manager import ManifestMergeManager
-from icefloe.kernel.commit.new_manifest import ManifestNumbers, added_manifests
+from icefloe.kernel.commit.new_manifest import ManifestMergeManager, ManifestNumbers, added_manifests
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, path_of_partition, snapshot_attempt
 from icefloe.kernel.commit.summary import build_summary
 from icefloe.kernel.manifest.data_file import DataFile, FileContent

@@ -5,7 +5,7 @@ validate against the newer snapshots of the branch, and check that all files to 
 apply to one removed data file only are removed with it.
 
 The operations `overwrite.py`, `replace_partitions.py`, `row_delta.py` and `rewrite_files.py` use it. A commit that only adds data files is `append.py`; the
-conflict rules are `conflicts.py`, manifest merging is `manifest_merge_manager.py`, the snapshot itself is `snapshot_attempt.py`.
+conflict rules are `conflicts.py`, new and merged manifests `new_manifest.py`, the snapshot itself is `snapshot_attempt.py`.
 Spec: Manifests; Deletion Vectors; Commit Conflict Resolution and Retry.
 """
 
@@ -22,8 +22,7 @@ from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
 from icefloe.kernel.commit.conflicts import Rules, check_conflicts, each_rule
 from icefloe.kernel.commit.file_changes import DeleteKey, FileChanges, delete_key
 from icefloe.kernel.commit.live_entries import equal_partitions, is_among, live_entries, may_contain_partitions, partitions_of
-from icefloe.kernel.commit.manifest_merge_manager import ManifestMergeManager
-from icefloe.kernel.commit.new_manifest import ManifestNumbers, added_manifests, without_files
+from icefloe.kernel.commit.new_manifest import ManifestMergeManager, ManifestNumbers, added_manifests, without_files
 from icefloe.kernel.commit.newer_snapshots import newer_snapshots, no_longer_live
 from icefloe.kernel.commit.selected_files import SelectedFiles, check_added_match
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, path_of_partition, snapshot_attempt

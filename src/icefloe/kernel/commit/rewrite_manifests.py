@@ -1,6 +1,6 @@
 """`RewriteManifests`: the action that replaces manifests by others with the same files (operation `replace`): clustered, and of the table's target size.
 
-`clustered_entries.py` assigns entries to manifests. `manifest_merge_manager.py` merges small manifests as part of other commits. JAVA: BaseRewriteManifests.
+`clustered_entries.py` assigns entries to manifests. `new_manifest.py` merges small manifests as part of other commits. JAVA: BaseRewriteManifests.
 Spec: Manifests; Manifest Lists; Snapshots (operation replace); Commit Conflict Resolution and Retry.
 """
 
@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, Problem
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
 from icefloe.kernel.commit.clustered_entries import Clustering, cluster_entries
-from icefloe.kernel.commit.manifest_merge_manager import ManifestMergeManager, merge_rules
-from icefloe.kernel.commit.new_manifest import ManifestNumbers, NewManifest, manifest_target
+from icefloe.kernel.commit.new_manifest import ManifestMergeManager, ManifestNumbers, NewManifest, manifest_target, merge_rules
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, snapshot_attempt
 from icefloe.kernel.commit.summary import build_summary
 from icefloe.kernel.manifest.manifest_column_writer import write_manifest_columns

@@ -1,6 +1,6 @@
 """The new snapshot of an attempt: its manifest list, summary, metadata updates and requirements. JAVA: SnapshotProducer.apply.
 
-The actions of this package pass the manifests; `manifest_merge_manager.py` merges them first.
+The actions of this package pass the manifests; `new_manifest.py` merges them first.
 Spec: Snapshots; Manifest Lists; Sequence Numbers; First Row ID Assignment; Snapshot Row IDs.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from icefloe.errors import CommitConflictError, Problem
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
-from icefloe.kernel.commit.manifest_merge_manager import ManifestMergeManager, manifest_counts
+from icefloe.kernel.commit.new_manifest import ManifestMergeManager, manifest_counts
 from icefloe.kernel.commit.staged_snapshot import WAP_ID, check_wap_id_is_new
 from icefloe.kernel.manifest.manifest_reader import fill_counts
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
