@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icefloe.io.location_scope import LocationScope, folders_of
+from icefloe.io.locations import LocationScope, folders_of
 
 NAMES = ["lake", "t", "t2", "data", "link", "away", "up", "..", ".", "", "%2e%2e", "x"]
 

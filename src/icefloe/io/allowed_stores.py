@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 
 from icefloe.errors import LocationNotAllowedError
 from icefloe.io.location_policy import ALLOWED_LOCATIONS, LocationPolicy, listed
-from icefloe.io.location_scope import LocationScope, folders_of
-from icefloe.io.locations import local_path, scheme_of
+from icefloe.io.locations import LocationScope, folders_of, local_path, scheme_of
 
 ALLOWED_SCHEMES = "io.allowed-schemes"
 LOCAL, MEMORY = "file", "memory"

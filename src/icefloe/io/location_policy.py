@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from icefloe.errors import InvalidPropertyError
-from icefloe.io.location_scope import LocationScope, folders_of
-from icefloe.io.locations import qualified
+from icefloe.io.locations import LocationScope, folders_of, qualified
 
 WAREHOUSE = "warehouse"
 ALLOWED_LOCATIONS = "io.allowed-locations"

@@ -1,11 +1,19 @@
-"""Location strings: their schemes, their local paths, and how they are joined.
+"""Locations: their text, that is schemes, local paths and joins; and places, which are resolved locations, and whether a location is in a folder.
 
 A location is literal text. Nothing is percent-decoded, because the names of partition folders contain `%3A` and the like, also in `file:` locations that Java
-writes. The storage of each scheme is chosen by `file_io_by_scheme.py`. Spec: File Locations in Metadata; Paths in Metadata.
+writes. The storage of each scheme is chosen by `file_io_by_scheme.py`.
+
+`LocationScope` is the one rule for deleting, writing and reading the files of a table. A table's paths are hostile: they hold `..`, symbolic links, doubled
+slashes, other schemes and prefixes that are no folders (`/lake/t2` is not in `/lake/t`). Local paths are resolved by the file system itself, names in an object
+store by their text. A location that cannot be resolved for certain is in no folder. The folders of a table are determined by
+`icefloe.table.expiry.deletion_scope`. Spec: File Locations in Metadata; Paths in Metadata.
 """
 
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
 
 from icefloe.errors import InvalidInputError
 
@@ -13,6 +21,10 @@ from icefloe.errors import InvalidInputError
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _FILE_PREFIX = "file:"
 _LOCAL_HOSTS = ("", "localhost")
+# Schemes that are other names of a store.
+STORE_OF_SCHEME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs"}
+# Segments that some clients of object stores resolve and others keep, and characters that some drop.
+_UNCERTAIN = re.compile(r"(^|/)\.{1,2}(/|$)|[\x00-\x1f\x7f]")
 
 
 def scheme_of(location: str) -> str:
@@ -62,3 +74,109 @@ def qualified(location: str) -> str:
 def join(location: str, *parts: str) -> str:
     """Return the location followed by the parts that are not empty, with exactly one slash between them."""
     return "/".join([location.rstrip("/"), *(part.strip("/") for part in parts if part.strip("/"))])
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A resolved location.
+
+    Attributes:
+        store: `file`, or the scheme and the authority, such as `s3://bucket`.
+        path: The path in the store: empty for its root, else with a slash at its start.
+    """
+
+    store: str
+    path: str
+
+    @property
+    def is_root(self) -> bool:
+        """Return True for a bucket, a container or the root of a file system."""
+        return not self.path
+
+    def is_below(self, folder: "Place") -> bool:
+        """Return True if this place is in the folder or in one below it; a folder is not below itself."""
+        return self.store == folder.store and self.path.startswith(f"{folder.path}/")
+
+    @property
+    def in_any_spelling(self) -> "Place":
+        """Return the place with its host in lower case, or without it where URLs may leave it out: places with unequal results are different."""
+        scheme, _, authority = self.store.lower().partition("://")
+        if scheme == "hdfs":
+            return Place(scheme, self.path)
+        return Place(f"{scheme}://{authority.partition('@')[0]}" if scheme == "abfs" else f"{scheme}://{authority}", self.path)
+
+    def overlaps(self, folder: "Place") -> bool:
+        """Return True if one of both places is in the other, or they are the same, in any spelling of the store."""
+        place, other = self.in_any_spelling, folder.in_any_spelling
+        return place == other or place.is_below(other) or other.is_below(place)
+
+
+def place_of_folder(location: str) -> Place | None:
+    """Return the place of a folder, all symbolic links resolved; None where it cannot be determined for certain."""
+    try:
+        if scheme_of(location) == "file":
+            return Place("file", os.path.realpath(local_path(location)).rstrip("/"))
+    except (InvalidInputError, OSError, ValueError):
+        return None
+    return _stored(location.rstrip("/"))
+
+
+def place_of_file(location: str, real: Callable[[str], str] = os.path.realpath) -> Place | None:
+    """Return the place of a file; None where it cannot be determined for certain.
+
+    The folders above a local file are resolved and the file itself is not, because deleting a symbolic link deletes the link.
+
+    Args:
+        location: The location of the file.
+        real: Resolves the symbolic links of a local folder.
+    """
+    try:
+        if scheme_of(location) == "file":
+            folder, name = os.path.split(local_path(location))
+            return Place("file", f"{real(folder).rstrip('/')}/{name}") if name not in ("", ".", "..") else None
+    except (InvalidInputError, OSError, ValueError):
+        return None
+    return None if location.endswith("/") else _stored(location)
+
+
+def _stored(location: str) -> Place | None:
+    scheme, _, rest = location.partition("://")
+    if _UNCERTAIN.search(rest):
+        return None
+    scheme = STORE_OF_SCHEME.get(scheme.lower(), scheme.lower())
+    authority, slash, path = (rest.lstrip("/") if scheme == "memory" else rest).partition("/")
+    return Place(f"{scheme}://{authority}", slash + path if path else "")
+
+
+@dataclass(frozen=True, slots=True)
+class LocationScope:
+    """A set of folders, without excluded folders inside them.
+
+    Attributes:
+        folders: The folders.
+        without: Folders below them, or other places, that are not part of the scope.
+    """
+
+    folders: tuple[Place, ...] = ()
+    without: tuple[Place, ...] = ()
+
+    def contains(self, location: str) -> bool:
+        """Return True if the file is in one of the folders now. Local paths are resolved at each call, because links can change at any time."""
+        place = place_of_file(location)
+        return place is not None and self.holds(place)
+
+    def each(self, locations: Iterable[str]) -> Iterator[bool]:
+        """Yield the result of `contains` for each of many files; each folder is resolved once."""
+        real = cache(os.path.realpath)
+        for location in locations:
+            place = place_of_file(location, real)
+            yield place is not None and self.holds(place)
+
+    def holds(self, place: Place) -> bool:
+        """Return True if a resolved place is in one of the folders."""
+        return any(place.is_below(folder) for folder in self.folders) and not any(place.overlaps(other) for other in self.without)
+
+
+def folders_of(locations: Iterable[str]) -> tuple[Place, ...]:
+    """Return the places of folders, without those that cannot be determined for certain."""
+    return tuple(place for place in map(place_of_folder, locations) if place is not None)

@@ -12,8 +12,7 @@ from icefloe.catalog_store.catalog_store import KeepsFolders
 from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import LocationNotAllowedError, in_one_line
 from icefloe.io.location_policy import LocationPolicy
-from icefloe.io.location_scope import Place, folders_of, place_of_file, place_of_folder
-from icefloe.io.locations import is_relative, join
+from icefloe.io.locations import Place, folders_of, is_relative, join, place_of_file, place_of_folder
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import DATA_PATH, METADATA_PATH
 from icefloe.table.table_handle import TableHandle

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from icefloe.catalog_store.catalog_store import TableLocation, other_tables
 from icefloe.errors import FormatError, NotFoundError, StorageError, UnsupportedError
-from icefloe.io.location_scope import LocationScope, Place, place_of_file, place_of_folder
+from icefloe.io.locations import LocationScope, Place, place_of_file, place_of_folder
 from icefloe.kernel.metadata.naming import metadata_version
 from icefloe.table.table_handle import TableHandle, read_metadata_at
 

@@ -2,7 +2,7 @@
 
 Metadata is hostile: its `location`, its configured paths and every path in it may name `/etc`, a bucket, or another table's files. So a folder counts only
 if something other than the metadata vouches for it (`icefloe.table.own_location`). Files that another table of the catalog reaches are never in the scope.
-The rule of paths is `icefloe.io.location_scope`. Spec: File Locations in Metadata.
+The rule of paths is `icefloe.io.locations`. Spec: File Locations in Metadata.
 """
 
 import os
@@ -18,8 +18,7 @@ from icefloe.catalog_store.catalog_store import KeepsFolders, TableLocation, oth
 from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import FormatError, InvalidInputError, NotFoundError, StorageError, UnsupportedError
 from icefloe.io.location_policy import LocationPolicy
-from icefloe.io.location_scope import LocationScope, Place, folders_of, place_of_file, place_of_folder
-from icefloe.io.locations import is_relative, join, qualified
+from icefloe.io.locations import LocationScope, Place, folders_of, is_relative, join, place_of_file, place_of_folder, qualified
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.table.expiry.file_cleanup import named_in_metadata
 from icefloe.table.own_location import holds_warehouse, is_configured, own_location

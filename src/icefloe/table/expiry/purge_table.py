@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from icefloe.catalog_store.catalog_store import KeepsFolders
 from icefloe.errors import CommitConflictError, NotFoundError, Problem, StorageError
-from icefloe.io.location_scope import place_of_file, place_of_folder
+from icefloe.io.locations import place_of_file, place_of_folder
 from icefloe.kernel.commit.snapshot_expiry import check_files_may_be_deleted
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.table.engine import UnreachableRequest
