@@ -1,24 +1,36 @@
-"""Whether the location that a table's metadata claims is the table's own: something other than the metadata must vouch for it.
+"""Whether a location or a metadata file that a table's metadata claims is the table's own: something other than the metadata must vouch for it.
 
 Metadata is hostile: it may claim the folder of another table, a home folder or a whole bucket, and then every file there would seem to be the table's.
-The files in the location are `icefloe.table.expiry.deletion_scope`. Spec: Table Metadata Fields (`location`).
+The entries of its log may name any file, too. The files in the location are `icefloe.table.expiry.deletion_scope`.
+Spec: Table Metadata Fields (`location`, `metadata-log`).
 """
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from icefloe.catalog_store.catalog_store import KeepsFolders
+from icefloe.catalog_store.catalog_store import KeepsFolders, TableLocation, other_tables
 from icefloe.catalog_store.identifier import Identifier
-from icefloe.errors import LocationNotAllowedError, in_one_line
+from icefloe.errors import FormatError, LocationNotAllowedError, NotFoundError, StorageError, UnsupportedError, in_one_line
 from icefloe.io.location_policy import LocationPolicy
-from icefloe.io.locations import Place, folders_of, is_relative, join, place_of_file, place_of_folder
+from icefloe.io.locations import LocationScope, Place, folders_of, is_relative, join, place_of_file, place_of_folder
+from icefloe.kernel.metadata.naming import metadata_version
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import DATA_PATH, METADATA_PATH
-from icefloe.table.table_handle import TableHandle
+from icefloe.table.table_handle import TableHandle, read_metadata_at
 
 LOG = logging.getLogger(__name__)
 _WARNED: set[tuple[str, str]] = set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldMetadataFiles:
+    """The files that may be deleted, the others, and the folders that contain the former."""
+
+    own: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    folders: LocationScope = field(default_factory=LocationScope)
 
 
 def is_configured(policy: LocationPolicy, place: Place) -> bool:
@@ -162,3 +174,50 @@ def _is_inside(handle: TableHandle, location: str, folder: str) -> bool:
     if own is not None and (place == own or place.is_below(own)):
         return True
     return is_configured(handle.policy, place)
+
+
+def own_metadata_files(handle: TableHandle, current: Iterable[str], dropped: Sequence[str]) -> OldMetadataFiles:
+    """Divide the files of `dropped`, which leave a table's log, into those that may be deleted and the others.
+
+    A file may be deleted if it has the name of a metadata file, is in the folder of one of the `current` files, and is in the log of no other table there.
+    Nothing but the catalog's names is read, unless another table has its metadata in the same folder: this runs after every commit of a table with
+    `write.metadata.delete-after-commit.enabled`.
+    """
+    folders = {place for place in (place_of_folder(location.rpartition("/")[0]) for location in current if location) if place is not None}
+    own: list[str] = []
+    others: list[str] = []
+    reached: set[Place] | None = None
+    for location in dropped:
+        place = place_of_file(location)
+        if place is None or metadata_version(location) is None or _folder_of(place) not in folders:
+            others.append(location)
+            continue
+        if reached is None:
+            try:
+                reached = _metadata_files_of_others(handle, folders)
+            except (NotFoundError, FormatError, StorageError, UnsupportedError):
+                return OldMetadataFiles(others=tuple(dropped))  # the files that those tables need are unknown
+        (others if place in reached else own).append(location)
+    return OldMetadataFiles(own=tuple(own), others=tuple(others), folders=LocationScope(tuple(folders)))
+
+
+def _folder_of(place: Place) -> Place:
+    return Place(place.store, place.path.rpartition("/")[0])
+
+
+def _metadata_files_of_others(handle: TableHandle, folders: Iterable[Place]) -> set[Place]:
+    """Return the metadata files of other tables that have theirs in these folders. Raises as `read_metadata_at`."""
+    places: set[Place] = set()
+    for folder in folders:
+        naming = f"/{'/'.join(folder.path.split('/')[-2:]).strip('/')}/"
+        for table in other_tables(handle.store, handle.identifier, naming):
+            if _names_file_in(table, folder):
+                log = read_metadata_at(handle.io, table.metadata_location).metadata.metadata_log
+                locations = [table.metadata_location, *(entry.metadata_file for entry in log)]
+                places |= {place for place in map(place_of_file, locations) if place is not None}
+    return places
+
+
+def _names_file_in(table: TableLocation, folder: Place) -> bool:
+    place = place_of_file(table.metadata_location)
+    return place is not None and _folder_of(place) == folder

@@ -34,8 +34,7 @@ from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.metadata_log import dropped_metadata_files, with_metadata_log
 from icefloe.kernel.metadata.metadata_updates import apply_updates
 from icefloe.table.commits.commit_retries import check_commit_status, commit_with_retries, outcome_of_swap
-from icefloe.table.commits.own_metadata_files import OldMetadataFiles, own_metadata_files
-from icefloe.table.own_location import check_location_is_own, check_paths_for_writes
+from icefloe.table.own_location import OldMetadataFiles, check_location_is_own, check_paths_for_writes, own_metadata_files
 from icefloe.table.table_handle import LoadedMetadata, TableHandle, load_metadata, metadata_content, new_metadata_location, reload_metadata
 
 LOG = logging.getLogger(__name__)
