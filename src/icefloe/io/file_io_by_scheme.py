@@ -1,18 +1,135 @@
-"""`load_file_io`: the storage for the locations of a catalog or a table, chosen by the scheme of each location."""
+"""`load_file_io`: the storage for the locations of a catalog or a table, chosen by the scheme of each location; and which locations are allowed.
 
-from collections.abc import Mapping
+A location in metadata is hostile: its scheme chooses a library and its host a machine to connect to. So is the metadata location in a row of a catalog, which
+others can write. `AllowedStores` is what the catalog's configuration allows, and a location that the caller names; `SchemeFileIO` checks every location.
+Spec: File Locations in Metadata.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from icefloe.io.allowed_stores import AllowedStores
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.errors import LocationNotAllowedError
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.io.locations import scheme_of
+from icefloe.io.location_policy import ALLOWED_LOCATIONS, LocationPolicy, listed
+from icefloe.io.locations import LocationScope, folders_of, local_path, scheme_of
 from icefloe.io.memory_file_io import MemoryFileIO
-from icefloe.io.object_store_file_io import ObjectStoreFileIO, file_io_for
+from icefloe.io.object_store_file_io import ACCOUNT_HOST, AZURE, ObjectStoreFileIO, file_io_for, host_of
 from icefloe.kernel.ports import FileIO
 
-_LOCAL = LocalFileIO()
-_MEMORY = MemoryFileIO()
+ALLOWED_SCHEMES = "io.allowed-schemes"
+LOCAL, MEMORY = "file", "memory"
+SCHEMES = frozenset({LOCAL, MEMORY, "s3", "s3a", "s3n", "gs", "gcs", "hdfs"}) | AZURE
+# Hosts of Azure's storage accounts: in its public and national clouds, in DNS zones, and in Fabric.
+_AZURE_HOST = re.compile(
+    r"[a-z0-9-]+(?:\.z[0-9]+)?\.(?:dfs|blob)\."
+    r"(?:core\.windows\.net|core\.chinacloudapi\.cn|core\.usgovcloudapi\.net|storage\.azure\.net|fabric\.microsoft\.com)"
+)
+_PREFIX = r"^(?P<prefix>[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?)"
+# Hadoop reads `http:/x` as a location of the scheme http, and Icefloe reads it as a relative path.
+_ONE_SLASH = re.compile(r"(?!(?i:file):)[A-Za-z][A-Za-z0-9+.-]*:(?!//)")
+# A bucket or host:port, and container@host; a second @, or a sign such as # or a backslash, is read as one host by some clients and as another by others.
+_AUTHORITY = re.compile(r"[A-Za-z0-9._:-]*")
+_AZURE_AUTHORITY = re.compile(r"[A-Za-z0-9$-]*(?:@[A-Za-z0-9._-]+(?::[0-9]+)?)?")
+_LOCAL_FILES = LocalFileIO()
+_MEMORY_FILES = MemoryFileIO()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowedStores:
+    """The schemes and hosts that are allowed.
+
+    Attributes:
+        schemes: Allowed schemes, in lower case.
+        hosts: Hosts that a location may name, in lower case and without ports.
+        reads_local: Whether local files may be read and written.
+        scope: The folders that a strict policy restricts reading and writing to; None where the policy is not strict.
+    """
+
+    schemes: frozenset[str] = SCHEMES
+    hosts: frozenset[str] = frozenset()
+    reads_local: bool = True
+    scope: LocationScope | None = None
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str], location: str | None = None, *, is_trusted: bool = False) -> "AllowedStores":
+        """Return the stores that a catalog's properties allow for the table whose metadata file is at `location`.
+
+        Args:
+            properties: The catalog's properties.
+            location: The location of the table's metadata file, or of the warehouse; None where there is none yet.
+            is_trusted: Whether the caller named the location, and no catalog did, so that its host may be connected to.
+
+        Raises:
+            InvalidPropertyError: A property about locations has a value that is not allowed.
+        """
+        policy = LocationPolicy.of(properties)
+        more_schemes = frozenset(text.lower().rstrip(":/") for text in listed(properties.get(ALLOWED_SCHEMES)))
+        trusted = [policy.warehouse] if policy.warehouse else []
+        trusted_locations = [*trusted, *listed(properties.get(ALLOWED_LOCATIONS)), *([location] if location and is_trusted else [])]
+        is_remote = location is not None and scheme_of(location) not in (LOCAL, MEMORY)
+        return cls(
+            schemes=SCHEMES | more_schemes | {scheme_of(warehouse) for warehouse in trusted},
+            hosts=frozenset(host for host in (*map(host_of, trusted_locations), *_configured_hosts(properties)) if host),
+            reads_local=not is_remote or LOCAL in more_schemes,
+            scope=_strict_scope(policy, location) if policy.is_strict else None,
+        )
+
+    def check(self, location: str) -> None:
+        """Refuse a location that the catalog's configuration does not allow.
+
+        Raises:
+            LocationNotAllowedError: The scheme, the host or the folder is not allowed.
+            InvalidInputError: The text cannot be a location.
+        """
+        scheme = scheme_of(location)
+        if scheme not in self.schemes:
+            raise _refusal(location, f"the scheme {scheme!r} is not allowed", f"add it to the catalog property {ALLOWED_SCHEMES}")
+        if scheme == LOCAL:
+            if _ONE_SLASH.match(location):
+                raise _refusal(location, "some clients read it as a path, and others as a host or another scheme", "write a full location")
+            if not self.reads_local:
+                raise _refusal(
+                    location,
+                    "it is a file of this machine, and the table is in an object store",
+                    f"add file to {ALLOWED_SCHEMES} if the table may read local files",
+                )
+        elif scheme in SCHEMES - {MEMORY} and not _is_plain(scheme, location.partition("://")[2].partition("/")[0]):
+            raise _refusal(location, "clients read the part between // and / in different ways", "write a plain bucket or host")
+        elif (host := host_of(location)) and not self.allows_host(scheme, host):
+            raise _refusal(location, f"its host {host!r} is not in the catalog's configuration", f"add the location to {ALLOWED_LOCATIONS}")
+        if self.scope is not None and not (self.scope.contains(location) and self._leads_inside(scheme, location)):
+            raise _refusal(location, "it is outside the table and the policy is strict", f"add its folder to {ALLOWED_LOCATIONS}")
+
+    def _leads_inside(self, scheme: str, location: str) -> bool:
+        """Return True unless the location is a local symbolic link that leads out of the scope."""
+        return self.scope is None or scheme != LOCAL or self.scope.contains(os.path.realpath(local_path(location)))
+
+    def allows_host(self, scheme: str, host: str) -> bool:
+        """Return True if the catalog is configured with the host, or the host is a storage account of Azure."""
+        return host in self.hosts or (scheme in AZURE and _AZURE_HOST.fullmatch(host) is not None)
+
+    def check_all(self, locations: Any) -> None:
+        """Check an Arrow array of locations: each scheme and host once, and each location where the policy is strict.
+
+        Raises:
+            LocationNotAllowedError: As `check`.
+            InvalidInputError: As `check`.
+        """
+        if self.scope is not None:
+            paths = locations.to_pylist()
+            for location, is_inside in zip(paths, self.scope.each(paths), strict=True):
+                if not is_inside or scheme_of(location) == LOCAL:
+                    self.check(location)
+        prefixes = pc.struct_field(pc.extract_regex(locations, _PREFIX), "prefix")
+        first = pa.table({"prefix": prefixes, "path": locations}).group_by("prefix", use_threads=False).aggregate([("path", "first")])
+        for location in first["path_first"].to_pylist():
+            self.check(location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +149,10 @@ class SchemeFileIO:
         """Return the storage of a location. Raises `LocationNotAllowedError` where the catalog's configuration does not allow it."""
         self.allowed.check(location)
         scheme = scheme_of(location)
-        if scheme == "file":
-            return _LOCAL
-        if scheme == "memory":
-            return _MEMORY
+        if scheme == LOCAL:
+            return _LOCAL_FILES
+        if scheme == MEMORY:
+            return _MEMORY_FILES
         return file_io_for(location, self.properties)
 
     def read(self, location: str) -> bytes:
@@ -90,3 +207,22 @@ def check_locations(io: FileIO, locations: Any) -> None:
     """Check an Arrow array of locations that another library is about to read, as Spark does. Raises `LocationNotAllowedError`."""
     if isinstance(io, SchemeFileIO):
         io.allowed.check_all(locations)
+
+
+def _is_plain(scheme: str, authority: str) -> bool:
+    return (_AZURE_AUTHORITY if scheme in AZURE else _AUTHORITY).fullmatch(authority) is not None
+
+
+def _configured_hosts(properties: Mapping[str, str]) -> Iterable[str]:
+    yield (properties.get("hdfs.host") or "").lower()
+    yield (properties.get(ACCOUNT_HOST) or "").lower()
+
+
+def _strict_scope(policy: LocationPolicy, location: str | None) -> LocationScope:
+    folder, _, name = (location or "").rpartition("/")[0].rpartition("/")
+    table_folders = folders_of([folder]) if name == "metadata" else ()
+    return LocationScope((*policy.trusted().folders, *(place for place in table_folders if not place.is_root)))
+
+
+def _refusal(location: str, reason: str, next_step: str) -> LocationNotAllowedError:
+    return LocationNotAllowedError(f"{location} is not read or written: {reason}", path=location, next_step=next_step)

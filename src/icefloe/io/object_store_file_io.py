@@ -1,9 +1,11 @@
 """`ObjectStoreFileIO`: S3, Google Cloud Storage, Azure and the other storages that fsspec supports.
 
 The libraries that connect to a store (fsspec with s3fs, gcsfs or adlfs) are extras of this package. An error names the missing one when a location needs it.
+Keys of a storage account of Azure, which are properties of the catalog, are sent to that account only.
 """
 
 import errno
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -13,11 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.errors import IcefloeError, StorageError, UnsupportedFeatureError
-from icefloe.io.allowed_stores import AZURE, account_properties
 from icefloe.io.locations import scheme_of
 from icefloe.kernel.storage_errors import cause_without_secrets, storage_error, without_secrets
 from icefloe.optional_packages import not_installed
 
+# The schemes of Azure.
+AZURE = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 # Scheme -> (fsspec protocol, extra of this package that brings it). Hadoop's scheme names are aliases of the store's own.
 PROTOCOLS: Mapping[str, tuple[str, str | None]] = {
     "s3": ("s3", "s3"),
@@ -75,6 +78,9 @@ SECRETS = (
     "adls.connection-string",
     "adls.client-secret",
 )
+# Credentials of one account, which are never sent to another one. A service principal's secret is sent to Microsoft's sign-in alone, whatever the account.
+_OF_ONE_ACCOUNT = ("adls.account-key", "adls.sas-token", "adls.connection-string")
+_ACCOUNT_NAME, ACCOUNT_HOST, _CONNECTION_STRING = "adls.account-name", "adls.account-host", "adls.connection-string"
 _PATTERN_SIGNS = frozenset("*?[")
 _BOOLEANS = frozenset({"anon"})
 _NUMBERS = frozenset({"connect_timeout", "read_timeout", "port"})
@@ -226,6 +232,37 @@ def file_io_for(location: str, properties: Mapping[str, str]) -> ObjectStoreFile
     """Return the file IO of a location's scheme; a scheme that is not listed here is passed to fsspec under its own name."""
     scheme = scheme_of(location)
     protocol, extra = PROTOCOLS.get(scheme, (scheme, None))
-    properties = account_properties(location, properties) if scheme in AZURE else properties
+    properties = _account_properties(location, properties) if scheme in AZURE else properties
     options = _OPTIONS.get(protocol, {})
     return ObjectStoreFileIO(protocol, {name: text for name, text in properties.items() if name in options}, extra)
+
+
+def host_of(location: str) -> str:
+    """Return the host that a client of a location connects to; empty where the configuration alone determines it.
+
+    The host is in lower case and without its port.
+    """
+    scheme = scheme_of(location)
+    authority = location.partition("://")[2].partition("/")[0]
+    if scheme in AZURE:
+        authority = authority.rpartition("@")[2] if "@" in authority else ""
+    elif scheme != "hdfs":
+        return ""
+    return authority.rpartition("@")[2].partition(":")[0].lower()
+
+
+def _account_properties(location: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties for the storage account that an Azure location names: only the configured account receives its keys."""
+    host = host_of(location)
+    if not host or host.partition(".")[0] == _configured_account(properties):
+        return dict(properties)
+    without_keys = {name: text for name, text in properties.items() if name not in (*_OF_ONE_ACCOUNT, _ACCOUNT_NAME, ACCOUNT_HOST)}
+    return {**without_keys, _ACCOUNT_NAME: host.partition(".")[0], ACCOUNT_HOST: host.replace(".dfs.", ".blob.")}
+
+
+def _configured_account(properties: Mapping[str, str]) -> str:
+    """Return the storage account that the catalog's keys are for: that of the property, that of the connection string, or that of the warehouse."""
+    if name := properties.get(_ACCOUNT_NAME):
+        return name.lower()
+    in_text = re.search(r"(?:^|;)\s*AccountName=([^;]+)", properties.get(_CONNECTION_STRING, ""), re.IGNORECASE)
+    return in_text[1].strip().lower() if in_text else host_of(properties.get("warehouse") or "/").partition(".")[0]
