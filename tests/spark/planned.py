@@ -14,8 +14,7 @@ from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.manifest.manifest_columns import partition_column
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_type
-from icefloe.kernel.scan.planned_files import PlannedFiles
-from icefloe.kernel.scan.scan_planner import ScanPlan
+from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import PrimitiveType

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.spark.merge_on_read import delete_keys_everywhere, delete_positions
 
 from icefloe import SqlCatalog
-from icefloe.kernel.scan.scan_planner import ScanPlan
+from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.table import Table
 
 cloudpickle = pytest.importorskip("pyspark.cloudpickle")

@@ -14,7 +14,7 @@ from icefloe.inspect.table_overview import summary_number
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.scan.decision import Decision
-from icefloe.kernel.scan.scan_planner import ScanPlan
+from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
 

@@ -21,7 +21,8 @@ from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.scan_context import Parallel
-from icefloe.kernel.scan.scan_planner import ScanPlan, plan_scan
+from icefloe.kernel.scan.scan_plan import ScanPlan
+from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, PARTITION_NAME, partition_column
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_history import relax_required_fields, required_fields_absent_from_files

@@ -22,7 +22,7 @@ from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.scan_planner import ScanPlan
+from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.table.write_result import WriteResult

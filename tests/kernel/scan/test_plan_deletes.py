@@ -29,7 +29,8 @@ from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.scan.decision import Reason
 from icefloe.kernel.scan.delete_file_index import FILE_PATH_ID
 from icefloe.kernel.scan.live_deletes import LiveDeletes
-from icefloe.kernel.scan.scan_planner import ScanPlan, plan_scan
+from icefloe.kernel.scan.scan_plan import ScanPlan
+from icefloe.kernel.scan.scan_planner import plan_scan
 
 
 def positions(path: str, partition: tuple[Any, ...], first: str, last: str) -> DataFile:

@@ -28,7 +28,8 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec, fields_to_json, partition_type
 from icefloe.kernel.partitioning.transforms import IdentityTransform, MonthTransform
 from icefloe.kernel.scan.decision import Reason
-from icefloe.kernel.scan.scan_planner import ScanPlan, plan_scan
+from icefloe.kernel.scan.scan_plan import ScanPlan
+from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_json import schema_to_json
 from icefloe.kernel.types import TimestampNanoType, TimestamptzNanoType

@@ -17,7 +17,7 @@ from icefloe import SqlCatalog, __version__
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.kernel.manifest.manifest_columns import partition_column
 from icefloe.kernel.partitioning.transforms import parse_transform
-from icefloe.kernel.scan.planned_files import FileCounts
+from icefloe.kernel.scan.scan_plan import FileCounts
 from icefloe.kernel.types import (
     BinaryType,
     DateType,

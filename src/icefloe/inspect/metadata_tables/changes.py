@@ -27,8 +27,7 @@ from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_history import snapshots_between
 from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.planned_files import PlannedFiles
-from icefloe.kernel.scan.scan_planner import ScanPlan
+from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, DELETED, POS
 from icefloe.kernel.schema.schema import Schema

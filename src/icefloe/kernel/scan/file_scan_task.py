@@ -1,6 +1,6 @@
 """`FileScanTask`: one data file to read, or a byte range of it, with the residual filter and the delete files that apply.
 
-`planned_files.py` creates the tasks; icefloe.datafile and icefloe.spark read them.
+`scan_plan.py` creates the tasks; icefloe.datafile and icefloe.spark read them.
 Spec: Scan Planning.
 """
 

@@ -3,174 +3,45 @@
     snapshot -> manifest list -> manifests whose partition summaries allow a match -> live delete files, indexed -> live data files whose partition values,
     bounds and counts allow a match, with their deletes -> `ScanPlan`, still as columns -> `FileScanTask`s on demand
 
-The caller passes `read`, which is called once for each file, so that this package needs no storage. Spec: Scan Planning.
+`prune_manifests.py` chooses the manifests, `live_deletes.py` reads the delete files, `ManifestGroup` reads the data files in parallel, `prune_files.py` tests
+them, `delete_file_index.py` matches deletes to them. A test costs the same for one file as for thousands, so that the files of small manifests are tested
+together. The caller passes `read`, which is called once for each file, so that this package needs no storage. Spec: Scan Planning.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from icefloe.kernel.arrow_values import mask_array, numbers_array, numpy_of
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.metrics_evaluator import Mask
 from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.manifest.manifest_columns import ENTRY_FIELDS
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.manifest.manifest_columns import ManifestColumns, Statistic, every_statistic, ordered_statistics, statistic_column
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.manifests import read_manifests
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.scan.decision import Decision, Reason
-from icefloe.kernel.scan.file_objects import LazyFiles
-from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.scan.file_objects import LazyFiles, partition_tuples
 from icefloe.kernel.scan.live_deletes import LiveDeletes, delete_decisions, read_deletes
-from icefloe.kernel.scan.manifest_group import ManifestGroup, PlannedBatch
-from icefloe.kernel.scan.planned_files import NO_FILES, FileCounts, PlannedFiles
+from icefloe.kernel.scan.prune_files import FileMetricsEvaluator, required_statistics
 from icefloe.kernel.scan.prune_manifests import explain_manifests, manifest_mask
-from icefloe.kernel.scan.scan_context import Parallel, Read, ScanContext, live_files, live_records
+from icefloe.kernel.scan.scan_context import LiveEntries, Parallel, Read, ScanContext, live_files, live_records
+from icefloe.kernel.scan.scan_plan import NO_FILES, FileCounts, PlannedFiles, ScanPlan
 from icefloe.kernel.schema.schema import Schema
 
-# Attributes of `FileCounts` and the columns that they sum.
-_COUNTED = (("bytes", "file_size_in_bytes"), ("records", "record_count"))
-_COLUMNS_OF_FILES = ENTRY_FIELDS.append(pa.field("spec_id", pa.int32()))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanPlan:
-    """The files to read, the delete files that apply to them, and how many files were skipped at each level.
-
-    Records are counted before deletes are applied.
-
-    Attributes:
-        snapshot_id: The snapshot that is read; None for a table without snapshots.
-        schema: The schema that the filter is bound to.
-        row_filter: The bound filter.
-        parts: The files to read, as columns, one item or more for each partition spec.
-        manifests_total: Number of manifests of the snapshot, data and delete manifests.
-        manifests_skipped: Number of them that were not read.
-        delete_manifests_total: Number of delete manifests.
-        delete_manifests_skipped: Number of delete manifests that were not read.
-        manifest_bytes_read: Length of the manifests that were read.
-        manifest_bytes_skipped: Length of the other manifests.
-        files_in_skipped_manifests: Data files in skipped manifests, as the manifest list counts them (0 where it has no count).
-        records_in_skipped_manifests: Records in skipped manifests, as the manifest list counts them (0 where it has no count).
-        kept: Counts of the files to read.
-        skipped_by_partition: Counts of the files that their partition value rules out.
-        skipped_by_metrics: Counts of the files that column statistics rule out.
-        delete_files: The delete files that apply to files of the plan.
-        delete_files_considered: Number of live delete files in the delete manifests that were read.
-        decisions: The decision for each manifest and file; empty unless the plan was made with `explain`.
-    """
-
-    snapshot_id: int | None
-    schema: Schema
-    row_filter: BooleanExpression
-    parts: tuple[PlannedFiles, ...] = ()
-    manifests_total: int = 0
-    manifests_skipped: int = 0
-    delete_manifests_total: int = 0
-    delete_manifests_skipped: int = 0
-    manifest_bytes_read: int = 0
-    manifest_bytes_skipped: int = 0
-    files_in_skipped_manifests: int = 0
-    records_in_skipped_manifests: int = 0
-    kept: FileCounts = NO_FILES
-    skipped_by_partition: FileCounts = NO_FILES
-    skipped_by_metrics: FileCounts = NO_FILES
-    delete_files: Sequence[DataFile] = ()
-    delete_files_considered: int = 0
-    decisions: tuple[Decision, ...] = ()
-
-    @property
-    def manifests_read(self) -> int:
-        """Number of manifests that were read."""
-        return self.manifests_total - self.manifests_skipped
-
-    @property
-    def files_considered(self) -> int:
-        """Number of live data files in the manifests that were read."""
-        return self.files_kept + self.files_skipped_by_partition + self.files_skipped_by_metrics
-
-    @property
-    def files_skipped_by_partition(self) -> int:
-        """Number of files that their partition value rules out."""
-        return self.skipped_by_partition.files
-
-    @property
-    def files_skipped_by_metrics(self) -> int:
-        """Number of files that column statistics rule out."""
-        return self.skipped_by_metrics.files
-
-    @property
-    def files_kept(self) -> int:
-        """Number of files to read."""
-        return self.kept.files
-
-    @property
-    def bytes_kept(self) -> int:
-        """Length of the files to read."""
-        return self.kept.bytes
-
-    @property
-    def bytes_skipped(self) -> int:
-        """Length of the considered files that are skipped."""
-        return self.skipped_by_partition.bytes + self.skipped_by_metrics.bytes
-
-    @property
-    def records_before_deletes(self) -> int:
-        """Rows of the kept files, with deleted rows and rows that do not match."""
-        return self.kept.records
-
-    @property
-    def records_after_deletes(self) -> int | None:
-        """Rows of the kept files that are not deleted; None with position or equality delete files, which may delete a row twice or no row at all."""
-        if any(file.file_format is not FileFormat.PUFFIN for file in self.delete_files):
-            return None
-        return self.kept.records - sum(file.record_count for file in self.delete_files)
-
-    @property
-    def records_skipped(self) -> int:
-        """Rows of the considered files that are skipped."""
-        return self.skipped_by_partition.records + self.skipped_by_metrics.records
-
-    @property
-    def files(self) -> Any:
-        """The kept files as one `pyarrow.Table`: the columns of `ManifestColumns` and `spec_id`; partition columns of other specs are null."""
-        tables = [part.entries for part in self.parts]
-        return pa.concat_tables(tables, promote_options="permissive") if tables else pa.Table.from_batches([], _COLUMNS_OF_FILES)
-
-    def tasks(self) -> Iterator[FileScanTask]:
-        """Yield one task for each kept file; tasks are created while the iterator is consumed."""
-        for part in self.parts:
-            yield from part.tasks()
-
-    def without_partitions(self, masks: Sequence[Mask]) -> "ScanPlan":
-        """Return the plan without files that their partitions rule out.
-
-        Args:
-            masks: For each part a mask of the files that remain.
-
-        Returns:
-            A plan with the remaining files and the delete files that apply to them; the others count as skipped by partition.
-        """
-        kept = [part.take(np.flatnonzero(mask)) for part, mask in zip(self.parts, masks, strict=True) if mask.any()]
-        used = np.unique(
-            np.concatenate([np.empty(0, np.int64), *(part.delete_indices for part in kept if part.delete_indices is not None)])
-        )
-        files = [self.delete_files[index] for index in used.tolist()]
-        counts = _counted(kept)
-        return replace(
-            self,
-            parts=tuple(_numbered(part, used, files) for part in kept),
-            kept=counts,
-            skipped_by_partition=self.skipped_by_partition + (self.kept - counts),
-            delete_files=files,
-        )
+# Files of a batch: it is tested as soon as it has so many, which limits the entries in memory.
+BATCH_FILES = 2**15
+# Bytes of a group of manifests that one call reads, and the least number of groups. Larger groups are no faster, and leave more freed memory behind.
+_GROUP_BYTES = 2**21
+_GROUPS = 8
 
 
 def plan_scan(
@@ -227,8 +98,8 @@ def plan_scan(
     )
     manifests = read_manifests(snapshot, read) if appends is None else _added_manifests(appends, read)
     choice = _ManifestChoice(manifests, context)
-    deletes = read_deletes(context, choice.kept_deletes, read, parallel)
-    batches = list(ManifestGroup(context, deletes.index, read, prune_in_parallel=prune_in_parallel).plan(choice.kept_data, parallel))
+    deletes = read_deletes(context, choice.kept_deletes, read, parallel) if choice.kept_deletes else None
+    batches = list(ManifestGroup(context, deletes, read, prune_in_parallel=prune_in_parallel).plan(choice.kept_data, parallel))
     parts, delete_files, counts = _with_deletes([batch.files for batch in batches if len(batch.files)], deletes)
     return ScanPlan(
         snapshot_id=snapshot.snapshot_id,
@@ -240,7 +111,7 @@ def plan_scan(
         skipped_by_partition=sum((batch.skipped_by_partition for batch in batches), NO_FILES),
         skipped_by_metrics=sum((batch.skipped_by_metrics for batch in batches), NO_FILES),
         delete_files=delete_files,
-        delete_files_considered=deletes.total,
+        delete_files_considered=0 if deletes is None else deletes.total,
         decisions=tuple(choice.decisions(batches, deletes, counts)) if explain else (),
     )
 
@@ -291,12 +162,12 @@ class _ManifestChoice:
             "records_in_skipped_manifests": sum(map(live_records, skipped_data)),
         }
 
-    def decisions(self, batches: Sequence[PlannedBatch], deletes: LiveDeletes, counts: NDArray[np.int64]) -> Iterator[Decision]:
+    def decisions(self, batches: Sequence["PlannedBatch"], deletes: LiveDeletes | None, counts: NDArray[np.int64]) -> Iterator[Decision]:
         """Yield the decision for every manifest in list order; the files of a manifest that was read follow it."""
         context = self._context
         explanations = explain_manifests(self._all, context.bound, context.specs, context.schema)
         of_data = {place: decisions for batch in batches for place, decisions in batch.decisions.items()}
-        of_deletes = delete_decisions(context, deletes, counts)
+        of_deletes = {} if deletes is None else delete_decisions(context, deletes, counts)
         places = {ManifestContent.DATA: iter(range(len(self._all))), ManifestContent.DELETES: iter(range(len(self._all)))}
         for manifest, keep, older, explanation in zip(self._all, self._kept.tolist(), self._older.tolist(), explanations, strict=True):
             yield context.manifest_decision(manifest, keep, explanation, Reason.OLDER if older else None)
@@ -310,29 +181,222 @@ def _chosen(manifests: Sequence[ManifestFile], mask: Mask) -> list[ManifestFile]
 
 
 def _with_deletes(
-    parts: Sequence[PlannedFiles], deletes: LiveDeletes
+    parts: Sequence[PlannedFiles], deletes: LiveDeletes | None
 ) -> tuple[tuple[PlannedFiles, ...], Sequence[DataFile], NDArray[np.int64]]:
     """Return the parts with renumbered delete files, the delete files that a part needs, and the number of data files of each delete file of the index."""
-    counts = np.zeros(len(deletes.index), dtype=np.int64)
+    counts = np.zeros(0 if deletes is None else len(deletes.index), dtype=np.int64)
     for part in parts:
         if part.delete_indices is not None:
             counts += np.bincount(part.delete_indices, minlength=len(counts))
     used = np.flatnonzero(counts)
-    if not len(used):
+    if deletes is None or not len(used):
         return tuple(parts), (), counts
     files = LazyFiles(len(used), partial(deletes.files, used))
-    return tuple(_numbered(part, used, files) for part in parts), files, counts
+    return tuple(part.with_delete_files(used, files) for part in parts), files, counts
 
 
-def _numbered(part: PlannedFiles, used: NDArray[np.int64], files: Sequence[DataFile]) -> PlannedFiles:
-    """Return the part with the delete files that had the numbers `used`, renumbered from 0."""
-    return (
-        part
-        if part.delete_indices is None
-        else replace(part, delete_indices=np.searchsorted(used, part.delete_indices), delete_files=files)
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedBatch:
+    """Files of one partition spec that were tested together.
+
+    Attributes:
+        files: The files that may match.
+        kept: Their counts.
+        skipped_by_partition: Counts of the files that their partition value rules out.
+        skipped_by_metrics: Counts of the files that column statistics rule out.
+        decisions: Decisions by the place of the manifest among the manifests that were read; empty unless the scan explains.
+    """
+
+    files: PlannedFiles
+    kept: FileCounts
+    skipped_by_partition: FileCounts
+    skipped_by_metrics: FileCounts
+    decisions: Mapping[int, Sequence[Decision]]
 
 
-def _counted(parts: Sequence[PlannedFiles]) -> FileCounts:
-    sums = (FileCounts(files=len(part), **{count: pc.sum(part.entries[name]).as_py() or 0 for count, name in _COUNTED}) for part in parts)
-    return sum(sums, NO_FILES)
+class _ReadFiles(NamedTuple):
+    """Live entries of manifests that were read together, and counts of the entries that the reader has pruned already."""
+
+    live: LiveEntries
+    skipped_by_partition: FileCounts = NO_FILES
+    skipped_by_metrics: FileCounts = NO_FILES
+
+
+@dataclass(frozen=True)
+class ManifestReader:
+    """A function that reads manifests of one partition spec and, with `prunes`, leaves out entries that cannot match.
+
+    It can be pickled to read in another process if `read` can be pickled.
+    """
+
+    context: ScanContext
+    read: Read
+    statistics: Mapping[int, set[Statistic]]  # statistics to decode, by spec id
+    prunes: bool
+
+    def __call__(self, manifests: Sequence[ManifestFile]) -> _ReadFiles:
+        """Read the live entries of some manifests of one partition spec."""
+        spec_id = manifests[0].partition_spec_id
+        live = self.context.live_entries(manifests, self.read, self.statistics[spec_id])
+        if not self.prunes or self.context.is_unfiltered:
+            return _ReadFiles(live)
+        test = FileMetricsEvaluator(ManifestColumns(live.entries), self.context.bound, self.context.specs[spec_id], self.context.schema)
+        may, by_partition = _tested(test)
+        kept = LiveEntries(live.entries.filter(mask_array(may)).combine_chunks(), live.places[may])
+        return _ReadFiles(kept, _count(live.entries, by_partition), _count(live.entries, ~may & ~by_partition))
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Entries of one partition spec that are not tested yet, the place of the manifest of each, and counts of entries pruned by the reader."""
+
+    tables: list[Any] = field(default_factory=list)
+    places: list[NDArray[np.int64]] = field(default_factory=list)
+    files: int = 0
+    skipped_by_partition: FileCounts = NO_FILES
+    skipped_by_metrics: FileCounts = NO_FILES
+
+
+class ManifestGroup:
+    """The data manifests of a scan, read in parallel and tested in batches; parallel reads share no mutable state.
+
+    Args:
+        context: The scan.
+        deletes: The delete files that may apply; None without any.
+        read: Returns the content of a file.
+        prune_in_parallel: Test entries in the parallel readers, before their results are sent back.
+    """
+
+    def __init__(self, context: ScanContext, deletes: LiveDeletes | None, read: Read, *, prune_in_parallel: bool = False) -> None:
+        self._context = context
+        self._index = None if deletes is None else deletes.index
+        self._statistics_of_spec = {spec_id: self._statistics(spec_id) for spec_id in context.specs}
+        # An explanation has a decision for every file, so that the readers must not leave any out.
+        self._reader = ManifestReader(context, read, self._statistics_of_spec, prune_in_parallel and not context.explain)
+
+    def plan(self, manifests: Sequence[ManifestFile], parallel: Parallel) -> Iterator[PlannedBatch]:
+        """Yield batches of the files that may match, with their delete files.
+
+        Args:
+            manifests: Data manifests. The files of one partition spec keep the order of the manifests.
+            parallel: Reads several groups of manifests at once.
+
+        Raises:
+            AvroFormatError: A manifest is damaged.
+            ManifestFormatError: An entry breaks a rule of the format.
+        """
+        pending: dict[int, _Pending] = {}
+        groups = _groups(manifests)
+        results: Iterable[_ReadFiles] = parallel(self._reader, ([manifest for _, manifest in group] for group in groups))
+        for group, (live, by_partition, by_metrics) in zip(groups, results, strict=True):
+            spec_id = group[0][1].partition_spec_id
+            waiting = pending.setdefault(spec_id, _Pending())
+            waiting.tables.append(live.entries)
+            waiting.places.append(np.array([place for place, _ in group])[live.places])
+            waiting.files += live.entries.num_rows
+            waiting.skipped_by_partition += by_partition
+            waiting.skipped_by_metrics += by_metrics
+            if waiting.files >= BATCH_FILES:
+                yield self._batch(spec_id, pending.pop(spec_id))
+        for spec_id, waiting in pending.items():
+            yield self._batch(spec_id, waiting)
+
+    def _statistics(self, spec_id: int) -> set[Statistic]:
+        context = self._context
+        compared = set() if self._index is None else ordered_statistics(self._index.compared_columns(spec_id))
+        if context.include_statistics:
+            return set(every_statistic(context.primitive_ids) | compared)
+        strict = context.find_covered or context.explain
+        return required_statistics(context.bound, context.specs[spec_id], context.schema, strict=strict) | compared
+
+    def _batch(self, spec_id: int, waiting: _Pending) -> PlannedBatch:
+        context = self._context
+        live = pa.concat_tables(waiting.tables).combine_chunks()
+        test = FileMetricsEvaluator(ManifestColumns(live), context.bound, context.specs[spec_id], context.schema)
+        may, by_partition = _tested(test) if not context.is_unfiltered else (np.ones(live.num_rows, bool), np.zeros(live.num_rows, bool))
+        residuals, residual_index = test.residuals(may)
+        entries = live if may.all() else live.filter(mask_array(may)).combine_chunks()
+        matches = None if self._index is None else self._index.match(entries, spec_id)
+        kept_statistics = set(every_statistic(context.primitive_ids)) if context.include_statistics else set()
+        entries = entries.drop_columns([statistic_column(*statistic) for statistic in self._statistics_of_spec[spec_id] - kept_statistics])
+        spec_ids = numbers_array(np.full(entries.num_rows, spec_id, dtype=np.int32), pa.int32())
+        files = PlannedFiles(
+            entries=entries.append_column("spec_id", spec_ids),
+            spec_id=spec_id,
+            partition_type=context.partition_types[spec_id],
+            residuals=residuals,
+            residual_index=residual_index,
+            covered=test.must_match[may] if context.find_covered else None,
+            statistics=context.primitive_ids if context.include_statistics else (),
+            delete_offsets=None if matches is None else matches.offsets,
+            delete_indices=None if matches is None else matches.indices,
+        )
+        return PlannedBatch(
+            files=files,
+            kept=_count(live, may),
+            skipped_by_partition=waiting.skipped_by_partition + _count(live, by_partition),
+            skipped_by_metrics=waiting.skipped_by_metrics + _count(live, ~may & ~by_partition),
+            decisions=self._decisions(live, test, may, spec_id, waiting) if context.explain else {},
+        )
+
+    def _decisions(
+        self, live: Any, test: FileMetricsEvaluator, may: Mask, spec_id: int, waiting: _Pending
+    ) -> Mapping[int, Sequence[Decision]]:
+        decisions: dict[int, list[Decision]] = defaultdict(list)
+        rows = zip(
+            np.concatenate(waiting.places).tolist(),
+            live["file_path"].to_pylist(),
+            live["file_size_in_bytes"].to_pylist(),
+            live["record_count"].to_pylist(),
+            partition_tuples(live, self._context.partition_types[spec_id]),
+            strict=True,
+        )
+        for index, (place, path, size, records, partition) in enumerate(rows):
+            reason, explanation = (Reason.NO_FILTER, "") if self._context.is_unfiltered else test.explain(index)
+            decisions[place].append(
+                Decision(
+                    level="file",
+                    path=path,
+                    kept=bool(may[index]),
+                    reason=reason,
+                    explanation=explanation,
+                    bytes=size,
+                    records=records,
+                    partition=self._context.partition_text(spec_id, partition),
+                )
+            )
+        return decisions
+
+
+def _groups(manifests: Sequence[ManifestFile]) -> list[list[tuple[int, ManifestFile]]]:
+    """Group manifests, each with its place, for one read call per group, so that small manifests do not cost one call each.
+
+    A group has one partition spec. Each spec with at least `_GROUPS` manifests has at least so many groups, so that they can be read in parallel.
+    """
+    by_spec: dict[int, list[tuple[int, ManifestFile]]] = {}
+    for place, manifest in enumerate(manifests):
+        by_spec.setdefault(manifest.partition_spec_id, []).append((place, manifest))
+    groups: list[list[tuple[int, ManifestFile]]] = []
+    for members in by_spec.values():
+        most = max(len(members) // _GROUPS, 1)
+        group: list[tuple[int, ManifestFile]] = []
+        size = 0
+        for place, manifest in members:
+            if group and (len(group) >= most or size + manifest.manifest_length > _GROUP_BYTES):
+                groups.append(group)
+                group, size = [], 0
+            group.append((place, manifest))
+            size += manifest.manifest_length
+        groups.append(group)
+    return sorted(groups, key=lambda group: group[0][0])
+
+
+def _tested(test: FileMetricsEvaluator) -> tuple[Mask, Mask]:
+    """Return masks of the files that may have a matching row, and of the files that their partition value alone rules out."""
+    may = test.may_match
+    return may, np.zeros(len(may), dtype=bool) if may.all() else ~may & ~test.partition_may_match
+
+
+def _count(live: Any, mask: Mask) -> FileCounts:
+    sizes, records = numpy_of(live["file_size_in_bytes"]), numpy_of(live["record_count"])
+    return FileCounts(files=int(mask.sum()), bytes=int(sizes[mask].sum()), records=int(records[mask].sum()))

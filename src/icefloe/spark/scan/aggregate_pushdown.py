@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 
 from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.manifest.manifest_columns import statistic_column
-from icefloe.kernel.scan.planned_files import PlannedFiles
-from icefloe.kernel.scan.scan_planner import ScanPlan
+from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
     BooleanType,

@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType as SparkStruct
 from icefloe.datafile.deletes.delete_file_reader import read_delete_columns
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.ports import FileIO
-from icefloe.kernel.scan.planned_files import PlannedFiles
+from icefloe.kernel.scan.scan_plan import PlannedFiles
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField, StructType

@@ -47,8 +47,7 @@ from icefloe.kernel.manifest.manifest_columns import partition_column
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import BucketTransform
-from icefloe.kernel.scan.planned_files import PlannedFiles
-from icefloe.kernel.scan.scan_planner import ScanPlan
+from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IcebergType, UUIDType
 from icefloe.spark.functions.spark_functions import call_of

@@ -27,7 +27,7 @@ from icefloe.kernel.manifest.manifest_columns import ENTRY_FIELDS, partition_col
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.puffin.deletion_vector import DeletionVector
-from icefloe.kernel.scan.planned_files import PlannedFiles
+from icefloe.kernel.scan.scan_plan import PlannedFiles
 from icefloe.kernel.schema.metadata_columns import DELETED, PARTITION_FIELD_ID, is_reserved
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.schema.schema_history import is_complete_history

@@ -34,7 +34,7 @@ from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.planned_files import PlannedFiles
+from icefloe.kernel.scan.scan_plan import PlannedFiles
 from icefloe.kernel.schema.metadata_columns import DELETED, is_reserved
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import (

@@ -12,7 +12,7 @@ from icefloe.errors import InvalidInputError, NoSuchTableError
 from icefloe.kernel.metadata.manifests import spec_partition_type, spec_schema
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import partition_path
-from icefloe.kernel.scan.planned_files import PlannedFiles
+from icefloe.kernel.scan.scan_plan import PlannedFiles
 from icefloe.kernel.types import PrimitiveType
 from icefloe.spark.catalog.attached_catalogs import resolve_name
 from icefloe.spark.catalog.sql_tokens import Tokens

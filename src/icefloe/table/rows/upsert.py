@@ -20,7 +20,8 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import MERGE_ISOLATION_LEVEL, MERGE_MODE, NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.scan_planner import ScanPlan, plan_scan
+from icefloe.kernel.scan.scan_plan import ScanPlan
+from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_history import required_fields_absent_from_files
 from icefloe.kernel.types import GeographyType, GeometryType, PrimitiveType, StructType, UnknownType
