@@ -17,9 +17,9 @@ from icefloe import LongType, SqlCatalog
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.table import Table
+from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.changes.manage_snapshots import ManageSnapshots
 from icefloe.table.files.update_snapshot import UpdateSnapshot
-from icefloe.table.find_engine import IN_PROCESS
 from icefloe.table.rows.write_context import write_audit_publish, write_target
 from icefloe.table.table_mutations import TableMutations
 

@@ -48,7 +48,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("spark/runtime/jvm_launch.py", "subprocess.TimeoutExpired"): "an exception",
     ("spark/runtime/jvm_launch.py", "subprocess.run"): "gets that list from Spark's launcher, by a list of arguments without a shell",
     (
-        "table/find_engine.py",
+        "table/available_engines.py",
         "load",
     ): "engines of installed packages, by entry points; the name is `spark` or that of the package of the user's own rows",
 }

@@ -22,7 +22,7 @@ from icefloe.errors import InvalidInputError, SchemaMismatchError
 from icefloe.spark import spark_engine
 from icefloe.spark.row_level import upsert_rows_source
 from icefloe.spark.write.added_files import files_to_add
-from icefloe.table.find_engine import IN_PROCESS
+from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.rows import add_files
 from icefloe.table.rows import upsert as upsert_action
 

@@ -22,7 +22,7 @@ from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
 from icefloe.kernel.schema.arrow_schema import schema_from_arrow
 from icefloe.kernel.schema.schema import assign_fresh_ids
 from icefloe.kernel.storage_errors import storage_error
-from icefloe.table.find_engine import IN_PROCESS
+from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.rows.write_context import write_target
 from icefloe.table.table_handle import RandomIds, TableHandle, load_metadata, metadata_content, new_metadata_location
 from icefloe.testing.fault_injection import Faults, FaultyStore

@@ -37,7 +37,7 @@ from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.kernel.schema.arrow_schema import schema_from_arrow
 from icefloe.kernel.schema.schema import assign_fresh_ids
 from icefloe.table import Table
-from icefloe.table.find_engine import IN_PROCESS
+from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.rows.row_change import specs_of
 from icefloe.table.rows.write_context import write_audit_publish, write_target
 from icefloe.table.table_handle import RandomIds, TableHandle, load_metadata, metadata_content, new_metadata_location

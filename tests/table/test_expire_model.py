@@ -18,7 +18,7 @@ from tests.table.reachable import everything, files_of, on_disk
 from icefloe import SqlCatalog
 from icefloe.errors import CommitInvalidatedError, InvalidInputError
 from icefloe.table import Table
-from icefloe.table.find_engine import IN_PROCESS
+from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.rows.write_context import write_audit_publish, write_target
 from icefloe.table.table_handle import TableHandle, load_metadata
 

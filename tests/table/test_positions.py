@@ -7,8 +7,8 @@ import pyarrow as pa
 from icefloe import SqlCatalog
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.filter_parser import to_expression
+from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.engine import PositionsRequest
-from icefloe.table.find_engine import IN_PROCESS
 
 
 def test_positions_are_returned_in_the_order_of_the_tasks(tmp_path: Path) -> None:

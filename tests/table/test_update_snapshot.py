@@ -10,7 +10,7 @@ from icefloe import CommitInvalidatedError, InvalidInputError, NoSuchSnapshotErr
 from icefloe.errors import InvalidFilterError
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
-from icefloe.table.find_engine import IN_PROCESS
+from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.rows.write_context import write_target
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])

@@ -28,8 +28,8 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_history import relax_required_fields, required_fields_absent_from_files
 from icefloe.kernel.types import NestedField
 from icefloe.optional_packages import optional_module
+from icefloe.table.available_engines import IN_PROCESS, engine_named
 from icefloe.table.engine import ScanRequest
-from icefloe.table.find_engine import IN_PROCESS, engine_named
 from icefloe.table.parallel_requests import in_threads
 
 _APPEND = "append"  # the operation of snapshots that only add rows

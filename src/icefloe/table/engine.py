@@ -1,7 +1,7 @@
 """`Engine`: the protocol by which rows of a table are read and written, in this process or by Spark, so that this layer does not import Spark.
 
 Engines are found by the type of the rows or by name, through the package's entry points (`icefloe.engines`). The in-process engine is
-`icefloe.table.in_process_engine`; Spark's is `icefloe.spark.spark_engine`.
+`icefloe.table.available_engines`; Spark's is `icefloe.spark.spark_engine`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -17,8 +17,7 @@ PYTHON = re.compile(r"\b(?:table|catalog|view)\.\w+\(|\b\w+_\w+\(|\b\w+\(\)|=(?:
 NOT_OF_SQL = ("cli", "spark", "catalog", "inspect", "demo", "testing")
 # Modules whose errors are about arguments of a Python method, which a statement gives by itself or does not have.
 ARGUMENTS_OF_PYTHON = {
-    "table/in_process_engine.py",
-    "table/find_engine.py",
+    "table/available_engines.py",
     "table/changes/merge_statement.py",
     "table/rows/upsert.py",
     "table/upsert_source.py",

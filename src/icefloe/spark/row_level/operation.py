@@ -28,8 +28,8 @@ from icefloe.spark.scan.pushed_scan import PushedScan
 from icefloe.spark.scan.scan_builder import SparkScanBuilder
 from icefloe.spark.write.sql_write import branch_of
 from icefloe.spark.write.write_builder import WritableTable
+from icefloe.table.available_engines import engine_named
 from icefloe.table.commits.commit_loop import CommitReport, commit
-from icefloe.table.find_engine import engine_named
 from icefloe.table.rows.row_level_commit import ChangedRows, Command, RowLevel, check_row_level, row_level_result
 from icefloe.table.rows.write_context import branch_named, commit_context, write_target
 from icefloe.table.table_handle import LoadedMetadata

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from icefloe.errors import InvalidInputError, UnsupportedFeatureError
+from icefloe.table.available_engines import engine_named
 from icefloe.table.engine import Statement
-from icefloe.table.find_engine import engine_named
 from icefloe.table.write_result import WriteResult
 
 Run = Callable[[Statement], WriteResult]

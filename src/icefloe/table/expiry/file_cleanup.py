@@ -15,8 +15,8 @@ from icefloe.errors import FormatError, IcefloeError, NotFoundError, Problem, St
 from icefloe.io.bulk_delete import delete_files
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import FileIO
+from icefloe.table.available_engines import IN_PROCESS, engine_named, running_engine
 from icefloe.table.engine import Engine, UnreachableRequest
-from icefloe.table.find_engine import IN_PROCESS, engine_named, running_engine
 from icefloe.table.unreachable_files import (
     FileKind,
     SnapshotFiles,

@@ -26,8 +26,8 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.kernel.metadata.table_updates import SetProperties
 from icefloe.kernel.schema.name_mapping import mapping_for, mapping_to_json
+from icefloe.table.available_engines import IN_PROCESS, running_engine
 from icefloe.table.engine import Engine
-from icefloe.table.find_engine import IN_PROCESS, running_engine
 from icefloe.table.table_handle import TableHandle
 
 # From this many footers on Spark reads them, if it runs already; in this process ten thousand small ones take seconds.

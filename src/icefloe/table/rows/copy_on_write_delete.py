@@ -13,9 +13,9 @@ from icefloe.datafile.write_target import WriteTarget
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.table.available_engines import engine_for_files
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.engine import Engine, RewriteGroupsRequest
-from icefloe.table.find_engine import engine_for_files
 from icefloe.table.rows.copy_on_write_groups import groups_of
 from icefloe.table.rows.row_change import Removal, RowChange, TaskKey, deletes_about_alone, specs_of, task_key
 from icefloe.table.table_handle import TableHandle

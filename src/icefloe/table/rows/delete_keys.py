@@ -26,8 +26,8 @@ from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, Parti
 from icefloe.kernel.partitioning.transforms import UnknownTransform, VoidTransform
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_cast import cast_to_schema
+from icefloe.table.available_engines import arrow_table
 from icefloe.table.commits.commit_loop import delete_quietly
-from icefloe.table.in_process_engine import arrow_table
 from icefloe.table.rows.write_context import write_target
 from icefloe.table.table_handle import TableHandle
 

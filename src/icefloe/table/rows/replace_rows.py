@@ -18,7 +18,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import DELETE_ISOLATION_LEVEL, DELETE_MODE, UPDATE_ISOLATION_LEVEL, Property
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.scan_planner import plan_scan
-from icefloe.table.find_engine import engine_for_files
+from icefloe.table.available_engines import engine_for_files
 from icefloe.table.rows.copy_on_write_delete import CopyOnWriteDelete
 from icefloe.table.rows.merge_on_read_delete import MergeOnReadDelete
 from icefloe.table.rows.row_change import Removal, RowChange, TaskKey, deletes_about_alone, records_left, task_key

@@ -22,7 +22,7 @@ from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms
-from icefloe.table.find_engine import IN_PROCESS, engine_for_rows
+from icefloe.table.available_engines import IN_PROCESS, engine_for_rows
 from icefloe.table.rows.add_files import AddFiles, engine_for_footers, footer_request, locations_to_add
 from icefloe.table.rows.delete_keys import DeleteKeys, keys_of
 from icefloe.table.rows.replace_rows import ReplaceRows

@@ -25,9 +25,9 @@ from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_history import required_fields_absent_from_files
 from icefloe.kernel.types import GeographyType, GeometryType, PrimitiveType, StructType, UnknownType
+from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.engine import Engine, KeyValues, ScanRequest, UpsertedRows, UpsertRequest, UpsertSource
-from icefloe.table.find_engine import IN_PROCESS
 from icefloe.table.rows.copy_on_write_delete import copies_without
 from icefloe.table.rows.delete_file_writer import DeleteFileWriter
 from icefloe.table.rows.row_change import RowChange, TaskKey, specs_of, task_key

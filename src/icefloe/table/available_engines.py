@@ -1,14 +1,18 @@
-"""The in-process engine: Arrow rows in and out, through the same data-file code that Spark's tasks run, with no JVM.
+"""The engines that rows are read and written by: `InProcessEngine`, and those of other packages, found by the type of rows or by name.
 
-Spec: Column Projection; Writing data files.
+The in-process engine has Arrow rows in and out, through the same data-file code that Spark's tasks run, with no JVM. Others, such as Spark's, are classes
+that packages name as entry points (`icefloe.engines`). Spec: Column Projection; Writing data files.
 """
 
+import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
+from importlib.metadata import entry_points
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -25,7 +29,7 @@ from icefloe.datafile.deletes.matching_positions import matching_positions
 from icefloe.datafile.foreign_files import FooterRequest
 from icefloe.datafile.partition_of_file import FilesToAdd, FileToAdd
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.errors import InvalidInputError, StorageError, UnsupportedFeatureError
+from icefloe.errors import EngineError, InvalidInputError, NotInstalledError, StorageError, UnsupportedFeatureError
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
@@ -37,6 +41,7 @@ from icefloe.kernel.schema.schema_cast import cast_to_schema
 from icefloe.table.arrow_upsert import upsert_arrow
 from icefloe.table.engine import (
     VERSION,
+    Engine,
     PositionsRequest,
     RewriteGroupsRequest,
     RewriteRequest,
@@ -50,6 +55,13 @@ from icefloe.table.engine import (
 from icefloe.table.unreachable_files import Unreachable, find_in_process
 from icefloe.table.upsert_source import arrow_source
 from icefloe.table.write_result import WriteResult
+
+LOG = logging.getLogger(__name__)
+
+# Any package may add an engine by naming a class under this entry-point group.
+ENGINE_GROUP = "icefloe.engines"
+# From this many bytes of files to search or copy, an inactive Spark is worth starting; below it this process is quicker.
+WORK_ON_SPARK_BYTES = 1 << 30
 
 Rewritten = TypeVar("Rewritten", RewrittenFile, RewrittenGroup)
 
@@ -193,6 +205,72 @@ class InProcessEngine:
     def unreachable(self, request: UnreachableRequest) -> Unreachable:
         """See `Engine.unreachable`. Manifests are read side by side."""
         return find_in_process(request, request.io.read)
+
+
+IN_PROCESS = InProcessEngine()
+
+
+@cache
+def engine_named(name: str) -> Engine:
+    """Return the engine of a name. Raises `EngineError` if there is none, or it cannot be loaded, and `NotInstalledError` if a package for it is missing."""
+    if name == IN_PROCESS.name:
+        return IN_PROCESS
+    points = entry_points(group=ENGINE_GROUP, name=name)
+    if not points:
+        raise EngineError(
+            f"there is no engine named {name!r}", next_step=f"install the package that brings it; known: {', '.join(_engine_names())}"
+        )
+    try:
+        engine: Engine = next(iter(points)).load()()
+    except NotInstalledError:
+        raise
+    except ImportError as error:
+        raise EngineError(f"engine {name!r} cannot be loaded: {error}", next_step="install what it needs") from error
+    return engine
+
+
+def engine_for_rows(rows: object) -> Engine:
+    """Return the engine that writes rows of this type. Raises `InvalidInputError` if none does."""
+    if IN_PROCESS.accepts(rows):
+        return IN_PROCESS
+    # Engines are loaded one after the other, until one accepts the rows.
+    for name in _engine_names():
+        try:
+            engine = engine_named(name)
+        except NotInstalledError as error:
+            LOG.debug("rows are not those of %s, which is not installed: %s", name, error)
+            continue
+        if engine.accepts(rows):
+            return engine
+    raise InvalidInputError(
+        f"rows of type {type(rows).__module__}.{type(rows).__qualname__} cannot be written",
+        next_step="pass a Spark DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas DataFrame",
+    )
+
+
+def running_engine() -> Engine:
+    """Return Spark if it runs in this process and Icefloe can use it, else the in-process engine. Nothing is started."""
+    spark = _spark() if "pyspark" in sys.modules else None
+    return spark if spark is not None and spark.is_active() else IN_PROCESS
+
+
+def engine_for_files(tasks: Sequence[FileScanTask]) -> Engine:
+    """Return the engine that searches or copies files: Spark if it runs already or the files are large, else the in-process engine."""
+    size = sum(task.file.file_size_in_bytes for task in tasks)
+    return (_spark() or IN_PROCESS) if size >= WORK_ON_SPARK_BYTES else running_engine()
+
+
+def _spark() -> Engine | None:
+    """Return Spark's engine; None if Icefloe cannot use it."""
+    try:
+        return engine_named("spark")
+    except (EngineError, NotInstalledError) as error:
+        LOG.info("Spark is not available; this process does the work: %s", error)
+        return None
+
+
+def _engine_names() -> list[str]:
+    return sorted({point.name for point in entry_points(group=ENGINE_GROUP)})
 
 
 def _loader_for(request: RewriteRequest | RewriteGroupsRequest) -> DeleteLoader:
