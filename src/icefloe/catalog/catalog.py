@@ -14,7 +14,7 @@ from icefloe.catalog.catalog_transaction import CatalogTransaction
 from icefloe.catalog.catalog_views import CatalogViews
 from icefloe.catalog.unused_options import warn_of_options
 from icefloe.catalog_store.catalog_store import CatalogStore
-from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier
+from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier, to_table_identifier
 from icefloe.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -59,6 +59,8 @@ Name = str | Iterable[str]
 TABLE_DEFAULT_PREFIX = "table-default."
 TABLE_OVERRIDE_PREFIX = "table-override."
 UNIQUE_TABLE_LOCATION = "unique-table-location"
+# The namespace of names that have none, its levels joined with dots.
+DEFAULT_NAMESPACE = "default-namespace"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,24 @@ class Catalog(CatalogViews):
         self.store = store
         self.properties = dict(properties)
         warn_of_options(self.properties, name)
+
+    @property
+    def default_namespace(self) -> Identifier:
+        """The namespace of names without one: the property `default-namespace`; empty where that is not set."""
+        text = self.properties.get(DEFAULT_NAMESPACE)
+        return to_identifier(text) if text else ()
+
+    def resolve_name(self, name: Name) -> Identifier:
+        """Return the levels of a table's or view's name; a name without a namespace is in the default namespace.
+
+        Args:
+            name: the name, `"namespace.name"` or a tuple of levels.
+
+        Raises:
+            InvalidIdentifierError: the name is empty, or has no namespace and there is no default one.
+        """
+        parts = to_identifier(name)
+        return to_table_identifier((*self.default_namespace, *parts) if len(parts) == 1 else parts)
 
     def create_namespace(self, namespace: Name, properties: Mapping[str, str] | None = None) -> None:
         """Create a namespace.

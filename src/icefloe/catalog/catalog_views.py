@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.catalog_store.catalog_store import CatalogStore, KeepsViews, ViewStore
-from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier, to_table_identifier
+from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier
 from icefloe.errors import InvalidInputError, InvalidSchemaError, NoSuchViewError, UnsupportedFeatureError, ViewAlreadyExistsError
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.location_policy import LocationPolicy
@@ -29,8 +29,6 @@ Queries = str | Mapping[str, str]
 # Prefixes of catalog properties: defaults of properties of new views, and values that override those of the caller. JAVA: CatalogProperties.
 DEFAULT_PREFIX = "view-default."
 OVERRIDE_PREFIX = "view-override."
-# The namespace of names that have none, its levels joined with dots.
-DEFAULT_NAMESPACE = "default-namespace"
 
 
 class CatalogViews(ABC):
@@ -39,24 +37,6 @@ class CatalogViews(ABC):
     name: str
     store: CatalogStore
     properties: dict[str, str]
-
-    @property
-    def default_namespace(self) -> Identifier:
-        """The namespace of names without one: the property `default-namespace`; empty where that is not set."""
-        text = self.properties.get(DEFAULT_NAMESPACE)
-        return to_identifier(text) if text else ()
-
-    def resolve_name(self, name: Name) -> Identifier:
-        """Return the levels of a table's or view's name; a name without a namespace is in the default namespace.
-
-        Args:
-            name: the name, `"namespace.name"` or a tuple of levels.
-
-        Raises:
-            InvalidIdentifierError: the name is empty, or has no namespace and there is no default one.
-        """
-        parts = to_identifier(name)
-        return to_table_identifier((*self.default_namespace, *parts) if len(parts) == 1 else parts)
 
     @property
     def keeps_views(self) -> bool:
@@ -297,6 +277,10 @@ class CatalogViews(ABC):
 
     def _prefixed(self, prefix: str) -> dict[str, str]:
         return {key.removeprefix(prefix): text for key, text in self.properties.items() if key.startswith(prefix)}
+
+    @abstractmethod
+    def resolve_name(self, name: Name) -> Identifier:
+        """Return the levels of a table's or view's name. Raises `InvalidIdentifierError`."""
 
     @abstractmethod
     def _default_location(self, identifier: Identifier) -> str:

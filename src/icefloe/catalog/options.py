@@ -3,8 +3,8 @@
 Properties of Java's Iceberg without effect are in `unused_options.py`, those about storage in `io/storage_options.py`.
 """
 
-from icefloe.catalog.catalog import TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, UNIQUE_TABLE_LOCATION
-from icefloe.catalog.catalog_views import DEFAULT_NAMESPACE, DEFAULT_PREFIX, OVERRIDE_PREFIX
+from icefloe.catalog.catalog import DEFAULT_NAMESPACE, TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, UNIQUE_TABLE_LOCATION
+from icefloe.catalog.catalog_views import DEFAULT_PREFIX, OVERRIDE_PREFIX
 from icefloe.catalog_store.sql_store import SCHEMA_VERSION
 from icefloe.kernel.option import Option
 

@@ -29,6 +29,7 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.metadata_updates import Update
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.unused_properties import unused_properties
 from icefloe.table.changes.manage_snapshots import ManageSnapshots
 from icefloe.table.changes.update_partitioning import UpdateSortOrder, UpdateSpec
 from icefloe.table.changes.update_schema import UpdateSchema
@@ -419,7 +420,7 @@ class TableMutations(ABC):
         """
         new_properties, new_uuid = {**(properties or {}), **more}, self._start().handle.ids.uuid()
         self._change(lambda base: set_property_updates(base, new_properties, new_uuid))
-        warn_of_properties(new_properties, self._start().handle.table_name)
+        warn_of_properties(unused_properties(new_properties), self._start().handle.table_name)
 
     def remove_properties(self, *names: str) -> None:
         """Remove table properties; a name that the table does not have is no error.

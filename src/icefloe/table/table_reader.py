@@ -15,6 +15,8 @@ from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
 from icefloe.kernel.metadata.table_history import SnapshotLogEntry, ancestors
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_properties import WAP_ENABLED
+from icefloe.kernel.metadata.unused_properties import unused_properties
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import SortOrder
 from icefloe.kernel.ports import FileIO
@@ -35,7 +37,8 @@ class TableReader:
         self._loaded = loaded
         self.io = io
         self.full_name = full_name
-        warn_of_properties(loaded.metadata.properties, full_name)
+        if unused := unused_properties(loaded.metadata.properties):
+            warn_of_properties(unused, full_name)
 
     @property
     def metadata(self) -> TableMetadata:
@@ -200,7 +203,7 @@ class TableReader:
             limit=limit,
             options=options or {},
         )
-        if branch is None and snapshot_id is None:
+        if branch is None and snapshot_id is None and WAP_ENABLED.read(self.metadata.properties):
             branch = branch_to_read(self.metadata)
         return scan if branch is None else scan.use_ref(branch)
 

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Mapping
 
 from icefloe.errors import in_one_line
-from icefloe.kernel.metadata.unused_properties import unused_properties
 
 LOG = logging.getLogger(__name__)
 # The names warned of, each with the session that it was met in; empty for this process.
@@ -18,7 +17,7 @@ def warn_once(session: str, kind: str, name: str, reason: str) -> None:
         LOG.warning("the %s %s has no effect: %s", kind, in_one_line(name), in_one_line(reason))
 
 
-def warn_of_properties(properties: Mapping[str, str], table_name: str) -> None:
-    """Warn of the table properties that Icefloe keeps and does not act on, each once in this process."""
-    for name, reason in unused_properties(properties).items():
+def warn_of_properties(unused: Mapping[str, str], table_name: str) -> None:
+    """Warn of table properties that Icefloe keeps and does not act on, each once in this process; `unused` has the reasons by name."""
+    for name, reason in unused.items():
         warn_once("", "table property", name, f"{reason} (first met in {table_name})")

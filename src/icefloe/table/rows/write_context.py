@@ -120,9 +120,7 @@ def staging_of_write(metadata: TableMetadata, snapshot_properties: Mapping[str, 
 
 
 def branch_to_read(metadata: TableMetadata) -> str | None:
-    """Return the branch that is read if none is named: the one that writes are sent to, if it exists."""
-    if not WAP_ENABLED.read(metadata.properties):
-        return None
+    """Return the branch that is read of a table that takes staged writes, if none is named: the one that writes are sent to, if it exists."""
     branch = _STAGING.get().branch or _setting(_BRANCH_SETTING)
     return branch if branch is not None and branch in metadata.refs else None
 
