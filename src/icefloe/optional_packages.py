@@ -7,7 +7,6 @@ package is imported through `optional_module` when its feature is used. Every er
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -29,12 +28,12 @@ EXTRAS = {
 PROJECT = "icefloe"
 
 
-def optional_module(name: str, *, extra: str, feature: str) -> ModuleType:
+def optional_module(name: str, *, extra: str | None, feature: str) -> ModuleType:
     """Import a module of an optional package.
 
     Args:
         name: The module, such as `pandas`.
-        extra: The extra of Icefloe that installs it.
+        extra: The extra of Icefloe that installs it; None if there is none.
         feature: What needs it, as the subject of the error: "to_pandas()".
 
     Returns:
@@ -63,8 +62,8 @@ def not_installed(feature: str, package: str, *, extra: str | None, cause: BaseE
     """
     is_missing = (isinstance(cause, ModuleNotFoundError) and cause.name == package) or not _is_installed(package)
     reason = "which is not installed" if cause is None or is_missing else f"which cannot be imported: {cause}"
-    # The command never has a name from `package`: it may come from a URI, and a package index may have anything under it.
-    command = f"run {install_command(extra)}" if extra else f"install the Python package that brings {package}"
+    # Without an extra there is no command: the name may come from a URI, and a package index may have anything under it.
+    command = f"run {install_command(extra)}" if extra else f"install the Python package that brings the module {package}"
     return NotInstalledError(f"{feature} needs the package {package}, {reason}", next_step=command)
 
 
@@ -118,4 +117,4 @@ def _same_folder(one: str, other: str) -> bool:
 
 
 def _quoted(path: str) -> str:
-    return subprocess.list2cmdline([path]) if os.name == "nt" else shlex.quote(path)
+    return f'"{path}"' if os.name == "nt" else shlex.quote(path)

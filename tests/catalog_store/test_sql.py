@@ -215,7 +215,7 @@ def test_an_error_names_the_path_of_a_database_that_cannot_be_opened(tmp_path: P
     ("uri", "missing", "advice"),
     [
         ("postgresql://me:secret@host/db", "psycopg", 'install "icefloe[postgres]"'),
-        ("mysql+pymysql://me:secret@host/db", "pymysql", "install the Python package that brings pymysql"),
+        ("mysql+pymysql://me:secret@host/db", "pymysql", "install the Python package that brings the module pymysql"),
     ],
 )
 def test_an_error_names_a_missing_driver_and_the_package_to_install(

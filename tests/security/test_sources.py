@@ -38,6 +38,10 @@ ALLOWED: dict[tuple[str, str], str] = {
         "cli/spark_access.py",
         "importlib.import_module",
     ): "below icefloe.spark, by names that are constants in the sources of the command line",
+    (
+        "optional_packages.py",
+        "importlib.import_module",
+    ): "packages of the extras, by names that are constants in the sources of the features",
     ("spark/runtime/java_runtime.py", "subprocess.run"): "reads the version of the user's own Java, by a list of arguments without a shell",
     ("spark/runtime/java_runtime.py", "subprocess.TimeoutExpired"): "an exception",
     (

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +16,7 @@ import pyarrow as pa
 from icefloe.errors import IcefloeError, StorageError, UnsupportedFeatureError
 from icefloe.io.locations import scheme_of
 from icefloe.kernel.storage_errors import cause_without_secrets, storage_error, without_secrets
-from icefloe.optional_packages import not_installed
+from icefloe.optional_packages import not_installed, optional_module
 
 # The schemes of Azure.
 AZURE = frozenset({"abfs", "abfss", "wasb", "wasbs"})
@@ -194,8 +193,9 @@ def secret_values(properties: Mapping[str, str]) -> list[str]:
 @lru_cache(maxsize=32)
 def _connect(protocol: str, properties: tuple[tuple[str, str], ...], extra: str | None) -> Any:
     feature = f"storage of scheme {protocol!r}"
+    fsspec = optional_module("fsspec", extra=extra, feature=feature)
     try:
-        return import_module("fsspec").filesystem(protocol, **fsspec_options(protocol, dict(properties)))
+        return fsspec.filesystem(protocol, **fsspec_options(protocol, dict(properties)))
     except ImportError as error:
         # fsspec replaces the error of the package that it could not import.
         raise not_installed(feature, _PACKAGES[extra], extra=extra, cause=error.__cause__ or error) from error

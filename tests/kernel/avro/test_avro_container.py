@@ -5,8 +5,8 @@ import json
 import zlib
 
 import fastavro
-import pyarrow as pa
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +24,7 @@ TEXT = json.dumps(SCHEMA)
 ENCODE = encoder(SCHEMA)
 ROWS = [(number, f"row {number}" * 9) for number in range(3_000)]
 CODECS = ["null", "deflate", "zstandard", "snappy"]
-# fastavro needs another package for zstandard; the tests use Arrow instead.
+# fastavro needs another package for zstandard, which the tests use directly.
 FASTAVRO_CODECS = ["null", "deflate", "snappy"]
 
 
@@ -61,8 +61,21 @@ def test_zstandard_blocks_are_compatible_with_another_library() -> None:
     container = open_container(written("zstandard"), "f")
     block = next(raw_blocks(container))
     plain = read_block(container, block)
-    assert pa.Codec("zstd").decompress(container.content[block.start : block.end], len(plain), asbytes=True) == plain
-    assert decompress("zstandard", pa.Codec("zstd").compress(plain, asbytes=True), path="f", offset=0) == plain
+    assert zstandard.decompress(container.content[block.start : block.end]) == plain
+    streamed = zstandard.ZstdCompressor(write_content_size=False, write_checksum=True).compress(plain)
+    assert decompress("zstandard", streamed, path="f", offset=0) == plain
+
+
+def test_a_snappy_block_that_does_not_begin_with_a_size_of_32_bits_is_refused() -> None:
+    for start in (b"", b"\x80", b"\xff\xff\xff\xff\xff\x0f"):
+        with pytest.raises(AvroFormatError, match="does not begin with its size"):
+            decompress("snappy", start + b"crc4", path="f", offset=0)
+
+
+@pytest.mark.parametrize("codec", ["deflate", "zstandard", "snappy"])
+def test_a_compressed_block_without_any_byte_is_refused(codec: str) -> None:
+    with pytest.raises(AvroFormatError, match="f"):
+        decompress(codec, b"", path="f", offset=0)
 
 
 def test_writing_is_deterministic_and_another_header_has_another_sync_marker() -> None:

