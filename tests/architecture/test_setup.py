@@ -31,11 +31,11 @@ def test_a_package_may_have_one_pin_for_each_range_of_python(setup: ModuleType) 
 
 @pytest.mark.parametrize("version", ["4.0", "4.1", "4.2"])
 def test_another_spark_changes_pyspark_and_py4j_alone(setup: ModuleType, version: str) -> None:
-    ours = (ROOT / "requirements" / "dev.txt").read_text()
+    own_pins = (ROOT / "requirements" / "dev.txt").read_text()
     other = (ROOT / "requirements" / setup.spark_pins(version)).read_text()
-    merged = setup.merge_pins([ours, other])
+    merged = setup.merge_pins([own_pins, other])
     assert f"\npyspark=={version}." in merged
-    ours_alone = {line for line in ours.splitlines() if "==" in line} - set(merged.splitlines())
+    ours_alone = {line for line in own_pins.splitlines() if "==" in line} - set(merged.splitlines())
     assert {line.split("==")[0] for line in ours_alone} <= {"pyspark", "py4j"}
 
 

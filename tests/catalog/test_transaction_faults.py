@@ -22,7 +22,7 @@ QUICK = {
 NAMES = ("db.a", "db.b")
 
 
-def one(number: int) -> pa.Table:
+def row_of(number: int) -> pa.Table:
     return pa.table({"n": pa.array([number], pa.int64())})
 
 
@@ -52,10 +52,10 @@ def write(catalog: Catalog, number: int, *, creates: str | None = None) -> None:
     """Append to both tables in one commit, and create the table `creates` in it where it is given."""
     with catalog.transaction() as tx:
         first, second = tx.load_tables(*NAMES)
-        first.append(one(number))
-        second.append(one(-number))
+        first.append(row_of(number))
+        second.append(row_of(-number))
         if creates is not None:
-            tx.create_table(creates, SCHEMA, properties=QUICK).append(one(number))
+            tx.create_table(creates, SCHEMA, properties=QUICK).append(row_of(number))
 
 
 @pytest.mark.parametrize("creates", [None, "db.c"])
@@ -69,8 +69,8 @@ def test_a_commit_whose_reply_is_lost_is_applied_once_to_every_table(
     others = (lambda: write(catalog, 7)) if fault is Fault.OVERTAKEN else None
     faults.order("swap", fault, meanwhile=others)
     write(faulty(catalog, faults), 1, creates=creates)
-    theirs = [7] if others else []
-    assert numbers(catalog, *NAMES) == [[1, *theirs], [*(-number for number in theirs), -1]]
+    other_numbers = [7] if others else []
+    assert numbers(catalog, *NAMES) == [[1, *other_numbers], [*(-number for number in other_numbers), -1]]
     if creates:
         assert numbers(catalog, creates) == [[1]]
     swaps = [event for event in faults.log if event.operation == "swap"]
@@ -103,12 +103,12 @@ def test_a_commit_that_is_applied_after_the_client_gave_up_changes_every_table(c
     for table in catalog.load_tables(*NAMES):
         table.set_properties({"commit.status-check.num-retries": "0"})
     faults = Faults()
-    ours = faulty(catalog, faults)
+    faulty_catalog = faulty(catalog, faults)
     faults.order("swap", Fault.LATE, loads=100)
     with pytest.raises(CommitUnknownError, match="may or may not"):
-        write(ours, 1)
+        write(faulty_catalog, 1)
     assert numbers(catalog, *NAMES) == [[], []]
-    ours.store.land_late()  # type: ignore[attr-defined]
+    faulty_catalog.store.land_late()  # type: ignore[attr-defined]
     assert numbers(catalog, *NAMES) == [[1], [-1]], "its files are all there"
 
 
@@ -116,12 +116,12 @@ def test_a_late_commit_that_conflicts_on_one_table_changes_none(catalog: SqlCata
     for table in catalog.load_tables(*NAMES):
         table.set_properties({"commit.status-check.num-retries": "0"})
     faults = Faults()
-    ours = faulty(catalog, faults)
+    faulty_catalog = faulty(catalog, faults)
     faults.order("swap", Fault.LATE, loads=100)
     with pytest.raises(CommitUnknownError):
-        write(ours, 1)
-    catalog.load_table("db.b").append(one(5))
-    ours.store.land_late()  # type: ignore[attr-defined]
+        write(faulty_catalog, 1)
+    catalog.load_table("db.b").append(row_of(5))
+    faulty_catalog.store.land_late()  # type: ignore[attr-defined]
     assert numbers(catalog, *NAMES) == [[], [5]]
 
 

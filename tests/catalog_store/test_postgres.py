@@ -31,7 +31,7 @@ QUICK = {
 }
 
 
-def one(number: int) -> pa.Table:
+def row_of(number: int) -> pa.Table:
     return pa.table({"n": pa.array([number], pa.int64())})
 
 
@@ -119,7 +119,7 @@ def test_appends_through_a_proxy_that_loses_commits_are_committed_once(
         table = through.load_table("db.t")
         for number in range(3):
             proxy.losses.append(loss)
-            table.append(one(number))
+            table.append(row_of(number))
         through.close()
     assert numbers(catalog) == [0, 1, 2]
     assert len(list(tmp_path.rglob("snap-*.avro"))) == 3
@@ -168,15 +168,15 @@ def test_a_right_revoked_during_commits_leaves_no_partial_commit(
     postgres.run(postgres_database, f"CREATE ROLE {user} LOGIN PASSWORD '{OTHER}'", f"GRANT ALL ON {tables} TO {user}")
     own = SqlCatalog("lake", uri=postgres.uri(postgres_database, user=user, password=OTHER), warehouse=str(tmp_path))
     table = own.load_table("db.t")
-    table.append(one(1))
+    table.append(row_of(1))
     before = files(tmp_path)
     postgres.run(postgres_database, f"REVOKE UPDATE ON iceberg_tables FROM {user}")
     with pytest.raises(StoragePermissionError, match="permission denied for table iceberg_tables"):
-        table.append(one(2))
+        table.append(row_of(2))
     assert files(tmp_path) == before, "what was written for the refused commit is gone"
     assert numbers(catalog) == [1]
     postgres.run(postgres_database, f"GRANT UPDATE ON iceberg_tables TO {user}")
-    table.append(one(3))
+    table.append(row_of(3))
     assert numbers(catalog) == [1, 3]
     own.close()
 
@@ -188,7 +188,7 @@ def test_an_error_reports_a_server_that_refuses_writes(
     standby = SqlCatalog("lake", uri=postgres.uri(postgres_database), warehouse=str(tmp_path))
     before = files(tmp_path)
     with pytest.raises(StoragePermissionError, match="read-only transaction") as refused:
-        standby.load_table("db.t").append(one(1))
+        standby.load_table("db.t").append(row_of(1))
     assert "standby" in str(refused.value)
     assert files(tmp_path) == before
     standby.close()
@@ -203,7 +203,7 @@ def test_many_writers_in_serializable_transactions_lose_no_rows(
         own = SqlCatalog("lake", uri=postgres.uri(postgres_database), warehouse=str(tmp_path))
         table = own.load_table("db.t")
         for number in range(4):
-            table.append(one(writer * 10 + number))
+            table.append(row_of(writer * 10 + number))
         own.close()
 
     with ThreadPoolExecutor(4) as threads:

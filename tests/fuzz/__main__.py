@@ -69,9 +69,19 @@ def _group(counts: dict[str, int], seed: int, seconds: int) -> tuple[dict[str, C
     """Run all cases of some targets in one process; after a crash another process continues with the next case."""
     outcomes: dict[str, Counter[str]] = {name: Counter() for name in counts}
     failures: list[str] = []
-    left = {name: (0, count) for name, count in counts.items()}
-    while left and len(failures) < MOST_FAILURES:
-        command = [sys.executable, "-m", "tests.fuzz", "--child", json.dumps(left), "--seed", str(seed), "--seconds", str(seconds)]
+    remaining_jobs = {name: (0, count) for name, count in counts.items()}
+    while remaining_jobs and len(failures) < MOST_FAILURES:
+        command = [
+            sys.executable,
+            "-m",
+            "tests.fuzz",
+            "--child",
+            json.dumps(remaining_jobs),
+            "--seed",
+            str(seed),
+            "--seconds",
+            str(seconds),
+        ]
         ended = subprocess.run(command, cwd=ROOT, env=os.environ | ONE_AFTER_THE_OTHER, capture_output=True, text=True, check=False)
         reached: tuple[str, int] | None = None
         for line in ended.stdout.splitlines():
@@ -80,7 +90,7 @@ def _group(counts: dict[str, int], seed: int, seconds: int) -> tuple[dict[str, C
                     reached = (name, number)
                 case {"of": name, "outcomes": found}:
                     outcomes[name].update(found)
-                    del left[name]
+                    del remaining_jobs[name]
                 case {"failed": [name, number], "why": why}:
                     failures.append(f"FAILED --case {name}:{number} --seed {seed}\n{why}")
         if ended.returncode == 0:
@@ -88,7 +98,7 @@ def _group(counts: dict[str, int], seed: int, seconds: int) -> tuple[dict[str, C
         failures.append(f"DIED ({ended.returncode}) at {reached}, seed {seed}\n{ended.stderr[-3000:]}")
         if reached is None:  # before the first case: a seed is not sound
             break
-        left[reached[0]] = (reached[1] + 1, counts[reached[0]])
+        remaining_jobs[reached[0]] = (reached[1] + 1, counts[reached[0]])
     return outcomes, failures
 
 

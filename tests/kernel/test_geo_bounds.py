@@ -120,11 +120,11 @@ def test_the_bounds_are_those_of_parquet_statistics() -> None:
     try:
         buffer = io.BytesIO()
         pq.write_table(pa.table({"g": pa.ExtensionArray.from_storage(Wkb(), array)}), buffer)
-        theirs = pq.read_metadata(buffer).row_group(0).column(0).geo_statistics
+        arrow_statistics = pq.read_metadata(buffer).row_group(0).column(0).geo_statistics
     finally:
         pa.unregister_extension_type("geoarrow.wkb")
     expected = (
-        GeospatialBound(theirs.xmin, theirs.ymin, theirs.zmin, theirs.mmin),
-        GeospatialBound(theirs.xmax, theirs.ymax, theirs.zmax, theirs.mmax),
+        GeospatialBound(arrow_statistics.xmin, arrow_statistics.ymin, arrow_statistics.zmin, arrow_statistics.mmin),
+        GeospatialBound(arrow_statistics.xmax, arrow_statistics.ymax, arrow_statistics.zmax, arrow_statistics.mmax),
     )
     assert geo_bounds(GeometryType(), array) == expected

@@ -51,10 +51,10 @@ for name, properties in (("cow", ""), ("mor", "," + mor)):
 """,
         str(tmp_path),
     )
-    theirs = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+    java_rows_of_all = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
     for name in ("cow", "mor"):
         table = StaticTable.from_metadata(newest(tmp_path / "db" / name))
-        expected = [{key: value for key, value in row.items() if key != "table"} for row in theirs if row["table"] == name]
+        expected = [{key: value for key, value in row.items() if key != "table"} for row in java_rows_of_all if row["table"] == name]
         found = table.scan(selected_fields=("*", *LINEAGE, *PLACE, "_partition")).to_arrow().to_pylist()
         assert len(expected) == 19
         assert comparable(found) == comparable(expected)

@@ -30,18 +30,18 @@ def table(warehouse: Path, request: pytest.FixtureRequest) -> Table:
     return SqlCatalog("lake", uri=f"sqlite:///{warehouse}/catalog.db", warehouse=str(warehouse)).load_table(request.param)
 
 
-def ours(table: Table, snapshot_id: int) -> list[str]:
+def icefloe_rows(table: Table, snapshot_id: int) -> list[str]:
     return comparable(table.scan(snapshot_id=snapshot_id).to_arrow().to_pylist())
 
 
 def test_duckdb_reads_equal_rows_at_every_snapshot(table: Table, duckdb_rows: Reader) -> None:
     for snapshot in table.snapshots():
-        assert comparable(duckdb_rows(table.metadata_location, snapshot.snapshot_id)) == ours(table, snapshot.snapshot_id)
+        assert comparable(duckdb_rows(table.metadata_location, snapshot.snapshot_id)) == icefloe_rows(table, snapshot.snapshot_id)
 
 
 def test_java_reads_equal_rows_at_every_snapshot(table: Table, java_rows: Reader) -> None:
     for snapshot in table.snapshots():
-        assert comparable(java_rows(table.metadata_location, snapshot.snapshot_id)) == ours(table, snapshot.snapshot_id)
+        assert comparable(java_rows(table.metadata_location, snapshot.snapshot_id)) == icefloe_rows(table, snapshot.snapshot_id)
 
 
 def test_pyiceberg_reads_equal_rows_at_every_snapshot_of_the_same_catalog(
@@ -62,5 +62,5 @@ for snapshot in table.snapshots():
         str(tmp_path),
     )
     for snapshot in table.snapshots():
-        theirs = [json.loads(line) for line in (tmp_path / str(snapshot.snapshot_id)).read_text().splitlines()]
-        assert comparable(theirs) == ours(table, snapshot.snapshot_id)
+        duckdb_or_java_rows = [json.loads(line) for line in (tmp_path / str(snapshot.snapshot_id)).read_text().splitlines()]
+        assert comparable(duckdb_or_java_rows) == icefloe_rows(table, snapshot.snapshot_id)

@@ -297,7 +297,7 @@ def test_others_read_the_same_rows_after_every_operation(tmp_path: Path, version
         line[8:] for line in java_script(_JAVA.format(chosen=str(chosen)), str(tmp_path)).splitlines() if line.startswith("READING ")
     ]
     assert len(by_duckdb) == len(by_java) == len(steps)
-    for (name, _, _, ours), duckdb, java in zip(steps, by_duckdb, by_java, strict=True):
+    for (name, _, _, icefloe_rows), duckdb, java in zip(steps, by_duckdb, by_java, strict=True):
         if version > 1 or json.loads(duckdb) != [{"error": DUCKDB_REFUSES}]:
-            assert comparable(json.loads(duckdb)) == ours, f"DuckDB, after {name}"
-        assert comparable(json.loads(java)) == ours, f"Java, after {name}"
+            assert comparable(json.loads(duckdb)) == icefloe_rows, f"DuckDB, after {name}"
+        assert comparable(json.loads(java)) == icefloe_rows, f"Java, after {name}"

@@ -69,7 +69,7 @@ def evolved(folder: Path, version: str) -> Table:
     return table
 
 
-def ours(table: Table, snapshot_id: int | None = None) -> list[str]:
+def icefloe_rows(table: Table, snapshot_id: int | None = None) -> list[str]:
     return comparable(table.scan(snapshot_id=snapshot_id).to_arrow().to_pylist())
 
 
@@ -105,8 +105,8 @@ print(json.dumps(found, default=str))
     )
     theirs = json.loads(printed.splitlines()[-1])
     for snapshot in table.snapshots():
-        assert comparable(theirs[str(snapshot.snapshot_id)]) == ours(table, snapshot.snapshot_id)
-    assert comparable(theirs["now"]) == ours(table)
+        assert comparable(theirs[str(snapshot.snapshot_id)]) == icefloe_rows(table, snapshot.snapshot_id)
+    assert comparable(theirs["now"]) == icefloe_rows(table)
     assert theirs["schema"] == [str(field) for field in table.schema().fields]
     assert theirs["spec"] == [[field.field_id, field.source_id, field.name, str(field.transform)] for field in table.spec().fields]
     assert theirs["last"] == [table.metadata.last_column_id, table.metadata.last_partition_id, 1, "me"]
@@ -117,7 +117,7 @@ print(json.dumps(found, default=str))
 @VERSIONS
 def test_duckdb_reads_an_evolved_table_as_icefloe_does(duckdb_rows: Reader, tmp_path: Path, version: str) -> None:
     table = evolved(tmp_path, version)
-    assert comparable(duckdb_rows(table.metadata_location)) == ours(table)
+    assert comparable(duckdb_rows(table.metadata_location)) == icefloe_rows(table)
 
 
 @VERSIONS
@@ -125,7 +125,7 @@ def test_java_reads_an_evolved_table_as_icefloe_does(java_rows: Reader, tmp_path
     table = evolved(tmp_path, version)
     for snapshot in (None, table.snapshots()[0].snapshot_id):
         theirs = java_rows(table.metadata_location, *([snapshot] if snapshot else []))
-        assert comparable(theirs) == ours(table, snapshot)
+        assert comparable(theirs) == icefloe_rows(table, snapshot)
 
 
 CHANGES = """
@@ -187,7 +187,7 @@ def test_the_same_changes_give_the_metadata_that_pyiceberg_makes(pyiceberg: Call
     room: dict[str, Any] = {"table": catalog.load_table("db.ours")}
     exec(f"import pyarrow as pa\nfrom icefloe import {names}\n{CHANGES}", room)  # noqa: S102  the same text that PyIceberg runs
     assert json.loads(json.dumps(room["out"])) == theirs
-    assert ours(room["table"]) == ours(catalog.load_table("db.theirs"))
+    assert icefloe_rows(room["table"]) == icefloe_rows(catalog.load_table("db.theirs"))
 
 
 # Fields that were removed in version 1 stay as void fields, so that a column may have several; version 2 keeps them, each with its id.
@@ -228,8 +228,8 @@ def test_void_fields_of_version_1_keep_the_ids_that_java_leaves_them(java_script
             continue
         with table.update_spec() as update:
             change(update)
-    ours = json.loads(Path(table.metadata_location).read_text())["partition-specs"]
-    assert ours == theirs
+    icefloe_rows = json.loads(Path(table.metadata_location).read_text())["partition-specs"]
+    assert icefloe_rows == theirs
     assert [field["field-id"] for field in theirs[-1]["fields"] if field["transform"] == "void"] == [1000, 1003]
     table.append(pa.table({"id": [1, 2], "kind": ["a", "b"], "at": pa.array([0, 10**15], pa.timestamp("us"))}, schema=columns))
     assert table.scan("at > '1990-01-01'", selected_fields=("id", "_partition")).to_arrow()["id"].to_pylist() == [2]
@@ -252,7 +252,7 @@ def test_java_and_pyiceberg_read_a_table_whose_partition_column_was_dropped(
     table.delete("id = 3 or id = 10")
     script = "import json, sys\nfrom pyiceberg.table import StaticTable\nfound = StaticTable.from_metadata(sys.argv[1]).scan().to_arrow().to_pylist()\n"
     theirs = json.loads(pyiceberg(script + "print(json.dumps(found, default=str))", table.metadata_location).splitlines()[-1])
-    assert comparable(theirs) == comparable(java_rows(table.metadata_location)) == ours(table)
+    assert comparable(theirs) == comparable(java_rows(table.metadata_location)) == icefloe_rows(table)
     assert len(theirs) == 10
 
 
@@ -281,9 +281,9 @@ def evolved_v3(folder: Path) -> Table:
 
 def test_java_reads_the_defaults_of_an_evolved_table_as_icefloe_does(java_rows: Reader, tmp_path: Path) -> None:
     table = evolved_v3(tmp_path)
-    assert comparable(java_rows(table.metadata_location)) == ours(table)
+    assert comparable(java_rows(table.metadata_location)) == icefloe_rows(table)
 
 
 def test_duckdb_reads_the_defaults_of_an_evolved_table_as_icefloe_does(duckdb_rows: Reader, tmp_path: Path) -> None:
     table = evolved_v3(tmp_path)
-    assert comparable(duckdb_rows(table.metadata_location)) == ours(table)
+    assert comparable(duckdb_rows(table.metadata_location)) == icefloe_rows(table)

@@ -51,7 +51,7 @@ def numbers(catalog: FileSystemCatalog, name: str) -> list[int]:
     return found
 
 
-def one(number: int) -> pa.Table:
+def row_of(number: int) -> pa.Table:
     return pa.table({"n": pa.array([number], pa.int64())})
 
 
@@ -67,7 +67,7 @@ def test_java_and_icefloe_share_a_folder_in_turns(tmp_path: Path, java_script: C
     catalog = FileSystemCatalog("lake", warehouse=str(tmp_path))
     catalog.create_namespace("db")
     for name in ("db.ours", "db.for_java"):
-        catalog.create_table(name, one(1).schema).append(one(1))
+        catalog.create_table(name, row_of(1).schema).append(row_of(1))
     assert java(JAVA) == {"tables": ["for_java", "ours"], "ours": [[1]]}
 
     assert catalog.list_tables("db") == [("db", "ours"), ("db", "theirs"), ("db", "zipped")]
@@ -80,7 +80,7 @@ def test_java_and_icefloe_share_a_folder_in_turns(tmp_path: Path, java_script: C
         update.add_column("by_us", StringType())
     ours.append(pa.table({"n": pa.array([3], pa.int64()), "by_java": ["java"], "by_us": ["us"]}))
     for name, number in (("db.theirs", 11), ("db.zipped", 21)):
-        catalog.load_table(name).append(one(number))
+        catalog.load_table(name).append(row_of(number))
     assert [hint(tmp_path, name) for name in ("ours", "theirs", "zipped")] == [6, 3, 3]
 
     assert java(JAVA_AGAIN) == {
@@ -100,7 +100,7 @@ def test_java_does_not_see_a_table_whose_drop_was_cut_short_and_can_use_its_name
 ) -> None:
     catalog = FileSystemCatalog("lake", warehouse=str(tmp_path))
     catalog.create_namespace("db")
-    catalog.create_table("db.gone", one(1).schema).append(one(1))
+    catalog.create_table("db.gone", row_of(1).schema).append(row_of(1))
 
     def cut_short(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -118,6 +118,6 @@ print(json.dumps([before, [list(row) for row in spark.sql("select * from j.db.go
 """
     assert json.loads(java_script(script, str(tmp_path)).splitlines()[-1]) == [[], [[7]]]
     assert numbers(catalog, "db.gone") == [7]
-    catalog.create_table("db.other", one(1).schema)
+    catalog.create_table("db.other", row_of(1).schema)
     catalog.drop_table("db.gone")
     assert sorted(path.name for path in (tmp_path / "db").iterdir()) == ["other"], "the remaining files of the older table are deleted too"

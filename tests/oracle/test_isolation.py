@@ -16,15 +16,17 @@ STALE = {"schema", "partition spec"}
 @pytest.mark.parametrize("version", [2, 3])
 def test_every_pair_ends_as_in_java(version: int, java_script: Callable[..., str], tmp_path: Path) -> None:
     printed = java_script(f"VERSION = {version}\n{SCRIPT.read_text()}", str(tmp_path))
-    theirs = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
-    assert len(theirs) == (len(OPERATIONS) + len(CHECKED)) * len(OPERATIONS) if version > 2 else 52
+    java_outcomes = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+    assert len(java_outcomes) == (len(OPERATIONS) + len(CHECKED)) * len(OPERATIONS) if version > 2 else 52
     base, different = base_table(version), []
-    for pair in theirs:
-        ours = run_pair(base, pair["planned"], pair["first"], pair["level"])
+    for pair in java_outcomes:
+        icefloe_outcome = run_pair(base, pair["planned"], pair["first"], pair["level"])
         if pair["planned"] in STALE:
             assert pair["refused"]
             continue
         files = tuple((path, tuple(deletes)) for path, deletes in pair["files"])
-        if (bool(ours.refused), ours.files) != (bool(pair["refused"]), files):
-            different.append((pair["planned"], pair["first"], pair["level"], ours.refused, ours.files, pair["refused"], files))
+        if (bool(icefloe_outcome.refused), icefloe_outcome.files) != (bool(pair["refused"]), files):
+            different.append(
+                (pair["planned"], pair["first"], pair["level"], icefloe_outcome.refused, icefloe_outcome.files, pair["refused"], files)
+            )
     assert different == []

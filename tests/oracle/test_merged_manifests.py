@@ -59,7 +59,7 @@ for number, (settings, size) in enumerate(json.loads(%r)):
 """
 
 
-def ours(settings: Mapping[str, str], size: float | None) -> list[tuple[Any, dict[str, str]]]:
+def icefloe_states(settings: Mapping[str, str], size: float | None) -> list[tuple[Any, dict[str, str]]]:
     table = MadeUpTable(2, settings)
     found = []
     for step in STEPS:
@@ -93,8 +93,8 @@ def test_the_same_commits_leave_the_same_manifests_as_java_s(java_script: Callab
     assert len(states) == len(SETTINGS) * len(STEPS)
     merged = 0
     for number, (settings, size) in enumerate(SETTINGS):
-        theirs = [state for state in states if state["table"] == number]
-        for step, state, (manifests, summary) in zip(STEPS, theirs, ours(settings, size), strict=True):
+        java_states = [state for state in states if state["table"] == number]
+        for step, state, (manifests, summary) in zip(STEPS, java_states, icefloe_states(settings, size), strict=True):
             assert manifests == by_spec(state["manifests"]), f"{settings}, {size}, after {step}"
             for key in ("manifests-created", "manifests-kept", "manifests-replaced"):
                 if key in state["summary"]:  # older releases count them in some operations alone
@@ -136,8 +136,8 @@ def test_java_and_duckdb_read_tables_after_merges_and_rewrites(
         for read in (java_rows, duckdb_rows):
             assert sorted(({"id": row["id"], "kind": row["kind"]} for row in read(metadata)), key=str) == expected
         printed = java_script(ENTRIES % metadata, str(tmp_path / "java"))
-        theirs = [json.loads(line.removeprefix("ENTRY ")) for line in printed.splitlines() if line.startswith("ENTRY ")]
-        assert sorted(theirs, key=str) == sorted(our_entries(table), key=str)
+        java_states = [json.loads(line.removeprefix("ENTRY ")) for line in printed.splitlines() if line.startswith("ENTRY ")]
+        assert sorted(java_states, key=str) == sorted(our_entries(table), key=str)
         table.rewrite_manifests()
 
 

@@ -124,9 +124,9 @@ def test_java_reads_every_snapshot_and_the_lineage_of_every_row_as_icefloe_does(
         name, table = by_path[path]
         columns = ("*", *LINEAGE) if numbered[path] else ("*",)
         ours = in_one_form(table.scan(snapshot_id=snapshot, selected_fields=columns).to_arrow().to_pylist())
-        theirs = in_one_form([json.loads(line) for line in lines])
-        if ours != theirs:
-            wrong.append((name, snapshot, set(ours) - set(theirs), set(theirs) - set(ours)))
+        java_rows = in_one_form([json.loads(line) for line in lines])
+        if ours != java_rows:
+            wrong.append((name, snapshot, set(ours) - set(java_rows), set(java_rows) - set(ours)))
     assert wrong == []
 
 
@@ -149,8 +149,8 @@ for path in sys.argv[1:]:
     printed = pyiceberg(script, *readable)
     told = [json.loads(line) for line in printed.splitlines() if line.startswith("[")]
     assert len(told) == len(readable)
-    for path, theirs in told:
-        assert in_one_form(theirs) == in_one_form(readable[path].scan().to_arrow().to_pylist()), path
+    for path, java_rows in told:
+        assert in_one_form(java_rows) == in_one_form(readable[path].scan().to_arrow().to_pylist()), path
 
 
 def test_the_tables_are_of_all_kinds(tables: dict[str, Table]) -> None:

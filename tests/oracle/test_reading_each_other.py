@@ -110,16 +110,16 @@ def ours(table: Table | StaticTable, snapshot_id: int | None = None) -> list[str
 def test_duckdb_reads_every_snapshot_as_icefloe_does(duckdb_rows: Reader, tmp_path: Path, spec: str, version: str) -> None:
     table = write(tmp_path, SPECS[spec], version)
     for snapshot in table.snapshots():
-        theirs = duckdb_rows(table.metadata_location, snapshot.snapshot_id)
-        assert comparable(without_bytes(theirs)) == ours(table, snapshot.snapshot_id)
+        other_engine_rows = duckdb_rows(table.metadata_location, snapshot.snapshot_id)
+        assert comparable(without_bytes(other_engine_rows)) == ours(table, snapshot.snapshot_id)
 
 
 @pytest.mark.parametrize(("spec", "version"), [("month_and_text", "2"), ("bucket_and_truncate", "1"), ("hour_and_void", "2")])
 def test_java_reads_every_snapshot_as_icefloe_does(java_rows: Reader, tmp_path: Path, spec: str, version: str) -> None:
     table = write(tmp_path, SPECS[spec], version)
     for snapshot in (table.snapshots()[0], table.snapshots()[-1]):
-        theirs = java_rows(table.metadata_location, snapshot.snapshot_id)
-        assert comparable(without_bytes(theirs)) == ours(table, snapshot.snapshot_id)
+        other_engine_rows = java_rows(table.metadata_location, snapshot.snapshot_id)
+        assert comparable(without_bytes(other_engine_rows)) == ours(table, snapshot.snapshot_id)
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -140,11 +140,11 @@ print(json.dumps(found, default=str))
 """,
         table.metadata_location,
     )
-    theirs = json.loads(printed.splitlines()[-1])
+    other_engine_rows = json.loads(printed.splitlines()[-1])
     for snapshot in table.snapshots():
-        assert comparable(without_bytes(theirs[str(snapshot.snapshot_id)])) == ours(table, snapshot.snapshot_id)
+        assert comparable(without_bytes(other_engine_rows[str(snapshot.snapshot_id)])) == ours(table, snapshot.snapshot_id)
     filtered = table.scan("text = 'plain' and at >= '2024-03-01'").to_arrow()["id"].to_pylist()
-    assert sorted(filtered) == theirs["filtered"]
+    assert sorted(filtered) == other_engine_rows["filtered"]
 
 
 def test_icefloe_reads_what_java_wrote(java_tables: Path) -> None:
@@ -180,11 +180,11 @@ sql("insert into j.db.t select 1000, 'new', timestamp_ntz'2025-01-01 00:00:00', 
     )
     folder = tmp_path / "db" / "t" / "metadata"
     newest = str(max(folder.glob("v*.metadata.json"), key=lambda path: int(path.name[1:].split(".")[0])))
-    theirs = comparable(java_rows(newest))
+    other_engine_rows = comparable(java_rows(newest))
     static = StaticTable.from_metadata(newest)
-    assert comparable(static.scan().to_arrow().to_pylist()) == theirs
+    assert comparable(static.scan().to_arrow().to_pylist()) == other_engine_rows
     assert static.scan("label = 'k1' and id > 20").to_arrow().num_rows == sum(
-        '"k1"' in line and json.loads(line)["id"] > 20 for line in theirs
+        '"k1"' in line and json.loads(line)["id"] > 20 for line in other_engine_rows
     )
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
     catalog.create_namespace("db")
@@ -193,4 +193,4 @@ sql("insert into j.db.t select 1000, 'new', timestamp_ntz'2025-01-01 00:00:00', 
     table.append(pa.table({"id": [2000], "label": ["ours"]}))
     after = comparable(java_rows(table.metadata_location))
     assert after == comparable(table.scan().to_arrow().to_pylist())
-    assert len(after) == sum(json.loads(line)["id"] >= 20 for line in theirs) + 1
+    assert len(after) == sum(json.loads(line)["id"] >= 20 for line in other_engine_rows) + 1

@@ -55,9 +55,9 @@ def test_an_upsert_has_the_same_result_as_in_pyiceberg(tmp_path: Path, pyiceberg
     table = make(tmp_path, 2, "copy-on-write")
     table.append(pa.Table.from_pylist(ROWS, schema=SCHEMA))
     ours = table.upsert(pa.Table.from_pylist(CHANGES, schema=SCHEMA), **options)
-    theirs = json.loads(pyiceberg(UPSERT, str(tmp_path), json.dumps(ROWS), json.dumps(CHANGES), json.dumps(options)))
-    assert [ours.rows_updated, ours.rows_inserted] == theirs["counts"]
-    assert comparable(table.scan().to_arrow().to_pylist()) == comparable(theirs["rows"])
+    pyiceberg_result = json.loads(pyiceberg(UPSERT, str(tmp_path), json.dumps(ROWS), json.dumps(CHANGES), json.dumps(options)))
+    assert [ours.rows_updated, ours.rows_inserted] == pyiceberg_result["counts"]
+    assert comparable(table.scan().to_arrow().to_pylist()) == comparable(pyiceberg_result["rows"])
 
 
 FORMS = [(1, "copy-on-write"), (2, "copy-on-write"), (2, "merge-on-read"), (3, "copy-on-write"), (3, "merge-on-read")]

@@ -113,7 +113,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
     return made
 
 
-def ours(table: Table, *more: str) -> list[dict[str, Any]]:
+def icefloe_rows(table: Table, *more: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = table.scan(selected_fields=("*", *more)).to_arrow().to_pylist()
     assert found
     return found
@@ -135,11 +135,11 @@ for name, (location, version) in {wanted!r}.items():
 """,
         str(tmp_path),
     )
-    theirs = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+    other_engine_rows = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
     for name, table in tables.items():
         lineage = ("_row_id", "_last_updated_sequence_number") if table.format_version == 3 else ()
-        expected = [{key: value for key, value in row.items() if key != "table"} for row in theirs if row["table"] == name]
-        assert comparable(ours(table, *lineage)) == comparable(expected), name
+        expected = [{key: value for key, value in row.items() if key != "table"} for row in other_engine_rows if row["table"] == name]
+        assert comparable(icefloe_rows(table, *lineage)) == comparable(expected), name
 
 
 # With equality deletes of a partition, a null among the partition values is an internal error of DuckDB 1.5.5: its key tables do not support nulls.
@@ -148,7 +148,7 @@ def test_duckdb_reads_the_rows_that_icefloe_reads(
     tables: dict[str, Table], duckdb_rows: Callable[..., list[dict[str, Any]]], name: str
 ) -> None:
     table = tables[name]
-    assert comparable(duckdb_rows(table.metadata_location)) == comparable(ours(table))
+    assert comparable(duckdb_rows(table.metadata_location)) == comparable(icefloe_rows(table))
 
 
 def test_pyiceberg_reads_the_position_deletes_of_icefloe(tables: dict[str, Table], pyiceberg: Callable[..., str]) -> None:
@@ -159,5 +159,5 @@ from pyiceberg.table import StaticTable
 for row in StaticTable.from_metadata(sys.argv[1]).scan().to_arrow().to_pylist():
     print(json.dumps(row))
 """
-    theirs = [json.loads(line) for line in pyiceberg(script, table.metadata_location).splitlines()]
-    assert comparable(theirs) == comparable(ours(table))
+    other_engine_rows = [json.loads(line) for line in pyiceberg(script, table.metadata_location).splitlines()]
+    assert comparable(other_engine_rows) == comparable(icefloe_rows(table))

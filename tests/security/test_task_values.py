@@ -55,7 +55,7 @@ def file_of(**given: Any) -> DataFile:
     return DataFile(**{"file_path": "/a", "file_format": FileFormat.PARQUET, "record_count": 1, "file_size_in_bytes": 2, **given})
 
 
-def again(value: Any) -> Any:
+def round_trip(value: Any) -> Any:
     return VALUES.from_bytes(VALUES.to_bytes(value), type(value))
 
 
@@ -66,7 +66,7 @@ def again(value: Any) -> Any:
     )
 )
 def test_plain_values_arrive_with_their_types(value: Any) -> None:
-    found = again((value,))
+    found = round_trip((value,))
     assert found == (value,)
     assert repr(found) == repr((value,))  # True is no 1, and a tuple no list
 
@@ -85,7 +85,7 @@ def test_plain_values_arrive_with_their_types(value: Any) -> None:
     )
 )
 def test_data_files_arrive_whole(file: DataFile) -> None:
-    assert again(TaskFiles((file,), Attempt(1, 2, True))) == TaskFiles((file,), Attempt(1, 2, True))
+    assert round_trip(TaskFiles((file,), Attempt(1, 2, True))) == TaskFiles((file,), Attempt(1, 2, True))
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_data_files_arrive_whole(file: DataFile) -> None:
 )
 def test_scan_tasks_arrive_with_their_filters(text: str) -> None:
     task = FileScanTask(file=file_of(), residual=bind(parse_filter(text), SCHEMA), spec_id=3, length=9, delete_files=(file_of(spec_id=4),))
-    assert again([task]) == [task]
-    assert again(FileScanTask(file=file_of(), residual=AlwaysTrue(), spec_id=0, length=1)).residual == AlwaysTrue()
+    assert round_trip([task]) == [task]
+    assert round_trip(FileScanTask(file=file_of(), residual=AlwaysTrue(), spec_id=0, length=1)).residual == AlwaysTrue()
 
 
 def test_manifests_arrive_whole() -> None:
@@ -113,7 +113,7 @@ def test_manifests_arrive_whole() -> None:
         content=ManifestContent.DELETES,
         partitions=(PartitionFieldSummary(True, None, b"a", b"\xff"),),
     )
-    assert again((manifest,)) == (manifest,)
+    assert round_trip((manifest,)) == (manifest,)
 
 
 def test_positions_arrive_by_path() -> None:

@@ -271,7 +271,7 @@ def both_effects(before: Rows, after: Mapping[str, Rows]) -> Rows:
     gone = before - before
     for one in after.values():
         gone = gone | (before - one)
-    left = before - gone
+    remaining_rows = before - gone
     for one in after.values():
-        left = left + (one - before)
-    return left
+        remaining_rows = remaining_rows + (one - before)
+    return remaining_rows

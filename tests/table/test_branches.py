@@ -26,7 +26,7 @@ def make(folder: Path, version: int = 3, **properties: str) -> Table:
     return catalog.create_table("db.t", SCHEMA, partition_spec=["part"], properties=settings)
 
 
-def again(folder: Path) -> Table:
+def load_again(folder: Path) -> Table:
     return SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder)).load_table("db.t")
 
 
@@ -59,10 +59,10 @@ def test_every_write_changes_only_its_branch(tmp_path: Path, version: int, mode:
     numbers = [snapshot.sequence_number for snapshot in table.snapshots()]
     assert numbers == ([0] * 7 if version == 1 else list(range(1, 8)))
     if version == 3:
-        ours = table.scan(branch="side").select("id", "_row_id").to_arrow().to_pylist()
-        theirs = table.scan().select("id", "_row_id").to_arrow().to_pylist()
-        assert len({row["_row_id"] for row in ours}) == 5
-        assert {row["id"] for row in ours if row["_row_id"] in {other["_row_id"] for other in theirs}} == {4, 5}
+        side_rows = table.scan(branch="side").select("id", "_row_id").to_arrow().to_pylist()
+        main_rows = table.scan().select("id", "_row_id").to_arrow().to_pylist()
+        assert len({row["_row_id"] for row in side_rows}) == 5
+        assert {row["id"] for row in side_rows if row["_row_id"] in {other["_row_id"] for other in main_rows}} == {4, 5}
     with pytest.raises(InvalidInputError, match=r"both snapshot .* and branch 'side' are named"):
         table.scan(snapshot_id=table.snapshots()[0].snapshot_id, branch="side")
 
@@ -77,7 +77,7 @@ def test_a_transaction_writes_to_several_branches_in_one_table_version(tmp_path:
         tx.append(rows(20), branch="b")
         tx.delete("id = 0", branch="a")
         tx.append(rows(30))
-        again(tmp_path).append(rows(40), branch="b")
+        load_again(tmp_path).append(rows(40), branch="b")
     assert len(table.metadata.metadata_log) == versions + 2
     assert (ids(table, "a"), ids(table, "b"), ids(table)) == ([1, 10], [0, 1, 20, 40], [0, 1, 30])
     found = [row for name in ("a", "b", "main") for row in table.scan(branch=name).select("id", "_row_id").to_arrow().to_pylist()]
@@ -143,10 +143,10 @@ def test_two_writers_of_one_wap_id_stage_one_snapshot(tmp_path: Path) -> None:
     table.append(rows(0))
     tx = table.transaction()
     tx.append(rows(1), snapshot_properties={"wap.id": "w"})
-    again(tmp_path).append(rows(2), snapshot_properties={"wap.id": "w"})
+    load_again(tmp_path).append(rows(2), snapshot_properties={"wap.id": "w"})
     with pytest.raises(CommitInvalidatedError, match="the wap id 'w' must be new"):
         tx.commit_transaction()
-    assert len(again(tmp_path).snapshots()) == 2
+    assert len(load_again(tmp_path).snapshots()) == 2
 
 
 def test_writes_and_reads_use_the_wap_branch(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_branch_created_by_a_write_includes_rows_committed_to_main_concurrentl
     with write_audit_publish(branch="audit"):
         tx = table.transaction()
         tx.append(rows(1))
-        again(tmp_path).append(rows(2))
+        load_again(tmp_path).append(rows(2))
         tx.commit_transaction()
     assert ids(table, "audit") == [0, 1, 2]
 
@@ -199,7 +199,7 @@ def test_a_write_to_a_branch_that_became_a_tag_is_a_conflict(tmp_path: Path) -> 
     table = make(tmp_path)
     table.append(rows(0))
     table.manage_snapshots().create_branch(branch_name="side").commit()
-    stale = again(tmp_path)
+    stale = load_again(tmp_path)
     table.manage_snapshots().remove_branch("side").create_tag(tag_name="side").commit()
     with pytest.raises(CommitConflictError, match="the branch 'side' is a tag now"):
         stale.append(rows(1), branch="side")

@@ -26,7 +26,7 @@ from icefloe.testing.reference_reader import ReferenceReader
 SCHEMA = pa.schema([("n", pa.int64())])
 
 
-def one(number: int) -> pa.Table:
+def row_of(number: int) -> pa.Table:
     return pa.table({"n": pa.array([number], pa.int64())})
 
 
@@ -63,12 +63,12 @@ def files(folder: Path, pattern: str) -> set[str]:
 
 
 def test_a_conflict_is_retried_with_only_a_new_manifest_list(catalog: SqlCatalog, tmp_path: Path) -> None:
-    ours, theirs = catalog.load_table("db.t"), catalog.load_table("db.t")
-    theirs.append(one(1))
-    result = ours.append(one(2))
+    this_writer, other_writer = catalog.load_table("db.t"), catalog.load_table("db.t")
+    other_writer.append(row_of(1))
+    result = this_writer.append(row_of(2))
     assert result.attempts == 2
-    assert numbers(ours) == [1, 2]
-    snapshot = ours.current_snapshot()
+    assert numbers(this_writer) == [1, 2]
+    snapshot = this_writer.current_snapshot()
     assert snapshot is not None
     assert snapshot.sequence_number == 2
     assert f"snap-{snapshot.snapshot_id}-1-" in str(snapshot.manifest_list)
@@ -80,23 +80,23 @@ def test_a_conflict_is_retried_with_only_a_new_manifest_list(catalog: SqlCatalog
 
 
 def test_a_retried_delete_deletes_rows_of_the_concurrent_commit(catalog: SqlCatalog) -> None:
-    ours, theirs = catalog.load_table("db.t"), catalog.load_table("db.t")
-    ours.append(one(1))
-    theirs.refresh()
-    ours.refresh()
-    theirs.append(one(5))
-    theirs.append(one(6))
-    result = ours.delete("n < 6")
+    this_writer, other_writer = catalog.load_table("db.t"), catalog.load_table("db.t")
+    this_writer.append(row_of(1))
+    other_writer.refresh()
+    this_writer.refresh()
+    other_writer.append(row_of(5))
+    other_writer.append(row_of(6))
+    result = this_writer.delete("n < 6")
     assert result.deleted_records == 2
-    assert numbers(ours) == [6]
+    assert numbers(this_writer) == [6]
 
 
 def test_a_retried_overwrite_replaces_rows_of_the_concurrent_commit(catalog: SqlCatalog, tmp_path: Path) -> None:
-    ours, theirs = catalog.load_table("db.t"), catalog.load_table("db.t")
-    theirs.append(pa.table({"n": pa.array([1, 2, 3], pa.int64())}))
-    ours.overwrite(one(9), "n >= 2")
-    assert numbers(ours) == [1, 9]
-    live = {Path(task.file.file_path).name for task in ours.scan().plan_files()}
+    this_writer, other_writer = catalog.load_table("db.t"), catalog.load_table("db.t")
+    other_writer.append(pa.table({"n": pa.array([1, 2, 3], pa.int64())}))
+    this_writer.overwrite(row_of(9), "n >= 2")
+    assert numbers(this_writer) == [1, 9]
+    live = {Path(task.file.file_path).name for task in this_writer.scan().plan_files()}
     assert live < files(tmp_path, "*.parquet")
 
 
@@ -106,7 +106,7 @@ def test_a_commit_that_always_conflicts_leaves_no_file_and_its_error_has_a_next_
     before = {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"}
     faults.order("swap", Fault.CONFLICT, times=None)
     with pytest.raises(CommitConflictError, match="4 attempts") as lost:
-        table.append(one(1))
+        table.append(row_of(1))
     assert "commit.retry.num-retries" in str(lost.value)
     assert [problem.where for problem in lost.value.problems] == ["expected", "found"]
     assert {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"} == before
@@ -118,7 +118,7 @@ def test_an_unknown_commit_state_deletes_nothing(catalog: SqlCatalog) -> None:
     faults.order("swap", Fault.LOST_REPLY)
     faults.order("load", Fault.UNAVAILABLE, times=None)  # and the metadata location cannot be read
     with pytest.raises(CommitUnknownError, match="may or may not") as unknown:
-        table.append(one(1))
+        table.append(row_of(1))
     faults.clear_orders()
     assert "history" in str(unknown.value)
     assert [event for event in faults.log if event.operation == "delete"] == []
@@ -130,7 +130,7 @@ def test_the_commit_status_check_is_retried_after_a_lost_reply(catalog: SqlCatal
     table = faulty(catalog.load_table("db.t"), faults)
     faults.order("swap", Fault.LOST_REPLY)
     faults.order("load", Fault.UNAVAILABLE, times=2)  # the database is available again before the status checks end
-    result = table.append(one(1))
+    result = table.append(row_of(1))
     assert (result.attempts, numbers(table)) == (1, [1])
 
 
@@ -138,7 +138,7 @@ def test_a_swap_that_was_not_applied_and_no_longer_can_be_is_retried(catalog: Sq
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
     faults.order("swap", Fault.UNKNOWN)
-    result = table.append(one(1))
+    result = table.append(row_of(1))
     assert (result.attempts, numbers(table)) == (2, [1])
     assert len(files(tmp_path, "snap-*.avro")) == 1
 
@@ -150,13 +150,13 @@ def test_an_exception_of_a_store_during_a_swap_is_an_unknown_commit_state(
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
     faults.order("swap", fault)
-    result = table.append(one(1))
+    result = table.append(row_of(1))
     assert (result.attempts, numbers(table)) == (attempts, [1])
     assert len(files(tmp_path, "snap-*.avro")) == 1
     faults.order("swap", fault)
     faults.order("load", Fault.UNAVAILABLE, times=None)
     with pytest.raises(CommitUnknownError, match="may or may not"):
-        table.append(one(2))
+        table.append(row_of(2))
     faults.clear_orders()
     assert len(files(tmp_path, "snap-*.avro")) == 2, "nothing is deleted"
 
@@ -165,7 +165,7 @@ def test_a_swap_that_is_applied_late_is_awaited_and_committed_once(catalog: SqlC
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
     faults.order("swap", Fault.LATE, loads=2)
-    result = table.append(one(1))
+    result = table.append(row_of(1))
     assert (result.attempts, numbers(table)) == (1, [1])
 
 
@@ -176,7 +176,7 @@ def test_the_error_for_an_unknown_commit_state_has_the_command_to_check_it(catal
     table = faulty(table, faults)
     faults.order("swap", Fault.LATE, loads=5)
     with pytest.raises(CommitUnknownError) as unknown:
-        table.append(one(1))
+        table.append(row_of(1))
     assert f"`icefloe show snapshots db.t --catalog lake`: where snapshot {unknown.value.snapshot_id} is" in str(unknown.value)
     assert unknown.value.path in str(unknown.value)
     table.handle.store.land_late()  # type: ignore[attr-defined]
@@ -212,15 +212,15 @@ def test_a_refused_swap_leaves_no_file_and_is_not_retried(catalog: SqlCatalog, t
     denied = StoragePermissionError("permission denied for table iceberg_tables")
     monkeypatch.setattr(SqlCatalogStore, "swap", lambda self, identifier, *, expected, new: Refused(error=denied))
     with pytest.raises(StoragePermissionError):
-        table.append(one(1))
+        table.append(row_of(1))
     assert {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"} == before
 
 
 def test_an_overtaken_commit_is_found_in_the_history_of_the_current_metadata(catalog: SqlCatalog) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
-    faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: catalog.load_table("db.t").append(one(2)))
-    result = table.append(one(1))
+    faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: catalog.load_table("db.t").append(row_of(2)))
+    result = table.append(row_of(1))
     assert numbers(table) == [1, 2], "the append must be there once, not twice"
     assert result.snapshot_id in {snapshot.snapshot_id for snapshot in table.snapshots()}
 
@@ -230,7 +230,7 @@ def test_an_interrupt_during_the_compare_and_swap_deletes_nothing(catalog: SqlCa
     table = faulty(catalog.load_table("db.t"), faults)
     faults.order("swap", Fault.INTERRUPT_AFTER)
     with pytest.raises(KeyboardInterrupt):
-        table.append(one(1))
+        table.append(row_of(1))
     assert numbers(table) == [1]
 
 
@@ -238,7 +238,7 @@ def test_the_error_names_a_table_that_was_dropped_concurrently(catalog: SqlCatal
     table = catalog.load_table("db.t")
     catalog.rename_table("db.t", "db.u")
     with pytest.raises(NoSuchTableError, match=r"'db\.t' does not exist .* any longer: it was dropped or renamed since") as refused:
-        table.append(one(1))
+        table.append(row_of(1))
     assert refused.value.next_step == "a retry makes no sense: load it by the name that it has now; the namespace holds db.u"
     assert numbers(catalog.load_table("db.u")) == []
     catalog.drop_table("db.u")
@@ -248,11 +248,11 @@ def test_the_error_names_a_table_that_was_dropped_concurrently(catalog: SqlCatal
 
 def test_a_recreated_table_of_the_same_name_is_another_table(catalog: SqlCatalog) -> None:
     table = catalog.load_table("db.t")
-    before = table.append(one(1))
+    before = table.append(row_of(1))
     catalog.drop_table("db.t")
     other = catalog.create_table("db.t", table.schema())
     with pytest.raises(NoSuchTableError, match=r"db\.t is another table now"):
-        table.append(one(2))
+        table.append(row_of(2))
     with pytest.raises(NoSuchTableError, match=str(other.metadata.table_uuid)):
         table.refresh()
     assert catalog.load_table("db.t").scan().to_arrow().num_rows == 0
@@ -262,10 +262,10 @@ def test_a_recreated_table_of_the_same_name_is_another_table(catalog: SqlCatalog
 def test_an_interrupt_during_a_retry_keeps_an_overtaken_commit(catalog: SqlCatalog) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
-    faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: catalog.load_table("db.t").append(one(2)))
+    faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: catalog.load_table("db.t").append(row_of(2)))
     faults.order("load", Fault.INTERRUPT)
     with pytest.raises(KeyboardInterrupt):
-        table.append(one(1))
+        table.append(row_of(1))
     assert numbers(table) == [1, 2]
 
 
@@ -274,7 +274,7 @@ def test_old_metadata_files_are_deleted_if_the_table_property_enables_it(catalog
         "db.u", SCHEMA, properties={"write.metadata.previous-versions-max": "2", "write.metadata.delete-after-commit.enabled": "true"}
     )
     for number in range(5):
-        table.append(one(number))
+        table.append(row_of(number))
     assert len(list((tmp_path / "db" / "u").rglob("*.metadata.json"))) == 3
     assert len(table.metadata.metadata_log) == 2
     assert numbers(table) == [0, 1, 2, 3, 4]
@@ -282,17 +282,17 @@ def test_old_metadata_files_are_deleted_if_the_table_property_enables_it(catalog
 
 def test_a_retried_delete_that_matches_no_row_leaves_no_file(catalog: SqlCatalog, tmp_path: Path) -> None:
     faults = Faults()
-    catalog.load_table("db.t").append(one(1))
+    catalog.load_table("db.t").append(row_of(1))
     table = faulty(catalog.load_table("db.t"), faults)
     faults.order("swap", meanwhile=lambda: catalog.load_table("db.t").delete())
-    table.delete_keys(one(1), ["n"])
+    table.delete_keys(row_of(1), ["n"])
     assert files(tmp_path, "*.parquet") == {path.name for path in tmp_path.rglob("*.parquet") if "deletes" not in path.name}
     assert len(table.refresh().snapshots()) == 2
 
 
 def together(table: Table) -> None:
     with table.refresh().transaction() as tx:
-        tx.append(one(5))
+        tx.append(row_of(5))
         commit_and_expire(table)
     assert 5 in numbers(table)
 
@@ -300,18 +300,18 @@ def together(table: Table) -> None:
 def commit_and_expire(table: Table) -> None:
     """Commit as another writer, and expire every snapshot that the stale table was loaded with."""
     other = Table(table.handle, load_metadata(table.handle))
-    other.append(one(4))
+    other.append(row_of(4))
     other.expire_snapshots(older_than=4_102_444_800_000, retain_last=1)
 
 
 @pytest.mark.parametrize(
     ("change", "left"),
     [
-        (lambda table: table.append(one(5)), [1, 2, 4, 5]),
+        (lambda table: table.append(row_of(5)), [1, 2, 4, 5]),
         (lambda table: table.delete("n = 1"), [2, 4]),
-        (lambda table: table.overwrite(one(5), "n = 2"), [1, 4, 5]),
-        (lambda table: table.upsert(one(5), ["n"]), [1, 2, 4, 5]),
-        (lambda table: table.delete_keys(one(2), ["n"]), [1, 4]),
+        (lambda table: table.overwrite(row_of(5), "n = 2"), [1, 4, 5]),
+        (lambda table: table.upsert(row_of(5), ["n"]), [1, 2, 4, 5]),
+        (lambda table: table.delete_keys(row_of(2), ["n"]), [1, 4]),
         (lambda table: table.rewrite_manifests(), [1, 2, 4]),
         (lambda table: table.update_snapshot().delete_files().delete_from_row_filter("true").commit(), []),
         (together, [1, 2, 4, 4, 5]),
@@ -321,8 +321,8 @@ def test_a_writer_whose_loaded_snapshots_were_expired_commits_to_the_current_tab
     catalog: SqlCatalog, change: Callable[[Table], Any], left: list[int]
 ) -> None:
     table = catalog.load_table("db.t")
-    table.append(one(1))
-    table.append(one(2))
+    table.append(row_of(1))
+    table.append(row_of(2))
     commit_and_expire(table)
     change(table)
     assert numbers(catalog.load_table("db.t")) == left
@@ -340,20 +340,20 @@ def test_an_interrupt_before_the_first_swap_leaves_no_file_even_if_the_catalog_i
     faults.order("write", Fault.INTERRUPT_AFTER, matching=".metadata.json")
     faults.order("load", Fault.DENIED, times=None)
     with pytest.raises(KeyboardInterrupt):
-        writer.append(one(1))
+        writer.append(row_of(1))
     assert files(tmp_path, "*.*") == before
 
 
 def test_the_error_for_a_change_that_a_concurrent_commit_made_invalid_names_that_cause(catalog: SqlCatalog, tmp_path: Path) -> None:
     catalog.create_table("db.old", SCHEMA, properties={"format-version": "1"})
-    ours, theirs = catalog.load_table("db.old"), catalog.load_table("db.old")
-    theirs.upgrade_table_version(3)
+    this_writer, other_writer = catalog.load_table("db.old"), catalog.load_table("db.old")
+    other_writer.upgrade_table_version(3)
     there = files(tmp_path, "*.metadata.json")
     with pytest.raises(CommitInvalidatedError, match="another writer changed the table since this change was first made") as refused:
-        ours.upgrade_table_version(2)
+        this_writer.upgrade_table_version(2)
     assert "of format version 3 cannot go back to version 2" in refused.value.message
     assert refused.value.table == "lake.db.old"
     assert files(tmp_path, "*.metadata.json") == there
-    assert ours.refresh().metadata.format_version == 3
+    assert this_writer.refresh().metadata.format_version == 3
     with pytest.raises(InvalidInputError, match="cannot go back to version 2"):
-        ours.upgrade_table_version(2)
+        this_writer.upgrade_table_version(2)

@@ -41,7 +41,7 @@ def table(tmp_path: Path) -> Table:
     return table
 
 
-def one(folder: Path, pattern: str) -> Path:
+def only_file(folder: Path, pattern: str) -> Path:
     (found,) = folder.rglob(pattern)
     return found
 
@@ -51,7 +51,7 @@ def one(folder: Path, pattern: str) -> Path:
     ("pattern", "expected"), [("snap-*.avro", AvroFormatError), ("*-m0.avro", FormatError), ("*.parquet", DataFileFormatError)]
 )
 def test_the_error_names_a_damaged_file(table: Table, tmp_path: Path, pattern: str, expected: type[IcefloeError], damage: str) -> None:
-    path = one(tmp_path, pattern)
+    path = only_file(tmp_path, pattern)
     DAMAGES[damage](path)
     with pytest.raises(NoSuchFileError if damage == "missing" else expected, match=re.escape(path.name)):
         table.scan("n > 5").to_arrow()
@@ -69,7 +69,7 @@ def test_the_error_names_damaged_metadata_and_the_catalog_still_lists_the_table(
 
 
 def test_a_write_on_a_damaged_table_changes_nothing(table: Table, tmp_path: Path) -> None:
-    list_file = one(tmp_path, "snap-*.avro")
+    list_file = only_file(tmp_path, "snap-*.avro")
     list_file.write_bytes(list_file.read_bytes()[:-5])
     before = {path for path in tmp_path.rglob("*") if path.is_file()}
     for write in (lambda: table.append(ROWS), lambda: table.delete("n < 5"), lambda: table.overwrite(ROWS)):

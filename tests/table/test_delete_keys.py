@@ -108,10 +108,10 @@ def test_deletes_are_written_for_every_spec_of_the_data(tmp_path: Path) -> None:
 
 
 def test_a_retry_writes_deletes_for_the_specs_of_a_concurrent_commit(tmp_path: Path) -> None:
-    table, theirs = make(tmp_path, 2, ("part",)), lake(tmp_path).load_table("db.t")
-    with theirs.update_spec() as update:
+    table, other_writer = make(tmp_path, 2, ("part",)), lake(tmp_path).load_table("db.t")
+    with other_writer.update_spec() as update:
         update.remove_field("part")
-    theirs.append(rows(20, 30))
+    other_writer.append(rows(20, 30))
     result = table.delete_keys(pa.table({"part": ["a", "a"], "id": [0, 21]}), ["id", "part"])
     assert result.attempts == 2
     assert ids(table) == [n for n in range(30) if n not in (0, 21)]

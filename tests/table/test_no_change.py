@@ -84,10 +84,10 @@ def test_a_change_without_effect_on_a_stale_table_is_applied_after_concurrent_ch
 ) -> None:
     stale, before = catalog.load_table("db.t"), catalog.load_table("db.t")
     others(catalog.load_table("db.t"))
-    theirs = catalog.load_table("db.t")
+    other_writer = catalog.load_table("db.t")
     change(stale)
     now = catalog.load_table("db.t")
-    made, wanted, left = state(now), state(before), state(theirs)
+    made, wanted, left = state(now), state(before), state(other_writer)
     assert sum(one != other for one, other in zip(made, left, strict=True)) == differs_by, "made on what others left"
     assert all(one in pair for one, *pair in zip(made, wanted, left, strict=True))
     assert stale.metadata == now.metadata

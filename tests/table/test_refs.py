@@ -34,7 +34,7 @@ def make(folder: Path, version: int = 3, **properties: str) -> Table:
     return catalog.create_table("db.t", SCHEMA, partition_spec=["part"], properties=settings)
 
 
-def again(folder: Path) -> Table:
+def load_as_other_writer(folder: Path) -> Table:
     """Return the table as another writer loads it."""
     return SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder)).load_table("db.t")
 
@@ -60,7 +60,7 @@ def test_branches_and_tags_are_created_moved_renamed_and_removed(tmp_path: Path,
     with table.manage_snapshots() as manage:
         manage.create_branch(branch_name="audit", max_ref_age_ms=7, max_snapshot_age_ms=8, min_snapshots_to_keep=9)
         manage.create_tag(first, "v1", 5).create_tag("audit", "v3").create_branch("v1", "old")
-    assert table.refs() == again(tmp_path).refs()
+    assert table.refs() == load_as_other_writer(tmp_path).refs()
     assert dict(table.refs()) == {
         "main": SnapshotRef(snapshot_id=third),
         "audit": SnapshotRef(snapshot_id=third, min_snapshots_to_keep=9, max_snapshot_age_ms=8, max_ref_age_ms=7),
@@ -158,7 +158,7 @@ def test_a_violated_rule_is_refused_with_the_expected_and_the_found_state(tmp_pa
         manage = table.manage_snapshots().create_tag(first, "never")
         with pytest.raises((InvalidInputError, NoSuchSnapshotError), match=re.escape(message)), manage:
             wrong(manage, first)
-    assert again(tmp_path).metadata_location == before
+    assert load_as_other_writer(tmp_path).metadata_location == before
 
 
 def test_writes_to_a_tag_or_a_missing_branch_are_refused(tmp_path: Path) -> None:
@@ -185,10 +185,10 @@ def test_a_branch_of_an_empty_table_gets_an_empty_snapshot(tmp_path: Path) -> No
 
 
 def test_a_branch_of_a_table_that_got_rows_concurrently_is_at_the_head_of_main(tmp_path: Path) -> None:
-    stale, also_stale = make(tmp_path), again(tmp_path)
-    written = again(tmp_path).append(rows(1)).snapshot_id
+    stale, also_stale = make(tmp_path), load_as_other_writer(tmp_path)
+    written = load_as_other_writer(tmp_path).append(rows(1)).snapshot_id
     stale.manage_snapshots().create_branch(branch_name="audit", min_snapshots_to_keep=3).commit()
-    table = again(tmp_path)
+    table = load_as_other_writer(tmp_path)
     assert [snapshot.snapshot_id for snapshot in table.snapshots()] == [written]
     assert (table.refs()["audit"].snapshot_id, table.refs()["audit"].min_snapshots_to_keep) == (written, 3)
     with pytest.raises(
@@ -205,19 +205,19 @@ def test_unknown_fields_of_a_ref_are_kept_when_it_moves(tmp_path: Path) -> None:
     path = Path(table.metadata_location)
     path.write_text(path.read_text().replace('"type":"branch"', '"type":"branch","owner":"me"'))
     assert '"owner"' in path.read_text()
-    table = again(tmp_path)
+    table = load_as_other_writer(tmp_path)
     table.manage_snapshots().fast_forward("side", second).set_max_ref_age_ms("side", 3).rename_branch("side", "wing").commit()
     table.append(rows(5), branch="wing")
-    assert dict(again(tmp_path).refs()["wing"].unknown) == {"owner": "me"}
+    assert dict(load_as_other_writer(tmp_path).refs()["wing"].unknown) == {"owner": "me"}
 
 
 def test_a_change_is_retried_where_the_ref_is_unchanged(tmp_path: Path) -> None:
     table, (first, second, third) = three_snapshots(tmp_path)
-    other = again(tmp_path)
+    other = load_as_other_writer(tmp_path)
     other.append(rows(3))
     with table.manage_snapshots() as manage:
         manage.create_tag(first, "v1").create_branch(second, "side").set_min_snapshots_to_keep("main", 2)
-        again(tmp_path).append(rows(4))
+        load_as_other_writer(tmp_path).append(rows(4))
     assert ids(table) == [0, 1, 2, 3, 4]
     assert (head(table, "v1"), head(table, "side"), table.refs()["main"].min_snapshots_to_keep) == (first, second, 2)
     assert third != head(table)
@@ -226,17 +226,17 @@ def test_a_change_is_retried_where_the_ref_is_unchanged(tmp_path: Path) -> None:
 def test_the_conflict_on_a_ref_that_another_writer_moved_names_that_writer_s_commit(tmp_path: Path) -> None:
     table, (first, second, third) = three_snapshots(tmp_path)
     manage = table.manage_snapshots().rollback_to_snapshot(first)
-    written = again(tmp_path).append(rows(3))
+    written = load_as_other_writer(tmp_path).append(rows(3))
     with pytest.raises(
         CommitConflictError,
         match=rf"'main' changed: expected a branch at snapshot {third}, found a branch at snapshot {written.snapshot_id}: "
         rf"another writer moved it forward to snapshot {written.snapshot_id} \(append",
     ):
         manage.commit()
-    assert ids(again(tmp_path)) == [0, 1, 2, 3]
+    assert ids(load_as_other_writer(tmp_path)) == [0, 1, 2, 3]
 
     table.refresh().manage_snapshots().create_branch(third, "side").create_tag(third, "tag").commit()
-    stale = again(tmp_path)
+    stale = load_as_other_writer(tmp_path)
     table.manage_snapshots().rollback_to_snapshot(first, "side").replace_tag("tag", second).commit()
     with pytest.raises(CommitConflictError, match=f"another writer set it to snapshot {first}"):
         stale.manage_snapshots().remove_branch("side").commit()
@@ -247,7 +247,7 @@ def test_the_conflict_on_a_ref_that_another_writer_moved_names_that_writer_s_com
         stale.manage_snapshots().fast_forward("side", "main").commit()
     with pytest.raises(CommitConflictError, match="the branch 'side' does not exist any more"):
         stale.append(rows(9), branch="side")
-    fresh = again(tmp_path)
+    fresh = load_as_other_writer(tmp_path)
     table.manage_snapshots().create_tag(first, "new").commit()
     with pytest.raises(CommitConflictError, match=r"'new' changed: expected absent, found a tag at snapshot .*another writer created it"):
         fresh.manage_snapshots().create_branch(first, "new").commit()
@@ -263,7 +263,7 @@ def test_refs_are_changed_in_a_transaction_with_writes(tmp_path: Path) -> None:
         with tx.manage_snapshots() as manage:
             manage.create_tag("audit", "audited").create_branch("main", "other")
         tx.delete("id = 0", branch="other")
-        again(tmp_path).append(rows(30))
+        load_as_other_writer(tmp_path).append(rows(30))
     assert len(table.metadata.metadata_log) == versions + 2
     # The branches were created again on the newer table, where main had moved: the audit branch is where it was created.
     assert ids(table, "audit") == [0, 1, 2, 10]
@@ -284,7 +284,7 @@ def test_a_transaction_cherry_picks_snapshots_that_it_staged_or_wrote_to_a_branc
         tx.delete("id = 1")
         with pytest.raises(InvalidInputError, match="published it"):
             tx.manage_snapshots().publish_changes("w1")
-        again(tmp_path).append(rows(4))
+        load_as_other_writer(tmp_path).append(rows(4))
     assert len(table.metadata.metadata_log) == versions + 2
     assert (ids(table), ids(table, "side")) == ([0, 2, 3, 4], [0, 2])
     # The rows as fastavro and PyArrow read them.
@@ -338,7 +338,7 @@ def test_rows_of_an_expired_cherry_pick_are_not_published_twice(tmp_path: Path, 
     before = table.metadata_location
     with pytest.raises(InvalidInputError, match="is live on the branch already, so its rows would be duplicated"):
         table.manage_snapshots().cherry_pick(picked).commit()
-    assert again(tmp_path).metadata_location == before
+    assert load_as_other_writer(tmp_path).metadata_location == before
     table.delete("id = 50")
     table.manage_snapshots().cherry_pick(picked).commit()  # all of its rows were deleted, so no row is published twice
     assert (ids(table), ids(table, "side")) == ([0, 2, 50, 51, 60], [0, 50, 51])
@@ -365,14 +365,14 @@ def test_a_cherry_pick_is_retried_on_the_head_of_another_writer(tmp_path: Path) 
     assert picked is not None
     assert following is not None
     manage, forward = table.manage_snapshots().cherry_pick(picked), table.manage_snapshots().cherry_pick(following)
-    again(tmp_path).append(rows(60))
+    load_as_other_writer(tmp_path).append(rows(60))
     manage.commit()
     assert ids(table) == [0, 1, 2, 50, 60]
     with pytest.raises(CommitInvalidatedError, match="another writer's commit made it so"):
         forward.commit()
-    twice = [again(tmp_path).manage_snapshots().cherry_pick(picked, "next") for _ in range(2)]
+    twice = [load_as_other_writer(tmp_path).manage_snapshots().cherry_pick(picked, "next") for _ in range(2)]
     twice[0].commit()
     with pytest.raises(CommitInvalidatedError, match="picked it already; another writer's commit made it so"):
         twice[1].commit()
-    assert ids(again(tmp_path), "next") == [0, 2, 50]
+    assert ids(load_as_other_writer(tmp_path), "next") == [0, 2, 50]
     assert second in {snapshot.snapshot_id for snapshot in table.snapshots()}

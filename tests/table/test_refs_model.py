@@ -275,13 +275,13 @@ def make(manage: ManageSnapshots, steps: list[Step], model: Model) -> list[tuple
 @settings(max_examples=100, deadline=None)
 @given(trees(), refs_at_first, st.lists(steps, min_size=1, max_size=5), st.lists(steps, min_size=1, max_size=5))
 def test_a_change_beside_a_concurrent_writer_is_retried_or_conflicts(
-    parents: dict[int, int | None], refs: dict[str, SnapshotRef], ours: list[Step], theirs: list[Step]
+    parents: dict[int, int | None], refs: dict[str, SnapshotRef], own_steps: list[Step], other_steps: list[Step]
 ) -> None:
     store, model = start(parents, refs)
     mine, my_model = store.manage(), replace(model)
-    taken = make(mine, ours, my_model)
+    taken = make(mine, own_steps, my_model)
     other = store.manage()
-    make(other, theirs, model)
+    make(other, other_steps, model)
     other.commit()
     expected = replayed(model, taken)
     event(f"{len(taken)} kept, {'conflict' if expected is None else 'made again'}")

@@ -106,10 +106,10 @@ def test_in_version_2_new_position_deletes_replace_the_older_ones_of_the_same_da
     table.delete("id in (2, 22)")
     result = table.delete("id in (3, 4)")
     assert (result.deleted_records, result.added_delete_files, result.removed_delete_files) == (2, 1, 1)
-    left = delete_files(table)
-    assert sorted(file.record_count for file in left) == [1, 2, 3]
-    assert of_both.file_path in {file.file_path for file in left}
-    assert len({file.referenced_data_file for file in left}) == 3
+    remaining_deletes = delete_files(table)
+    assert sorted(file.record_count for file in remaining_deletes) == [1, 2, 3]
+    assert of_both.file_path in {file.file_path for file in remaining_deletes}
+    assert len({file.referenced_data_file for file in remaining_deletes}) == 3
     assert ids(table) == [0, *range(5, 21), *range(23, 40)]
     snapshot = table.current_snapshot()
     assert snapshot is not None
@@ -196,10 +196,10 @@ def test_a_retried_delete_keeps_the_deletes_of_the_concurrent_commit(tmp_path: P
     table = make(tmp_path, version, ("part",), **{"write.delete.mode": mode})
     table.append(rows(0, 20))
     before = row_ids(table) if version == 3 else {}
-    theirs = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path)).load_table("db.t")
-    theirs.set_properties(MERGE_ON_READ)
-    assert theirs.delete("id in (2, 5)").added_delete_files == 2
-    theirs.set_properties({"write.delete.mode": mode})
+    other_writer = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path)).load_table("db.t")
+    other_writer.set_properties(MERGE_ON_READ)
+    assert other_writer.delete("id in (2, 5)").added_delete_files == 2
+    other_writer.set_properties({"write.delete.mode": mode})
     result = table.delete("id < 4")
     assert (result.attempts, result.deleted_records) == (2, 3)
     assert ids(table) == [4, *range(6, 20)]

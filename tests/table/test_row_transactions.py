@@ -141,13 +141,13 @@ def test_an_error_in_the_block_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_after_a_conflict_every_snapshot_of_a_transaction_is_applied_again(tmp_path: Path) -> None:
-    table, theirs = make(tmp_path), lake(tmp_path)
+    table, other_catalog = make(tmp_path), lake(tmp_path)
     table.append(rows(0, 4))
     with table.transaction() as tx:
         tx.append(rows(4, 10))
         tx.delete("id in (1, 5, 100)")
         tx.delete("id = 101")  # the row does not exist yet
-        other = theirs.load_table("db.t")
+        other = other_catalog.load_table("db.t")
         other.delete("id = 3")
         other.append(rows(100, 103))
     assert ids(table) == [0, 2, 4, 6, 7, 8, 9, 102]

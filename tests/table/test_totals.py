@@ -131,17 +131,17 @@ def test_files_of_a_concurrent_commit_conflict_whether_or_not_it_merged_the_plan
         for number in range(3):
             table.append(rows(number * 10, "ab"[number % 2]))
         other, faults = Table(table.handle, load_metadata(table.handle)), Faults()
-        ours = faulty(table, faults)
-        planned = manifests(ours)
-        left: list[set[str]] = []
-        faults.order("swap", meanwhile=partial(append_concurrently, other, part, left))
+        this_writer = faulty(table, faults)
+        planned = manifests(this_writer)
+        manifest_sets: list[set[str]] = []
+        faults.order("swap", meanwhile=partial(append_concurrently, other, part, manifest_sets))
         try:
-            WRITES[kind](ours)
+            WRITES[kind](this_writer)
             outcome = "committed"
         except (CommitConflictError, CommitInvalidatedError) as error:
             outcome = type(error).__name__
-        assert len(left) == 1, "the winner came between the plan and the commit"
-        assert bool(planned & left[0]) is (merged_at == "100"), "it merged the manifests that were planned on, or kept them"
+        assert len(manifest_sets) == 1, "the winner came between the plan and the commit"
+        assert bool(planned & manifest_sets[0]) is (merged_at == "100"), "it merged the manifests that were planned on, or kept them"
         assert problems(table.refresh()) == []
         outcomes.append((outcome, sorted(map(str, table.scan().to_arrow().to_pylist()))))
     assert outcomes[0] == outcomes[1]
@@ -149,10 +149,10 @@ def test_files_of_a_concurrent_commit_conflict_whether_or_not_it_merged_the_plan
     assert conflicts is (kind == "replace files" and part == "a"), "the other writes look at the winner's files, and hold"
 
 
-def append_concurrently(table: Table, part: str, left: list[set[str]]) -> None:
+def append_concurrently(table: Table, part: str, manifest_sets: list[set[str]]) -> None:
     """Append as another writer, and record the manifests after it."""
     table.append(rows(50, part))
-    left.append(manifests(table))
+    manifest_sets.append(manifests(table))
 
 
 def manifests(table: Table) -> set[str]:

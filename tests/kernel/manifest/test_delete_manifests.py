@@ -58,8 +58,8 @@ def test_written_manifests_are_read_back_in_both_forms_and_by_another_library(ve
         assert read_entries(content, manifest, EVERY_PARTITION) == [inherited(entry, 9) for entry in rows]
         columns = read_columns(content, manifest, EVERY_PARTITION).entries
         assert columns.column_names[: len(ENTRY_FIELDS) + len(DELETE_FIELDS)] == [*ENTRY_FIELDS.names, *DELETE_FIELDS.names]
-        theirs = fastavro.reader(io.BytesIO(content))
-        for row, entry, other in zip(columns.to_pylist(), rows, theirs, strict=True):
+        fastavro_rows = fastavro.reader(io.BytesIO(content))
+        for row, entry, other in zip(columns.to_pylist(), rows, fastavro_rows, strict=True):
             file = entry.data_file
             for name in ("content", "file_path", "referenced_data_file", "content_offset", "content_size_in_bytes", "sort_order_id"):
                 assert row[name] == getattr(file, name)

@@ -70,12 +70,12 @@ def test_manifests_are_read_as_another_library_reads_them(manifest: ManifestFile
     entries = read_entries(content, manifest, kind)
     rows = read_columns(content, manifest, kind, statistics=every_statistic(range(1, 16))).entries.to_pylist()
     for entry, row, other in zip(entries, rows, records(path), strict=True):
-        file, theirs = entry.data_file, other["data_file"]
+        file, fastavro_file = entry.data_file, other["data_file"]
         assert (entry.status, entry.snapshot_id) == (other["status"], other["snapshot_id"] or manifest.added_snapshot_id)
-        assert (file.file_path, file.record_count) == (theirs["file_path"], theirs["record_count"])
-        assert (row["file_path"], row["record_count"]) == (theirs["file_path"], theirs["record_count"])
-        assert [value is None for value in file.partition] == [value is None for value in theirs["partition"].values()]
+        assert (file.file_path, file.record_count) == (fastavro_file["file_path"], fastavro_file["record_count"])
+        assert (row["file_path"], row["record_count"]) == (fastavro_file["file_path"], fastavro_file["record_count"])
+        assert [value is None for value in file.partition] == [value is None for value in fastavro_file["partition"].values()]
         for plural, single in STATISTICS.items():
-            pairs = None if theirs[plural] is None else {pair["key"]: pair["value"] for pair in theirs[plural]}
+            pairs = None if fastavro_file[plural] is None else {pair["key"]: pair["value"] for pair in fastavro_file[plural]}
             assert getattr(file, plural) == pairs
             assert all(row[statistic_column(single, i)] == (pairs or {}).get(i) for i in range(1, 16))

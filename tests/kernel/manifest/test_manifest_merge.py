@@ -167,7 +167,7 @@ def test_copied_manifests_of_another_writer_keep_its_schema(by_compiled: bool, m
     metadata = {key: value.decode() for key, value in container.metadata.items() if not key.startswith("avro.")}
     fastavro.writer(file, schema, records, metadata=metadata)
     older = (committed(replace(line, manifest_length=len(file.getvalue())), 4), file.getvalue())
-    ours = (committed(line, 5), made)
+    manifest_of_this_commit = (committed(line, 5), made)
     monkeypatch.setattr(manifest_merge, "read_columns" if by_compiled else "read_records", None)
     merged, told = merge_manifests([older, older], target(NO_PARTITION, 2, snapshot_id=NEW_SNAPSHOT), by_compiled=by_compiled)
     kept = older[1] if by_compiled else made
@@ -177,7 +177,9 @@ def test_copied_manifests_of_another_writer_keep_its_schema(by_compiled: bool, m
     assert [(e.status, e.sequence_number, e.data_file.file_path) for e in found] == [
         (ManifestEntryStatus.EXISTING, 4, path) for path in "abab"
     ]
-    mixed, told = merge_manifests([older, ours], target(NO_PARTITION, 2, snapshot_id=NEW_SNAPSHOT), by_compiled=by_compiled)
+    mixed, told = merge_manifests(
+        [older, manifest_of_this_commit], target(NO_PARTITION, 2, snapshot_id=NEW_SNAPSHOT), by_compiled=by_compiled
+    )
     assert open_container(mixed, "m").schema_text == container.schema_text
     found = read_entries(mixed, committed(told, 9), NO_PARTITION)
     assert [(e.sequence_number, e.data_file.file_path) for e in found] == [(4, "a"), (4, "b"), (5, "a"), (5, "b")]

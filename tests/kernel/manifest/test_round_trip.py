@@ -79,17 +79,17 @@ def test_another_library_reads_the_entries(rows: list[ManifestEntry]) -> None:
     content, _ = written(rows, EVERY_PARTITION)
     found = list(fastavro.reader(io.BytesIO(content), return_record_name=False))
     for entry, other in zip(rows, found, strict=True):
-        file, theirs = entry.data_file, other["data_file"]
+        file, fastavro_file = entry.data_file, other["data_file"]
         assert (other["status"], other["sequence_number"], other["file_sequence_number"]) == (
             entry.status, entry.sequence_number, entry.file_sequence_number,
         )  # fmt: skip
         for name in ("file_path", "file_format", "record_count", "file_size_in_bytes", "sort_order_id", "key_metadata"):
-            assert theirs[name] == getattr(file, name)
+            assert fastavro_file[name] == getattr(file, name)
         for name in (*STATISTICS, "column_sizes"):
-            ours = getattr(file, name)
-            assert (None if theirs[name] is None else {pair["key"]: pair["value"] for pair in theirs[name]}) == ours
+            icefloe_value = getattr(file, name)
+            assert (None if fastavro_file[name] is None else {pair["key"]: pair["value"] for pair in fastavro_file[name]}) == icefloe_value
         for field, value in zip(EVERY_PARTITION.fields, file.partition, strict=True):
-            assert (theirs["partition"][avro_name(field.name)] is None) == (value is None)
+            assert (fastavro_file["partition"][avro_name(field.name)] is None) == (value is None)
 
 
 def test_another_library_reads_every_kind_of_partition_value() -> None:

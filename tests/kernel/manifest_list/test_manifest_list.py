@@ -83,12 +83,12 @@ def test_manifests_survive_writing_and_another_library_reads_the_same(version: i
         for row, other in zip(rows, fastavro.reader(io.BytesIO(content)), strict=True):
             partitions = other.pop("partitions")
             assert other == {name: getattr(row, name) for name in other}
-            ours = (
+            icefloe_summaries = (
                 None
                 if row.partitions is None
                 else [(s.contains_null, s.contains_nan, s.lower_bound, s.upper_bound) for s in row.partitions]
             )
-            assert (None if partitions is None else [tuple(summary.values()) for summary in partitions]) == ours
+            assert (None if partitions is None else [tuple(summary.values()) for summary in partitions]) == icefloe_summaries
 
     check()
 

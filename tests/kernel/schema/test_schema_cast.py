@@ -55,8 +55,8 @@ def test_columns_of_the_right_type_are_not_copied() -> None:
     table = pa.table({"id": pa.array([1, 2], pa.int64()), "name": pa.array(["x", None]), "size": pa.array([1.0, 2.0])})
     cast = cast_to_schema(table, FLAT)
     for name in ("id", "name", "size"):
-        ours, theirs = (field.column(name).chunk(0).buffers() for field in (cast, table))
-        assert [buffer and buffer.address for buffer in ours] == [buffer and buffer.address for buffer in theirs]
+        cast_buffers, table_buffers = (field.column(name).chunk(0).buffers() for field in (cast, table))
+        assert [buffer and buffer.address for buffer in cast_buffers] == [buffer and buffer.address for buffer in table_buffers]
 
 
 def test_a_missing_optional_column_is_null() -> None:
