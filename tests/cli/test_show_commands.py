@@ -34,6 +34,18 @@ LOOKS = [
     ("log", "demo.events", "--graph"),
     ("branch", "list", "demo.events"),
     ("properties", "demo.events"),
+    ("list", "demo"),
+    ("describe", "demo.events"),
+    ("describe", "demo"),
+    ("files", "demo.events"),
+    ("files", "demo.events", "--history"),
+    ("refs", "demo.events"),
+    ("namespace", "list"),
+    ("namespace", "show", "demo"),
+    ("namespace", "properties", "demo"),
+    ("schema", "show", "demo.events"),
+    ("spec", "show", "demo.events"),
+    ("sort", "demo.events"),
     ("trace", "demo.events", "--where", WHERE),
 ]
 
@@ -170,11 +182,15 @@ def test_an_error_has_exit_code_1_a_message_and_nothing_on_standard_output(
     icefloe: Command, warehouse: Path, words: tuple[str, ...], message: str
 ) -> None:
     place = () if "--catalog" in words else ("--warehouse", warehouse)
-    for extra in ((), ("--json",)):
-        result = icefloe(*words, *place, *extra)
-        assert (result.exit_code, result.stdout) == (1, "")
-        assert message in " ".join(result.stderr.split())
-        assert result.stderr.startswith("icefloe: ")
+    result = icefloe(*words, *place)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert message in " ".join(result.stderr.split())
+    assert result.stderr.startswith("icefloe: ")
+    result = icefloe(*words, *place, "--json")
+    assert (result.exit_code, result.stdout) == (1, "")
+    error = json.loads(result.stderr)["error"]
+    assert message in " ".join(f"{error['what']} {error['file']} {error['problems']}".split())
+    assert error["exit_code"] == 1
 
 
 def test_a_file_that_is_not_a_database_is_refused(icefloe: Command, tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_view_is_replaced_rolled_back_renamed_dropped_and_registered(run: Comm
     [
         (("create", "db.x", "--sql", "SELECT 1"), "was given no schema"),
         (("create", "db.x", "--schema", "n long"), "exactly one SELECT statement"),
-        (("create", "db.x", "--sql", "SELECT 1", "--schema", "n"), "is not a column"),
+        (("create", "db.x", "--sql", "SELECT 1", "--schema", "n"), "a type is missing at the end"),
         (("create", "db.x", "--sql", "SELECT 1", "--schema", "n lonk"), "types are boolean"),
         (("create", "db.x", "--sql", " ", "--schema", "n long"), "its SQL is empty"),
         (("create", "db.x", "--file", "/nowhere.sql", "--schema", "n long"), "cannot be read from /nowhere.sql"),

@@ -285,7 +285,9 @@ class Catalog(CatalogViews):
         """Return the first metadata of a new table, not written yet, and the table's handle. Arguments and errors are those of `create_table`."""
         if self.table_exists(identifier):
             raise TableAlreadyExistsError(
-                f"table {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, or drop it first"
+                f"table {dotted(identifier)!r} already exists in catalog {self.name!r}",
+                table=dotted(identifier),
+                next_step="load it, or drop it first",
             )
         table_schema, spec = _definition(schema, partition_spec, sort_order)
         folder = qualified((location or self._default_location(identifier)).rstrip("/"))

@@ -1,82 +1,79 @@
 """The command `icefloe`. Exit codes: 0 done, 1 refused or output not written (reason on standard error), 2 wrong usage, 130 interrupted.
 
-The commands are in `show_commands.py`, `ref_commands.py`, `property_commands.py`, `view_commands.py`, `load_command.py`, `expire_command.py` and `demo.py`.
+The commands are in the modules `*_command.py` and `*_commands.py`, and in `demo.py`; this module names them and puts each into a group of the help text.
 """
 
 import errno
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
+from icefloe.cli.catalog_commands import create, describe, drop, namespace_app, register, rename
+from icefloe.cli.command_group import CHANGE, FILES_IN, LOOK, MAINTAIN, REFUSED, SET_UP, CommandGroup
 from icefloe.cli.demo import demo
 from icefloe.cli.expire_command import expire
 from icefloe.cli.installed_versions import versions
 from icefloe.cli.load_command import load
 from icefloe.cli.property_commands import properties, upgrade
 from icefloe.cli.ref_commands import branch_app, cherry_pick, publish, rollback, tag_app
+from icefloe.cli.schema_commands import schema_app, sort, spec_app
 from icefloe.cli.screen import print_message, show
 from icefloe.cli.shared_options import AsJson
 from icefloe.cli.show_commands import app as show_app
-from icefloe.cli.show_commands import list_tables, show_log, show_trace, show_tree
+from icefloe.cli.show_commands import list_files, list_refs, list_tables, show_location, show_log, show_trace, show_tree, show_uuid
 from icefloe.cli.view_commands import app as view_app
-from icefloe.errors import IcefloeError
-
-REFUSED = 1
-INTERRUPTED = 130
 
 # The reader of a pipe has closed it; the disk of a file is full or broken. Errors of tables and their storage are `IcefloeError`.
 _OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EIO)
 
-
-class _Commands(TyperGroup):
-    """A command group that turns an `IcefloeError` into its message and exit code.
-
-    Any other exception is a fault of Icefloe and keeps its traceback.
-    """
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run a command; print an error of Icefloe and exit."""
-        try:
-            return super().invoke(ctx)
-        except IcefloeError as error:
-            print_message(f"icefloe: {error}")
-            raise typer.Exit(REFUSED) from error
-        except KeyboardInterrupt as error:
-            print_message("icefloe: interrupted")
-            raise typer.Exit(INTERRUPTED) from error
-
-
 app = typer.Typer(
-    cls=_Commands,
+    cls=CommandGroup,
     name="icefloe",
-    help="Apache Iceberg for PySpark: load files into tables, inspect tables, and maintain them.",
+    help="Apache Iceberg for PySpark: load files into tables, look into tables, change and maintain them.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(show_app, name="show")
-app.add_typer(view_app, name="view")
-app.command("list")(list_tables)
-app.command("tree")(show_tree)
-app.command("trace")(show_trace)
-app.command("log")(show_log)
-app.add_typer(branch_app, name="branch")
-app.add_typer(tag_app, name="tag")
-app.command("rollback")(rollback)
-app.command("cherry-pick")(cherry_pick)
-app.command("publish")(publish)
-app.command("properties")(properties)
-app.command("upgrade")(upgrade)
-app.command("load")(load)
-app.command("demo")(demo)
-app.command("expire")(expire)
+
+app.command("list", rich_help_panel=LOOK)(list_tables)
+app.command("describe", rich_help_panel=LOOK)(describe)
+app.command("tree", rich_help_panel=LOOK)(show_tree)
+app.command("log", rich_help_panel=LOOK)(show_log)
+app.command("files", rich_help_panel=LOOK)(list_files)
+app.command("refs", rich_help_panel=LOOK)(list_refs)
+app.command("location", rich_help_panel=LOOK)(show_location)
+app.command("uuid", rich_help_panel=LOOK)(show_uuid)
+app.command("trace", rich_help_panel=LOOK)(show_trace)
+app.add_typer(show_app, name="show", rich_help_panel=LOOK)
+
+app.command("create", rich_help_panel=CHANGE)(create)
+app.command("rename", rich_help_panel=CHANGE)(rename)
+app.command("drop", rich_help_panel=CHANGE)(drop)
+app.command("register", rich_help_panel=CHANGE)(register)
+app.add_typer(namespace_app, name="namespace", rich_help_panel=CHANGE)
+app.add_typer(view_app, name="view", rich_help_panel=CHANGE)
+app.add_typer(schema_app, name="schema", rich_help_panel=CHANGE)
+app.add_typer(spec_app, name="spec", rich_help_panel=CHANGE)
+app.command("sort", rich_help_panel=CHANGE)(sort)
+app.command("properties", rich_help_panel=CHANGE)(properties)
+app.command("upgrade", rich_help_panel=CHANGE)(upgrade)
+app.add_typer(branch_app, name="branch", rich_help_panel=CHANGE)
+app.add_typer(tag_app, name="tag", rich_help_panel=CHANGE)
+app.command("rollback", rich_help_panel=CHANGE)(rollback)
+app.command("cherry-pick", rich_help_panel=CHANGE)(cherry_pick)
+app.command("publish", rich_help_panel=CHANGE)(publish)
+
+app.command("expire", rich_help_panel=MAINTAIN)(expire)
+
+app.command("load", rich_help_panel=FILES_IN)(load)
+
+app.command("demo", rich_help_panel=SET_UP)(demo)
 
 
-@app.command("version")
+@app.command("version", rich_help_panel=SET_UP)
 def show_version(as_json: AsJson = False) -> None:
     """Show the versions of Icefloe, PySpark, PyArrow and the Java that was found."""
     show(versions(), as_json=as_json)
@@ -92,7 +89,7 @@ def _print_version(is_requested: bool) -> None:
 def _icefloe(
     _version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show versions and stop.")] = False,
 ) -> None:
-    """Apache Iceberg for PySpark: load files into tables, inspect tables, and maintain them."""
+    """Apache Iceberg for PySpark: load files into tables, look into tables, change and maintain them."""
 
 
 def main() -> None:

@@ -3,40 +3,41 @@
 Spec: Table Metadata Fields (`properties`, `format-version`).
 """
 
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import typer
 
 import icefloe.inspect as look
+from icefloe.cli.screen import SingleValue
 from icefloe.cli.table_command import changes_table, looks_at_table
-from icefloe.errors import InvalidInputError
+from icefloe.errors import InvalidInputError, NotFoundError
 from icefloe.inspect.inspection import View
 from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
 
-SET, REMOVE = "set", "remove"
+GET, SET, REMOVE = "get", "set", "remove"
 
 
 @looks_at_table
 def properties(
     opened: TableReader,
-    action: Annotated[str | None, typer.Argument(metavar="set|remove", help="Set or remove properties; without it they are shown.")] = None,
-    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE|KEY ...", help="The properties to set or remove.")] = None,
+    action: Annotated[
+        str | None, typer.Argument(metavar="get|set|remove", help="Print one property, or set or remove some; without it all are shown.")
+    ] = None,
+    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE|KEY ...", help="The properties to print, set or remove.")] = None,
 ) -> View:
-    """Show a table's properties, or set or remove some."""
-    if action is None:
-        return look.properties(opened)
-    if action not in (SET, REMOVE) or not words:
-        raise InvalidInputError(
-            f"{action!r} with {len(words or [])} properties is not understood", next_step="write set KEY=VALUE ... or remove KEY ..."
-        )
-    if not isinstance(opened, Table):
-        opened.refresh()  # type: ignore[attr-defined]  # a table without a catalog raises the reason why it cannot be changed
-    elif action == REMOVE:
-        opened.remove_properties(*words)
-    else:
-        opened.set_properties(dict(map(_pair, words)))
-    return look.properties(opened)
+    """Show a table's properties, or print, set or remove some."""
+
+    def update(removals: list[str], updates: dict[str, str]) -> None:
+        if not isinstance(opened, Table):
+            opened.refresh()  # type: ignore[attr-defined]  # a table without a catalog raises the reason why it cannot be changed
+        elif removals:
+            opened.remove_properties(*removals)
+        else:
+            opened.set_properties(updates)
+
+    return changed_properties(action, words, opened.full_name, opened.properties, update, lambda: look.properties(opened))
 
 
 @changes_table
@@ -49,6 +50,50 @@ def upgrade(
     """Raise a table's format version."""
     opened.upgrade_table_version(version)
     return look.table(opened)
+
+
+def changed_properties(
+    action: str | None,
+    words: list[str] | None,
+    owner: str,
+    current: Mapping[str, str],
+    update: Callable[[list[str], dict[str, str]], None],
+    shown: Callable[[], View],
+) -> View:
+    """Run an action on the properties of a table or namespace.
+
+    Args:
+        action: `get`, `set`, `remove`, or None to show all.
+        words: The properties.
+        owner: The name of the table or namespace.
+        current: Its properties.
+        update: Removes and sets properties.
+        shown: Returns the view of the properties.
+
+    Returns:
+        The view, after the change.
+
+    Raises:
+        InvalidInputError: The action or a word is not understood.
+        NotFoundError: The property to print is not set.
+    """
+    if action is None:
+        return shown()
+    if action not in (GET, SET, REMOVE) or not words or (action == GET and len(words) != 1):
+        raise InvalidInputError(
+            f"{action!r} with {len(words or [])} properties is not understood",
+            next_step="write get KEY, set KEY=VALUE ... or remove KEY ...",
+        )
+    if action == GET:
+        if words[0] not in current:
+            names = ", ".join(sorted(current)) or "none"
+            raise NotFoundError(f"{owner} has no property {words[0]!r}", next_step=f"its properties are: {names}")
+        return SingleValue(owner=owner, name=words[0], value=current[words[0]])
+    if action == REMOVE:
+        update(words, {})
+    else:
+        update([], dict(map(_pair, words)))
+    return shown()
 
 
 def _pair(word: str) -> tuple[str, str]:

@@ -7,14 +7,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from icefloe.display.report import Report
-from icefloe.errors import visible
+from icefloe.display.report import Prose, Report
+from icefloe.errors import InvalidInputError, visible
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.terminal import PLAIN_WIDTH, renderable_of, text_of
 
@@ -23,6 +24,23 @@ POLL_S = 0.25
 
 # A function that returns (done, all) pieces of work of a running step; (0, 0) where they are unknown.
 ProgressSource = Callable[[], tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleValue(View):
+    """One value for a script: printed alone in a line, never wrapped; as JSON with the name of what it belongs to."""
+
+    owner: str
+    name: str
+    value: str
+
+    def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no list
+        """See `View.report`."""
+        return Report("", (Prose(self.value),))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the owner and the value."""
+        return {"name": self.owner, self.name: self.value}
 
 
 def console(*, to_errors: bool = False) -> Console:
@@ -36,6 +54,8 @@ def show(view: View, *, as_json: bool, everything: bool = False) -> None:
     """Print a view: complete as JSON, or for reading, where long lists are cut unless `everything` is true."""
     if as_json:
         write_json(view.to_dict())
+    elif isinstance(view, SingleValue):
+        sys.stdout.write(visible(view.value) + "\n")
     else:
         draw(view.report(None if everything else MOST_LINES))
 
@@ -52,6 +72,29 @@ def draw(report: Report) -> None:
 def write_json(value: Any) -> None:
     """Print JSON, never wrapped or coloured."""
     sys.stdout.write(visible(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
+
+
+def confirm(action: str) -> None:
+    """Return if the user confirms an action in the terminal.
+
+    Args:
+        action: What would be done, such as `drop the table db.t`.
+
+    Raises:
+        InvalidInputError: The user declines, or standard input is not a terminal.
+    """
+    if not sys.stdin.isatty():
+        raise InvalidInputError(f"a confirmation is needed to {action}", next_step="add --yes")
+    # Not `input`, which writes to standard output, where only results belong.
+    sys.stderr.write(visible(f"{action[0].upper()}{action[1:]}? [y/N] "))
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise InvalidInputError("not confirmed: nothing was changed")
+
+
+def print_json_error(value: Any) -> None:
+    """Print JSON in one line to standard error: where lines of progress came before it, it is the last line."""
+    sys.stderr.write(visible(json.dumps(value, ensure_ascii=False)) + "\n")
 
 
 def print_message(text: RenderableType) -> None:

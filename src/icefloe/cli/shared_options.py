@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from icefloe.errors import InvalidInputError
+
 CatalogName = Annotated[
     str | None,
     typer.Option("--catalog", metavar="NAME", help="The catalog: a name from icefloe.yaml, .pyiceberg.yaml or the environment."),
@@ -22,3 +24,13 @@ TableName = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table
 SnapshotName = Annotated[
     str | None, typer.Option("--snapshot", metavar="ID", help="A snapshot id, branch or tag; the current snapshot by default.")
 ]
+Properties = Annotated[list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="A property to set; may be repeated.")]
+
+
+def properties_of(texts: list[str] | None) -> dict[str, str]:
+    """Return the properties of `--property NAME=VALUE`. Raises `InvalidInputError`."""
+    pairs = [text.partition("=") for text in texts or ()]
+    wrong = [name for name, equals, _ in pairs if not equals or not name]
+    if wrong:
+        raise InvalidInputError(f"--property {wrong[0]!r} has no value", next_step="write --property NAME=VALUE")
+    return {name: value for name, _, value in pairs}

@@ -1,15 +1,23 @@
-"""Read-only commands: `list`, `tree`, `trace`, `log` and `show ...`. Each prints one view of `icefloe.inspect`."""
+"""Read-only commands: `list`, `tree`, `trace`, `log`, `files`, `refs`, `location`, `uuid` and `show ...`. Each prints one view of `icefloe.inspect`."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Annotated, Any
 
 import typer
 
 import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
+from icefloe.catalog_store.identifier import dotted, to_identifier
 from icefloe.cli.catalog_choice import chosen_snapshot
+from icefloe.cli.screen import SingleValue
 from icefloe.cli.shared_options import SnapshotName
 from icefloe.cli.table_command import looks_at_catalog, looks_at_table
-from icefloe.inspect.inspection import View
+from icefloe.display.formatting import count_text, size_text, within
+from icefloe.display.report import Column, Report, grid
+from icefloe.errors import InvalidInputError
+from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.table.table_reader import TableReader
 
 app = typer.Typer(help="Show one level of a table.", no_args_is_help=True)
@@ -24,10 +32,106 @@ Ref = Annotated[
 ]
 
 
+Namespace = Annotated[str, typer.Argument(metavar="[NAMESPACE]", help="Only this namespace and those below it.", show_default=False)]
+History = Annotated[bool, typer.Option("--history", help="The files of every snapshot, not only of one.")]
+
+
+class RefType(StrEnum):
+    """The types of refs."""
+
+    BRANCH = "branch"
+    TAG = "tag"
+
+
+OfType = Annotated[RefType | None, typer.Option("--type", help="Only branches, or only tags.")]
+
+_CONTENTS = ("data", "position deletes", "equality deletes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileList(View):
+    """Data files and delete files of a table. Sizes in bytes; partition values by the names of the partition fields."""
+
+    table: str
+    location: str
+    snapshot_id: int | None
+    history: bool  # the files of every snapshot
+    files: tuple[Mapping[str, Any], ...]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        columns = (
+            Column("content", rank=3),
+            Column("path"),
+            Column("rows", is_number=True),
+            Column("size", is_number=True),
+            Column("format", rank=4),
+        )
+        rows = [
+            (
+                file["content"],
+                within(file["path"], self.location),
+                count_text(file["records"]),
+                size_text(file["size_in_bytes"]),
+                file["format"].lower(),
+            )
+            for file in self.files
+        ]
+        total = sum(file["size_in_bytes"] for file in self.files)
+        whose = "all snapshots" if self.history else f"snapshot {self.snapshot_id or 'none yet'}"
+        title = f"files of {self.table}, {whose}: {count_text(len(rows), 'file')}, {size_text(total)}"
+        return Report(title, (grid("", columns, rows, most),))
+
+
 @looks_at_catalog
-def list_tables(opened: Catalog) -> View:
-    """List namespaces and tables."""
-    return look.listing(opened)
+def list_tables(opened: Catalog, namespace: Namespace = "") -> View:
+    """List namespaces, tables and views."""
+    listing = look.listing(opened)
+    if not namespace:
+        return listing
+    name = dotted(to_identifier(namespace))
+    opened.load_namespace_properties(name)
+    return replace(listing, namespaces=tuple(space for space in listing.namespaces if f"{space.name}.".startswith(f"{name}.")))
+
+
+@looks_at_table
+def list_files(opened: TableReader, snapshot: SnapshotName = None, history: History = False) -> View:
+    """List data files and delete files with their rows and sizes."""
+    if history and snapshot is not None:
+        raise InvalidInputError("--history lists the files of every snapshot, and --snapshot those of one", next_step="choose one")
+    current = chosen_snapshot(opened, snapshot) or opened.metadata.current_snapshot_id
+    kind = look.metadata_table(opened, "all_files" if history else "files")
+    columns = ("content", "file_path", "file_format", "record_count", "file_size_in_bytes")
+    rows = kind.arrow(columns=columns, snapshot_id=None if history else current).select(columns)
+    return FileList(
+        table=opened.full_name,
+        location=opened.location(),
+        snapshot_id=None if history else current,
+        history=history,
+        files=tuple(
+            {"content": _CONTENTS[content], "path": path, "format": kind, "records": records, "size_in_bytes": size}
+            for content, path, kind, records, size in dict.fromkeys(zip(*(rows[name].to_pylist() for name in columns), strict=True))
+        ),
+    )
+
+
+@looks_at_table
+def list_refs(opened: TableReader, kind: OfType = None) -> View:
+    """List branches and tags: their snapshots, and how long they are kept."""
+    refs = look.refs(opened)
+    return refs if kind is None else replace(refs, refs=tuple(ref for ref in refs.refs if ref.type == kind))
+
+
+@looks_at_table
+def show_location(opened: TableReader) -> View:
+    """Print the folder of a table."""
+    return SingleValue(owner=opened.full_name, name="location", value=opened.location())
+
+
+@looks_at_table
+def show_uuid(opened: TableReader) -> View:
+    """Print the UUID of a table."""
+    return SingleValue(owner=opened.full_name, name="uuid", value=str(opened.metadata.table_uuid or ""))
 
 
 @looks_at_table

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.cli.catalog_choice import CatalogChoice, open_catalog, open_changeable, open_table
+from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog, open_changeable, open_table
 from icefloe.cli.screen import show
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, TableName, Warehouse
+from icefloe.errors import IcefloeError
 from icefloe.inspect.inspection import View
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -40,14 +41,29 @@ def looks_at_catalog(look: Callable[..., View]) -> Callable[..., None]:
     return _command(look, opened, [])
 
 
+def creates_in_catalog(create: Callable[..., View]) -> Callable[..., None]:
+    """Make a command as `looks_at_catalog`, which also creates the SQLite database of the catalog if it does not exist."""
+
+    def opened(choice: CatalogChoice) -> Catalog:
+        return open_catalog(choice, create=True)
+
+    return _command(create, opened, [])
+
+
 def _command(function: Callable[..., View], opening: Callable[..., Any], subject: list[inspect.Parameter]) -> Callable[..., None]:
     """Make a function with the parameters of `function` without its first, and the shared ones; typer reads them from the signature."""
     own = [parameter.replace(kind=_KEYWORD) for parameter in list(inspect.signature(function).parameters.values())[1:]]
 
     def command(**values: Any) -> None:
         choice = CatalogChoice(name=values["catalog"], uri=values["uri"], warehouse=values["warehouse"])
-        opened = opening(*(values[parameter.name] for parameter in subject), choice)
-        view = function(opened, **{parameter.name: values[parameter.name] for parameter in own})
+        named = [values[parameter.name] for parameter in subject]
+        try:
+            opened = opening(*named, choice)
+            view = function(opened, **{parameter.name: values[parameter.name] for parameter in own})
+        except IcefloeError as error:
+            if error.table is None and error.path is None and named and not is_path(named[0]):
+                error.table = named[0]
+            raise
         show(view, as_json=values["as_json"], everything=values["everything"])
 
     parameters = [*subject, *own, *_SHARED]

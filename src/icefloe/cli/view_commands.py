@@ -3,7 +3,6 @@
 Each prints the view after the change. Spec: View spec, View Metadata; View spec, Versions.
 """
 
-import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -13,13 +12,12 @@ import typer
 import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import to_identifier
+from icefloe.cli.column_text import columns_from_text
 from icefloe.cli.screen import print_message
+from icefloe.cli.shared_options import Properties, properties_of
 from icefloe.cli.table_command import looks_at_catalog
-from icefloe.errors import InvalidInputError, InvalidSchemaError, MetadataFormatError, NoSuchFileError
+from icefloe.errors import InvalidInputError, NoSuchFileError
 from icefloe.inspect.inspection import View as Shown
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema_json import type_from_json
-from icefloe.kernel.types import NestedField
 
 app = typer.Typer(help="Views: stored queries, each in one or several SQL dialects.", no_args_is_help=True)
 
@@ -37,14 +35,10 @@ InNamespace = Annotated[
     str | None, typer.Option("--default-namespace", metavar="NAMESPACE", help="The namespace of table names without one.")
 ]
 InCatalog = Annotated[str | None, typer.Option("--default-catalog", metavar="CATALOG", help="The catalog of table names without one.")]
-Properties = Annotated[list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="A property to set; may be repeated.")]
 Folder = Annotated[str | None, typer.Option("--location", metavar="DIR", help="The view's folder.")]
 WithoutDialect = Annotated[list[str] | None, typer.Option("--drop-dialect", metavar="NAME", help="A dialect to drop; may be repeated.")]
 VersionId = Annotated[int, typer.Argument(metavar="VERSION", help="The id of a version of the view.", show_default=False)]
 MetadataFile = Annotated[str, typer.Argument(metavar="METADATA_FILE", help="The view's metadata file.", show_default=False)]
-
-_COLUMN = re.compile(r"\s*(\S+)\s+(.+?)\s*", re.DOTALL)
-_COMMA = re.compile(r",(?![^()]*\))")
 
 
 @app.command("list")
@@ -79,11 +73,11 @@ def create_view(
     view = opened.create_view(
         name,
         _statement(sql, file),
-        None if schema is None else _schema(schema),
+        None if schema is None else columns_from_text(schema),
         dialect=dialect,
         default_namespace=default_namespace,
         default_catalog=default_catalog,
-        properties=_properties(properties),
+        properties=properties_of(properties),
         location=location,
     )
     return look.view_history(view)
@@ -105,7 +99,7 @@ def replace_view(
 ) -> Shown:
     """Replace a view's statement in one dialect, as a new version; other dialects and settings are unchanged."""
     view = opened.load_view(name)
-    new_properties = _properties(properties)
+    new_properties = properties_of(properties)
     with view.replace_version() as version:
         version.with_properties(new_properties)
         if sql is not None or file is not None or not (drop_dialect or schema or default_namespace or default_catalog or new_properties):
@@ -113,7 +107,7 @@ def replace_view(
         for dropped_dialect in drop_dialect or ():
             version.without_dialect(dropped_dialect)
         if schema is not None:
-            version.with_schema(_schema(schema))
+            version.with_schema(columns_from_text(schema))
         if default_namespace is not None:
             version.with_default_namespace(default_namespace)
         if default_catalog is not None:
@@ -165,29 +159,3 @@ def _statement(sql: str | None, file: str | None) -> str:
         return Path(str(file)).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise NoSuchFileError(f"the statement cannot be read from {file}: {error}", next_step="check --file") from error
-
-
-def _schema(text: str) -> Schema:
-    """Parse `name type` pairs separated by commas; types have the format's names."""
-    fields = []
-    for number, part in enumerate(_COMMA.split(text), start=1):
-        column = _COLUMN.fullmatch(part)
-        if column is None:
-            raise InvalidSchemaError(f"{part.strip()!r} in --schema is not a column", next_step='write "name type, name type"')
-        try:
-            kind = type_from_json(column[2])
-        except MetadataFormatError as error:
-            raise InvalidSchemaError(
-                f"column {column[1]} in --schema has the unknown type {column[2]!r}",
-                next_step="types are boolean, int, long, float, double, decimal(9,2), date, time, timestamp, timestamptz, string, uuid, binary",
-            ) from error
-        fields.append(NestedField(number, column[1], kind))
-    return Schema(*fields)
-
-
-def _properties(texts: list[str] | None) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts or ()]
-    wrong = [name for name, equals, _ in pairs if not equals or not name]
-    if wrong:
-        raise InvalidInputError(f"--property {wrong[0]!r} has no value", next_step="write --property NAME=VALUE")
-    return {name: value for name, _, value in pairs}

@@ -1,0 +1,354 @@
+"""The commands `create`, `describe`, `rename`, `register`, `drop` and `namespace ...`, which change what a catalog contains.
+
+Spec: Table Metadata Fields; Metastore Tables.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+import icefloe.inspect as look
+from icefloe.catalog.catalog import Catalog
+from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier, to_table_identifier
+from icefloe.cli.layout_text import comma_separated, schema_from_options, sort_order_from_texts
+from icefloe.cli.property_commands import changed_properties
+from icefloe.cli.screen import confirm, print_message
+from icefloe.cli.shared_options import Properties, properties_of
+from icefloe.cli.table_command import creates_in_catalog, looks_at_catalog
+from icefloe.display.formatting import count_text, size_text
+from icefloe.display.report import Column, Facts, Part, Report, grid
+from icefloe.errors import (
+    InvalidInputError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    in_one_line,
+)
+from icefloe.inspect.branches_and_tags import Properties as PropertyView
+from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.table.expiry.purge_table import PurgeReport
+
+
+class Kind(StrEnum):
+    """What a name in a catalog refers to."""
+
+    TABLE = "table"
+    VIEW = "view"
+    NAMESPACE = "namespace"
+
+
+namespace_app = typer.Typer(help="Namespaces: list, create, show, change and drop them.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A table, a view or a namespace.", show_default=False)]
+TableName = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table", show_default=False)]
+OldName = Annotated[str, typer.Argument(metavar="NAME", help="The table or view.", show_default=False)]
+NewName = Annotated[str, typer.Argument(metavar="NEW_NAME", help="Its new name, namespace.name.", show_default=False)]
+NamespaceName = Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace; levels are joined by dots.", show_default=False)]
+Parent = Annotated[str, typer.Argument(metavar="[NAMESPACE]", help="Only namespaces below this one.", show_default=False)]
+MetadataFile = Annotated[str, typer.Argument(metavar="METADATA_FILE", help="The table's metadata file.", show_default=False)]
+Columns = Annotated[
+    str | None,
+    typer.Option("--schema", metavar="COLUMNS", help='The columns, such as "id long not null, name string, tags list<string>".'),
+]
+SchemaFile = Annotated[
+    str | None,
+    typer.Option(
+        "--schema-file", metavar="FILE", help="A Parquet file, a schema in JSON or a metadata file, whose columns the table gets."
+    ),
+]
+Partition = Annotated[
+    list[str] | None,
+    typer.Option("--partition", metavar="FIELD", help='Partition by this, such as "month(time)" or "bucket(16, id)"; may be repeated.'),
+]
+Sort = Annotated[
+    list[str] | None,
+    typer.Option("--sort", metavar="KEY", help='Sort rows of new files by this, such as "time desc nulls last"; may be repeated.'),
+]
+FormatVersion = Annotated[int | None, typer.Option("--format-version", metavar="N", help="1, 2 or 3; 2 by default.")]
+Location = Annotated[str | None, typer.Option("--location", metavar="DIR", help="The table's folder; by default one in the warehouse.")]
+IfNotExists = Annotated[bool, typer.Option("--if-not-exists", help="Change nothing if the name exists.")]
+KindOption = Annotated[Kind | None, typer.Option("--type", help="What the name refers to, where several things have it.")]
+Purge = Annotated[bool, typer.Option("--purge", help="Also delete the files of the table.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
+AllowOutside = Annotated[
+    list[str] | None,
+    typer.Option("--allow-outside", metavar="FOLDER", help="With --purge, also delete files in this folder outside the table's location."),
+]
+Folder = Annotated[str | None, typer.Option("--location", metavar="DIR", help="The parent folder of its tables.")]
+Action = Annotated[
+    str | None, typer.Argument(metavar="get|set|remove", help="Print one property, or set or remove some; without it all are shown.")
+]
+Words = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE|KEY ...", help="The properties to print, set or remove.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceOverview(View):
+    """A namespace: its properties, and the full names of what it contains."""
+
+    name: str
+    properties: Mapping[str, str]
+    namespaces: tuple[str, ...]
+    tables: tuple[str, ...]
+    views: tuple[str, ...]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        counts = (("namespaces", self.namespaces), ("tables", self.tables), ("views", self.views))
+        parts: list[Part] = [Facts(tuple((name, count_text(len(names))) for name, names in counts))]
+        if self.properties:
+            parts.append(Facts(tuple(sorted(self.properties.items())), "properties"))
+        parts += [grid("", (Column(name, whole=True),), [(text,) for text in names], most) for name, names in counts if names]
+        return Report(f"namespace {self.name}", tuple(parts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceList(View):
+    """Namespaces with their properties and the number of their tables."""
+
+    catalog: str
+    namespaces: tuple[NamespaceOverview, ...]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        rows = [(item.name, count_text(len(item.tables)), count_text(len(item.views))) for item in self.namespaces]
+        columns = (Column("namespace", whole=True), Column("tables", is_number=True), Column("views", is_number=True))
+        return Report(f"namespaces of {self.catalog}", (grid("", columns, rows, most),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped(View):
+    """What was dropped, and of a purge the deleted files by kind. `undeleted` and `unreadable` are pairs of path and reason."""
+
+    type: str
+    name: str
+    metadata_location: str | None
+    purged: bool
+    totals: Mapping[str, Any]
+    outside: tuple[str, ...]
+    undeleted: tuple[tuple[str, str], ...]
+    unreadable: tuple[tuple[str, str], ...]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        pairs = [
+            (f"deleted {name}", f"{count_text(total['files'])}, {size_text(total['size_in_bytes'])}") for name, total in self.totals.items()
+        ]
+        if self.metadata_location is not None and not self.purged:
+            pairs += [("files", "all remain"), ("metadata", self.metadata_location)]
+        parts: list[Part] = [Facts(tuple(pairs))] if pairs else []
+        kept = [(path, "outside the table's location, see --allow-outside") for path in self.outside]
+        for title, lines in (("kept", kept), ("not deleted", self.undeleted), ("not readable, what it names is kept", self.unreadable)):
+            parts += [grid(title, (Column("file", whole=True), Column("why")), list(lines), most)] if lines else []
+        return Report(f"dropped {self.type} {self.name}", tuple(parts))
+
+
+@creates_in_catalog
+def create(
+    opened: Catalog,
+    name: TableName,
+    schema: Columns = None,
+    schema_file: SchemaFile = None,
+    partition: Partition = None,
+    sort: Sort = None,
+    properties: Properties = None,
+    format_version: FormatVersion = None,
+    location: Location = None,
+    if_not_exists: IfNotExists = False,
+) -> View:
+    """Create an empty table, and its namespace if that does not exist."""
+    identifier = opened.resolve_name(name)
+    if if_not_exists and opened.table_exists(identifier):
+        print_message(f"{dotted(identifier)} exists; nothing was changed")
+        return look.table(opened.load_table(identifier))
+    columns = schema_from_options(schema, schema_file, opened.properties)
+    table_properties = properties_of(properties)
+    if format_version is not None:
+        table_properties["format-version"] = str(format_version)
+    order = sort_order_from_texts(columns, comma_separated(sort))
+    is_new_namespace = not opened.namespace_exists(identifier[:-1])
+    if is_new_namespace:
+        opened.create_namespace_if_not_exists(identifier[:-1])
+    try:
+        table = opened.create_table(
+            identifier,
+            columns,
+            location=location,
+            partition_spec=comma_separated(partition),
+            sort_order=order,
+            properties=table_properties,
+        )
+    except Exception:
+        if is_new_namespace:
+            opened.drop_namespace(identifier[:-1])
+        raise
+    if is_new_namespace:
+        print_message(f"created the namespace {dotted(identifier[:-1])}")
+    return look.table(table)
+
+
+@looks_at_catalog
+def describe(opened: Catalog, name: Name, kind: KindOption = None) -> View:
+    """Describe a table, a view or a namespace."""
+    match _kind_of(opened, name, kind):
+        case Kind.TABLE:
+            return look.table(opened.load_table(name))
+        case Kind.VIEW:
+            return look.view_history(opened.load_view(name))
+        case Kind.NAMESPACE:
+            return _namespace(opened, to_identifier(name))
+
+
+@looks_at_catalog
+def rename(opened: Catalog, name: OldName, new_name: NewName) -> View:
+    """Rename a table or a view; its files are not moved."""
+    to_table_identifier(opened.resolve_name(new_name))
+    if _kind_of(opened, name, None, kinds=(Kind.TABLE, Kind.VIEW)) is Kind.VIEW:
+        return look.view_history(opened.rename_view(name, new_name))
+    return look.table(opened.rename_table(name, new_name))
+
+
+@looks_at_catalog
+def register(opened: Catalog, name: TableName, metadata_file: MetadataFile) -> View:
+    """Register a table that exists as files, such as a dropped one."""
+    return look.table(opened.register_table(name, metadata_file))
+
+
+@looks_at_catalog
+def drop(
+    opened: Catalog,
+    name: Name,
+    purge: Purge = False,
+    yes: Yes = False,
+    kind: KindOption = None,
+    allow_outside: AllowOutside = None,
+) -> View:
+    """Drop a table, a view or an empty namespace. Without --purge every file remains, and `icefloe register` restores a table."""
+    found = _kind_of(opened, name, kind)
+    if purge and found is not Kind.TABLE:
+        raise InvalidInputError(f"--purge deletes the files of a table, and {name} is a {found}", next_step="omit --purge")
+    if not yes:
+        files = "" if found is not Kind.TABLE else " and delete its files" if purge else ", whose files remain"
+        confirm(in_one_line(f"drop the {found} {name}{files}"))
+    location, report = None, None
+    if found is Kind.TABLE:
+        location = opened.load_table(name).metadata_location if not purge else None
+        report = opened.drop_table(name, purge=purge, allow_outside=allow_outside or ())
+    elif found is Kind.VIEW:
+        location = opened.load_view(name).metadata_location
+        opened.drop_view(name)
+    else:
+        opened.drop_namespace(name)
+    return _dropped(found, dotted(to_identifier(name)), location, report, purged=purge)
+
+
+@namespace_app.command("list")
+@looks_at_catalog
+def list_namespaces(opened: Catalog, namespace: Parent = "") -> View:
+    """List the namespaces one level below another; the top level by default."""
+    names = opened.list_namespaces(namespace or ())
+    return NamespaceList(catalog=opened.name, namespaces=tuple(_namespace(opened, name) for name in names))
+
+
+@namespace_app.command("create")
+@creates_in_catalog
+def create_namespace(
+    opened: Catalog, namespace: NamespaceName, properties: Properties = None, location: Folder = None, if_not_exists: IfNotExists = False
+) -> View:
+    """Create a namespace."""
+    own = properties_of(properties)
+    if location is not None:
+        own["location"] = location
+    if if_not_exists:
+        opened.create_namespace_if_not_exists(namespace, own)
+    else:
+        opened.create_namespace(namespace, own)
+    return _namespace(opened, to_identifier(namespace))
+
+
+@namespace_app.command("show")
+@looks_at_catalog
+def show_namespace(opened: Catalog, namespace: NamespaceName) -> View:
+    """Show a namespace: its properties, tables, views and the namespaces in it."""
+    return _namespace(opened, to_identifier(namespace))
+
+
+@namespace_app.command("properties")
+@looks_at_catalog
+def namespace_properties(opened: Catalog, namespace: NamespaceName, action: Action = None, words: Words = None) -> View:
+    """Show a namespace's properties, or print, set or remove some."""
+    identifier = to_identifier(namespace)
+
+    def update(removals: list[str], updates: dict[str, str]) -> None:
+        opened.update_namespace_properties(identifier, removals, updates)
+
+    def shown() -> View:
+        return PropertyView(table=dotted(identifier), properties=dict(sorted(opened.load_namespace_properties(identifier).items())))
+
+    return changed_properties(action, words, dotted(identifier), opened.load_namespace_properties(identifier), update, shown)
+
+
+@namespace_app.command("drop")
+@looks_at_catalog
+def drop_namespace(opened: Catalog, namespace: NamespaceName, yes: Yes = False) -> View:
+    """Drop an empty namespace."""
+    identifier = to_identifier(namespace)
+    opened.load_namespace_properties(identifier)
+    if not yes:
+        confirm(in_one_line(f"drop the namespace {dotted(identifier)}"))
+    opened.drop_namespace(identifier)
+    return _dropped(Kind.NAMESPACE, dotted(identifier), None, None, purged=False)
+
+
+def _kind_of(opened: Catalog, name: str, stated: Kind | None, *, kinds: tuple[Kind, ...] = tuple(Kind)) -> Kind:
+    """Return what a name refers to.
+
+    Raises:
+        NoSuchTableError, NoSuchViewError, NoSuchNamespaceError: Nothing has the name.
+        InvalidInputError: Several things have the name, and `stated` is None.
+    """
+    if stated is not None:
+        return stated
+    levels = to_identifier(name)
+    has_table_name = len(levels) > 1 or bool(opened.default_namespace)
+    exists = {
+        Kind.TABLE: lambda: has_table_name and opened.table_exists(name),
+        Kind.VIEW: lambda: has_table_name and opened.keeps_views and opened.view_exists(name),
+        Kind.NAMESPACE: lambda: opened.namespace_exists(levels),
+    }
+    found = [kind for kind in kinds if exists[kind]()]
+    if len(found) > 1:
+        raise InvalidInputError(f"{name} is a {' and a '.join(found)}", next_step=f"choose one with --type {'|'.join(found)}")
+    if found:
+        return found[0]
+    if not has_table_name and Kind.NAMESPACE in kinds:
+        known = ", ".join(map(dotted, opened.list_namespaces())) or "none"
+        raise NoSuchNamespaceError(f"there is no namespace {name!r} in catalog {opened.name!r}", next_step=f"there are: {known}")
+    opened.load_table(name)  # raises an error that names the tables of the namespace
+    raise NoSuchTableError(f"there is no {' or '.join(kinds)} {name!r} in catalog {opened.name!r}", table=name)
+
+
+def _namespace(opened: Catalog, name: Identifier) -> NamespaceOverview:
+    return NamespaceOverview(
+        name=dotted(name),
+        properties=opened.load_namespace_properties(name),
+        namespaces=tuple(map(dotted, opened.list_namespaces(name))),
+        tables=tuple(map(dotted, opened.list_tables(name))),
+        views=tuple(map(dotted, opened.list_views(name))) if opened.keeps_views else (),
+    )
+
+
+def _dropped(kind: Kind, name: str, location: str | None, report: PurgeReport | None, *, purged: bool) -> Dropped:
+    return Dropped(
+        type=str(kind),
+        name=name,
+        metadata_location=location,
+        purged=purged,
+        totals={}
+        if report is None
+        else {kind.value: {"files": total.files, "size_in_bytes": total.size_in_bytes} for kind, total in report.totals.items()},
+        outside=() if report is None else tuple(report.outside["path"].to_pylist()),
+        undeleted=() if report is None else tuple((problem.where, problem.what) for problem in report.undeleted),
+        unreadable=() if report is None else tuple((problem.where, problem.what) for problem in report.unreadable),
+    )

@@ -1,0 +1,110 @@
+"""What every command has in common: errors as JSON, and the groups of the help text."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Command
+from tests.inspect.example import make_lake
+
+from icefloe.cli import main as main_module
+from icefloe.cli.command_group import error_as_json
+from icefloe.errors import CommitConflictError, MetadataFormatError, Problem
+
+KEYS = {"code", "what", "table", "file", "snapshot_id", "field", "rule", "problems", "next_step", "exit_code"}
+
+
+def error_of(stderr: str) -> dict[str, Any]:
+    assert stderr.count("\n") == 1, "one line, which is the last one of standard error"
+    content: dict[str, Any] = json.loads(stderr)["error"]
+    return content
+
+
+def test_an_error_with_json_has_what_table_next_step_and_exit_code(icefloe: Command, warehouse: Path) -> None:
+    result = icefloe("tree", "demo.nothing", "--warehouse", warehouse, "--json")
+    assert (result.exit_code, result.stdout) == (1, "")
+    error = error_of(result.stderr)
+    assert error.keys() == KEYS
+    assert (error["code"], error["table"], error["exit_code"]) == ("no-such-table", "demo.nothing", 1)
+    assert "does not exist" in error["what"]
+    assert error["next_step"] == "the namespace holds demo.events"
+
+
+def test_an_error_with_json_names_the_file_field_and_rule(icefloe: Command, tmp_path: Path) -> None:
+    _, table = make_lake(tmp_path)
+    path = Path(table.metadata_location)
+    content = json.loads(path.read_text())
+    del content["last-column-id"]
+    path.write_text(json.dumps(content))
+    error = error_of(icefloe("tree", "demo.events", "--warehouse", tmp_path, "--json").stderr)
+    assert error["file"] == table.metadata_location
+    assert "last-column-id" in f"{error['field']} {error['rule']}"
+    assert error["problems"] == [{"field": error["field"], "rule": error["rule"]}]
+
+
+def test_wrong_usage_with_json_is_json_with_exit_code_2(icefloe: Command) -> None:
+    for words in (
+        ("tree",),
+        ("tree", "demo.events", "--nothing"),
+        ("branch", "create", "demo.events"),
+        ("expire", "a.b", "--retain-last", "x"),
+    ):
+        result = icefloe(*words, "--json")
+        assert (result.exit_code, result.stdout) == (2, "")
+        error = error_of(result.stderr)
+        assert (error["code"], error["exit_code"]) == ("usage", 2)
+        assert error["next_step"] == f"see icefloe {' '.join(words[: 2 if words[0] == 'branch' else 1])} --help"
+
+
+def test_an_interrupt_with_json_is_json_with_exit_code_130(icefloe: Command, monkeypatch: pytest.MonkeyPatch, warehouse: Path) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("icefloe.inspect.tree", interrupted)
+    result = icefloe("tree", "demo.events", "--warehouse", warehouse, "--json")
+    assert result.exit_code == 130
+    assert error_of(result.stderr)["exit_code"] == 130
+    assert icefloe("tree", "demo.events", "--warehouse", warehouse).stderr == "icefloe: interrupted\n"
+
+
+def test_an_error_as_json_keeps_every_problem_and_its_snapshot() -> None:
+    problems = [Problem(where="$.a", what="is missing"), Problem(where="", what="is not JSON")]
+    error = error_as_json(MetadataFormatError("it is damaged", path="s3://b/x.json", snapshot_id=7, problems=problems))["error"]
+    assert (error["file"], error["snapshot_id"]) == ("s3://b/x.json", 7)
+    assert (error["field"], error["rule"]) == ("$.a", "is missing")
+    assert error["problems"] == [{"field": "$.a", "rule": "is missing"}, {"field": None, "rule": "is not JSON"}]
+    assert error_as_json(CommitConflictError("other writers won"))["error"]["field"] is None
+
+
+def test_control_characters_in_a_json_error_are_escaped(icefloe: Command, warehouse: Path) -> None:
+    result = icefloe("tree", "demo.a\x1b[31mb", "--warehouse", warehouse, "--json")
+    assert "\x1b" not in result.stderr
+    assert result.exit_code == 1
+
+
+def test_the_help_text_groups_the_commands_by_purpose(icefloe: Command) -> None:
+    text = icefloe("--help").stdout
+    places = [text.index(f"─ {name} ─") for name in ("Look", "Change", "Maintain", "Files in", "Set up")]
+    assert places == sorted(places)
+    assert "─ Commands ─" not in text
+
+
+def test_every_command_is_in_a_group_and_has_a_help_text() -> None:
+    app = main_module.app
+    commands = [(info.name, info.rich_help_panel, (info.callback or (lambda: None)).__doc__) for info in app.registered_commands]
+    groups = [
+        (info.name, info.rich_help_panel, info.typer_instance.info.help if info.typer_instance else None) for info in app.registered_groups
+    ]
+    for name, panel, text in commands + groups:
+        assert panel in ("Look", "Change", "Maintain", "Files in", "Set up"), name
+        assert text, name
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_the_help_text_is_not_cut_at_any_width(icefloe: Command, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERMINAL_WIDTH", str(width))
+    text = icefloe("--help").stdout
+    assert "…" not in text
+    assert "cherry-pick" in text
