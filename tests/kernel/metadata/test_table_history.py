@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from icefloe.kernel.metadata.metadata_log import dropped_metadata_files, with_metadata_log
+from icefloe.kernel.metadata.metadata_updates import dropped_metadata_files, with_metadata_log
 from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_history import MetadataLogEntry, SnapshotLogEntry, ancestors, schemas_of_files, snapshot_as_of

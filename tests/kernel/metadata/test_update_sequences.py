@@ -20,9 +20,8 @@ from icefloe.kernel.metadata.layout_updates import (
     SetDefaultSortOrder,
     SetDefaultSpec,
 )
-from icefloe.kernel.metadata.metadata_log import with_metadata_log
 from icefloe.kernel.metadata.metadata_reader import check_table_metadata, read_table_metadata
-from icefloe.kernel.metadata.metadata_updates import apply_updates
+from icefloe.kernel.metadata.metadata_updates import apply_updates, with_metadata_log
 from icefloe.kernel.metadata.metadata_writer import write_table_metadata
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
 from icefloe.kernel.metadata.snapshot_updates import AddSnapshot, RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef

@@ -3,12 +3,13 @@
 Each update is a value with an `apply` method that returns the next version of the metadata: `table_updates.py`, `layout_updates.py`,
 `snapshot_updates.py`, `statistics_updates.py`; their JSON is in `update_json.py`.
 Preconditions of a commit are in `requirement.py`, the rules for every version in `invariants.py`. The metadata log follows from the commit and not
-from an update: `metadata_log.py`. Spec: REST catalog, TableUpdate.
+from an update. Spec: REST catalog, TableUpdate; Table Metadata Fields (`metadata-log`).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.invariants import check_change
 from icefloe.kernel.metadata.layout_updates import (
     AddPartitionSpec,
@@ -25,6 +26,7 @@ from icefloe.kernel.metadata.layout_updates import (
 )
 from icefloe.kernel.metadata.snapshot_updates import AddSnapshot, RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
 from icefloe.kernel.metadata.statistics_updates import RemovePartitionStatistics, RemoveStatistics, SetPartitionStatistics, SetStatistics
+from icefloe.kernel.metadata.table_history import MetadataLogEntry
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_updates import (
     AddEncryptionKey,
@@ -109,3 +111,24 @@ def _with_added_id(update: Update, added_ids: Mapping[type, int | None]) -> Upda
         case SetDefaultSortOrder(sort_order_id=-1) if added_id is not None:
             return SetDefaultSortOrder(added_id)
     return update
+
+
+def with_metadata_log(metadata: TableMetadata, previous_location: str | None, previous_updated_ms: int) -> TableMetadata:
+    """Add the replaced metadata file to the metadata log, and cut the log to `write.metadata.previous-versions-max` entries (at least one).
+
+    Args:
+        metadata: The new version.
+        previous_location: Location of the replaced metadata file; None for a table's first version, which has no log.
+        previous_updated_ms: `last_updated_ms` of the replaced version.
+    """
+    if previous_location is None:
+        return metadata
+    max_entries = max(1, table_properties.METADATA_PREVIOUS_VERSIONS_MAX.read(metadata.properties))
+    log = metadata.metadata_log.without_first(len(metadata.metadata_log) + 1 - max_entries)
+    return replace(metadata, metadata_log=log.appended(MetadataLogEntry(previous_updated_ms, previous_location)))
+
+
+def dropped_metadata_files(before: TableMetadata, after: TableMetadata) -> tuple[str, ...]:
+    """Return the metadata files that left the log: those that `write.metadata.delete-after-commit.enabled` deletes."""
+    remaining_files = {entry.metadata_file for entry in after.metadata_log}
+    return tuple(entry.metadata_file for entry in before.metadata_log if entry.metadata_file not in remaining_files)

@@ -1,6 +1,6 @@
 """The history of a table: the snapshot log, the metadata log, the ancestors of a snapshot, the snapshot that was current at a time.
 
-The logs are changed in `snapshot_updates.py` and `metadata_log.py`.
+The logs are changed in `snapshot_updates.py` and `metadata_updates.py`.
 Spec: Table Metadata Fields (`snapshot-log`, `metadata-log`); Appendix F, Point in Time Reads (Time Travel).
 """
 

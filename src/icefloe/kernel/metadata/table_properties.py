@@ -329,7 +329,7 @@ METRICS_COLUMN: Property[str] = Property(
 )
 METRICS_COLUMN_PREFIX = METRICS_COLUMN.name
 
-# Metadata files. The metadata log has at least one entry: see `metadata_log.py`.
+# Metadata files. The metadata log has at least one entry: see `metadata_updates.py`.
 METADATA_PATH = _location(
     "write.metadata.path",
     "Folder of new metadata files, manifest lists and manifests; `metadata` below the table's location where it is not set.",

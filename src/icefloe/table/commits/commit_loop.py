@@ -31,8 +31,7 @@ from icefloe.io.bulk_delete import delete_files
 from icefloe.kernel.commit.attempt import Action, Attempt
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.kernel.metadata import table_properties
-from icefloe.kernel.metadata.metadata_log import dropped_metadata_files, with_metadata_log
-from icefloe.kernel.metadata.metadata_updates import apply_updates
+from icefloe.kernel.metadata.metadata_updates import apply_updates, dropped_metadata_files, with_metadata_log
 from icefloe.table.commits.commit_retries import check_commit_status, commit_with_retries, outcome_of_swap
 from icefloe.table.own_location import OldMetadataFiles, check_location_is_own, check_paths_for_writes, own_metadata_files
 from icefloe.table.table_handle import LoadedMetadata, TableHandle, load_metadata, metadata_content, new_metadata_location, reload_metadata
