@@ -138,20 +138,7 @@ class UpdateSortOrder(PendingChange):
         return self._add(source_column_name, transform, SortDirection.ASC, null_order)
 
     def desc(self, source_column_name: str, transform: str | Transform = "identity", null_order: NullOrder | None = None) -> Self:
-        """Add a key, largest values first.
-
-        Args:
-            source_column_name: the column's dotted name.
-            transform: a transform whose result is the key.
-            null_order: whether nulls come first, or last, the default.
-
-        Returns:
-            This update.
-
-        Raises:
-            InvalidSchemaError: the column does not exist.
-            InvalidInputError: the transform does not fit the column.
-        """
+        """Add a key, largest values first; nulls come last by default. Arguments, result and errors are those of `asc`."""
         return self._add(source_column_name, transform, SortDirection.DESC, null_order)
 
     def commit(self) -> None:
