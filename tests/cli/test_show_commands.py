@@ -46,6 +46,9 @@ LOOKS = [
     ("schema", "show", "demo.events"),
     ("spec", "show", "demo.events"),
     ("sort", "demo.events"),
+    ("head", "demo.events"),
+    ("sql", "SELECT * FROM demo.events WHERE id > 590"),
+    ("sql", "SELECT snapshot_id, parent_id, operation, manifest_list, summary FROM demo.events.snapshots"),
     ("trace", "demo.events", "--where", WHERE),
 ]
 
@@ -60,7 +63,8 @@ def test_every_read_only_command_prints_text_or_json_and_nothing_to_standard_err
     as_json = icefloe(*words, "--warehouse", warehouse, "--json")
     assert (as_json.exit_code, as_json.stderr) == (0, "")
     assert isinstance(json.loads(as_json.stdout), dict)
-    assert icefloe(*words, "--warehouse", warehouse, "--all").exit_code == 0
+    if words[0] != "head":
+        assert icefloe(*words, "--warehouse", warehouse, "--all").exit_code == 0
 
 
 def test_a_trace_shows_kept_and_skipped_files_with_the_bound_that_decided(icefloe: Command, as_json: JsonCommand, warehouse: Path) -> None:

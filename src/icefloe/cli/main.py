@@ -18,6 +18,7 @@ from icefloe.cli.installed_versions import versions
 from icefloe.cli.load_command import load
 from icefloe.cli.property_commands import properties, upgrade
 from icefloe.cli.ref_commands import branch_app, cherry_pick, publish, rollback, tag_app
+from icefloe.cli.row_commands import head, sql
 from icefloe.cli.schema_commands import schema_app, sort, spec_app
 from icefloe.cli.screen import print_message, show
 from icefloe.cli.shared_options import AsJson
@@ -40,6 +41,8 @@ app = typer.Typer(
 
 app.command("list", rich_help_panel=LOOK)(list_tables)
 app.command("describe", rich_help_panel=LOOK)(describe)
+app.command("head", rich_help_panel=LOOK)(head)
+app.command("sql", rich_help_panel=LOOK)(sql)
 app.command("tree", rich_help_panel=LOOK)(show_tree)
 app.command("log", rich_help_panel=LOOK)(show_log)
 app.command("files", rich_help_panel=LOOK)(list_files)

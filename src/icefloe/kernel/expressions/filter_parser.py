@@ -75,8 +75,25 @@ def parse_filter(text: str) -> BooleanExpression:
     Raises:
         InvalidFilterError: The text is not SQL, or has a form that filters do not support; the message names the form.
     """
+    return _parsed(text, lambda: [tree for tree in FilterDialect().parse_into(exp.Condition, text) if tree is not None])
+
+
+def filter_of_condition(condition: Any, text: str) -> BooleanExpression:
+    """Return the filter of a condition that sqlglot has parsed as part of a statement.
+
+    Args:
+        condition: The tree of the condition; a name in it is the name of a column.
+        text: The text of the condition, for errors.
+
+    Raises:
+        InvalidFilterError: The condition has a form that filters do not support.
+    """
+    return _parsed(text, lambda: [condition])
+
+
+def _parsed(text: str, parse: Callable[[], list[Any]]) -> BooleanExpression:
     try:
-        trees = [tree for tree in FilterDialect().parse_into(exp.Condition, text) if tree is not None]
+        trees = parse()
         if len(trees) != 1:
             raise _RefusedError("it is more than one statement" if trees else "it is empty")
         return _expression(trees[0])

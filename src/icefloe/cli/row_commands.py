@@ -1,0 +1,213 @@
+"""The commands `head` and `sql`, which print rows.
+
+A SELECT that the scan of one table can return is read in this process (`select_statement.py`); any other statement is run by Spark.
+"""
+
+import logging
+import re
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+import icefloe.inspect as look
+from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.catalog_config import known_catalogs
+from icefloe.cli.catalog_choice import CatalogChoice, open_catalog, open_table
+from icefloe.cli.row_view import RowBatches, check_formats, print_rows, rows_of_arrow
+from icefloe.cli.screen import print_message, step
+from icefloe.cli.select_statement import (
+    NeedsSparkError,
+    SelectStatement,
+    parse_select,
+    run_on_metadata_table,
+    run_on_table,
+    scan_of,
+)
+from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, SnapshotName, TableName, Warehouse
+from icefloe.cli.spark_access import spark_module, start_spark
+from icefloe.errors import (
+    InvalidInputError,
+    NoSuchCatalogError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NotInstalledError,
+    UnsupportedFeatureError,
+    in_one_line,
+)
+from icefloe.inspect import METADATA_TABLES, MetadataTable
+from icefloe.inspect.inspection import MOST_LINES
+from icefloe.optional_packages import install_command
+from icefloe.table.table_reader import TableReader
+
+_WITHOUT_SPARK = "without Spark a statement is SELECT columns FROM table [WHERE condition] [ORDER BY columns] [LIMIT n]"
+
+
+class Engine(StrEnum):
+    """What runs a statement."""
+
+    ARROW = "arrow"
+    SPARK = "spark"
+
+
+Number = Annotated[int, typer.Option("--rows", "-n", metavar="N", min=0, help="How many rows.")]
+Columns = Annotated[
+    list[str] | None, typer.Option("--columns", metavar="NAMES", help="Only these columns, separated by commas; may be repeated.")
+]
+Where = Annotated[str | None, typer.Option("--where", metavar="FILTER", help="Only rows that match, such as \"type = 'a' AND id < 10\".")]
+Branch = Annotated[str | None, typer.Option("--branch", metavar="NAME", help="Read the head of this branch.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV with a header line.")]
+Statement = Annotated[
+    str, typer.Argument(metavar="STATEMENT", help="The statement, or - to read it from standard input.", show_default=False)
+]
+EngineOption = Annotated[
+    Engine | None, typer.Option("--engine", help="Run it here by Arrow, or by Spark; by default Arrow where it can, else Spark.")
+]
+
+
+def head(
+    table: TableName,
+    rows: Number = 10,
+    columns: Columns = None,
+    where: Where = None,
+    snapshot: SnapshotName = None,
+    branch: Branch = None,
+    as_csv: AsCsv = False,
+    catalog: CatalogName = None,
+    uri: CatalogUri = None,
+    warehouse: Warehouse = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the first rows of a table; of many files only a few are read."""
+    check_formats(as_json=as_json, as_csv=as_csv)
+    if snapshot is not None and branch is not None:
+        raise InvalidInputError("both --snapshot and --branch are given", next_step="choose one")
+    opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
+    if branch is not None and branch not in opened.refs():
+        opened.scan().use_ref(branch)  # raises an error that names the branches
+    scan = scan_of(opened, branch or snapshot)
+    statement = SelectStatement(
+        table=(),
+        version=branch or snapshot,
+        columns=None,
+        counts=None,
+        row_filter=scan.filter(where or "TRUE").row_filter,
+        keys=(),
+        limit=rows,
+        offset=0,
+    )
+    names = [name.strip() for text in columns or () for name in text.split(",") if name.strip()]
+    source = run_on_table(statement.with_columns(names), opened)
+    print_rows(source, as_json=as_json, as_csv=as_csv, most=None)
+
+
+def sql(
+    statement: Statement,
+    engine: EngineOption = None,
+    as_csv: AsCsv = False,
+    catalog: CatalogName = None,
+    uri: CatalogUri = None,
+    warehouse: Warehouse = None,
+    as_json: AsJson = False,
+    everything: Everything = False,
+) -> None:
+    """Run a SQL statement and print its rows. A SELECT of columns from one table needs no Spark."""
+    check_formats(as_json=as_json, as_csv=as_csv)
+    text = typer.get_text_stream("stdin").read() if statement == "-" else statement
+    choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
+    most = None if everything else MOST_LINES
+    source = None
+    if engine is not Engine.SPARK:
+        try:
+            source = _by_arrow(text, choice)
+        except NeedsSparkError as reason:
+            if engine is Engine.ARROW:
+                raise UnsupportedFeatureError(
+                    f"Arrow alone does not run the statement: {reason}", next_step="omit --engine arrow, so that Spark runs it"
+                ) from reason
+            source = _by_spark(text, choice, because=str(reason), most=None if as_json or as_csv else most)
+    else:
+        source = _by_spark(text, choice, because=None, most=None if as_json or as_csv else most)
+    print_rows(source, as_json=as_json, as_csv=as_csv, most=most)
+
+
+def _by_arrow(text: str, choice: CatalogChoice) -> RowBatches:
+    """Return the rows of a statement, read in this process. Raises `NeedsSparkError`."""
+    level = logging.getLogger("sqlglot").level
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns about statements that it does not parse, which Spark runs
+    try:
+        statement = parse_select(text)
+    finally:
+        logging.getLogger("sqlglot").setLevel(level)
+    source = _source(statement.table, choice)
+    return run_on_metadata_table(statement, source) if isinstance(source, MetadataTable) else run_on_table(statement, source)
+
+
+def _source(parts: tuple[str, ...], choice: CatalogChoice) -> TableReader | MetadataTable:
+    """Return the table, or metadata table, of a name in a statement; its first part may be the name of a catalog.
+
+    Raises:
+        NeedsSparkError: The name is that of a view.
+        NoSuchTableError: There is no such table.
+    """
+    opened, name = _catalog_of(parts, choice)
+    try:
+        return opened.load_table(name)
+    except (NoSuchTableError, NoSuchNamespaceError):
+        if len(name) > 2 and name[-1].lower() in METADATA_TABLES and opened.table_exists(name[:-1]):
+            return look.metadata_table(opened.load_table(name[:-1]), name[-1].lower())
+        if opened.keeps_views and opened.view_exists(name):
+            raise NeedsSparkError(f"{'.'.join(parts)} is a view") from None
+        if len(name) > 2 and opened.table_exists(name[:-1]):
+            raise NeedsSparkError(f"{name[-1]} selects a branch, tag or time of {'.'.join(name[:-1])}") from None
+        raise
+
+
+def _catalog_of(parts: tuple[str, ...], choice: CatalogChoice) -> tuple[Catalog, tuple[str, ...]]:
+    has_choice = any((choice.name, choice.uri, choice.warehouse))
+    configured = {name.lower() for name in known_catalogs()}
+    is_other = len(parts) > 2 and parts[0].lower() in configured
+    if not has_choice and is_other:
+        return open_catalog(CatalogChoice(name=parts[0])), parts[1:]
+    try:
+        opened = open_catalog(choice)
+    except NoSuchCatalogError:
+        if is_other:
+            return open_catalog(CatalogChoice(name=parts[0])), parts[1:]
+        raise
+    if len(parts) > 2 and parts[0].lower() == opened.name.lower():
+        return opened, parts[1:]
+    return (open_catalog(CatalogChoice(name=parts[0])), parts[1:]) if is_other else (opened, parts)
+
+
+def _by_spark(text: str, choice: CatalogChoice, *, because: str | None, most: int | None) -> RowBatches:
+    """Return the rows of a statement that Spark runs.
+
+    Args:
+        text: The statement.
+        choice: The catalog whose tables need no catalog in their names.
+        because: Why Arrow alone does not run it; None if Spark was chosen.
+        most: Maximum number of rows that are printed; None for all.
+
+    Raises:
+        NotInstalledError: Spark is not installed.
+        EngineError: Spark refuses or fails to run the statement.
+    """
+    reason = "" if because is None else f": {because}"
+    try:
+        statements = spark_module("run_statement")
+    except NotInstalledError as error:
+        raise NotInstalledError(
+            f"the statement needs Spark{reason}, and Spark is not installed",
+            next_step=f"run {install_command('spark')}; {_WITHOUT_SPARK}",
+        ) from error
+    opened = open_catalog(choice)
+    if because is not None:
+        print_message(in_one_line(f"by Spark, because {because}"))
+    with step("Starting Spark"):
+        spark = start_spark()
+    others = [name for name in known_catalogs() if name.lower() != opened.name.lower() and re.search(rf"\b{re.escape(name)}\b", text, re.I)]
+    catalogs: dict[str, Any] = {opened.name: opened, **{name: open_catalog(CatalogChoice(name=name)) for name in others}}
+    with step("Running the statement", spark_module("runtime.running_jobs").running_tasks(spark)):
+        table = statements.run_statement(spark, text, catalogs, current=opened.name, most=None if most is None else most + 1)
+    return rows_of_arrow(table, None, Engine.SPARK.value)

@@ -1,0 +1,214 @@
+"""Rows of a table or a query: as a grid, as JSON or as CSV.
+
+Every value is shown whole. Times are in ISO 8601, those with a zone in UTC with a `Z`; binary values are hexadecimal; decimals have all digits.
+"""
+
+import json
+import math
+import re
+import sys
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.cli.screen import draw, write_json
+from icefloe.display.report import Column, Part, Prose, Report, grid
+from icefloe.errors import InvalidInputError, visible
+from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import IcebergType, ListType, MapType, StructType, UUIDType, VariantType
+from icefloe.kernel.variant import to_json as variant_to_json
+
+# A fraction of a second whose last digits are zeros, and what remains of it.
+_ZEROS = ((r"\.0+(Z?)$", r"\1"), (r"(\.\d*[1-9])0+(Z?)$", r"\1\2"))
+_QUOTED = re.compile(r'[",\r\n]')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowBatches:
+    """Rows that come in batches of Arrow.
+
+    Attributes:
+        names: The names of the columns, which may repeat.
+        types: Their types as text.
+        kinds: Their types in the table, by place; empty where they are unknown.
+        batches: The rows.
+        engine: What reads them: `arrow`, in this process, or `spark`.
+    """
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    kinds: tuple[IcebergType | None, ...]
+    batches: Iterable[Any]
+    engine: str
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yield each row as values of JSON."""
+        for batch in self.batches:
+            columns = [_values(batch.column(place), kind) for place, kind in enumerate(self.kinds)]
+            yield from zip(*columns, strict=True) if columns else [()] * batch.num_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowGrid(View):
+    """The first rows, for reading. `is_complete` is False if there are more."""
+
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[Any, ...], ...]
+    is_complete: bool
+
+    def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the rows are limited already
+        """See `View.report`."""
+        if not self.columns:
+            return Report("", (Prose("the statement returned no rows"),))
+        # Later columns give way first; the first one stays.
+        columns = tuple(Column(name, is_number=_is_number(kind), rank=place) for place, (name, kind) in enumerate(self.columns))
+        parts: list[Part] = [grid("", columns, [tuple(map(cell_text, row)) for row in self.rows], None)]
+        if not self.is_complete:
+            parts.append(Prose(f"the first {len(self.rows):,} rows; --all shows every row"))
+        return Report("", tuple(parts))
+
+
+def rows_of_arrow(table: Any, schema: Schema | None, engine: str) -> RowBatches:
+    """Return the rows of an Arrow table or record batch reader.
+
+    Args:
+        table: The rows.
+        schema: The columns of the table in its order; None where they are unknown.
+        engine: What reads the rows.
+    """
+    fields: Sequence[Any] = list(table.schema)
+    kinds = tuple(field.field_type for field in schema.fields) if schema is not None else (None,) * len(fields)
+    return RowBatches(
+        names=tuple(field.name for field in fields),
+        types=tuple(str(kind or field.type) for kind, field in zip(kinds, fields, strict=True)),
+        kinds=kinds,
+        batches=table.to_batches() if isinstance(table, pa.Table) else table,
+        engine=engine,
+    )
+
+
+def print_rows(source: RowBatches, *, as_json: bool, as_csv: bool, most: int | None) -> None:
+    """Print rows.
+
+    Args:
+        source: The rows; not read further than needed.
+        as_json: Print JSON.
+        as_csv: Print CSV.
+        most: Maximum number of rows of a grid; None for all. JSON and CSV have every row.
+
+    Raises:
+        InvalidInputError: Both formats are requested, or JSON for columns of the same name.
+    """
+    if as_csv:
+        _write_csv(source)
+    elif as_json:
+        _write_json(source)
+    else:
+        rows: list[tuple[Any, ...]] = []
+        is_complete = True
+        for row in source.rows():
+            if most is not None and len(rows) == most:
+                is_complete = False
+                break
+            rows.append(row)
+        columns = tuple(zip(source.names, source.types, strict=True))
+        draw(RowGrid(columns=columns, rows=tuple(rows), is_complete=is_complete).report())
+
+
+def check_formats(*, as_json: bool, as_csv: bool) -> None:
+    """Raise `InvalidInputError` if both formats are requested."""
+    if as_json and as_csv:
+        raise InvalidInputError("both --json and --csv are given", next_step="choose one")
+
+
+def cell_text(value: Any) -> str:
+    """Return a value of JSON as the text of a cell: text without quotes, `NULL` for None."""
+    if value is None:
+        return "NULL"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _write_csv(source: RowBatches) -> None:
+    """Write a header line and the rows; null is empty, and empty text is in quotes. Control characters are escaped in a terminal only."""
+    escape = visible if sys.stdout.isatty() else str
+    for row in chain([source.names], source.rows()):
+        sys.stdout.write(escape(",".join(map(_csv_field, row))) + "\n")
+
+
+def _csv_field(value: Any) -> str:
+    if value is None:
+        return ""
+    text = cell_text(value)
+    return '"' + text.replace('"', '""') + '"' if not text or _QUOTED.search(text) else text
+
+
+def _write_json(source: RowBatches) -> None:
+    repeated = sorted({name for name in source.names if source.names.count(name) > 1})
+    if repeated:
+        raise InvalidInputError(
+            f"two columns are called {repeated[0]!r}, and JSON has one value for a name", next_step="rename one with AS"
+        )
+    columns = [{"name": name, "type": kind} for name, kind in zip(source.names, source.types, strict=True)]
+    rows = [dict(zip(source.names, row, strict=True)) for row in source.rows()]
+    write_json({"engine": source.engine, "columns": columns, "rows": rows})
+
+
+def _values(column: Any, kind: IcebergType | None) -> list[Any]:
+    readable = _readable_type(column.type)
+    texts = column if readable == column.type else column.cast(readable)
+    if pa.types.is_timestamp(column.type) or pa.types.is_time(column.type):
+        for pattern, replacement in _ZEROS:
+            texts = pc.replace_substring_regex(texts, pattern, replacement)
+    return [_plain(value, kind) for value in texts.to_pylist()]
+
+
+def _readable_type(kind: Any) -> Any:
+    """Return an Arrow type with text for dates and times, of which Python cannot represent nanoseconds and years after 9999."""
+    if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        return pa.struct([kind.field(place).with_type(_readable_type(kind.field(place).type)) for place in range(kind.num_fields)])
+    if pa.types.is_map(kind):
+        return pa.map_(_readable_type(kind.key_type), kind.item_field.with_type(_readable_type(kind.item_type)))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_readable_type(kind.value_type)))
+    return kind
+
+
+def _plain(value: Any, kind: IcebergType | None) -> Any:
+    """Return a value as one of JSON."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(kind, VariantType) and isinstance(value, dict):
+        return variant_to_json(value["metadata"], value["value"])
+    if isinstance(value, float):
+        return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, bytes):
+        return str(uuid.UUID(bytes=value)) if isinstance(kind, UUIDType) else value.hex()
+    if isinstance(value, dict):
+        inner = {field.name: field.field_type for field in kind.fields} if isinstance(kind, StructType) else {}
+        return {name: _plain(item, inner.get(name)) for name, item in value.items()}
+    if isinstance(value, list):
+        if isinstance(kind, MapType) or (value and isinstance(value[0], tuple)):
+            return _plain_map(value, kind if isinstance(kind, MapType) else None)
+        return [_plain(item, kind.element if isinstance(kind, ListType) else None) for item in value]
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    return value if isinstance(value, str) else str(value)
+
+
+def _plain_map(pairs: list[tuple[Any, Any]], kind: MapType | None) -> Any:
+    """Return a map as an object if its keys are text, else as a list of pairs."""
+    plain = [(_plain(key, kind.key_type if kind else None), _plain(value, kind.value_type if kind else None)) for key, value in pairs]
+    return dict(plain) if all(isinstance(key, str) for key, _ in plain) else [list(pair) for pair in plain]
+
+
+def _is_number(kind: str) -> bool:
+    return kind in ("int", "long", "float", "double", "int32", "int64") or kind.startswith("decimal")

@@ -1,0 +1,359 @@
+"""SELECT statements that the scan of one table can return, without Spark.
+
+`SELECT columns FROM table WHERE condition ORDER BY columns LIMIT n`, parsed by sqlglot in Spark's dialect. Anything else needs Spark, and the reason is named.
+The results are those of Spark SQL: names of columns in any case, nulls first in ascending order, NaN after every number.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from icefloe.cli.row_view import RowBatches
+from icefloe.errors import InvalidFilterError, InvalidInputError
+from icefloe.inspect import MetadataTable
+from icefloe.kernel.expressions.bind import bind
+from icefloe.kernel.expressions.filter_parser import filter_of_condition
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.kernel.expressions.row_evaluator import arrow_mask
+from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder, sorted_rows
+from icefloe.kernel.partitioning.transforms import IdentityTransform
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import IcebergType, LongType, PrimitiveType, StructType
+from icefloe.table.data_scan import DataScan
+from icefloe.table.table_reader import TableReader
+
+ENGINE = "arrow"
+
+Path = tuple[str, ...]
+
+
+class NeedsSparkError(Exception):
+    """A statement that the scan of one table cannot return; the text is the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortKey:
+    """A column to sort by."""
+
+    path: Path
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectStatement:
+    """A SELECT from one table.
+
+    Attributes:
+        table: The parts of the table's name.
+        version: The snapshot id, branch or tag of VERSION AS OF.
+        columns: Paths and names of the selected columns; None for every column.
+        counts: The name of the column of `count(*)`, which is selected alone.
+        row_filter: The condition.
+        keys: The columns to sort by.
+        limit: The greatest number of rows.
+        offset: Rows to skip.
+    """
+
+    table: tuple[str, ...]
+    version: str | None
+    columns: tuple[tuple[Path, str], ...] | None
+    counts: str | None
+    row_filter: BooleanExpression
+    keys: tuple[SortKey, ...]
+    limit: int | None
+    offset: int
+
+    def with_columns(self, names: Sequence[str]) -> "SelectStatement":
+        """Return the statement with columns of dotted names, all if there are none."""
+        return replace(self, columns=tuple((tuple(name.split(".")), name) for name in names) or None)
+
+
+def parse_select(text: str) -> SelectStatement:
+    """Parse a statement.
+
+    Raises:
+        NeedsSparkError: It is not a SELECT of one table in the supported form.
+        InvalidInputError: It is empty.
+    """
+    try:
+        trees = [tree for tree in sqlglot.parse(text, dialect="spark") if tree is not None]
+    except SqlglotError as error:
+        raise NeedsSparkError(f"it is no SELECT that can be parsed: {str(error).splitlines()[0]}") from error
+    except RecursionError as error:
+        raise NeedsSparkError("it is nested too deeply") from error
+    if not trees:
+        raise InvalidInputError("the statement is empty", next_step='write it as "SELECT id, name FROM db.t WHERE id < 10 LIMIT 20"')
+    if len(trees) > 1:
+        raise InvalidInputError("more than one statement is given", next_step="run one statement at a time")
+    tree = trees[0]
+    if not isinstance(tree, exp.Select):
+        raise NeedsSparkError(f"{tree.key.upper()} is more than a SELECT from one table")
+    clauses = _clauses(tree, {"expressions", "from", "where", "order", "limit", "offset"})
+    source = clauses.get("from")
+    if source is None or not isinstance(source.this, exp.Table):
+        raise NeedsSparkError("it does not select from a table")
+    reader = _Reader(source.this)
+    where = clauses.get("where")
+    aliases = {item.alias.lower(): item.this for item in clauses.get("expressions", []) if isinstance(item, exp.Alias)}
+    columns, counts = reader.selection(clauses.get("expressions", []))
+    return SelectStatement(
+        table=reader.name,
+        version=reader.version,
+        columns=columns,
+        counts=counts,
+        row_filter=AlwaysTrue() if where is None else reader.condition(where.this),
+        keys=tuple(reader.key(key, aliases) for key in (clauses["order"].expressions if "order" in clauses else ())),
+        limit=_number(clauses.get("limit"), "LIMIT"),
+        offset=_number(clauses.get("offset"), "OFFSET") or 0,
+    )
+
+
+def run_on_table(statement: SelectStatement, table: TableReader) -> RowBatches:
+    """Return the rows of a statement on a table.
+
+    Raises:
+        InvalidSchemaError, InvalidFilterError: The statement names an unknown column, or compares one with a value of another type.
+        IcefloeError: As for `DataScan.to_arrow`.
+    """
+    scan = scan_of(table, statement.version)
+    schema = scan.schema()
+    scan = scan.filter(statement.row_filter)
+    if statement.counts is not None:
+        bind(statement.row_filter, schema, case_sensitive=False)
+        return _counted(statement, scan.count())
+    columns = _resolved(statement, schema)
+    keys = [(_path_in(schema, key.path), key) for key in statement.keys]
+    names = dict.fromkeys(path[0] for path in [*(path for path, _ in columns), *(path for path, _ in keys)])
+    scan = scan.select(*names)
+    if keys:
+        rows = _sorted(scan.to_arrow(), scan.projection(), keys)
+        return _selected(columns, schema, _sliced(rows.to_batches(), statement.offset, statement.limit))
+    if statement.limit is not None:
+        scan = replace(scan, limit=statement.offset + statement.limit)
+    return _selected(columns, schema, _sliced(scan.to_arrow_batch_reader(), statement.offset, statement.limit))
+
+
+def run_on_metadata_table(statement: SelectStatement, table: MetadataTable) -> RowBatches:
+    """Return the rows of a statement on a metadata table. Raises as `run_on_table`."""
+    if statement.version is not None:
+        raise NeedsSparkError("it reads a metadata table of an older snapshot")
+    bound = bind(statement.row_filter, table.schema, case_sensitive=False)
+    rows = table.arrow()
+    rows = rows.filter(arrow_mask(bound, rows))
+    if statement.counts is not None:
+        return _counted(statement, rows.num_rows)
+    columns = _resolved(statement, table.schema)
+    keys = [(_path_in(table.schema, key.path), key) for key in statement.keys]
+    if keys:
+        rows = _sorted(rows, table.schema, keys)
+    return _selected(columns, table.schema, _sliced(rows.to_batches(), statement.offset, statement.limit))
+
+
+def scan_of(table: TableReader, version: str | None) -> DataScan:
+    """Return a scan, with names of columns in any case, of the current snapshot or of a snapshot id, branch or tag. Raises `NoSuchSnapshotError`."""
+    if version is not None and version.isascii() and version.isdecimal() and version not in table.metadata.refs:
+        return table.scan(snapshot_id=int(version), case_sensitive=False)
+    scan = table.scan(case_sensitive=False)
+    return scan if version is None else scan.use_ref(version)
+
+
+class _Reader:
+    """The names of one statement: of its table, and of columns with or without the table's name before them."""
+
+    def __init__(self, table: Any) -> None:
+        arguments = _clauses(table, {"this", "db", "catalog", "alias", "version"})
+        if any(not isinstance(part, exp.Identifier) for part in table.parts):
+            raise NeedsSparkError(f"{table.sql(dialect='spark')} is not the name of a table")
+        self.name = tuple(part.name for part in table.parts)
+        self.version = _version(arguments.get("version"))
+        self._qualifiers = (
+            {table.alias.lower()} if table.alias else {".".join(self.name[place:]).lower() for place in range(len(self.name))}
+        )
+        if table.alias and table.args["alias"].args.get("columns"):
+            raise NeedsSparkError("the alias of the table renames its columns")
+
+    def selection(self, items: list[Any]) -> tuple[tuple[tuple[Path, str], ...] | None, str | None]:
+        """Return the selected columns, None for all; and the name of `count(*)`."""
+        if len(items) == 1 and isinstance(items[0], exp.Star) and not _clauses(items[0], set()):
+            return None, None
+        counted = items[0].this if len(items) == 1 and isinstance(items[0], exp.Alias) else items[0] if items else None
+        if len(items) == 1 and isinstance(counted, exp.Count) and isinstance(counted.this, exp.Star):
+            return None, items[0].alias or "count(1)"
+        return tuple(self._item(item) for item in items), None
+
+    def _item(self, item: Any) -> tuple[Path, str]:
+        if isinstance(item, exp.Alias):
+            return self.path(item.this), item.alias
+        path = self.path(item)
+        return path, path[-1]
+
+    def path(self, tree: Any) -> Path:
+        """Return the parts of a column's name, without that of the table."""
+        parts = tree.parts if isinstance(tree, exp.Column | exp.Dot) else ()
+        if not parts or not all(isinstance(part, exp.Identifier) for part in parts):
+            raise NeedsSparkError(f"{tree.sql(dialect='spark')} is more than the name of a column")
+        names = tuple(part.name for part in parts)
+        for length in range(len(names) - 1, 0, -1):
+            if ".".join(names[:length]).lower() in self._qualifiers:
+                return names[length:]
+        return names
+
+    def condition(self, tree: Any) -> BooleanExpression:
+        """Return a condition as a filter."""
+        text = tree.sql(dialect="spark")
+
+        def without_table(node: Any) -> Any:
+            if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+                return node
+            names = self.path(node)
+            plain: Any = exp.Column(this=exp.Identifier(this=names[0], quoted=True))
+            for name in names[1:]:
+                plain = exp.Dot(this=plain, expression=exp.Identifier(this=name, quoted=True))
+            return plain
+
+        try:
+            return filter_of_condition(tree.transform(without_table), text)
+        except InvalidFilterError as error:
+            raise NeedsSparkError(f"its condition is more than a filter on columns: {error.message.rpartition(': ')[2]}") from error
+
+    def key(self, tree: Any, aliases: Mapping[str, Any]) -> SortKey:
+        """Return a key of ORDER BY; a name given with AS comes before the name of a column."""
+        if not isinstance(tree, exp.Ordered):
+            raise NeedsSparkError(f"it is sorted by {tree.sql(dialect='spark')}")
+        _clauses(tree, {"this", "desc", "nulls_first"})
+        name = tree.this.name.lower() if isinstance(tree.this, exp.Column) and len(tree.this.parts) == 1 else ""
+        descending = bool(tree.args.get("desc"))
+        return SortKey(
+            path=self.path(aliases.get(name, tree.this)),
+            descending=descending,
+            nulls_first=bool(tree.args.get("nulls_first")),
+        )
+
+
+def _clauses(tree: Any, supported: set[str]) -> dict[str, Any]:
+    """Return the parts of a tree by name; refuse a part that is not supported, so that none is left out of the result."""
+    present = {name.rstrip("_"): part for name, part in tree.args.items() if part}
+    unsupported = sorted(present.keys() - supported)
+    if unsupported:
+        raise NeedsSparkError(f"it has {unsupported[0].replace('_', ' ').upper()}")
+    return present
+
+
+def _version(version: Any) -> str | None:
+    if version is None:
+        return None
+    if version.name != "VERSION" or not isinstance(version.expression, exp.Literal):
+        raise NeedsSparkError("it reads the table as of a time")
+    return str(version.expression.this)
+
+
+def _number(clause: Any, name: str) -> int | None:
+    if clause is None:
+        return None
+    value = _clauses(clause, {"expression"})["expression"]
+    if not isinstance(value, exp.Literal) or value.is_string or not str(value.this).isdecimal():
+        raise NeedsSparkError(f"{name} is not a number")
+    return int(value.this)
+
+
+def _resolved(statement: SelectStatement, schema: Schema) -> list[tuple[Path, str]]:
+    """Return the paths of the selected columns as the schema spells them, with their names in the result."""
+    if statement.columns is None:
+        return [((field.name,), field.name) for field in schema.fields]
+    return [(_path_in(schema, path), name if name != path[-1] else _path_in(schema, path)[-1]) for path, name in statement.columns]
+
+
+def _path_in(schema: Schema, path: Path) -> Path:
+    """Return a path as the schema spells it; only fields of structs have one. Raises `InvalidSchemaError`, `NeedsSparkError`."""
+    fields, found = schema.fields, []
+    for place, name in enumerate(path):
+        field = next((item for item in fields if item.name == name), None) or next(
+            (f for f in fields if f.name.lower() == name.lower()), None
+        )
+        if field is None:
+            schema.find_field(".".join(path), case_sensitive=False)  # raises an error that names the columns
+            raise NeedsSparkError(f"{'.'.join(path)} is in a list or map")
+        found.append(field.name)
+        if place < len(path) - 1:
+            if not isinstance(field.field_type, StructType):
+                schema.find_field(".".join(path), case_sensitive=False)
+                raise NeedsSparkError(f"{'.'.join(path)} is in a list or map")
+            fields = field.field_type.fields
+    return tuple(found)
+
+
+def _kind_at(schema: Schema, path: Path) -> IcebergType:
+    return schema.find_field(".".join(path)).field_type
+
+
+def _sorted(rows: Any, schema: Schema, keys: list[tuple[Path, SortKey]]) -> Any:
+    order = []
+    for path, key in keys:
+        field = schema.find_field(".".join(path))
+        if not isinstance(field.field_type, PrimitiveType):
+            raise NeedsSparkError(f"it is sorted by {'.'.join(path)}, which has the type {field.field_type}")
+        order.append(
+            SortField(
+                field.field_id,
+                IdentityTransform(),
+                SortDirection.DESC if key.descending else SortDirection.ASC,
+                NullOrder.NULLS_FIRST if key.nulls_first else NullOrder.NULLS_LAST,
+            )
+        )
+    result = sorted_rows(rows, SortOrder(*order), schema)
+    if result is None:
+        raise NeedsSparkError("it is sorted by a column of a type that has no order")
+    return result
+
+
+def _sliced(batches: Any, offset: int, limit: int | None) -> Iterator[Any]:
+    """Yield the rows after the first `offset`, at most `limit`; no batch is read that is not needed."""
+    left = limit
+    for batch in batches:
+        if left is not None and left <= 0:
+            return
+        skipped = min(offset, batch.num_rows)
+        offset -= skipped
+        part = batch.slice(skipped, left)
+        if left is not None:
+            left -= part.num_rows
+        if part.num_rows:
+            yield part
+
+
+def _selected(columns: list[tuple[Path, str]], schema: Schema, batches: Iterator[Any]) -> RowBatches:
+    kinds = tuple(_kind_at(schema, path) for path, _ in columns)
+    return RowBatches(
+        names=tuple(name for _, name in columns),
+        types=tuple(str(kind) for kind in kinds),
+        kinds=kinds,
+        batches=(_columns_of(batch, columns) for batch in batches),
+        engine=ENGINE,
+    )
+
+
+def _columns_of(batch: Any, columns: list[tuple[Path, str]]) -> Any:
+    arrays = []
+    for path, _ in columns:
+        array = batch.column(path[0])
+        arrays.append(array if len(path) == 1 else pc.struct_field(array, list(path[1:])))
+    return pa.RecordBatch.from_arrays(arrays, names=[name for _, name in columns])
+
+
+def _counted(statement: SelectStatement, count: int) -> RowBatches:
+    total = max(0, 1 - statement.offset) if statement.limit is None else min(statement.limit, max(0, 1 - statement.offset))
+    name = statement.counts or ""
+    return RowBatches(
+        names=(name,),
+        types=("long",),
+        kinds=(LongType(),),
+        batches=[pa.RecordBatch.from_arrays([pa.array([count] * total, pa.int64())], names=[name])],
+        engine=ENGINE,
+    )

@@ -1,0 +1,38 @@
+"""`run_statement`: runs one SQL statement on catalogs and returns its rows as Arrow, for the command line."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.spark.attach_catalog import attach
+from icefloe.spark.jobs.spark_jobs import run_job
+
+
+def run_statement(spark: SparkSession, text: str, catalogs: Mapping[str, Catalog], *, current: str, most: int | None) -> Any:
+    """Run a statement.
+
+    Args:
+        spark: A classic session.
+        text: The statement.
+        catalogs: The catalogs of its names.
+        current: The catalog of names that name none.
+        most: Maximum number of rows to return; None for all.
+
+    Returns:
+        A `pyarrow.Table`.
+
+    Raises:
+        EngineError: Spark refuses the statement, or fails to run it.
+        IcefloeError: A catalog, a table or a task failed.
+    """
+    for name, catalog in catalogs.items():
+        attach(spark, name, catalog)
+    spark.catalog.setCurrentCatalog(current)
+
+    def run() -> Any:
+        frame = spark.sql(text)
+        return (frame if most is None else frame.limit(most)).toArrow()
+
+    return run_job(spark, "icefloe sql", run)
