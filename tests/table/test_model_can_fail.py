@@ -9,7 +9,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.table.test_commit_model import ManyWriters
 
 from icefloe.catalog_store.sql_store import SqlCatalogStore
-from icefloe.kernel.commit import append, cherry_pick, snapshot_attempt
+from icefloe.kernel.commit import cherry_pick, snapshot_attempt
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
 from icefloe.table.commits import commit_loop
 from icefloe.table.commits.commit_loop import TableCommit
@@ -65,18 +65,18 @@ def assign_row_ids_twice(patch: Patch) -> None:
 
 
 def count_wrong_totals(patch: Patch) -> None:
-    build = append.build_summary
+    build = snapshot_attempt.build_summary
 
     def wrong(*arguments: Any, **named: Any) -> dict[str, str]:
         made = build(*arguments, **named)
         return {**made, "total-records": str(int(made["total-records"]) + 1)}
 
-    patch.setattr(append, "build_summary", wrong)
+    patch.setattr(snapshot_attempt, "build_summary", wrong)
 
 
 def build_on_the_wrong_parent(patch: Patch) -> None:
     """Commit to a branch without its parent snapshot."""
-    patch.setattr(append, "parent_snapshot", lambda base, branch: None)
+    patch.setattr(snapshot_attempt, "parent_snapshot", lambda base, branch: None)
 
 
 def acknowledge_an_unknown_commit_state(patch: Patch) -> None:

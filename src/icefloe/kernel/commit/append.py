@@ -10,8 +10,7 @@ from operator import attrgetter
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
 from icefloe.kernel.commit.new_manifest import ManifestMergeManager, ManifestNumbers, added_manifests
-from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, path_of_partition, snapshot_attempt
-from icefloe.kernel.commit.summary import build_summary
+from icefloe.kernel.commit.snapshot_attempt import snapshot_attempt
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.metadata.table_metadata import TableMetadata
@@ -53,7 +52,6 @@ class Append:
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt:
         """See `Action.attempt`."""
-        parent = parent_snapshot(base, self._context.branch)
         return snapshot_attempt(
             base,
             self._context,
@@ -61,14 +59,8 @@ class Append:
             now_ms=now_ms,
             new_manifests=self._added_manifests(base),
             kept_manifests=None,
-            summary=build_summary(
-                "append",
-                added=self._files,
-                deleted=(),
-                previous=parent.summary if parent else None,
-                extra=self._context.snapshot_properties,
-                partition_path=path_of_partition(base),
-            ),
+            operation="append",
+            added=self._files,
             read=read,
             merge_manager=self._merge_manager,
         )

@@ -9,7 +9,7 @@ conflict rules are `conflicts.py`, new and merged manifests `new_manifest.py`, t
 Spec: Manifests; Deletion Vectors; Commit Conflict Resolution and Retry.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,8 +25,7 @@ from icefloe.kernel.commit.live_entries import equal_partitions, is_among, live_
 from icefloe.kernel.commit.new_manifest import ManifestMergeManager, ManifestNumbers, added_manifests, without_files
 from icefloe.kernel.commit.newer_snapshots import newer_snapshots, no_longer_live
 from icefloe.kernel.commit.selected_files import SelectedFiles, check_added_match
-from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, path_of_partition, snapshot_attempt
-from icefloe.kernel.commit.summary import build_summary
+from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, snapshot_attempt
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.entry import ManifestEntry
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
@@ -126,7 +125,9 @@ class MergingSnapshotProducer:
             now_ms=now_ms,
             new_manifests=filtered.new_manifests,
             kept_manifests=filtered.kept_manifests if reads_manifests else None,
-            summary=self._summary(base, operation(filtered), parent.summary if parent else None, filtered),
+            operation=operation(filtered),
+            added=(*changes.added, *changes.added_deletes),
+            deleted=filtered.removed_files,
             read=read,
             merge_manager=self._merge_manager,
             replaced_count=filtered.replaced_count,
@@ -296,18 +297,6 @@ class MergingSnapshotProducer:
             raise no_longer_live(base, branch, path, "a file to remove", ManifestContent.DELETES, read)
         for path in sorted(changes.targets.keys() - filtered.live_targets):
             raise no_longer_live(base, branch, path, "a file to delete rows of", ManifestContent.DATA, read)
-
-    def _summary(
-        self, base: TableMetadata, operation: str, previous: Mapping[str, str] | None, filtered: FilteredManifests
-    ) -> dict[str, str]:
-        return build_summary(
-            operation,
-            added=(*self._changes.added, *self._changes.added_deletes),
-            deleted=filtered.removed_files,
-            previous=previous,
-            extra=self._context.snapshot_properties,
-            partition_path=path_of_partition(base),
-        )
 
 
 def _rows(entries: "pa.Table", *names: str) -> list[tuple[Any, ...]]:

@@ -14,7 +14,6 @@ from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
 from icefloe.kernel.commit.clustered_entries import Clustering, cluster_entries
 from icefloe.kernel.commit.new_manifest import ManifestMergeManager, ManifestNumbers, NewManifest, manifest_target, merge_rules
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, snapshot_attempt
-from icefloe.kernel.commit.summary import build_summary
 from icefloe.kernel.manifest.manifest_column_writer import write_manifest_columns
 from icefloe.kernel.manifest.manifest_reader import fill_counts, read_columns
 from icefloe.kernel.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestContent, ManifestFile
@@ -118,7 +117,6 @@ class RewriteManifests:
             self.result = ReplacedManifests(kept=kept)
             return None
         self._check_files(sources, new, read)
-        summary = build_summary("replace", previous=parent.summary if parent else None, extra=self._context.snapshot_properties)
         attempt = snapshot_attempt(
             base,
             self._context,
@@ -126,7 +124,8 @@ class RewriteManifests:
             now_ms=now_ms,
             new_manifests=new,
             kept_manifests=kept,
-            summary={**summary, "entries-processed": str(self._clustered.entries)},
+            operation="replace",
+            further_summary={"entries-processed": str(self._clustered.entries)},
             read=read,
             merge_manager=self._merge_manager,
             replaced_count=len(sources),

@@ -4,7 +4,7 @@ The actions of this package pass the manifests; `new_manifest.py` merges them fi
 Spec: Snapshots; Manifest Lists; Sequence Numbers; First Row ID Assignment; Snapshot Row IDs.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
@@ -12,6 +12,8 @@ from icefloe.errors import CommitConflictError, Problem
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
 from icefloe.kernel.commit.new_manifest import ManifestMergeManager, manifest_counts
 from icefloe.kernel.commit.staged_snapshot import WAP_ID, check_wap_id_is_new
+from icefloe.kernel.commit.summary import build_summary
+from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.manifest.manifest_reader import fill_counts
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.manifest_list.manifest_list_reader import has_required_row_id, read_manifest_summaries
@@ -60,7 +62,10 @@ def snapshot_attempt(
     now_ms: int,
     new_manifests: Sequence[ManifestFile],
     kept_manifests: Sequence[ManifestFile] | None,
-    summary: Mapping[str, str],
+    operation: str,
+    added: Iterable[DataFile] = (),
+    deleted: Iterable[DataFile] = (),
+    further_summary: Mapping[str, str] | None = None,
     read: Read,
     merge_manager: ManifestMergeManager,
     replaced_count: int = 0,
@@ -75,7 +80,10 @@ def snapshot_attempt(
         new_manifests: the manifests that the commit wrote.
         kept_manifests: the other manifests in order, newest first. They can include rewritten manifests of `new_manifests`, in the places of their sources.
             None keeps all manifests of the parent; if nothing is merged, the bytes of its manifest list are then copied without decoding.
-        summary: the summary, without the counts of manifests.
+        operation: `append`, `replace`, `overwrite` or `delete`.
+        added: data and delete files that are added, which the summary counts.
+        deleted: data and delete files that are removed, which it counts too.
+        further_summary: entries of the summary beside the counts of files and manifests.
         read: returns the bytes of a metadata file.
         merge_manager: merges the manifests, and has the files of the new ones.
         replaced_count: how many manifests of the parent were rewritten.
@@ -86,33 +94,27 @@ def snapshot_attempt(
     """
     _check_branch(base, context)
     parent = parent_snapshot(base, context.branch)
-    kept_paths = {manifest.manifest_path for manifest in kept_manifests or ()}
-    new = [manifest for manifest in new_manifests if manifest.manifest_path not in kept_paths]
-    list_parts = _list_parts(base, parent, new, kept_manifests, read, merge_manager)
-    content, next_row_id = _manifest_list(base, context, parent, list_parts)
-    counts = manifest_counts(
-        list_parts.manifests, context, kept_count=list_parts.copied_count, replaced_count=replaced_count + list_parts.replaced_count
+    parts = _list_parts(base, parent, new_manifests, kept_manifests, read, merge_manager)
+    content, next_row_id = _manifest_list(base, context, parent, parts)
+    counts = manifest_counts(parts.manifests, context, kept_count=parts.copied_count, replaced_count=replaced_count + parts.replaced_count)
+    summary = build_summary(
+        operation,
+        added=added,
+        deleted=deleted,
+        previous=parent.summary if parent else None,
+        extra=context.snapshot_properties,
+        partition_path=path_of_partition(base),
     )
-    summary = {**summary, **counts}
+    summary = {**summary, **(further_summary or {}), **counts}
     location = f"{context.metadata_location}/{manifest_list_name(context.snapshot_id, number, context.commit_uuid)}"
-    snapshot = Snapshot(
-        snapshot_id=context.snapshot_id,
-        parent_snapshot_id=parent.snapshot_id if parent else None,
-        sequence_number=base.next_sequence_number,
-        timestamp_ms=max(now_ms, base.last_updated_ms),
-        manifest_list=location,
-        summary=summary,
-        schema_id=base.current_schema_id,
-    )
-    if next_row_id is not None:
-        snapshot = replace(snapshot, first_row_id=base.next_row_id, added_rows=next_row_id - base.next_row_id)
-    ref = base.refs.get(context.branch)
+    snapshot = _snapshot(base, context, parent, max(now_ms, base.last_updated_ms), location, summary, next_row_id)
     updates: tuple[Update, ...] = (AddSnapshot(snapshot),)
     requirements: tuple[Requirement, ...] = (AssertTableUUID(base.table_uuid),)
+    ref = base.refs.get(context.branch)
     if not context.stage_only:
         updates = (*updates, SetSnapshotRef(context.branch, _with_snapshot(ref, context.snapshot_id)))
         requirements = (*requirements, AssertRefSnapshotId(context.branch, ref.snapshot_id if ref else None))
-    created = merge_manager.manifests_of_commit(list_parts.manifests)
+    created = merge_manager.manifests_of_commit(parts.manifests)
     return Attempt(
         snapshot_id=context.snapshot_id,
         summary=summary,
@@ -122,6 +124,29 @@ def snapshot_attempt(
         updates=updates,
         requirements=requirements,
     )
+
+
+def _snapshot(
+    base: TableMetadata,
+    context: CommitContext,
+    parent: Snapshot | None,
+    timestamp_ms: int,
+    manifest_list: str,
+    summary: Mapping[str, str],
+    next_row_id: int | None,
+) -> Snapshot:
+    snapshot = Snapshot(
+        snapshot_id=context.snapshot_id,
+        parent_snapshot_id=parent.snapshot_id if parent else None,
+        sequence_number=base.next_sequence_number,
+        timestamp_ms=timestamp_ms,
+        manifest_list=manifest_list,
+        summary=summary,
+        schema_id=base.current_schema_id,
+    )
+    if next_row_id is None:
+        return snapshot
+    return replace(snapshot, first_row_id=base.next_row_id, added_rows=next_row_id - base.next_row_id)
 
 
 def _check_branch(base: TableMetadata, context: CommitContext) -> None:
@@ -160,11 +185,13 @@ class _ListParts:
 def _list_parts(
     base: TableMetadata,
     parent: Snapshot | None,
-    new: Sequence[ManifestFile],
+    new_manifests: Sequence[ManifestFile],
     kept_manifests: Sequence[ManifestFile] | None,
     read: Read,
     merge_manager: ManifestMergeManager,
 ) -> _ListParts:
+    kept_paths = {manifest.manifest_path for manifest in kept_manifests or ()}
+    new = [manifest for manifest in new_manifests if manifest.manifest_path not in kept_paths]
     if kept_manifests is None and parent is not None:
         copied = _copied_list(base, parent, new, read, merge_manager)
         if copied is not None:
