@@ -6,8 +6,8 @@
     │   ├── NoSuchNamespaceError
     │   ├── NoSuchTableError
     │   ├── NoSuchViewError
-    │   ├── NoSuchSnapshotError
-    │   └── NoSuchFileError          a file that metadata or the user refers to does not exist
+    │   ├── NoSuchSnapshotError      also a ValueError
+    │   └── NoSuchFileError          a file that metadata or the user refers to does not exist (also a FileNotFoundError)
     ├── AlreadyExistsError           choose another name, or load what is there
     │   ├── NamespaceAlreadyExistsError
     │   ├── TableAlreadyExistsError
@@ -46,6 +46,7 @@
 The code of an error never changes and codes are only added; the text of a message is not part of the API.
 """
 
+import errno
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -198,16 +199,29 @@ class NoSuchViewError(NotFoundError):
     code = "no-such-view"
 
 
-class NoSuchSnapshotError(NotFoundError):
-    """The snapshot, branch or tag does not exist in the table."""
+class NoSuchSnapshotError(NotFoundError, ValueError):
+    """The snapshot, branch or tag does not exist in the table; it is also a `ValueError`."""
 
     code = "no-such-snapshot"
 
 
-class NoSuchFileError(NotFoundError):
-    """A file that metadata or the user refers to does not exist."""
+class NoSuchFileError(NotFoundError, FileNotFoundError):
+    """A file that metadata or the user refers to does not exist; it is also a `FileNotFoundError`."""
 
     code = "no-such-file"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        table: str | None = None,
+        path: str | None = None,
+        snapshot_id: int | None = None,
+        problems: Sequence[Problem] = (),
+        next_step: str | None = None,
+    ) -> None:
+        super().__init__(message, table=table, path=path, snapshot_id=snapshot_id, problems=problems, next_step=next_step)
+        self.errno, self.filename = errno.ENOENT, path
 
 
 class AlreadyExistsError(IcefloeError):

@@ -24,6 +24,12 @@ EXTRAS = {
     "azure": "tables in Azure storage",
     "postgres": "a catalog in PostgreSQL",
     "demo": "the data set of `icefloe demo`",
+    "polars": "polars DataFrames",
+    "duckdb": "tables of DuckDB",
+    "ray": "datasets of Ray",
+    "daft": "Daft DataFrames",
+    "bodo": "Bodo DataFrames",
+    "datafusion": "tables of DataFusion",
 }
 PROJECT = "icefloe"
 

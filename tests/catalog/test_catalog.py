@@ -131,9 +131,9 @@ def test_a_renamed_table_has_its_rows_under_the_new_name_only(catalog: SqlCatalo
 
 def test_an_update_of_namespace_properties_returns_what_changed(catalog: SqlCatalog) -> None:
     change = catalog.update_namespace_properties("db", updates={"a": "1"})
-    assert (change.updated, change.removed, change.missing) == (("a",), (), ())
+    assert (change.updated, change.removed, change.missing) == (["a"], [], [])
     change = catalog.update_namespace_properties("db", removals={"a", "b"})
-    assert (change.removed, change.missing) == (("a",), ("b",))
+    assert (change.removed, change.missing) == (["a"], ["b"])
     assert catalog.load_namespace_properties("db") == {}
 
 

@@ -27,7 +27,7 @@ from icefloe.kernel.expressions.predicate import AlwaysFalse
 from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
-from icefloe.kernel.schema.arrow_schema import FIELD_ID_KEY, type_to_arrow
+from icefloe.kernel.schema.arrow_types import FIELD_ID_KEY, type_to_arrow
 from icefloe.kernel.schema.name_mapping import mapping_from_json
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (

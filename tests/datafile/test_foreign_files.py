@@ -14,7 +14,7 @@ from tests.datafile.tables import read, target, write
 
 from icefloe.errors import SchemaMismatchError, UnsupportedFeatureError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.schema.arrow_schema import FIELD_ID_KEY
+from icefloe.kernel.schema.arrow_types import FIELD_ID_KEY
 from icefloe.kernel.schema.name_mapping import mapping_for
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import DecimalType, ListType, LongType, MapType, NestedField, StringType, StructType, TimestampType

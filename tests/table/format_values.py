@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from icefloe.kernel.schema.arrow_schema import field_to_arrow, type_to_arrow
+from icefloe.kernel.schema.arrow_types import field_to_arrow, type_to_arrow
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,

@@ -117,7 +117,7 @@ def test_a_spec_that_existed_before_keeps_its_id(table: Table) -> None:
 def test_all_partition_fields_can_be_removed_and_then_their_column(table: Table) -> None:
     with table.update_spec() as update:
         update.remove_field("kind")
-    assert table.spec().is_unpartitioned
+    assert table.spec().is_unpartitioned()
     table.append(rows(10, 20))
     assert len(table.scan("kind = 'b'").plan_files()) == 2
     with table.update_schema() as schema:

@@ -76,10 +76,10 @@ def test_a_single_partition_field_is_accepted_as_text_and_a_list_as_sort_order_i
     assert not catalog.table_exists("db.two")
 
 
-def test_a_list_of_fields_and_the_name_of_a_type_are_refused_in_schemas() -> None:
+def test_a_list_of_fields_and_the_class_of_a_type_are_refused_in_schemas() -> None:
     fields = [NestedField(1, "id", LongType()), NestedField(2, "n", LongType())]
     for made in (Schema, StructType):
         with pytest.raises(InvalidSchemaError, match=r"consists of fields, and this is a list(?s:.)*one NestedField after the other"):
             made(fields)  # type: ignore[arg-type]
-    with pytest.raises(InvalidSchemaError, match=r"id: 'long' is not a type; pass one such as LongType\(\)"):
-        Schema(NestedField(1, "id", "long"), fields[1])  # type: ignore[arg-type]
+    with pytest.raises(InvalidSchemaError, match=r"id: <class '.*LongType'> is not a type; pass one such as LongType\(\)"):
+        Schema(NestedField(1, "id", LongType), fields[1])  # type: ignore[arg-type]

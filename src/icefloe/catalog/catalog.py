@@ -9,9 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from icefloe.catalog.catalog_base import CatalogBase
 from icefloe.catalog.catalog_config import is_true
-from icefloe.catalog.catalog_transaction import CatalogTransaction
+from icefloe.catalog.catalog_transaction import CatalogTransaction, CreateTableTransaction
 from icefloe.catalog.catalog_views import CatalogViews
+from icefloe.catalog.replace_location import replace_location
 from icefloe.catalog.unused_options import warn_of_options
 from icefloe.catalog_store.catalog_store import CatalogStore
 from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier, to_table_identifier
@@ -67,12 +69,12 @@ DEFAULT_NAMESPACE = "default-namespace"
 class NamespaceChange:
     """What `update_namespace_properties` did, by property name."""
 
-    removed: tuple[str, ...]
-    updated: tuple[str, ...]
-    missing: tuple[str, ...]
+    removed: list[str]
+    updated: list[str]
+    missing: list[str]
 
 
-class Catalog(CatalogViews):
+class Catalog(CatalogViews, CatalogBase):
     """Tables and views by name. Names are `"namespace.table"` or a tuple of levels."""
 
     def __init__(self, name: str, store: CatalogStore, properties: Mapping[str, str]) -> None:
@@ -185,9 +187,9 @@ class Catalog(CatalogViews):
         properties = self.store.namespace_properties(levels)
         self.store.update_namespace(levels, removals=removed_names, updates=new_properties)
         return NamespaceChange(
-            removed=tuple(sorted(removed_names & properties.keys())),
-            updated=tuple(sorted(new_properties)),
-            missing=tuple(sorted(removed_names - properties.keys())),
+            removed=sorted(removed_names & properties.keys()),
+            updated=sorted(new_properties),
+            missing=sorted(removed_names - properties.keys()),
         )
 
     def drop_namespace(self, namespace: Name) -> None:
@@ -272,6 +274,22 @@ class Catalog(CatalogViews):
         if published != written:
             delete_quietly(handle, [written])
         return Table(handle, read_metadata_at(handle.io, published))
+
+    def create_table_transaction(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> CreateTableTransaction:
+        """Start a table that is created with its first rows by one commit: `with catalog.create_table_transaction(...) as tx: tx.append(rows)`.
+
+        Args:
+            identifier: the table's name.
+            schema: as for `create_table`.
+            **options: the other arguments of `create_table`.
+
+        Returns:
+            The transaction, which is committed at the end of its `with` block.
+
+        Raises:
+            IcefloeError: as for `create_table`.
+        """
+        return CreateTableTransaction(*self.new_table(self.resolve_name(identifier), schema, **options), None)
 
     def new_table(
         self,
@@ -446,7 +464,7 @@ class Catalog(CatalogViews):
         """
         return CatalogTransaction(self)
 
-    def register_table(self, identifier: Name, metadata_location: str) -> Table:
+    def register_table(self, identifier: Name, metadata_location: str, overwrite: bool = False) -> Table:
         """Add an existing table to the catalog, by the location of its metadata file.
 
         A warning is logged if the metadata claims a location, or paths for new files, that the catalog's configuration does not allow: see `docs/security.md`.
@@ -454,12 +472,14 @@ class Catalog(CatalogViews):
         Args:
             identifier: the table's name.
             metadata_location: its metadata file.
+            overwrite: whether the name of an existing table is given to this one. The files of the other table stay.
 
         Returns:
             The table.
 
         Raises:
             TableAlreadyExistsError: the name is taken.
+            CommitConflictError: with `overwrite`, another writer committed to the table of this name meanwhile.
             NoSuchFileError, MetadataFormatError: the file is missing or damaged.
         """
         name = self.resolve_name(identifier)
@@ -468,7 +488,8 @@ class Catalog(CatalogViews):
         loaded = read_metadata_at(handle.io, metadata_location)
         self.store.check(name, metadata_location, loaded.metadata)
         warn_of_places(handle, loaded.metadata, metadata_location)
-        published = self.store.create(name, metadata_location)
+        replaces = overwrite and self.table_exists(name)
+        published = replace_location(self.store, name, metadata_location) if replaces else self.store.create(name, metadata_location)
         return Table(handle, LoadedMetadata(location=published, metadata=loaded.metadata))
 
     def rename_table(self, from_identifier: Name, to_identifier: Name) -> Table:

@@ -61,7 +61,7 @@ class TableInTransaction(Transaction):
         """Return the namespace levels and the table's name."""
         return self._handle.identifier
 
-    def commit_transaction(self) -> None:
+    def commit_transaction(self) -> Any:
         """Refuse: the catalog's transaction commits all its tables together. Raises `InvalidInputError`."""
         raise InvalidInputError(
             f"{self._handle.table_name} is part of a transaction of its catalog and is not committed alone",
@@ -79,6 +79,26 @@ class TableInTransaction(Transaction):
 
     def _not_alone(self, _: Action) -> None:
         self.commit_transaction()
+
+
+class CreateTableTransaction(TableInTransaction):
+    """A table that is created with its first changes by one commit, at the end of a `with` block or by `commit_transaction()`."""
+
+    def commit_transaction(self) -> Table:
+        """Create the table with every change, and end the transaction.
+
+        Returns:
+            The table.
+
+        Raises:
+            TableAlreadyExistsError: another writer created it meanwhile.
+            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
+        """
+        change = TableChange(handle=self.handle, base=LoadedMetadata(location="", metadata=self.base), action=self.end(), is_new=True)
+        (report,) = commit_together([change])
+        self.table = Table(self.handle, report.loaded)
+        self.run_afterwards()
+        return self.table
 
 
 class CatalogTransaction:

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from sqlalchemy import Engine
+
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_config import is_true
 from icefloe.catalog_store.sql_store import SCHEMA_VERSION, SqlCatalogStore
@@ -34,6 +36,19 @@ class SqlCatalog(Catalog):
             creates_tables=is_true(properties, "init_catalog_tables", default=True),
         )
         super().__init__(name, store, properties)
+
+    @property
+    def engine(self) -> Engine:
+        """The SQLAlchemy engine of the database."""
+        return self.store.engine
+
+    def create_tables(self) -> None:
+        """Create the two tables of the catalog where they are missing. A catalog does so when it is opened, unless `init_catalog_tables` is false."""
+        self.store.create_tables()
+
+    def destroy_tables(self) -> None:
+        """Drop the two tables of the catalog, and with them the names of every catalog in the database. Files of Iceberg tables stay."""
+        self.store.drop_tables()
 
     def close(self) -> None:
         """Close the connections to the database; the next use opens new ones."""

@@ -50,7 +50,7 @@ class SqlDatabase:
         self.engine: Engine = open_engine(name, uri, echo=echo)
         try:
             if creates_tables:
-                self._create_missing()
+                self.create_tables()
             self._look_at_columns()
             if add_types and not self.has_types:
                 self._add_type_column()
@@ -83,7 +83,13 @@ class SqlDatabase:
                 next_step="choose a shorter one",
             )
 
-    def _create_missing(self) -> None:
+    def drop_tables(self) -> None:
+        """Drop the tables of the catalog, with the names of every catalog in the database; data files and metadata files stay."""
+        with self.connection() as connection:
+            TABLES.drop_all(connection)
+
+    def create_tables(self) -> None:
+        """Create the tables of the catalog that are missing."""
         try:
             with self.engine.begin() as connection:
                 existing = set(inspect(connection).get_table_names())

@@ -58,7 +58,7 @@ def write_batches(target: WriteTarget, batches: Iterable[pa.RecordBatch], *, par
     Spec: Writing Data Files.
     """
     writer = FanoutWriter(target, partition_id=partition_id, task_id=task_id)
-    splitter = None if target.spec.is_unpartitioned else PartitionSplitter(target.spec, target.schema)
+    splitter = None if target.spec.is_unpartitioned() else PartitionSplitter(target.spec, target.schema)
     # An unpartitioned spec may still have fields: the void transforms of dropped partition fields.
     void_partition = (None,) * len(target.spec.fields)
     try:
@@ -210,7 +210,7 @@ class FanoutWriter:
             self._close(min(self._open, key=lambda opened: opened.last_write))
         target = self._target
         name = f"{self._prefix}-{next(self._file_numbers):05d}.{self.factory.extension}"
-        folder = "" if target.spec.is_unpartitioned else self._partition_folder(partition.values)
+        folder = "" if target.spec.is_unpartitioned() else self._partition_folder(partition.values)
         location = f"{target.data_location.rstrip('/')}/{folder}{name}"
         # The location is recorded before the file is opened, so that a half-opened file is deleted too; an existing file is of another writer.
         self._locations.append(location)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.kernel.schema.arrow_schema import FIELD_ID_KEY
+from icefloe.kernel.schema.arrow_types import FIELD_ID_KEY
 from icefloe.kernel.schema.name_mapping import NameMapping
 
 # Function from a field of a file to its id or None. It receives the names from the top-level column down (a list's child is `element`, a map's are `key` and

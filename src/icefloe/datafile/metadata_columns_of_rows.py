@@ -17,7 +17,7 @@ from icefloe.kernel.arrow_values import mask_array, numbers_array, scalar_of
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema import metadata_columns as names
-from icefloe.kernel.schema.arrow_schema import type_to_arrow
+from icefloe.kernel.schema.arrow_types import type_to_arrow
 from icefloe.kernel.types import NestedField, PrimitiveType, StructType
 from icefloe.kernel.values import physical_array
 

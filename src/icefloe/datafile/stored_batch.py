@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.errors import DataFileFormatError, UnsupportedFeatureError
+from icefloe.errors import DataFileFormatError, IcefloeError, UnsupportedFeatureError
 from icefloe.kernel.arrow_values import numbers_array, numpy_of
 from icefloe.kernel.limits import raise_limit
 from icefloe.kernel.storage_errors import storage_error
@@ -82,6 +82,8 @@ def reading(path: str, file_format: str = "Parquet") -> Iterator[None]:
     """Raise Arrow's errors as Icefloe's with the file's path: storage errors by their kind, any other as `DataFileFormatError`."""
     try:
         yield
+    except IcefloeError:
+        raise
     except pa.ArrowNotImplementedError as error:
         raise UnsupportedFeatureError(
             f"{path} uses a feature of {file_format} that is not supported: {error}",

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import LocationNotAllowedError
+from icefloe.io.input_and_output_file import InputFile, OutputFile
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.io.location_policy import ALLOWED_LOCATIONS, LocationPolicy, listed
 from icefloe.io.locations import LocationScope, folders_of, local_path, scheme_of
@@ -174,6 +175,14 @@ class SchemeFileIO:
     def delete(self, location: str) -> None:
         """Delete the file; a file that does not exist is not an error."""
         self.at(location).delete(location)
+
+    def new_input(self, location: str) -> InputFile:
+        """Return a file to read, as in PyIceberg: `io.new_input(location).open()`."""
+        return InputFile(location, self)
+
+    def new_output(self, location: str) -> OutputFile:
+        """Return a file to write, as in PyIceberg: `io.new_output(location).create()`."""
+        return OutputFile(location, self)
 
     def open_input(self, location: str) -> Any:
         """Return a seekable `pyarrow.NativeFile`."""

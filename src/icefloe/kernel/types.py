@@ -1,9 +1,10 @@
-"""Iceberg types as values: primitives, variant, and struct, list and map with field ids.
+"""Iceberg types as values: primitives, variant, and struct, list and map with field ids; and the text of each type without children.
 
 `values.py` has the binary and JSON forms of values; `schema/` has whole schemas.
 Spec: Schemas and Data Types; Nested Types; CRS; Edge-Interpolation Algorithm.
 """
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -247,9 +248,63 @@ PRIMITIVE_NAMES: dict[type[PrimitiveType], str] = {
 }
 
 
+_BY_NAME: dict[str, IcebergType] = {name: kind() for kind, name in PRIMITIVE_NAMES.items()} | {"variant": VariantType()}
+_FIXED = re.compile(r"fixed\[\s*(\d{1,10})\s*\]", re.ASCII)
+_DECIMAL = re.compile(r"decimal\(\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)", re.ASCII)
+# No two parts of the pattern can match the same text, so that a long hostile name takes linear time.
+_SHAPE = re.compile(r"(geometry|geography)\s*(?:\(([^)]*)\))?")
+_ALGORITHM = re.compile(r"\w*", re.ASCII)
+
+
+def type_from_text(text: str) -> IcebergType:
+    """Return the primitive type, or variant, of a type's text.
+
+    Raises:
+        InvalidSchemaError: The text names no type.
+    """
+    kind = _BY_NAME.get(text)
+    if kind is not None:
+        return kind
+    if match := _FIXED.fullmatch(text):
+        return FixedType(int(match[1]))
+    if match := _DECIMAL.fullmatch(text):
+        return DecimalType(int(match[1]), int(match[2]))
+    if match := _SHAPE.fullmatch(text):
+        return _shape_type(text, match[1], match[2])
+    raise _no_type(text)
+
+
+def _no_type(text: str) -> InvalidSchemaError:
+    return InvalidSchemaError(f"{text!r} is not the name of a type")
+
+
+def _shape_type(text: str, name: str, parameters: str | None) -> IcebergType:
+    """Return the type of a shape with the parameters of its name, None for none.
+
+    PyIceberg quotes the parameters; the quotes are not part of them.
+
+    Raises:
+        InvalidSchemaError: A geography's algorithm is not a word.
+    """
+    if name == "geometry":
+        return GeometryType() if parameters is None else GeometryType(_without_quotes(parameters.strip()))
+    if parameters is None:
+        return GeographyType()
+    crs, comma, algorithm = parameters.partition(",")
+    algorithm = _without_quotes(algorithm.strip())
+    if not _ALGORITHM.fullmatch(algorithm):
+        raise _no_type(text)
+    crs = _without_quotes(crs.strip())
+    return GeographyType(crs, algorithm.lower()) if comma else GeographyType(crs)
+
+
+def _without_quotes(parameter: str) -> str:
+    return parameter[1:-1] if len(parameter) > 1 and parameter[0] == parameter[-1] and parameter[0] in "'\"" else parameter
+
+
 @dataclass(frozen=True)
 class NestedField:
-    """A field of a struct with a name and an id. The positional order is id, name, type, required, doc, as in PyIceberg.
+    """A field of a struct with a name and an id. The positional order is id, name, type, required, doc, as in PyIceberg; the type may be its text.
 
     Defaults are physical values (see `values.py`), None where there is none. `initial_default` is the value of rows in files that were written before the
     column was added, and never changes; `write_default` is the value that a writer stores for rows without the column. From format version 3 on.
@@ -262,6 +317,9 @@ class NestedField:
     doc: str | None = None
     initial_default: Any = None
     write_default: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "field_type", _type_or_text(self.field_type))
 
     @property
     def optional(self) -> bool:
@@ -297,17 +355,61 @@ class StructType(IcebergType):
         """The direct members by field id."""
         return {field.field_id: field for field in self.fields}
 
+    def field(self, field_id: int) -> NestedField | None:
+        """Return the direct member with a field id, or None."""
+        return self.by_id.get(field_id)
+
+    def field_by_name(self, name: str, case_sensitive: bool = True) -> NestedField | None:
+        """Return the direct member with a name, or None.
+
+        Args:
+            name: The name.
+            case_sensitive: Whether the name is matched by letter case.
+        """
+        wanted = name if case_sensitive else name.lower()
+        return next((field for field in self.fields if (field.name if case_sensitive else field.name.lower()) == wanted), None)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __bool__(self) -> bool:
+        return True  # also without fields
+
     def __str__(self) -> str:
         return f"struct<{', '.join(map(str, self.fields))}>"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, init=False)
 class ListType(IcebergType):
-    """A list; its element is a field with an id."""
+    """`ListType(element_id, element, element_required=True)`: a list; its element is a field with an id, and its type may be a text.
+
+    Raises:
+        InvalidSchemaError: There is no type for the element, or the text names none.
+    """
 
     element_id: int
     element: IcebergType
-    element_required: bool = True
+    element_required: bool
+
+    def __init__(
+        self,
+        element_id: int,
+        element: IcebergType | str | None = None,
+        element_required: bool = True,
+        *,
+        element_type: IcebergType | str | None = None,
+    ) -> None:
+        kind = element if element is not None else element_type
+        if kind is None or (element is not None and element_type is not None):
+            raise InvalidSchemaError("a list has one type of elements", next_step="pass it as the second argument, or as element_type")
+        object.__setattr__(self, "element_id", element_id)
+        object.__setattr__(self, "element", _type_or_text(kind))
+        object.__setattr__(self, "element_required", element_required)
+
+    @property
+    def element_type(self) -> IcebergType:
+        """The type of the elements; `element` under the name of PyIceberg's attribute."""
+        return self.element
 
     @property
     def element_field(self) -> NestedField:
@@ -318,15 +420,19 @@ class ListType(IcebergType):
         return f"list<{self.element}>"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class MapType(IcebergType):
-    """A map; keys are always required."""
+    """`MapType(key_id, key_type, value_id, value_type, value_required=True)`: a map; keys are always required. A type may be its text."""
 
     key_id: int
     key_type: IcebergType
     value_id: int
     value_type: IcebergType
     value_required: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key_type", _type_or_text(self.key_type))
+        object.__setattr__(self, "value_type", _type_or_text(self.value_type))
 
     @property
     def key_field(self) -> NestedField:
@@ -340,6 +446,10 @@ class MapType(IcebergType):
 
     def __str__(self) -> str:
         return f"map<{self.key_type}, {self.value_type}>"
+
+
+def _type_or_text(kind: IcebergType | str) -> IcebergType:
+    return type_from_text(kind) if isinstance(kind, str) else kind
 
 
 def children(kind: IcebergType) -> tuple[NestedField, ...]:

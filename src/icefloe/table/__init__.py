@@ -1,8 +1,14 @@
 """Tables: a name in a catalog, the metadata behind it and the rows in its files.
 
-`Table` and `StaticTable` are public here under the names of PyIceberg; `write_audit_publish` stages writes.
+`Table`, `StaticTable`, `Transaction`, `DataScan`, `FileScanTask`, `TableProperties` and `UpsertResult` are public here under the names of PyIceberg;
+`write_audit_publish` stages writes.
 """
 
+from icefloe.kernel.scan.file_scan_task import FileScanTask as FileScanTask
+from icefloe.table.data_scan import DataScan as DataScan
 from icefloe.table.rows.write_context import write_audit_publish as write_audit_publish
 from icefloe.table.static_table import StaticTable as StaticTable
 from icefloe.table.table import Table as Table
+from icefloe.table.table_property_names import TableProperties as TableProperties
+from icefloe.table.transaction import Transaction as Transaction
+from icefloe.table.write_result import UpsertResult as UpsertResult

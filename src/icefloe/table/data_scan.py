@@ -24,12 +24,13 @@ from icefloe.kernel.scan.scan_context import Parallel
 from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, PARTITION_NAME, partition_column
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.schema.schema_history import relax_required_fields, required_fields_absent_from_files
-from icefloe.kernel.types import NestedField
+from icefloe.kernel.types import NestedField, UUIDType
 from icefloe.optional_packages import optional_module
 from icefloe.table.available_engines import IN_PROCESS, engine_named
 from icefloe.table.engine import ScanRequest
+from icefloe.table.other_frames import duckdb_connection, polars_frame, ray_dataset
 from icefloe.table.parallel_requests import in_threads
 
 _APPEND = "append"  # the operation of snapshots that only add rows
@@ -297,7 +298,7 @@ class DataScan:
         """Read the rows in this process.
 
         Returns:
-            A `pyarrow.Table`.
+            A `pyarrow.Table`. UUIDs are of Arrow's uuid type.
 
         Raises:
             NoSuchSnapshotError: the snapshot to read does not exist.
@@ -305,7 +306,9 @@ class DataScan:
             InvalidInputError: the limit is below 0.
             NoSuchFileError, DataFileFormatError: a file is missing or damaged.
         """
-        return IN_PROCESS.read(self.request())
+        request = self.request()
+        rows = IN_PROCESS.read(request)
+        return rows.cast(request.projection.as_arrow()) if _has_uuids(request.projection) else rows
 
     def to_arrow_batch_reader(self) -> Any:
         """Read the rows in this process as a stream, file after file.
@@ -316,7 +319,9 @@ class DataScan:
         Raises:
             IcefloeError: as for `to_arrow`; errors of files are raised when their rows are read.
         """
-        return IN_PROCESS.read_batches(self.request())
+        request = self.request()
+        rows = IN_PROCESS.read_batches(request)
+        return rows.cast(request.projection.as_arrow()) if _has_uuids(request.projection) else rows
 
     def to_pandas(self, **options: Any) -> Any:
         """Read the rows in this process into pandas.
@@ -333,6 +338,46 @@ class DataScan:
         """
         optional_module("pandas", extra="pandas", feature="to_pandas()")
         return self.to_arrow().to_pandas(**options)
+
+    def to_polars(self) -> Any:
+        """Read the rows in this process into polars.
+
+        Returns:
+            A `polars.DataFrame`.
+
+        Raises:
+            NotInstalledError: polars is not installed.
+            IcefloeError: as for `to_arrow`.
+        """
+        return polars_frame(self)
+
+    def to_duckdb(self, table_name: str, connection: Any = None) -> Any:
+        """Read the rows in this process into a table of DuckDB.
+
+        Args:
+            table_name: the name of the table.
+            connection: a DuckDB connection; by default a new one, in memory.
+
+        Returns:
+            The connection.
+
+        Raises:
+            NotInstalledError: DuckDB is not installed.
+            IcefloeError: as for `to_arrow`.
+        """
+        return duckdb_connection(self, table_name, connection)
+
+    def to_ray(self) -> Any:
+        """Read the rows in this process into Ray.
+
+        Returns:
+            A `ray.data.Dataset`.
+
+        Raises:
+            NotInstalledError: Ray is not installed.
+            IcefloeError: as for `to_arrow`.
+        """
+        return ray_dataset(self)
 
     def to_spark(self) -> Any:
         """Return the rows as a Spark DataFrame over the planned files; a Spark session is started if none is active.
@@ -392,3 +437,7 @@ class DataScan:
             limit=self.limit,
             may_be_missing=required_fields_absent_from_files(schema.fields, schemas_of_files(self.metadata, self.snapshot())),
         )
+
+
+def _has_uuids(schema: Schema) -> bool:
+    return any(isinstance(column.field_type, UUIDType) for _, column in walk(schema.fields))

@@ -6,7 +6,7 @@
 The values are the kernel's, which has no access to storage. Spec: Snapshots; Manifest Lists; Manifests.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
@@ -46,7 +46,7 @@ class TableManifest(ManifestFile):
 class TableSnapshot(Snapshot):
     """A snapshot with its table's metadata, which is needed to read its manifest list."""
 
-    table_metadata: TableMetadata
+    table_metadata: TableMetadata = field(compare=False, repr=False)  # a newer version of the table has the same snapshots
 
     def manifests(self, io: FileIO) -> list[TableManifest]:
         """Read the snapshot's manifest list.
@@ -72,4 +72,4 @@ def table_snapshot(snapshot: Snapshot, metadata: TableMetadata) -> TableSnapshot
 
 
 def _fields_of(value: ManifestFile | Snapshot) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in fields(value)}
+    return {each.name: getattr(value, each.name) for each in fields(value)}

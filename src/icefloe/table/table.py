@@ -57,7 +57,7 @@ class Table(TableReader, TableMutations):
         Returns:
             The transaction, which is committed at the end of its `with` block.
         """
-        return Transaction(self.metadata, self._commit, self._handle, self.metadata_location)
+        return Transaction(self.metadata, self._commit, self._handle, self.metadata_location, self)
 
     def update(
         self,

@@ -9,7 +9,7 @@ Spec: Snapshots; Row-level Deletes; Optimistic Concurrency; Schema Evolution; Pa
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.attempt import Action
@@ -55,14 +55,14 @@ class TableMutations(ABC):
     that return an `Update...` object or `ManageSnapshots` collect changes, and commit them together at the end of a `with` block.
     """
 
-    def append(self, df: Any, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN) -> WriteResult:
+    def append(self, df: Any, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN) -> WriteResult:
         """Add rows to the table.
 
         Args:
             df: a Spark DataFrame, which Spark writes, or Arrow or pandas data, which this process writes. Columns are matched by name; a missing optional
                 column is null.
             snapshot_properties: entries for the snapshot's summary.
-            branch: the branch to write to.
+            branch: the branch to write to; None adds the snapshot to the table and moves no branch to it.
 
         Returns:
             The number of files and rows added, and the id of the new snapshot.
@@ -80,7 +80,7 @@ class TableMutations(ABC):
         delete_filter: str | BooleanExpression = AlwaysTrue(),  # noqa: B008  a frozen value
         snapshot_properties: Mapping[str, str] | None = None,
         case_sensitive: bool = True,
-        branch: str = MAIN,
+        branch: str | None = MAIN,
     ) -> WriteResult:
         """Delete the rows for which a filter is true.
 
@@ -91,7 +91,7 @@ class TableMutations(ABC):
             delete_filter: a filter as text or expression; all rows by default.
             snapshot_properties: entries for the snapshot's summary.
             case_sensitive: whether the filter's column names match exactly.
-            branch: the branch to delete from.
+            branch: the branch to delete from; None adds the snapshot to the table and moves no branch to it.
 
         Returns:
             The number of rows deleted and of files dropped or rewritten.
@@ -109,7 +109,7 @@ class TableMutations(ABC):
         overwrite_filter: str | BooleanExpression = AlwaysTrue(),  # noqa: B008  a frozen value
         snapshot_properties: Mapping[str, str] | None = None,
         case_sensitive: bool = True,
-        branch: str = MAIN,
+        branch: str | None = MAIN,
         isolation_level: str | None = None,
         validate_from_snapshot_id: int | None = None,
     ) -> WriteResult:
@@ -120,7 +120,7 @@ class TableMutations(ABC):
             overwrite_filter: the rows to delete; all by default.
             snapshot_properties: entries for the snapshot's summary.
             case_sensitive: whether the filter's column names match exactly.
-            branch: the branch to write to.
+            branch: the branch to write to; None adds the snapshot to the table and moves no branch to it.
             isolation_level: None also overwrites what other writers commit meanwhile. `snapshot` refuses the commit if they deleted rows of the filter,
                 `serializable` also if they added some.
             validate_from_snapshot_id: check the snapshots after this one; by default all of the branch.
@@ -143,7 +143,7 @@ class TableMutations(ABC):
         when_matched_update_all: bool = True,
         when_not_matched_insert_all: bool = True,
         case_sensitive: bool = True,
-        branch: str = MAIN,
+        branch: str | None = MAIN,
         snapshot_properties: Mapping[str, str] | None = None,
     ) -> WriteResult:
         """Update the rows whose key is in `df` and whose other columns differ, and insert the rows without a match, in one snapshot.
@@ -157,7 +157,7 @@ class TableMutations(ABC):
             when_matched_update_all: whether rows with a match are updated.
             when_not_matched_insert_all: whether rows without a match are inserted.
             case_sensitive: whether the names in `join_cols` match exactly.
-            branch: the branch to write to.
+            branch: the branch to write to; None adds the snapshot to the table and moves no branch to it.
             snapshot_properties: entries for the snapshot's summary.
 
         Returns:
@@ -190,7 +190,7 @@ class TableMutations(ABC):
         file_paths: str | Sequence[str],
         snapshot_properties: Mapping[str, str] | None = None,
         check_duplicate_files: bool = True,
-        branch: str = MAIN,
+        branch: str | None = MAIN,
     ) -> WriteResult:
         """Add existing Parquet and ORC files of other writers to the table, in one snapshot. Only their footers are read; they are not copied.
 
@@ -202,7 +202,7 @@ class TableMutations(ABC):
             file_paths: locations; or one text: a folder, a pattern such as `s3://lake/in/*.parquet`, or a file.
             snapshot_properties: entries for the snapshot's summary.
             check_duplicate_files: whether to refuse files that the table has already.
-            branch: the branch to write to.
+            branch: the branch to write to; None adds the snapshot to the table and moves no branch to it.
 
         Returns:
             The number of files and rows added.
@@ -224,7 +224,7 @@ class TableMutations(ABC):
         rows: Any,
         key_columns: Sequence[str] | None = None,
         snapshot_properties: Mapping[str, str] | None = None,
-        branch: str = MAIN,
+        branch: str | None = MAIN,
     ) -> WriteResult:
         """Delete the rows whose key columns equal those of one of `rows`, by equality deletes, without reading the table. Null equals null.
 
@@ -235,7 +235,7 @@ class TableMutations(ABC):
             rows: Arrow or pandas data, or a Spark DataFrame, whose keys are collected in this process.
             key_columns: the key columns; by default the table's identifier fields.
             snapshot_properties: entries for the snapshot's summary.
-            branch: the branch to delete from.
+            branch: the branch to delete from; None adds the snapshot to the table and moves no branch to it.
 
         Returns:
             The number of keys and of delete files; how many rows they delete is unknown.
@@ -252,7 +252,7 @@ class TableMutations(ABC):
         self,
         df: Any,
         snapshot_properties: Mapping[str, str] | None = None,
-        branch: str = MAIN,
+        branch: str | None = MAIN,
         isolation_level: str | None = None,
         validate_from_snapshot_id: int | None = None,
     ) -> WriteResult:
@@ -264,7 +264,7 @@ class TableMutations(ABC):
         Args:
             df: the rows to write; if it has none, nothing changes.
             snapshot_properties: entries for the snapshot's summary.
-            branch: the branch to write to.
+            branch: the branch to write to; None adds the snapshot to the table and moves no branch to it.
             isolation_level: as for `overwrite`, applied to these partitions.
             validate_from_snapshot_id: as for `overwrite`.
 
@@ -280,12 +280,12 @@ class TableMutations(ABC):
         start = self._start()
         return self._write(overwrite_partitions(start.handle, start.metadata, df, snapshot_properties or {}, branch, rules))
 
-    def update_snapshot(self, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN) -> UpdateSnapshot:
+    def update_snapshot(self, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN) -> UpdateSnapshot:
         """Start a snapshot of existing files: `with table.update_snapshot().fast_append() as update: update.append_data_file(file)`.
 
         Args:
             snapshot_properties: entries for the snapshots' summaries.
-            branch: the branch to write to.
+            branch: the branch to write to; None adds the snapshot to the table and moves no branch to it.
 
         Returns:
             The operations to choose from: append, overwrite, delete, rewrite of files or manifests.
@@ -395,11 +395,14 @@ class TableMutations(ABC):
         """
         return self.update_sort_order(case_sensitive)
 
-    def upgrade_table_version(self, format_version: int) -> None:
+    def upgrade_table_version(self, format_version: int) -> Self:
         """Raise the table's format version. From version 3 on rows have ids: existing rows get theirs with the next snapshot.
 
         Args:
             format_version: 2 or 3; the table's own version changes nothing.
+
+        Returns:
+            This table or transaction.
 
         Raises:
             InvalidInputError: a lower version than the table's.
@@ -407,13 +410,17 @@ class TableMutations(ABC):
         """
         new_uuid = self._start().handle.ids.uuid()
         self._change(lambda base: version_updates(base, format_version, new_uuid))
+        return self
 
-    def set_properties(self, properties: Mapping[str, Any] | None = None, **more: Any) -> None:
+    def set_properties(self, properties: Mapping[str, Any] | None = None, **more: Any) -> Self:
         """Set table properties; others stay. The property `format-version` upgrades the table.
 
         Args:
             properties: values by name.
             **more: the same as keywords.
+
+        Returns:
+            This table or transaction.
 
         Raises:
             InvalidPropertyError: values that a property cannot have; each wrong one is listed.
@@ -421,25 +428,45 @@ class TableMutations(ABC):
         new_properties, new_uuid = {**(properties or {}), **more}, self._start().handle.ids.uuid()
         self._change(lambda base: set_property_updates(base, new_properties, new_uuid))
         warn_of_properties(unused_properties(new_properties), self._start().handle.table_name)
+        return self
 
-    def remove_properties(self, *names: str) -> None:
+    def remove_properties(self, *names: str) -> Self:
         """Remove table properties; a name that the table does not have is no error.
 
         Args:
             *names: the properties.
+
+        Returns:
+            This table or transaction.
         """
         self._change(lambda base: remove_property_updates(base, names))
+        return self
 
-    def set_location(self, location: str) -> None:
+    def set_location(self, location: str) -> Self:
         """Set the folder of the table's new files; existing files stay where they are.
 
         Args:
             location: the folder.
 
+        Returns:
+            This table or transaction.
+
         Raises:
             InvalidInputError: the location is empty.
         """
         self._change(lambda base: location_updates(base, location))
+        return self
+
+    def update_location(self, location: str) -> Self:
+        """Set the folder of the table's new files: `set_location` under PyIceberg's name.
+
+        Args:
+            location: the folder.
+
+        Returns:
+            This table or transaction.
+        """
+        return self.set_location(location)
 
     @property
     def maintenance(self) -> MaintenanceTable:
@@ -532,7 +559,7 @@ class TableMutations(ABC):
         row_filter: str | BooleanExpression,
         snapshot_properties: Mapping[str, str] | None,
         case_sensitive: bool,
-        branch: str,
+        branch: str | None,
         rules: ConflictRules | None = None,
     ) -> WriteResult:
         start = self._start()

@@ -5,6 +5,7 @@ Spec: Table Metadata; Snapshots; Snapshot References.
 """
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from icefloe.errors import InvalidInputError, visible
@@ -13,20 +14,23 @@ from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
-from icefloe.kernel.metadata.table_history import SnapshotLogEntry, ancestors
+from icefloe.kernel.metadata.table_history import SnapshotLogEntry, ancestors, snapshot_as_of
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import WAP_ENABLED
+from icefloe.kernel.metadata.table_properties import NAME_MAPPING, WAP_ENABLED
 from icefloe.kernel.metadata.unused_properties import unused_properties
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import SortOrder
 from icefloe.kernel.ports import FileIO
+from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.table.column_statistics import TableStatistics, read_statistics
 from icefloe.table.data_scan import DataScan
+from icefloe.table.location_provider import LocationProvider
+from icefloe.table.other_frames import bodo_frame, daft_frame, datafusion_provider, polars_lazy_frame
 from icefloe.table.partition_statistics import read_partition_statistics
 from icefloe.table.pyiceberg_compat import TableSnapshot, table_snapshot
 from icefloe.table.rows.write_context import branch_to_read
-from icefloe.table.table_handle import LoadedMetadata
+from icefloe.table.table_handle import LoadedMetadata, data_folder, metadata_folder
 from icefloe.table.warnings_once import warn_of_properties
 
 
@@ -84,6 +88,33 @@ class TableReader:
         """Return the default sort order, which new data files have."""
         return self.metadata.sort_order()
 
+    def sort_orders(self) -> dict[int, SortOrder]:
+        """Return every sort order by its id."""
+        return {order.order_id: order for order in self.metadata.sort_orders}
+
+    @property
+    def last_sequence_number(self) -> int:
+        """The highest sequence number assigned so far; 0 in format version 1."""
+        return self.metadata.last_sequence_number
+
+    def last_partition_id(self) -> int:
+        """Return the highest partition field id assigned so far."""
+        return self.metadata.last_partition_id
+
+    def name_mapping(self) -> NameMapping | None:
+        """Return the table's name mapping, by which columns of files without field ids are found; None if it has none."""
+        return NAME_MAPPING.read(self.metadata.properties)
+
+    def location_provider(self) -> LocationProvider:
+        """Return the folders of new files."""
+        return LocationProvider(self.location(), data_folder(self.metadata), metadata_folder(self.metadata))
+
+    @property
+    def inspect(self) -> Any:
+        """The metadata tables as Arrow: `table.inspect.files()`; `icefloe.inspect.table_inspection.TableInspection` has them."""
+        # The package above this one; it is found by its name, as engines are.
+        return import_module("icefloe.inspect.table_inspection").TableInspection(self)
+
     def refs(self) -> Mapping[str, SnapshotRef]:
         """Return branches and tags by name."""
         return self.metadata.refs
@@ -140,6 +171,16 @@ class TableReader:
             snapshot_id: the id.
         """
         snapshot = self.metadata.snapshot_by_id(snapshot_id)
+        return table_snapshot(snapshot, self.metadata) if snapshot else None
+
+    def snapshot_as_of_timestamp(self, timestamp_ms: int, inclusive: bool = True) -> TableSnapshot | None:
+        """Return the snapshot that was current at a time, by the snapshot log; None if there was none.
+
+        Args:
+            timestamp_ms: the time in milliseconds since 1970-01-01 UTC.
+            inclusive: whether a snapshot that became current at exactly this time counts.
+        """
+        snapshot = snapshot_as_of(self.metadata, timestamp_ms if inclusive else timestamp_ms - 1)
         return table_snapshot(snapshot, self.metadata) if snapshot else None
 
     def snapshot_by_name(self, name: str) -> TableSnapshot | None:
@@ -269,6 +310,41 @@ class TableReader:
         Spec: Partition Statistics File, for the columns.
         """
         return read_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id)
+
+    def to_polars(self) -> Any:
+        """Return the table as a `polars.LazyFrame`, which reads the rows and columns that a query needs when it is collected.
+
+        Raises:
+            NotInstalledError: polars is not installed.
+        """
+        return polars_lazy_frame(self.scan())
+
+    def to_daft(self) -> Any:
+        """Return the rows as a Daft DataFrame, read in this process.
+
+        Raises:
+            NotInstalledError: daft is not installed.
+        """
+        return daft_frame(self.scan())
+
+    def to_bodo(self) -> Any:
+        """Return the rows as a Bodo DataFrame, read in this process.
+
+        Raises:
+            NotInstalledError: bodo is not installed.
+        """
+        return bodo_frame(self.scan())
+
+    def __datafusion_table_provider__(self, session: Any = None) -> Any:
+        """Return the table as a DataFusion table provider: `SessionContext().register_table("t", table)`. The package pyiceberg-core reads the files.
+
+        Args:
+            session: the session that DataFusion passes.
+
+        Raises:
+            NotInstalledError: pyiceberg-core is not installed.
+        """
+        return datafusion_provider(self, session)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TableReader) and (self.full_name, self.metadata_location) == (other.full_name, other.metadata_location)

@@ -19,6 +19,7 @@ from icefloe.table.pending_change import Commit, MutationContext
 from icefloe.table.rows.table_writes import PreparedWrite
 from icefloe.table.table_handle import TableHandle, reload_metadata
 from icefloe.table.table_mutations import R, TableMutations
+from icefloe.table.table_reader import TableReader
 from icefloe.table.write_result import WriteResult
 
 
@@ -30,11 +31,14 @@ class Transaction(TableMutations):
     error deletes its own.
     """
 
-    def __init__(self, base: TableMetadata, commit: Commit, handle: TableHandle, metadata_location: str = "") -> None:
+    def __init__(
+        self, base: TableMetadata, commit: Commit, handle: TableHandle, metadata_location: str = "", table: TableReader | None = None
+    ) -> None:
         self._base = self._working = base
         self._commit_all = commit
         self._handle = handle
         self._metadata_location = metadata_location
+        self._table = table
         self._actions: list[Action] = []
         self._staged = StagedFiles()
         self._afterwards: list[Callable[[], Any]] = []
@@ -51,8 +55,11 @@ class Transaction(TableMutations):
         """The report of each `expire_snapshots`, available after the commit."""
         return tuple(self._expired)
 
-    def commit_transaction(self) -> None:
+    def commit_transaction(self) -> Any:
         """Commit every change as one version of the table, and end the transaction. Without changes there is no commit.
+
+        Returns:
+            The table that the transaction was started on.
 
         Raises:
             CommitConflictError: another writer changed what one of the changes is based on. Nothing was changed: refresh the table and check again.
@@ -63,6 +70,7 @@ class Transaction(TableMutations):
         if self._actions:
             self._commit_all(CompositeAction(self._actions, self._staged))
             self.run_afterwards()
+        return self._table
 
     def run_afterwards(self) -> None:
         """Delete the files that nothing needs after the commit; for callers that commit the action of `end` themselves."""

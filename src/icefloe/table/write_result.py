@@ -47,5 +47,8 @@ class WriteResult:
         return f"{self.operation} by {self.engine}: {'; '.join(parts) or 'no rows'} (snapshot {self.snapshot_id})"
 
 
+UpsertResult = WriteResult  # the name of PyIceberg
+
+
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

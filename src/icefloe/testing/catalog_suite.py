@@ -158,7 +158,7 @@ class CatalogSuite:
         catalog.create_namespace("db", {"owner": "me", "odd 'key'": 'odd "value"; --'})
         assert reopen().load_namespace_properties("db") == {"owner": "me", "odd 'key'": 'odd "value"; --'}
         change = catalog.update_namespace_properties("db", removals={"owner", "none"}, updates={"x": "1"})
-        assert (change.removed, change.updated, change.missing) == (("owner",), ("x",), ("none",))
+        assert (change.removed, change.updated, change.missing) == (["owner"], ["x"], ["none"])
         assert reopen().load_namespace_properties("db") == {"x": "1", "odd 'key'": 'odd "value"; --'}
         with pytest.raises(InvalidInputError, match="both"):
             catalog.update_namespace_properties("db", removals={"x"}, updates={"x": "2"})

@@ -151,9 +151,9 @@ def test_a_void_field_of_a_dropped_column_may_keep_its_name() -> None:
 
 
 def test_a_spec_of_only_void_fields_does_not_partition() -> None:
-    assert UNPARTITIONED_SPEC.is_unpartitioned
-    assert PartitionSpec(PartitionField(1, 1000, VoidTransform(), "x")).is_unpartitioned
-    assert not spec_of("origin").is_unpartitioned
+    assert UNPARTITIONED_SPEC.is_unpartitioned()
+    assert PartitionSpec(PartitionField(1, 1000, VoidTransform(), "x")).is_unpartitioned()
+    assert not spec_of("origin").is_unpartitioned()
 
 
 # ---- types and paths ----

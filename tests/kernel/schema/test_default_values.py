@@ -9,7 +9,7 @@ import pytest
 
 from icefloe.errors import FormatError, InvalidInputError, InvalidSchemaError, SchemaMismatchError
 from icefloe.kernel.nested_values import nested_from_json, nested_to_physical
-from icefloe.kernel.schema.arrow_schema import type_to_arrow
+from icefloe.kernel.schema.arrow_types import type_to_arrow
 from icefloe.kernel.schema.default_values import constant_column, initial_default_column, write_default_column
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
 from icefloe.kernel.schema.schema_cast import cast_to_schema

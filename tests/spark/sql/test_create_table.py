@@ -69,7 +69,7 @@ def test_a_table_is_replaced_by_a_query_of_itself(sql: Run, lake: SqlCatalog) ->
     assert after.metadata.table_uuid == before.metadata.table_uuid
     assert len(after.metadata.metadata_log) == len(before.metadata.metadata_log) + 1
     assert dict(after.properties) == {"keep": "me", "new": "too"}
-    assert after.spec().is_unpartitioned
+    assert after.spec().is_unpartitioned()
     assert after.schema().find_field("id").field_id == before.schema().find_field("id").field_id
     assert after.metadata.current_snapshot().parent_snapshot_id is None
     old = before.metadata.current_snapshot_id

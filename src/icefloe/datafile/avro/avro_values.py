@@ -17,7 +17,7 @@ from icefloe.kernel.arrow_values import array_of, validity_buffer
 from icefloe.kernel.avro.avro_schema import AvroType, kind_of
 from icefloe.kernel.byte_columns import DECIMAL_WIDTH, decimal_words, spans_of
 from icefloe.kernel.manifest.partition_values import avro_name
-from icefloe.kernel.schema.arrow_schema import FIELD_ID_KEY
+from icefloe.kernel.schema.arrow_types import FIELD_ID_KEY
 from icefloe.kernel.types import (
     DecimalType,
     FixedType,

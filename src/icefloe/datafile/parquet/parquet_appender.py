@@ -26,7 +26,8 @@ from icefloe.kernel.manifest.data_file import FileFormat
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.ports import FileIO
-from icefloe.kernel.schema.arrow_schema import FIELD_ID_KEY, schema_to_arrow, type_to_arrow
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
+from icefloe.kernel.schema.arrow_types import FIELD_ID_KEY, type_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_json import schema_to_json
 from icefloe.kernel.storage_errors import storage_error

@@ -26,7 +26,8 @@ from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.kernel.puffin.deletion_vector import VectorLocation
 from icefloe.kernel.puffin.puffin_errors import puffin_limit_error
-from icefloe.kernel.schema.arrow_schema import field_to_arrow, schema_to_arrow
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
+from icefloe.kernel.schema.arrow_types import field_to_arrow
 from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS, DELETE_ROW_FIELD_ID, DELETE_ROW_NAME
 from icefloe.kernel.schema.schema import Schema
 from icefloe.table.parallel_requests import in_threads

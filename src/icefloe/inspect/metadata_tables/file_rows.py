@@ -21,7 +21,8 @@ from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.manifest_columns import WHOLE_NAMES, partition_column
 from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.schema.arrow_schema import field_to_arrow, schema_to_arrow, type_to_arrow
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
+from icefloe.kernel.schema.arrow_types import field_to_arrow, type_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField, StructType, children
 

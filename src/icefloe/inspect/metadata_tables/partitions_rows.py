@@ -18,7 +18,8 @@ from icefloe.kernel.manifest.manifest_columns import ManifestColumns
 from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.metadata.manifests import spec_partition_type
-from icefloe.kernel.schema.arrow_schema import field_to_arrow, schema_to_arrow
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
+from icefloe.kernel.schema.arrow_types import field_to_arrow
 from icefloe.kernel.statistics import partition_statistics_schema as names
 from icefloe.kernel.statistics.partition_statistics_rows import manifest_statistics_rows
 from icefloe.kernel.types import StructType

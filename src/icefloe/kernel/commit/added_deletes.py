@@ -55,7 +55,7 @@ class AddedDeletes:
 
     def _add(self, base: TableMetadata, changed: ChangedEntries) -> None:
         spec_id = changed.manifest.partition_spec_id
-        is_unpartitioned = base.spec_by_id(spec_id).is_unpartitioned
+        is_unpartitioned = base.spec_by_id(spec_id).is_unpartitioned()
         partitions = partitions_of(changed.entries, spec_partition_type(base, spec_id))
         lower, upper = (changed.entries[statistic_column(*bound)].to_pylist() for bound in PATH_BOUNDS)
         for index, row in enumerate(changed.entries.select(_COLUMNS).to_pylist()):

@@ -218,7 +218,7 @@ class _ConflictFilter:
     def delete_files(self, manifest: ManifestFile, entries: Any) -> Any:
         """Return the entries of delete files that may apply to matching rows: by their partition, and equality deletes also by the bounds of their keys."""
         if self._rules.partitions is not None:
-            is_unpartitioned = self._base.spec_by_id(manifest.partition_spec_id).is_unpartitioned
+            is_unpartitioned = self._base.spec_by_id(manifest.partition_spec_id).is_unpartitioned()
             is_global = (
                 pc.equal(entries["content"], scalar_of(int(FileContent.EQUALITY_DELETES), pa.int32())) if is_unpartitioned else False
             )

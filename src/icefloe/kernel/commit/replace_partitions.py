@@ -83,7 +83,7 @@ class ReplacePartitions:
 
     def _new_producer(self, base: TableMetadata) -> MergingSnapshotProducer:
         (spec_id,) = {file.spec_id for file in self._added}
-        is_unpartitioned = base.spec_by_id(spec_id).is_unpartitioned
+        is_unpartitioned = base.spec_by_id(spec_id).is_unpartitioned()
         changes = file_changes(added=self._added)
         changes = replace(changes, row_filter=AlwaysTrue()) if is_unpartitioned else replace(changes, dropped_partitions=self._partitions)
         rules = self._rules and replace(self._rules, row_filter=AlwaysTrue(), partitions=None if is_unpartitioned else self._partitions)

@@ -99,7 +99,7 @@ class ReplaceTable:
         check_spec(spec, schema, is_new=True)
         order = rebind_sort_order(self._sort_order, self._schema, schema)
         updates: list[Update] = [*upgrade, RemoveSnapshotRef(MAIN)]
-        if not base.spec().is_unpartitioned and not spec.is_equivalent(base.spec()):
+        if not base.spec().is_unpartitioned() and not spec.is_equivalent(base.spec()):
             if base.format_version == 1:
                 raise InvalidPartitionSpecError(
                     "a table of format version 1 keeps its partition fields, so it cannot be replaced by a table with another partition spec",

@@ -25,7 +25,7 @@ from icefloe.kernel.metadata.manifests import read_manifests, spec_schema
 from icefloe.kernel.metadata.metadata_updates import Update
 from icefloe.kernel.metadata.naming import manifest_list_name
 from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, AssertTableUUID, Requirement
-from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.snapshot import Snapshot, Summary
 from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef
 from icefloe.kernel.metadata.snapshot_updates import AddSnapshot, SetSnapshotRef
 from icefloe.kernel.metadata.table_metadata import TableMetadata
@@ -141,7 +141,7 @@ def _snapshot(
         sequence_number=base.next_sequence_number,
         timestamp_ms=timestamp_ms,
         manifest_list=manifest_list,
-        summary=summary,
+        summary=Summary(summary),
         schema_id=base.current_schema_id,
     )
     if next_row_id is None:

@@ -29,6 +29,20 @@ RESERVED_WORDS = frozenset(
 )
 
 
+class Reference(str):
+    """`Reference("age")`: a column by its dotted name, where a predicate takes the name too."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The dotted name."""
+        return str(self)
+
+    def __repr__(self) -> str:
+        return f"Reference(name={str(self)!r})"
+
+
 class BooleanExpression:
     """A filter. `&`, `|` and `~` combine filters; `str()` is the SQL text."""
 
@@ -69,6 +83,16 @@ class And(BooleanExpression):
     def __init__(self, left: BooleanExpression, right: BooleanExpression, *more: BooleanExpression) -> None:
         object.__setattr__(self, "terms", tuple(_flat(And, (left, right, *more))))
 
+    @property
+    def left(self) -> BooleanExpression:
+        """The first term."""
+        return self.terms[0]
+
+    @property
+    def right(self) -> BooleanExpression:
+        """The other terms as one expression."""
+        return all_of(self.terms[1:])
+
     def __str__(self) -> str:
         return " AND ".join(f"({term})" if isinstance(term, Or) else str(term) for term in self.terms)
 
@@ -84,6 +108,16 @@ class Or(BooleanExpression):
 
     def __init__(self, left: BooleanExpression, right: BooleanExpression, *more: BooleanExpression) -> None:
         object.__setattr__(self, "terms", tuple(_flat(Or, (left, right, *more))))
+
+    @property
+    def left(self) -> BooleanExpression:
+        """The first term."""
+        return self.terms[0]
+
+    @property
+    def right(self) -> BooleanExpression:
+        """The other terms as one expression."""
+        return any_of(self.terms[1:])
 
     def __str__(self) -> str:
         return " OR ".join(f"({term})" if isinstance(term, And) else str(term) for term in self.terms)

@@ -5,6 +5,7 @@ The content of the list is in `kernel/manifest_list`, the order of snapshots in 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from icefloe.kernel.metadata.raw_entries import EntryKind
@@ -27,6 +28,39 @@ _KEYS = (
     Key("added-rows", a_long, required=False),
     Key("key-id", a_string, required=False),
 )
+
+
+class Operation(StrEnum):
+    """The operation of a snapshot. Spec: Snapshots."""
+
+    APPEND = "append"
+    REPLACE = "replace"
+    OVERWRITE = "overwrite"
+    DELETE = "delete"
+
+
+class Summary(dict[str, str]):
+    """The entries of a snapshot's summary by key: `Summary("append", **{"added-records": "3"})`; `operation` is one of them.
+
+    Args:
+        operation: The operation, if the snapshot has one.
+        **more: The other entries.
+    """
+
+    def __init__(self, operation: "str | Mapping[str, str] | None" = None, **more: str) -> None:
+        first = {} if operation is None else {"operation": str(operation)} if isinstance(operation, str) else operation
+        super().__init__({**first, **more})
+
+    @property
+    def operation(self) -> str | None:
+        """The operation, an `Operation` where the format has it; None in v1 snapshots without a summary."""
+        text = self.get("operation")
+        return next((known for known in Operation if known == text), text)
+
+    @property
+    def additional_properties(self) -> dict[str, str]:
+        """The entries other than the operation."""
+        return {key: value for key, value in self.items() if key != "operation"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +87,20 @@ class Snapshot:
     sequence_number: int = 0
     manifest_list: str | None = None
     manifest_paths: tuple[str, ...] | None = None
-    summary: Mapping[str, str] = field(default_factory=dict)
+    summary: Summary = field(default_factory=Summary)
     schema_id: int | None = None
     first_row_id: int | None = None
     added_rows: int | None = None
     key_id: str | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.summary, Summary):
+            object.__setattr__(self, "summary", Summary(self.summary))
+
     @property
     def operation(self) -> str | None:
         """Return `append`, `replace`, `overwrite` or `delete`; None in v1 snapshots without a summary."""
-        return self.summary.get("operation")
+        return self.summary.operation
 
 
 def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
@@ -107,7 +145,7 @@ def snapshot_from_json(value: Any, path: str = "$") -> Snapshot:
         timestamp_ms=value["timestamp-ms"],
         manifest_list=value.get("manifest-list"),
         manifest_paths=None if manifests is None else tuple(manifests),
-        summary=value.get("summary") or {},
+        summary=Summary(value.get("summary")),
         schema_id=value.get("schema-id"),
         first_row_id=value.get("first-row-id"),
         added_rows=value.get("added-rows"),

@@ -5,6 +5,7 @@ Spec: Snapshot References; Snapshot Retention Policy.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from icefloe.kernel.schema.json_shape import Key, a_long, an_int, object_problems, one_of, refuse
@@ -20,6 +21,13 @@ _KEYS = (
 )
 
 
+class SnapshotRefType(StrEnum):
+    """The kind of a reference."""
+
+    BRANCH = "branch"
+    TAG = "tag"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRef:
     """The snapshot that a branch or tag names, and its retention settings. Ages are in milliseconds; only a branch has the first two settings."""
@@ -30,6 +38,11 @@ class SnapshotRef:
     max_snapshot_age_ms: int | None = None
     max_ref_age_ms: int | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict)  # keys this version does not know, kept for the next writer
+
+    @property
+    def snapshot_ref_type(self) -> SnapshotRefType:
+        """The kind of the reference; `type` under the name of PyIceberg's attribute."""
+        return SnapshotRefType(self.type)
 
     @property
     def is_branch(self) -> bool:

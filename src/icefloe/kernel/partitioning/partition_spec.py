@@ -67,9 +67,8 @@ class PartitionSpec:
         object.__setattr__(self, "fields", tuple(fields))
         object.__setattr__(self, "spec_id", spec_id)
 
-    @property
     def is_unpartitioned(self) -> bool:
-        """Whether all rows are in one partition: there are no fields, or only void ones."""
+        """Return True if all rows are in one partition: there are no fields, or only void ones."""
         return all(isinstance(field.transform, VoidTransform) for field in self.fields)
 
     @property

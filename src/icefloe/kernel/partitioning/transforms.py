@@ -6,7 +6,9 @@ Spec: Partition Transforms; Bucket Transform Details; Truncate Transform Details
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -77,6 +79,23 @@ class Transform(ABC):
     def to_human(self, result_type: PrimitiveType, value: Any) -> str:
         """Return a partition value as text for paths and messages; the same text as Java's."""
         return to_human(result_type, value)
+
+    def transform(self, source: PrimitiveType) -> Callable[[Any], Any]:
+        """Return the function from a physical value to its partition value: `apply` for one type, as in PyIceberg.
+
+        Args:
+            source: The type of the source column.
+        """
+        return partial(self.apply, source)
+
+    def to_human_string(self, source: PrimitiveType, value: Any) -> str:
+        """Return a partition value as text: `to_human` by the type of the source column, as in PyIceberg.
+
+        Args:
+            source: The type of the source column.
+            value: The partition value.
+        """
+        return self.to_human(self.result_type(source), value)
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ class DeleteFileIndex:
         everywhere: list[Indices] = []
         for part, content, numbered, start in zip(parts, contents, numbers, starts, strict=False):
             is_equality = content == int(FileContent.EQUALITY_DELETES)
-            is_global = is_equality & part.spec.is_unpartitioned
+            is_global = is_equality & part.spec.is_unpartitioned()
             everywhere.append(start + np.flatnonzero(is_global))
             self._specs[part.spec.spec_id] = _SpecIndex(part, numbered, int(start), is_equality, is_global)
         every = np.concatenate(everywhere) if everywhere else np.zeros(0, dtype=np.int64)

@@ -3,14 +3,14 @@
 Rows are cast to a table's schema by `schema_cast.py`. Spec: Appendix A (Parquet types follow from these); Schemas and Data Types.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Any
 
 import pyarrow as pa
 
 from icefloe.errors import InvalidSchemaError, Problem, UnsupportedTypeError
-from icefloe.kernel.schema.arrow_extensions import VARIANT_STORAGE, extension_metadata, extension_type
+from icefloe.kernel.schema.arrow_extensions import extension_type
+from icefloe.kernel.schema.arrow_types import DOC_KEY, FIELD_ID_KEY, field_to_arrow
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
 from icefloe.kernel.types import (
     MAX_DECIMAL_PRECISION,
@@ -21,8 +21,6 @@ from icefloe.kernel.types import (
     DoubleType,
     FixedType,
     FloatType,
-    GeographyType,
-    GeometryType,
     IcebergType,
     IntegerType,
     ListType,
@@ -39,69 +37,12 @@ from icefloe.kernel.types import (
     TimeType,
     UnknownType,
     UUIDType,
-    VariantType,
 )
-
-# Arrow's Parquet writer reads a column's field id from this key, and its reader stores it there.
-FIELD_ID_KEY = b"PARQUET:field_id"
-DOC_KEY = b"doc"
-_UUID_BYTES = 16
-
-_ARROW_TYPES: Mapping[type[PrimitiveType], Any] = {
-    BooleanType: pa.bool_(),
-    IntegerType: pa.int32(),
-    LongType: pa.int64(),
-    FloatType: pa.float32(),
-    DoubleType: pa.float64(),
-    DateType: pa.date32(),
-    TimeType: pa.time64("us"),
-    TimestampType: pa.timestamp("us"),
-    TimestamptzType: pa.timestamp("us", tz="UTC"),
-    TimestampNanoType: pa.timestamp("ns"),
-    TimestamptzNanoType: pa.timestamp("ns", tz="UTC"),
-    StringType: pa.string(),
-    BinaryType: pa.binary(),
-    UUIDType: pa.binary(_UUID_BYTES),
-    GeometryType: pa.binary(),
-    GeographyType: pa.binary(),
-    UnknownType: pa.null(),
-}
 
 
 def schema_to_arrow(schema: Schema) -> pa.Schema:
     """Return the Arrow schema of a table's rows, with the field id of every column, nested ones too, in its field metadata."""
     return pa.schema([field_to_arrow(field) for field in schema.fields])
-
-
-def field_to_arrow(field: NestedField) -> pa.Field:
-    """Return a column as an Arrow field; a required column is not nullable, and variants and shapes name their extension types in the metadata."""
-    metadata = {FIELD_ID_KEY: str(field.field_id).encode()} | extension_metadata(field.field_type)
-    if field.doc is not None:
-        metadata[DOC_KEY] = field.doc.encode()
-    return pa.field(field.name, type_to_arrow(field.field_type), nullable=not field.required, metadata=metadata)
-
-
-def type_to_arrow(kind: IcebergType) -> pa.DataType:
-    """Return the Arrow type that values of an Iceberg type have in memory: a struct of `metadata` and `value` for a variant, WKB for a shape.
-
-    Raises:
-        InvalidSchemaError: `kind` is not an Iceberg type.
-    """
-    if isinstance(kind, DecimalType):
-        return pa.decimal128(kind.precision, kind.scale)
-    if isinstance(kind, FixedType):
-        return pa.binary(kind.length)
-    if isinstance(kind, PrimitiveType) and type(kind) in _ARROW_TYPES:
-        return _ARROW_TYPES[type(kind)]
-    if isinstance(kind, StructType):
-        return pa.struct([field_to_arrow(field) for field in kind.fields])
-    if isinstance(kind, ListType):
-        return pa.list_(field_to_arrow(kind.element_field))
-    if isinstance(kind, MapType):
-        return pa.map_(field_to_arrow(kind.key_field), field_to_arrow(kind.value_field))
-    if isinstance(kind, VariantType):
-        return VARIANT_STORAGE
-    raise InvalidSchemaError(f"{kind!r} is not an Iceberg type")
 
 
 def schema_from_arrow(schema: pa.Schema, *, keep_ids: bool) -> Schema:

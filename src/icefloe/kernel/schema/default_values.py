@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from icefloe.errors import FormatError, InvalidInputError, InvalidSchemaError, Problem
 from icefloe.kernel.nested_values import default_problem, nested_to_physical
-from icefloe.kernel.schema.arrow_schema import type_to_arrow
+from icefloe.kernel.schema.arrow_types import type_to_arrow
 from icefloe.kernel.schema.version_rules import FIRST_VERSION_OF_DEFAULTS
 from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType, UnknownType
 

@@ -4,13 +4,17 @@ Its JSON is `schema_json.py`, its Arrow form `arrow_schema.py`, its changes `sch
 Spec: Schemas and Data Types; Column Projection; Identifier Field IDs.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 
+import pyarrow as pa
+
 from icefloe.errors import InvalidSchemaError, Problem
 from icefloe.kernel.nested_values import default_problem, with_field_ids
+from icefloe.kernel.schema.arrow_types import field_to_arrow
 from icefloe.kernel.schema.metadata_columns import MAX_USER_FIELD_ID, RESERVED_FIELD_IDS, is_reserved
 from icefloe.kernel.types import DoubleType, FloatType, IcebergType, ListType, MapType, NestedField, StructType, UnknownType, children
 
@@ -19,7 +23,7 @@ Fields = tuple[NestedField, ...]
 
 @dataclass(frozen=True, init=False)
 class Schema:
-    """`Schema(field, field, ..., schema_id=0, identifier_field_ids=())`.
+    """`Schema(field, field, ..., schema_id=0, identifier_field_ids=())`. Schemas are equal if their columns and identifier fields are, whatever their ids.
 
     The schema of rows that are read, or copied into a file, may contain metadata columns; a table's own schema may not (`schema_from_json` refuses it).
 
@@ -29,7 +33,7 @@ class Schema:
     """
 
     fields: tuple[NestedField, ...]
-    schema_id: int
+    schema_id: int = dataclasses.field(compare=False)
     identifier_field_ids: tuple[int, ...]
 
     def __init__(self, *fields: NestedField, schema_id: int = 0, identifier_field_ids: Iterable[int] = ()) -> None:
@@ -79,6 +83,15 @@ class Schema:
         return [".".join(path) for path, _ in self._by_id.values()]
 
     @property
+    def columns(self) -> tuple[NestedField, ...]:
+        """The top-level columns in order; `fields` under the name of PyIceberg's attribute."""
+        return self.fields
+
+    def identifier_field_names(self) -> set[str]:
+        """Return the full dotted names of the identifier fields."""
+        return {".".join(self._by_id[field_id][0]) for field_id in self.identifier_field_ids}
+
+    @property
     def names(self) -> list[str]:
         """The top-level names in order."""
         return [field.name for field in self.fields]
@@ -87,7 +100,11 @@ class Schema:
         """Return the columns as a struct type."""
         return StructType(*self.fields)
 
-    def find_id(self, name: str, *, case_sensitive: bool = True) -> int | None:
+    def as_arrow(self) -> pa.Schema:
+        """Return the Arrow schema of rows as scans return them: field ids in the metadata of the fields, and UUIDs of Arrow's uuid type."""
+        return pa.schema([field_to_arrow(field, uuid_type=pa.uuid()) for field in self.fields])
+
+    def find_id(self, name: str, case_sensitive: bool = True) -> int | None:
         """Return the id of a dotted name, or None.
 
         Args:
@@ -114,7 +131,7 @@ class Schema:
                 next_step=f"rename one of them: update_schema().rename_column(({name!r},), ...) is the one with the dot",
             )
 
-    def find_field(self, name_or_id: str | int, *, case_sensitive: bool = True) -> NestedField:
+    def find_field(self, name_or_id: str | int, case_sensitive: bool = True) -> NestedField:
         """Return the field of an id or a dotted name.
 
         Args:
@@ -132,7 +149,7 @@ class Schema:
             )
         return path_and_field[1]
 
-    def find_type(self, name_or_id: str | int, *, case_sensitive: bool = True) -> IcebergType:
+    def find_type(self, name_or_id: str | int, case_sensitive: bool = True) -> IcebergType:
         """Return the type of the field of an id or a dotted name; see `find_field`."""
         return self.find_field(name_or_id, case_sensitive=case_sensitive).field_type
 

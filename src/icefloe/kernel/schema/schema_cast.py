@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from icefloe.errors import Problem, SchemaMismatchError
 from icefloe.kernel.byte_columns import rows_starting_with, spans_of
 from icefloe.kernel.schema.arrow_extensions import UNSPECIFIED_CRS, VARIANT_STORAGE, extension_type, variant_storage_fault
-from icefloe.kernel.schema.arrow_schema import is_any_list, plain_type, primitive_from_arrow, schema_to_arrow, type_to_arrow
+from icefloe.kernel.schema.arrow_schema import is_any_list, plain_type, primitive_from_arrow, schema_to_arrow
+from icefloe.kernel.schema.arrow_types import type_to_arrow
 from icefloe.kernel.schema.default_values import missing_column_problems, write_default_column
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (

@@ -4,7 +4,6 @@ Every problem of a schema is found in one pass and reported with its JSON path. 
 format version. Spec: Appendix C, Schemas.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -27,11 +26,7 @@ from icefloe.kernel.schema.metadata_columns import RESERVED_FIELD_IDS, is_reserv
 from icefloe.kernel.schema.nesting import refuse_deep_json
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
-    PRIMITIVE_NAMES,
     DecimalType,
-    FixedType,
-    GeographyType,
-    GeometryType,
     IcebergType,
     ListType,
     MapType,
@@ -39,14 +34,9 @@ from icefloe.kernel.types import (
     PrimitiveType,
     StructType,
     VariantType,
+    type_from_text,
 )
 
-_BY_NAME: dict[str, IcebergType] = {name: kind() for kind, name in PRIMITIVE_NAMES.items()} | {"variant": VariantType()}
-_FIXED = re.compile(r"fixed\[\s*(\d{1,10})\s*\]", re.ASCII)
-_DECIMAL = re.compile(r"decimal\(\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)", re.ASCII)
-# No two parts of the pattern can match the same text, so that a long hostile name takes linear time.
-_SHAPE = re.compile(r"(geometry|geography)\s*(?:\(([^)]*)\))?")
-_ALGORITHM = re.compile(r"\w*", re.ASCII)
 _DEFAULT_KEYS = ("initial-default", "write-default")
 
 _STRUCT_KEYS = (Key("type", one_of("struct")), Key("fields", an_array))
@@ -188,7 +178,7 @@ def _field(value: Mapping[str, Any]) -> NestedField:
 def _type(value: Any) -> IcebergType:
     """Return the type of JSON that has been checked."""
     if isinstance(value, str):
-        return _named(value)
+        return type_from_text(value)
     if value["type"] == "struct":
         return StructType(*(_field(field) for field in value["fields"]))
     if value["type"] == "list":
@@ -200,52 +190,6 @@ def _type(value: Any) -> IcebergType:
         value_type=_type(value["value"]),
         value_required=value["value-required"],
     )
-
-
-def _named(text: str) -> IcebergType:
-    """Return the primitive type, or variant, of a type's text.
-
-    Raises:
-        InvalidSchemaError: The text names no type.
-    """
-    kind = _BY_NAME.get(text)
-    if kind is not None:
-        return kind
-    if match := _FIXED.fullmatch(text):
-        return FixedType(int(match[1]))
-    if match := _DECIMAL.fullmatch(text):
-        return DecimalType(int(match[1]), int(match[2]))
-    if match := _SHAPE.fullmatch(text):
-        return _shape_type(text, match[1], match[2])
-    raise _no_type(text)
-
-
-def _no_type(text: str) -> InvalidSchemaError:
-    return InvalidSchemaError(f"{text!r} is not the name of a type")
-
-
-def _shape_type(text: str, name: str, parameters: str | None) -> IcebergType:
-    """Return the type of a shape with the parameters of its name, None for none.
-
-    PyIceberg quotes the parameters; the quotes are not part of them.
-
-    Raises:
-        InvalidSchemaError: A geography's algorithm is not a word.
-    """
-    if name == "geometry":
-        return GeometryType() if parameters is None else GeometryType(_without_quotes(parameters.strip()))
-    if parameters is None:
-        return GeographyType()
-    crs, comma, algorithm = parameters.partition(",")
-    algorithm = _without_quotes(algorithm.strip())
-    if not _ALGORITHM.fullmatch(algorithm):
-        raise _no_type(text)
-    crs = _without_quotes(crs.strip())
-    return GeographyType(crs, algorithm.lower()) if comma else GeographyType(crs)
-
-
-def _without_quotes(parameter: str) -> str:
-    return parameter[1:-1] if len(parameter) > 1 and parameter[0] == parameter[-1] and parameter[0] in "'\"" else parameter
 
 
 def _fields_problems(fields: list[Any], path: str) -> Iterator[Problem]:
@@ -280,7 +224,7 @@ def _default_problems(field: Mapping[str, Any], at: str) -> Iterator[Problem]:
 def _type_problems(value: object, path: str) -> Iterator[Problem]:
     if isinstance(value, str):
         try:
-            _named(value)
+            type_from_text(value)
         except InvalidSchemaError as error:
             yield Problem(where=path, what=error.message)
         return

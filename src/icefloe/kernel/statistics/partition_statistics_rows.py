@@ -16,7 +16,8 @@ from icefloe.kernel.manifest.data_file import FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns, partition_column
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow, type_to_arrow
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
+from icefloe.kernel.schema.arrow_types import type_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.statistics import partition_statistics_schema as names
 from icefloe.kernel.types import StructType

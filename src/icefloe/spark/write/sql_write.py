@@ -103,7 +103,7 @@ def _write(changes: TableMutations, metadata: TableMetadata, write: Write) -> No
     isolation: dict[str, Any] = {"isolation_level": options.isolation_level, "validate_from_snapshot_id": options.validate_from}
     replaces_partitions = write.whole_partitions or (options.overwrites_partitions and isinstance(write.overwrite_filter, AlwaysTrue))
     with branch_named(is_named=write.branch is not None):
-        if replaces_partitions and not (options.form.spec or metadata.spec()).is_unpartitioned:
+        if replaces_partitions and not (options.form.spec or metadata.spec()).is_unpartitioned():
             changes.dynamic_partition_overwrite(rows_in_form, properties, branch, **isolation)
         elif replaces_partitions:  # an unpartitioned table is one partition, which a write without rows does not replace
             if not rows.isEmpty():

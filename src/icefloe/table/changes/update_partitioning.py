@@ -18,7 +18,16 @@ from icefloe.kernel.partitioning.spec_evolution import (
     RenamePartitionField,
     SpecChange,
 )
-from icefloe.kernel.partitioning.transforms import IdentityTransform, Transform
+from icefloe.kernel.partitioning.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    Transform,
+    TruncateTransform,
+    YearTransform,
+)
 from icefloe.table.pending_change import Commit, PendingChange
 
 
@@ -63,6 +72,34 @@ class UpdateSpec(PendingChange):
             InvalidSchemaError, InvalidPartitionSpecError: as for `add_field`.
         """
         return self.add_field(source_column_name, IdentityTransform())
+
+    def identity(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
+        """Add a partition field with the column's own values. Args, returns and raises as `add_field`."""
+        return self.add_field(source_column_name, IdentityTransform(), partition_field_name)
+
+    def year(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
+        """Add a partition field with the year. Args, returns and raises as `add_field`."""
+        return self.add_field(source_column_name, YearTransform(), partition_field_name)
+
+    def month(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
+        """Add a partition field with the month. Args, returns and raises as `add_field`."""
+        return self.add_field(source_column_name, MonthTransform(), partition_field_name)
+
+    def day(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
+        """Add a partition field with the day. Args, returns and raises as `add_field`."""
+        return self.add_field(source_column_name, DayTransform(), partition_field_name)
+
+    def hour(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
+        """Add a partition field with the hour. Args, returns and raises as `add_field`."""
+        return self.add_field(source_column_name, HourTransform(), partition_field_name)
+
+    def bucket(self, source_column_name: str, num_buckets: int, partition_field_name: str | None = None) -> Self:
+        """Add a partition field with a hash of the column, from 0 to `num_buckets` - 1. Other args, returns and raises as `add_field`."""
+        return self.add_field(source_column_name, BucketTransform(num_buckets), partition_field_name)
+
+    def truncate(self, source_column_name: str, width: int, partition_field_name: str | None = None) -> Self:
+        """Add a partition field with the column cut to `width`. Other args, returns and raises as `add_field`."""
+        return self.add_field(source_column_name, TruncateTransform(width), partition_field_name)
 
     def remove_field(self, name: str) -> Self:
         """Remove a partition field: new data is no longer partitioned by it. In a table of format version 1 it stays as a void field.

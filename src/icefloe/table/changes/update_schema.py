@@ -27,7 +27,7 @@ from icefloe.kernel.schema.schema_change import (
     UnionByName,
     UpdateColumn,
 )
-from icefloe.kernel.types import IcebergType
+from icefloe.kernel.types import IcebergType, type_from_text
 from icefloe.table.pending_change import Commit, PendingChange
 
 
@@ -48,13 +48,13 @@ class UpdateSchema(PendingChange):
         self._changes: list[SchemaChange] = []
 
     def add_column(
-        self, path: ColumnPath, field_type: IcebergType, doc: str | None = None, required: bool = False, default_value: Any = None
+        self, path: ColumnPath, field_type: IcebergType | str, doc: str | None = None, required: bool = False, default_value: Any = None
     ) -> Self:
         """Add a column at the end of the table or of a struct.
 
         Args:
             path: the column's name; `place.lat` is added to the struct `place`, to the struct of a list's elements, or to the struct of a map's values.
-            field_type: its type.
+            field_type: its type, or the text of one, such as `"string"`.
             doc: its documentation.
             required: whether it must have values.
             default_value: the value of existing rows, and of later rows that are written without the column; `{}` for a struct. It needs format version 3.
@@ -67,7 +67,15 @@ class UpdateSchema(PendingChange):
                 newer format version.
             InvalidInputError: the column is required without a default, and incompatible changes are not allowed.
         """
-        return self._apply(AddColumn(path=path, field_type=field_type, doc=doc, required=required, default=default_value))
+        return self._apply(
+            AddColumn(
+                path=path,
+                field_type=_type_of(field_type),
+                doc=doc,
+                required=required,
+                default=default_value,
+            )
+        )
 
     def set_default_value(self, path: ColumnPath, default_value: Any) -> Self:
         """Set the value of rows that are written without the column from now on; existing rows keep theirs.
@@ -114,7 +122,7 @@ class UpdateSchema(PendingChange):
         return self._apply(DeleteColumn(path=path))
 
     def update_column(
-        self, path: ColumnPath, field_type: IcebergType | None = None, required: bool | None = None, doc: str | None = None
+        self, path: ColumnPath, field_type: IcebergType | str | None = None, required: bool | None = None, doc: str | None = None
     ) -> Self:
         """Change a column's type, nullability or documentation.
 
@@ -123,7 +131,7 @@ class UpdateSchema(PendingChange):
 
         Args:
             path: the column's dotted name, or the tuple of its names.
-            field_type: its new type; None keeps it.
+            field_type: its new type, or the text of one; None keeps it.
             required: whether it must have values; None keeps that.
             doc: its documentation; None keeps it.
 
@@ -134,7 +142,8 @@ class UpdateSchema(PendingChange):
             InvalidSchemaError: the type does not widen to the new one.
             InvalidInputError: an optional column becomes required without `allow_incompatible_changes`.
         """
-        return self._apply(UpdateColumn(path=path, field_type=field_type, required=required, doc=doc))
+        kind = None if field_type is None else _type_of(field_type)
+        return self._apply(UpdateColumn(path=path, field_type=kind, required=required, doc=doc))
 
     def make_column_optional(self, path: ColumnPath) -> Self:
         """Allow nulls in a column.
@@ -266,6 +275,10 @@ class UpdateSchema(PendingChange):
         self._evolving.apply(change)
         self._changes.append(change)
         return self
+
+
+def _type_of(kind: IcebergType | str) -> IcebergType:
+    return type_from_text(kind) if isinstance(kind, str) else kind
 
 
 def _schema_of(schema: Schema | Any) -> Schema:

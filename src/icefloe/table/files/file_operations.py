@@ -30,7 +30,7 @@ class _CheckedSnapshot(PendingSnapshot):
     """A pending snapshot that can be checked for conflicts with the snapshots after the one that it was planned on."""
 
     def __init__(
-        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
+        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
     ) -> None:
         super().__init__(start, commit, snapshot_properties, branch)
         self._since: int | None = None
@@ -83,7 +83,7 @@ class OverwriteFiles(_CheckedSnapshot):
     """Data files that replace others. The commit is refused if a named file is no longer live, with or without the checks."""
 
     def __init__(
-        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
+        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
     ) -> None:
         super().__init__(start, commit, snapshot_properties, branch)
         self._row_filter: BooleanExpression | None = None
@@ -250,7 +250,7 @@ class RowChanges(_CheckedSnapshot):
     """
 
     def __init__(
-        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
+        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
     ) -> None:
         super().__init__(start, commit, snapshot_properties, branch)
         self._required: set[str] = set()
@@ -402,7 +402,7 @@ class RewriteDataFiles(_CheckedSnapshot):
     """The same rows in other files. The commit is refused if other writers deleted rows of the replaced files since the snapshot that was read."""
 
     def __init__(
-        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
+        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
     ) -> None:
         super().__init__(start, commit, snapshot_properties, branch)
         self._sequence_number: int | None = None

@@ -44,7 +44,7 @@ class ManifestRewrite(PendingSnapshot):
     """A `replace` that moves entries between manifests: no file is added or removed."""
 
     def __init__(
-        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
+        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
     ) -> None:
         super().__init__(start, commit, snapshot_properties, branch)
         self._clustering: Clustering | None = None

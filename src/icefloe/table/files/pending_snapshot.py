@@ -38,7 +38,7 @@ class PendingSnapshot(PendingChange):
     """One snapshot, committed at the end of a `with` block or by `commit()`. The files are the caller's: none is deleted if the commit fails."""
 
     def __init__(
-        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
+        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
     ) -> None:
         """Start a snapshot of a branch. Raises as `commit_context`, such as for a branch that does not exist."""
         self._start = start

@@ -29,7 +29,7 @@ class UpdateSnapshot:
     """The choice of an operation; each method starts one, which is committed at the end of its `with` block or by `commit()`."""
 
     def __init__(
-        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
+        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
     ) -> None:
         self._start = start
         self._commit = commit
@@ -109,7 +109,7 @@ class AppendFiles(PendingSnapshot):
         start: MutationContext,
         commit: Commit,
         snapshot_properties: Mapping[str, str] | None = None,
-        branch: str = MAIN,
+        branch: str | None = MAIN,
         *,
         merge: bool,
     ) -> None:
@@ -156,7 +156,7 @@ class DeleteFiles(PendingSnapshot):
     """A snapshot of the operation `delete` of whole files. The commit is refused if a named file is not live any more: its rows may be in another file."""
 
     def __init__(
-        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
+        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
     ) -> None:
         super().__init__(start, commit, snapshot_properties, branch)
         self._files: list[str | DataFile] = []
@@ -237,7 +237,7 @@ class ReplacePartitionFiles(PendingSnapshot):
     """A snapshot of the operation `overwrite` that replaces the partitions of the added files; with an unpartitioned spec, the whole table."""
 
     def __init__(
-        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str = MAIN
+        self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
     ) -> None:
         super().__init__(start, commit, snapshot_properties, branch)
         self._files: list[DataFile] = []

@@ -121,12 +121,14 @@ class DeleteKeys:
 
     def _specs(self, base: TableMetadata, used: Sequence[PartitionSpec]) -> tuple[tuple[PartitionSpec, ...], tuple[Update, ...]]:
         """Return the specs to write files in, and the updates that add a missing one."""
-        unpartitioned = next((spec for spec in used if spec.is_unpartitioned), None)
+        unpartitioned = next((spec for spec in used if spec.is_unpartitioned()), None)
         if unpartitioned is not None:
             return (unpartitioned,), ()
         if all(self._determines_partition(spec) for spec in used):
             return tuple(used), ()
-        unused = sorted((spec for spec in base.partition_specs if spec.is_unpartitioned), key=lambda spec: (len(spec.fields), spec.spec_id))
+        unused = sorted(
+            (spec for spec in base.partition_specs if spec.is_unpartitioned()), key=lambda spec: (len(spec.fields), spec.spec_id)
+        )
         if unused:
             return (unused[0],), ()
         added = AddPartitionSpec(UNPARTITIONED_SPEC)
@@ -161,7 +163,7 @@ class DeleteKeys:
         self._files, self._written_for = [], None
 
     def _parts(self, spec: PartitionSpec) -> Sequence[Part]:
-        if spec.is_unpartitioned:
+        if spec.is_unpartitioned():
             return [Part((), (None,) * len(spec.fields), self._keys.rows)]
         return list(PartitionSplitter(spec, self._keys.schema).split(self._keys.rows))
 

@@ -44,7 +44,9 @@ class PreparedWrite:
     result: Callable[[Attempt | None, int], WriteResult]
 
 
-def append(handle: TableHandle, base: TableMetadata, rows: Any, snapshot_properties: Mapping[str, str], branch: str) -> PreparedWrite:
+def append(
+    handle: TableHandle, base: TableMetadata, rows: Any, snapshot_properties: Mapping[str, str], branch: str | None
+) -> PreparedWrite:
     """Write the rows for one `append` snapshot. Raises `UnsupportedFeatureError` under a spec with an unknown transform."""
     engine = engine_for_rows(rows)
     check_known_transforms(base.spec())
@@ -62,7 +64,7 @@ def replace_rows(
     rows: Any | None,
     row_filter: BooleanExpression,
     snapshot_properties: Mapping[str, str],
-    branch: str,
+    branch: str | None,
     *,
     case_sensitive: bool,
     rules: ConflictRules | None = None,
@@ -90,7 +92,7 @@ def overwrite_partitions(
     base: TableMetadata,
     rows: Any,
     snapshot_properties: Mapping[str, str],
-    branch: str,
+    branch: str | None,
     rules: ConflictRules | None = None,
 ) -> PreparedWrite:
     """Write the rows for one snapshot in which they replace everything in their partitions.
@@ -100,7 +102,7 @@ def overwrite_partitions(
         UnsupportedFeatureError: the spec has an unknown transform.
     """
     engine = engine_for_rows(rows)
-    if base.spec().is_unpartitioned:
+    if base.spec().is_unpartitioned():
         raise InvalidInputError(
             f"{handle.table_name} is not partitioned, so that a dynamic partition overwrite would replace every row",
             table=handle.table_name,
@@ -152,7 +154,7 @@ def upsert(
     rows: Any,
     join_cols: Sequence[str] | None,
     snapshot_properties: Mapping[str, str],
-    branch: str,
+    branch: str | None,
     *,
     updates: bool,
     inserts: bool,
@@ -189,7 +191,7 @@ def add_files(
     base: TableMetadata,
     file_paths: str | Sequence[str],
     snapshot_properties: Mapping[str, str],
-    branch: str,
+    branch: str | None,
     *,
     check_duplicates: bool,
 ) -> PreparedWrite:
@@ -213,7 +215,7 @@ def delete_keys(
     rows: Any,
     key_columns: Sequence[str] | None,
     snapshot_properties: Mapping[str, str],
-    branch: str,
+    branch: str | None,
 ) -> PreparedWrite:
     """Prepare one snapshot of equality deletes by key columns, the table's identifier fields by default. Raises as `keys_of`."""
     context = commit_context(handle, base, snapshot_properties, branch, IN_PROCESS)

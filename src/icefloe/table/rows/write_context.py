@@ -161,13 +161,17 @@ def commit_context(
     handle: TableHandle,
     metadata: TableMetadata,
     snapshot_properties: Mapping[str, str],
-    branch: str = MAIN,
+    branch: str | None = MAIN,
     engine: Engine | None = None,
 ) -> CommitContext:
     """Return a new snapshot's id, its branch or whether it is staged, its writer, and the folder of its files.
 
+    Without a branch the snapshot follows the head of main, and no branch is moved to it.
+
     `engine` writes the rows; without one, the running engine is named as the writer. Raises as `check_branch`, `staging_of_write`, `check_wap_id_is_new`.
     """
+    if branch is None:
+        return replace(snapshot_context(handle, metadata, snapshot_properties, MAIN, engine=engine), stage_only=True)
     staging = staging_of_write(metadata, snapshot_properties, branch, handle.table_name)
     if staging.wap_id is not None:
         check_wap_id_is_new(metadata, staging.wap_id)

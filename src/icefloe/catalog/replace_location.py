@@ -1,0 +1,50 @@
+"""`replace_location`: another metadata file for a table that exists, by one compare-and-swap: `register_table(..., overwrite=True)`.
+
+Spec: Metastore Tables.
+"""
+
+from icefloe.catalog_store.catalog_store import CatalogStore
+from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.errors import CommitConflictError, CommitUnknownError, Problem
+from icefloe.kernel.commit.outcome import Committed, Conflicted, Refused, Unknown
+
+
+def replace_location(store: CatalogStore, name: Identifier, metadata_location: str) -> str:
+    """Replace the metadata location of a table that exists.
+
+    Args:
+        store: the catalog store.
+        name: the table's name.
+        metadata_location: the metadata file that the name is given to.
+
+    Returns:
+        The metadata location in the catalog.
+
+    Raises:
+        NoSuchTableError: the table does not exist.
+        CommitConflictError: another writer committed to the table meanwhile.
+        CommitUnknownError: the reply of the store was lost.
+    """
+    expected = store.load(name).metadata_location
+    match store.swap(name, expected=expected, new=metadata_location):
+        case Committed(location=published):
+            return published or metadata_location
+        case Refused(error=error):
+            raise error
+        case Conflicted(current_location=current):
+            raise CommitConflictError(
+                f"another writer committed to {dotted(name)!r} while its name was to be given to {metadata_location}",
+                table=dotted(name),
+                problems=(
+                    Problem(where="expected", what=f"the metadata location {expected}"),
+                    Problem(where="found", what=f"{current}"),
+                ),
+                next_step="a retry makes sense: check the newer version of the table, and register it again",
+            )
+        case Unknown(reason=reason):
+            raise CommitUnknownError(
+                f"it is unknown whether {dotted(name)!r} has another metadata file now: {reason}",
+                table=dotted(name),
+                path=metadata_location,
+                next_step=f"load the table before you register it again, and look whether its metadata_location is {metadata_location}; no file was deleted",
+            )

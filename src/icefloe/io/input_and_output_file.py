@@ -1,0 +1,69 @@
+"""`InputFile` and `OutputFile`: one location of a storage with the methods of PyIceberg's classes, for code written for them."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from icefloe.errors import FileAlreadyExistsError
+from icefloe.kernel.ports import FileIO
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file to read. `len()` is its length in bytes."""
+
+    location: str
+    io: FileIO = field(repr=False)
+
+    def exists(self) -> bool:
+        """Return True if the file is there."""
+        return self.io.exists(self.location)
+
+    def open(self, seekable: bool = True) -> Any:  # noqa: ARG002  every file is seekable
+        """Return a seekable `pyarrow.NativeFile`.
+
+        Args:
+            seekable: ignored; the result is always seekable.
+
+        Raises:
+            NoSuchFileError: the file does not exist.
+        """
+        return self.io.open_input(self.location)
+
+    def __len__(self) -> int:
+        return self.io.size(self.location)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFile:
+    """A file to write. `len()` is its length in bytes."""
+
+    location: str
+    io: FileIO = field(repr=False)
+
+    def exists(self) -> bool:
+        """Return True if the file is there."""
+        return self.io.exists(self.location)
+
+    def to_input_file(self) -> InputFile:
+        """Return the same file to read."""
+        return InputFile(self.location, self.io)
+
+    def create(self, overwrite: bool = False) -> Any:
+        """Create the file, and return a `pyarrow.NativeFile` to write it.
+
+        Args:
+            overwrite: whether a file that is there is deleted first.
+
+        Raises:
+            FileAlreadyExistsError: the file is there, and may not be overwritten.
+        """
+        if self.exists():
+            if not overwrite:
+                raise FileAlreadyExistsError(
+                    f"{self.location} exists", path=self.location, next_step="pass overwrite=True, or choose another name"
+                )
+            self.io.delete(self.location)
+        return self.io.open_output(self.location)
+
+    def __len__(self) -> int:
+        return self.io.size(self.location)

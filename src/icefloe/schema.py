@@ -1,0 +1,28 @@
+"""`Schema` and functions on schemas under the module name of PyIceberg: `from icefloe.schema import Schema`."""
+
+from icefloe.errors import InvalidSchemaError
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema import assign_fresh_ids as assign_fresh_schema_ids
+from icefloe.kernel.schema.type_promotion import is_promotion
+from icefloe.kernel.types import BinaryType, FixedType, IcebergType, StringType, UUIDType
+
+__all__ = ["Schema", "assign_fresh_schema_ids", "promote"]
+
+# What a reader may use for another type although a column cannot change to it: both have the same bytes. Origin: PyIceberg.
+_SAME_BYTES = ((StringType(), BinaryType()), (BinaryType(), StringType()))
+
+
+def promote(file_type: IcebergType, read_type: IcebergType) -> IcebergType:
+    """Return the type that values of a file are read as.
+
+    Args:
+        file_type: the type in the file.
+        read_type: the type of the column.
+
+    Raises:
+        InvalidSchemaError: values of the one type are not values of the other.
+    """
+    is_uuid = isinstance(file_type, FixedType) and file_type.length == 16 and isinstance(read_type, UUIDType)
+    if file_type == read_type or is_uuid or (file_type, read_type) in _SAME_BYTES or is_promotion(file_type, read_type, 3):
+        return read_type
+    raise InvalidSchemaError(f"{file_type} cannot be read as {read_type}", next_step="rewrite the files, or add a new column")
