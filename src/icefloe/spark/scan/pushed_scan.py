@@ -4,7 +4,7 @@ Planning itself is `icefloe/kernel/scan`; the rows come from `read_strategy.py`;
 evaluates every filter on the rows too, except those that are true of every row of the planned files. Spec: Scan Planning; Column Projection.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata
@@ -35,7 +35,7 @@ from icefloe.spark.bridge.messages import Expression
 from icefloe.spark.scan.aggregate_pushdown import AggregateNotPushed, aggregate_values, needs_statistics, parse_aggregates
 from icefloe.spark.scan.distributed_planning import parallel_of
 from icefloe.spark.scan.expression_to_column import literal
-from icefloe.spark.scan.filter_pushdown import bucket_filters, prune_buckets, pruning_filter, to_expressions
+from icefloe.spark.scan.filter_pushdown import bucket_filters, prune_buckets, to_expressions
 from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.scan.read_options import PlanningMode, PushedQuery, planning_mode, pushes_aggregates, reports_statistics, session_for
 from icefloe.spark.scan.read_strategy import planned_rows
@@ -95,25 +95,27 @@ class PushedScan:
     @cached_property
     def scan(self) -> DataScan:
         """Return the scan of the selected snapshot by the table schema that Spark has, with the filters that have an Iceberg expression."""
+        if not self.filters:
+            return self._unfiltered
+        return self._unfiltered.filter(all_of([expression for expression in self._expressions if expression is not None]))
+
+    @cached_property
+    def _unfiltered(self) -> DataScan:
         selection = with_options(self.selected, self.query["options"])
         scan = selection.scan()
-        if selection is not self.selected:  # Spark has read the columns of the table before it passes on options
-            scan = replace(scan, by_table_schema=True)
-        return scan if not self.filters else scan.filter(pruning_filter(self.filters, scan.schema(), self.days))
+        # Spark has read the columns of the table before it passes on options.
+        return scan if selection is self.selected else replace(scan, by_table_schema=True)
 
     @cached_property
     def filters(self) -> Sequence[Mapping[str, Any]]:
         """Return the pushed predicates, as JSON of Spark's expressions."""
         return self.query.get("filters") or ()
 
-    @property
-    def days(self) -> Callable[[], LocalDays] | None:
-        """Return a function that returns the days of the session's time zone; None where the query does not have the zone."""
+    @cached_property
+    def _expressions(self) -> list[BooleanExpression | None]:
+        """The Iceberg expression of each pushed predicate; None where there is none."""
         zone = self.query.get("zone")
-        return None if zone is None else partial(LocalDays, self.spark, zone)
-
-    def _expressions(self, scan: DataScan) -> list[BooleanExpression | None]:
-        return to_expressions(self.filters, scan.schema(), self.days)
+        return to_expressions(self.filters, self._unfiltered.schema(), None if zone is None else partial(LocalDays, self.spark, zone))
 
     def plan(self, *, include_statistics: bool = False) -> ScanPlan:
         """Return the planned files.
@@ -130,10 +132,9 @@ class PushedScan:
 
         Always False for the scan of a row-level operation.
         """
-        expressions = self._expressions(self.scan)
-        if self.query.get("operation") is not None or not any(expressions):
-            return [False for _ in expressions]
-        return _true_of_all_rows(self.plan(), expressions, self.scan.metadata)
+        if self.query.get("operation") is not None or not any(self._expressions):
+            return [False for _ in self._expressions]
+        return _true_of_all_rows(self.plan(), self._expressions, self.scan.metadata)
 
     def aggregates(self) -> tuple[SparkStruct, list[tuple[NestedField | None, Any]]]:
         """Return the struct of the aggregates, and for each the column that its value belongs to (None for a count) with the value.
