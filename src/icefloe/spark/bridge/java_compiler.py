@@ -8,6 +8,7 @@ import logging
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -18,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from icefloe.errors import EngineError, Problem
 from icefloe.spark.bridge.class_cache import UnsafeCacheError, check_sealed, own_cache_folder, seal, session_folder
-from icefloe.spark.bridge.gateway import class_behind, gateway_of, java_class, java_message, jvm_of
+from icefloe.spark.bridge.gateway import class_behind, gateway_of, java_message, jvm_of
 from icefloe.spark.runtime.spark_versions import WITHOUT_JAVA_CLASSES, check_version, is_proven, proven_text
 
 LOG = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ _CACHE_LAYOUT = "sealed"
 _JAR = Path("executors.jar")
 _SHIPPED_ATTRIBUTE = "_icefloe_jar_shipped"
 _LOADER_ATTRIBUTE = "_icefloe_class_loader"
+_CONSTRUCTORS_ATTRIBUTE = "_icefloe_constructors"
 _FOLDER_ATTRIBUTE = "_icefloe_class_folder"
 
 
@@ -76,10 +78,11 @@ def new_object(spark: SparkSession, class_name: str, *arguments: Any) -> Any:
         EngineError: The sources do not compile on this Spark, or it is too old.
     """
     gateway = gateway_of(spark)
-    values = gateway.new_array(java_class(spark, "java.lang.Object"), len(arguments))
-    for index, argument in enumerate(arguments):
-        values[index] = argument
-    return class_loader(spark).loadClass(f"icefloe.{class_name}").getConstructors()[0].newInstance(values)
+    # Each look-up is a call of the JVM, and a query creates two objects.
+    constructors = gateway.__dict__.setdefault(_CONSTRUCTORS_ATTRIBUTE, {})
+    if class_name not in constructors:
+        constructors[class_name] = class_loader(spark).loadClass(f"icefloe.{class_name}").getConstructors()[0]
+    return constructors[class_name].newInstance(_object_array(gateway, arguments))
 
 
 def static_method(spark: SparkSession, class_name: str, method_name: str, *arguments: Any) -> Any:
@@ -89,14 +92,16 @@ def static_method(spark: SparkSession, class_name: str, method_name: str, *argum
         EngineError: As `new_object`.
     """
     gateway = gateway_of(spark)
-    holder = gateway.jvm.java.util.ArrayList()
-    for argument in arguments:
-        holder.add(argument)  # Py4J converts a Python object to a Java object when it is an argument
-    values = gateway.new_array(java_class(spark, "java.lang.Object"), len(arguments))
-    for index in range(len(arguments)):
-        values[index] = holder.get(index)
     methods = class_loader(spark).loadClass(f"icefloe.{class_name}").getMethods()
-    return next(method for method in methods if method.getName() == method_name).invoke(None, values)
+    return next(method for method in methods if method.getName() == method_name).invoke(None, _object_array(gateway, arguments))
+
+
+def _object_array(gateway: Any, members: Sequence[Any]) -> Any:
+    """Return an `Object[]` of values, which Py4J converts as arguments of `add`; setting members of an array takes twice as many calls of the JVM."""
+    holder = class_behind(gateway, "java.util.ArrayList")()
+    for member in members:
+        holder.add(member)
+    return holder.toArray()
 
 
 def class_loader(spark: SparkSession) -> Any:

@@ -33,7 +33,7 @@ from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.schema.schema_history import is_complete_history
 from icefloe.kernel.types import DoubleType, FloatType, IcebergType, NestedField, PrimitiveType, StructType, UnknownType
 from icefloe.kernel.values import physical_array
-from icefloe.spark.bridge.gateway import java_class, java_message, jvm_of, scala_object
+from icefloe.spark.bridge.gateway import gateway_of, java_class, java_message, jvm_of, scala_object
 from icefloe.spark.bridge.java_compiler import executors_have_classes, new_object
 from icefloe.spark.scan.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, without_deleted_keys
 from icefloe.spark.scan.expression_to_column import filter_to_column
@@ -61,6 +61,7 @@ READER_OPTIONS: Mapping[str, str] = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
+_OPTIONS_ATTRIBUTE = "_icefloe_reader_options"  # on the gateway
 _DATASOURCES = "org.apache.spark.sql.execution.datasources"
 # 1 is the fastest level of deflate; paths shrink to a tenth.
 _DEFLATE_LEVEL = 1
@@ -305,22 +306,30 @@ def native_rows(spark: SparkSession, files: Any, *, constants: SparkStruct, data
         # Spark splits these bytes among the columns by the sizes of their types, as it estimates the size of rows elsewhere.
         size = rows * (java_constants.defaultSize() + java_data.defaultSize() + _ROW_OVERHEAD)
         index = new_object(spark, "PlannedFiles", _stream(files), java_constants, f"icefloe:/{name}", size)
-        options = java_class(spark, "java.util.HashMap")()
-        for key, value in READER_OPTIONS.items():
-            options.put(key, value)
         relation = java_class(spark, f"{_DATASOURCES}.HadoopFsRelation")(
             index,
             java_constants,
             java_data,
             scala_object(spark, "scala.None"),
             _format(spark, data),
-            java_class(spark, "org.apache.spark.api.python.PythonUtils").toScalaMap(options),
+            _reader_options(spark),
             session,
         )
         return DataFrame(session.baseRelationToDataFrame(relation), spark)
     except (Py4JError, TypeError) as error:
         reason = java_message(error) if isinstance(error, Py4JError) else str(error)
         raise EngineError(f"Spark {spark.version} could not build the scan over the planned files of {name}: {reason}") from error
+
+
+def _reader_options(spark: SparkSession) -> Any:
+    """Return `READER_OPTIONS` as an immutable map of Scala, created once per JVM."""
+    kept = gateway_of(spark).__dict__
+    if _OPTIONS_ATTRIBUTE not in kept:
+        options = java_class(spark, "java.util.HashMap")()
+        for key, value in READER_OPTIONS.items():
+            options.put(key, value)
+        kept[_OPTIONS_ATTRIBUTE] = java_class(spark, "org.apache.spark.api.python.PythonUtils").toScalaMap(options)
+    return kept[_OPTIONS_ATTRIBUTE]
 
 
 def _format(spark: SparkSession, data: SparkStruct) -> Any:
