@@ -67,6 +67,11 @@ def known_catalogs() -> list[str]:
     return sorted(names)
 
 
+def configuration_files() -> list[Path]:
+    """Return the configuration files that exist, in the order in which they are read. Raises `InvalidPropertyError` for one that cannot be read."""
+    return [path for path, _ in _files()]
+
+
 def _environment(name: str) -> Iterator[dict[str, str]]:
     name_in_variable = name.upper().replace("-", "_")  # no shell sets a variable with a hyphen
     for prefix in ENVIRONMENT_PREFIXES:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_config import catalog_properties, default_catalog_name
 from icefloe.catalog.catalog_loader import database_uri, load_catalog, only_catalog_name
-from icefloe.errors import InvalidInputError, NoSuchCatalogError, NoSuchFileError, ReadOnlyTableError
+from icefloe.catalog_store.identifier import dotted
+from icefloe.errors import IcefloeError, InvalidInputError, NoSuchCatalogError, NoSuchFileError, ReadOnlyTableError
 from icefloe.inspect.lookup import snapshot_id_of
 from icefloe.io.locations import scheme_of
 from icefloe.table.static_table import StaticTable
@@ -77,6 +78,21 @@ def open_changeable(text: str, choice: CatalogChoice) -> Table:
             next_step="name it as namespace.table, with the catalog it is in",
         )
     return open_catalog(choice).load_table(text)
+
+
+def names_in_catalog(choice: CatalogChoice, begin: str) -> list[str]:
+    """Return the names of namespaces, tables and views that begin with a text, one level further; none where no catalog can be opened."""
+    if is_path(begin):
+        return []
+    *levels, _ = begin.split(".")
+    try:
+        catalog = open_catalog(choice)
+        namespaces = [dotted(name) for name in catalog.list_namespaces(tuple(levels))]
+        members = [*catalog.list_tables(levels), *(catalog.list_views(levels) if catalog.keeps_views else ())] if levels else []
+    except IcefloeError:
+        return []
+    names = [*(name + suffix for name in namespaces for suffix in ("", ".")), *map(dotted, members)]
+    return sorted(name for name in names if name.startswith(begin))
 
 
 def chosen_snapshot(table: TableReader, text: str | None) -> int | None:

@@ -16,7 +16,7 @@ from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier, 
 from icefloe.cli.layout_text import comma_separated, schema_from_options, sort_order_from_texts
 from icefloe.cli.property_commands import changed_properties
 from icefloe.cli.screen import confirm, print_message
-from icefloe.cli.shared_options import Properties, properties_of
+from icefloe.cli.shared_options import Properties, complete_name, properties_of
 from icefloe.cli.table_command import creates_in_catalog, looks_at_catalog
 from icefloe.display.formatting import count_text, size_text
 from icefloe.display.report import Column, Facts, Part, Report, grid
@@ -41,9 +41,11 @@ class Kind(StrEnum):
 
 namespace_app = typer.Typer(help="Namespaces: list, create, show, change and drop them.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A table, a view or a namespace.", show_default=False)]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="A table, a view or a namespace.", show_default=False, autocompletion=complete_name)
+]
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table", show_default=False)]
-OldName = Annotated[str, typer.Argument(metavar="NAME", help="The table or view.", show_default=False)]
+OldName = Annotated[str, typer.Argument(metavar="NAME", help="The table or view.", show_default=False, autocompletion=complete_name)]
 NewName = Annotated[str, typer.Argument(metavar="NEW_NAME", help="Its new name, namespace.name.", show_default=False)]
 NamespaceName = Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace; levels are joined by dots.", show_default=False)]
 Parent = Annotated[str, typer.Argument(metavar="[NAMESPACE]", help="Only namespaces below this one.", show_default=False)]

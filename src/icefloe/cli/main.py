@@ -12,7 +12,9 @@ import typer
 
 from icefloe.cli.catalog_commands import create, describe, drop, namespace_app, register, rename
 from icefloe.cli.command_group import CHANGE, FILES_IN, LOOK, MAINTAIN, REFUSED, SET_UP, CommandGroup
+from icefloe.cli.completion_command import COMPLETE_VARIABLE, completion, prepare_completion
 from icefloe.cli.demo import demo
+from icefloe.cli.doctor_command import doctor
 from icefloe.cli.expire_command import expire
 from icefloe.cli.installed_versions import versions
 from icefloe.cli.load_command import load
@@ -73,6 +75,8 @@ app.command("expire", rich_help_panel=MAINTAIN)(expire)
 
 app.command("load", rich_help_panel=FILES_IN)(load)
 
+app.command("doctor", rich_help_panel=SET_UP)(doctor)
+app.command("completion", rich_help_panel=SET_UP)(completion)
 app.command("demo", rich_help_panel=SET_UP)(demo)
 
 
@@ -97,6 +101,8 @@ def _icefloe(
 
 def main() -> None:
     """Run the command line."""
+    if COMPLETE_VARIABLE in os.environ:
+        prepare_completion()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character shows a question mark instead of a traceback.
         if hasattr(stream, "reconfigure"):

@@ -4,7 +4,15 @@ from typing import Annotated
 
 import typer
 
+from icefloe.cli.catalog_choice import CatalogChoice, names_in_catalog
 from icefloe.errors import InvalidInputError
+
+
+def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names with which a shell completes the argument of a command, by the catalog options before it."""
+    options = {name: ctx.params.get(parameter) for name, parameter in (("name", "catalog"), ("uri", "uri"), ("warehouse", "warehouse"))}
+    return names_in_catalog(CatalogChoice(**options), incomplete)
+
 
 CatalogName = Annotated[
     str | None,
@@ -20,7 +28,12 @@ Warehouse = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else on standard output.")]
 Everything = Annotated[bool, typer.Option("--all", help="Show every line of long lists.")]
-TableName = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table, or the path of a metadata file.", show_default=False)]
+TableName = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE", help="namespace.table, or the path of a metadata file.", show_default=False, autocompletion=complete_name
+    ),
+]
 SnapshotName = Annotated[
     str | None, typer.Option("--snapshot", metavar="ID", help="A snapshot id, branch or tag; the current snapshot by default.")
 ]

@@ -1,0 +1,276 @@
+"""`icefloe doctor`: checks of the installation, the configuration, the catalogs and their storage, each with what to mend.
+
+The exit code is 1 if a check found a fault; a warning leaves it 0. A check that fails in any way is a fault of that check, and the others are still made.
+"""
+
+import os
+import platform
+import shutil
+import tempfile
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.catalog_config import configuration_files, configured_default_name, known_catalogs
+from icefloe.catalog_store.sql_errors import without_password
+from icefloe.cli.catalog_choice import CatalogChoice, open_catalog
+from icefloe.cli.command_group import REFUSED
+from icefloe.cli.installed_versions import Versions, versions
+from icefloe.cli.screen import show
+from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Warehouse
+from icefloe.cli.spark_access import spark_module, start_spark
+from icefloe.display.formatting import count_text, size_text
+from icefloe.display.report import Column, Part, Prose, Report, grid
+from icefloe.errors import IcefloeError
+from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.io.file_io_by_scheme import load_file_io
+from icefloe.io.locations import join, local_path, scheme_of
+from icefloe.optional_packages import install_command
+
+# Bytes of free disk below which a check is a warning, and a fault.
+LITTLE_SPACE = 1 << 30
+NO_SPACE = 100 << 20
+
+StartSpark = Annotated[bool, typer.Option("--start-spark", help="Also start Spark and run a job; takes about 15 seconds.")]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Write no file to the warehouses.")]
+Seconds = Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long a catalog or its storage may take to reply.")]
+
+
+class Status(StrEnum):
+    """The result of a check."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAULT = "fault"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A check: its subject, its result, what was found, and what to do; the last is None if there is nothing to mend."""
+
+    check: str
+    status: Status
+    found: str
+    next_step: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis(View):
+    """Every check, and how many are faults and warnings."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def faults(self) -> int:
+        """The number of faults."""
+        return sum(check.status is Status.FAULT for check in self.checks)
+
+    @property
+    def warnings(self) -> int:
+        """The number of warnings."""
+        return sum(check.status is Status.WARNING for check in self.checks)
+
+    def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  every check is shown
+        """See `View.report`."""
+        rows = [(check.status.value, check.check, check.found) for check in self.checks]
+        parts: list[Part] = [grid("", (Column("", whole=True), Column("check"), Column("found")), rows, None)]
+        steps = [(check.check, check.next_step) for check in self.checks if check.next_step is not None]
+        if steps:
+            parts.append(grid("what to do", (Column("check"), Column("next step")), steps, None))
+        summary = f"{count_text(self.faults, 'fault')}, {count_text(self.warnings, 'warning')}"
+        return Report("", (*parts, Prose(summary)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the checks and the numbers of faults and warnings."""
+        checks = [{"check": c.check, "status": c.status.value, "found": c.found, "next_step": c.next_step} for c in self.checks]
+        return {"faults": self.faults, "warnings": self.warnings, "checks": checks}
+
+
+def doctor(
+    start: StartSpark = False,
+    read_only: ReadOnly = False,
+    timeout: Seconds = 20.0,
+    catalog: CatalogName = None,
+    uri: CatalogUri = None,
+    warehouse: Warehouse = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check the installation, Spark and Java, the configuration, the catalogs and their storage. The exit code is 1 if there is a fault."""
+    choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
+    checks = [*_installation(), *_spark(start), *_configuration()]
+    for chosen in _choices(choice):
+        checks += _catalog(chosen, timeout, writes=not read_only)
+    checks += _disk_space("temporary files", tempfile.gettempdir())
+    diagnosis = Diagnosis(checks=tuple(checks))
+    show(diagnosis, as_json=as_json)
+    if diagnosis.faults:
+        raise typer.Exit(REFUSED)
+
+
+def _installation() -> Iterator[Check]:
+    yield Check(check="python", status=Status.OK, found=f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    installed = versions()
+    yield Check(check="icefloe", status=Status.OK, found=f"{installed.icefloe}, with pyarrow {installed.pyarrow}")
+    if installed.manifest_codec == "compiled":
+        yield Check(check="manifest codec", status=Status.OK, found="compiled")
+    else:
+        yield Check(
+            check="manifest codec",
+            status=Status.WARNING,
+            found="not compiled: manifests are read many times more slowly",
+            next_step="install a wheel for this platform, or install again where there is a C compiler",
+        )
+    yield from _java(installed)
+
+
+def _java(installed: Versions) -> Iterator[Check]:
+    if installed.pyspark is None:
+        yield Check(
+            check="spark",
+            status=Status.WARNING,
+            found="not installed: tables are read and written by Arrow alone",
+            next_step=f"for Spark SQL and DataFrames run {install_command('spark')}",
+        )
+        return
+    try:
+        version_module = spark_module("runtime.spark_versions")
+        is_proven = version_module.is_proven(installed.pyspark)
+        yield Check(
+            check="spark",
+            status=Status.OK if is_proven else Status.WARNING,
+            found=installed.pyspark + ("" if is_proven else ", which Icefloe is not tested on"),
+            next_step=None if is_proven else f"install a tested version: {version_module.proven_text()}",
+        )
+        java = spark_module("runtime.java_runtime").find_java()
+        yield Check(check="java", status=Status.OK, found=f"{java.version} ({java.source}: {java.home})")
+    except IcefloeError as error:
+        yield _fault("spark and java", error)
+
+
+def _spark(start: bool) -> Iterator[Check]:
+    if start:
+
+        def run() -> Check:
+            spark = start_spark()
+            count = spark.range(10).count()
+            return Check(check="spark job", status=Status.OK, found=f"a job of {count} rows ran on Spark {spark.version}")
+
+        yield from _guarded("spark job", run, None)
+
+
+def _configuration() -> Iterator[Check]:
+    try:
+        files = configuration_files()
+    except IcefloeError as error:
+        yield _fault("configuration", error)
+        return
+    variables = sorted(name for name in os.environ if name.startswith(("ICEFLOE_", "PYICEBERG_")))
+    found = [str(path) for path in files] + [f"the variable {name}" for name in variables]
+    yield Check(check="configuration", status=Status.OK, found=", ".join(found) or "no file, no variable")
+    default, known = configured_default_name(), known_catalogs()
+    if default is not None and default.lower() not in {name.lower() for name in known}:
+        yield Check(
+            check="default catalog",
+            status=Status.FAULT,
+            found=f"{default}, which is not configured",
+            next_step=f"configure it under `catalog:`, or choose one of {', '.join(known) or 'none'}",
+        )
+
+
+def _choices(choice: CatalogChoice) -> list[CatalogChoice]:
+    """Return the catalog that the options name, else every configured one."""
+    if any((choice.name, choice.uri, choice.warehouse)):
+        return [choice]
+    try:
+        return [CatalogChoice(name=name) for name in known_catalogs()]
+    except IcefloeError:
+        return []  # the check of the configuration has the reason
+
+
+def _catalog(choice: CatalogChoice, timeout: float, *, writes: bool) -> Iterator[Check]:
+    opened: list[Catalog] = []
+
+    def reach() -> Check:
+        catalog = open_catalog(choice)
+        namespaces = catalog.list_namespaces()
+        opened.append(catalog)
+        place = catalog.properties.get("uri") or catalog.properties.get("warehouse") or type(catalog).__name__
+        shown = without_password(place) if "://" in place else place
+        return Check(check=f"catalog {catalog.name}", status=Status.OK, found=f"{shown}: {count_text(len(namespaces), 'namespace')}")
+
+    yield from _guarded(f"catalog {choice.name or choice.uri or choice.warehouse}", reach, timeout)
+    if not opened:
+        return
+    catalog, warehouse = opened[0], opened[0].properties.get("warehouse")
+    name = f"warehouse of {catalog.name}"
+    if not warehouse:
+        yield Check(check=name, status=Status.WARNING, found="none", next_step="set `warehouse`, or give each new table a location")
+        return
+    is_local = scheme_of(warehouse) == "file"
+    if is_local and not os.path.isdir(local_path(warehouse)):
+        yield Check(
+            check=name, status=Status.WARNING, found=f"{warehouse} does not exist", next_step="the first table creates it; check its path"
+        )
+        return
+    if writes:
+        yield from _guarded(name, lambda: _write(name, catalog, warehouse), timeout)
+    if is_local:
+        yield from _disk_space(name, local_path(warehouse))
+
+
+def _write(name: str, catalog: Catalog, warehouse: str) -> Check:
+    io = load_file_io(catalog.properties, warehouse)
+    path = join(warehouse, f".icefloe-doctor-{uuid.uuid4().hex}")
+    io.write(path, b"icefloe doctor")
+    io.delete(path)
+    return Check(check=name, status=Status.OK, found=f"{warehouse} is writable")
+
+
+def _disk_space(name: str, folder: str) -> Iterator[Check]:
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        yield Check(
+            check=f"disk of {name}",
+            status=Status.FAULT,
+            found=f"{folder}: {error.strerror}",
+            next_step="create the folder, or name another one",
+        )
+        return
+    status = Status.FAULT if free < NO_SPACE else Status.WARNING if free < LITTLE_SPACE else Status.OK
+    step = None if status is Status.OK else "delete files, expire snapshots, or use another disk"
+    yield Check(check=f"disk of {name}", status=status, found=f"{size_text(free)} free at {folder}", next_step=step)
+
+
+def _guarded(name: str, make: Callable[[], Check], timeout: float | None) -> Iterable[Check]:
+    """Return the result of a check; a failure of any kind is its fault. With a timeout it runs in a thread that is left behind when it takes longer."""
+    results: list[Check] = []
+
+    def run() -> None:
+        try:
+            results.append(make())
+        except IcefloeError as error:
+            results.append(_fault(name, error))
+        except Exception as error:  # noqa: BLE001  a check of a broken installation may fail in any way, and the other checks are still made
+            results.append(Check(check=name, status=Status.FAULT, found=f"{type(error).__name__}: {error}"))
+
+    if timeout is None:
+        run()
+        return results
+    thread = threading.Thread(target=run, name="icefloe-doctor", daemon=True)
+    thread.start()
+    thread.join(timeout)
+    late = Check(check=name, status=Status.FAULT, found=f"no reply in {timeout:g} seconds", next_step="check the address and the network")
+    return results or [late]
+
+
+def _fault(name: str, error: IcefloeError) -> Check:
+    problems = "".join(f"; {problem}" for problem in error.problems)
+    where = f" ({error.path})" if error.path and error.path not in error.message else ""
+    return Check(check=name, status=Status.FAULT, found=f"{error.message}{where}{problems}", next_step=error.next_step)
