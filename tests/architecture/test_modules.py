@@ -16,6 +16,7 @@ PUBLIC_PACKAGES = {
     "catalog",
     "expressions",
     "inspect",
+    "loading",
     "procedures",
     "table",
     "spark",

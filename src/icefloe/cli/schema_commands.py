@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from icefloe.cli.column_text import columns_from_text, type_from_text
 from icefloe.cli.layout_text import comma_separated, sort_order_from_texts
 from icefloe.cli.table_command import changes_table, looks_at_table
 from icefloe.display.report import Column, Facts, Report, grid
@@ -19,6 +18,7 @@ from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.kernel.nested_values import nested_from_json, nested_to_json
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec, partition_spec_from_text, spec_to_json
 from icefloe.kernel.partitioning.sort_order import SortDirection, SortOrder, sort_order_to_json
+from icefloe.kernel.schema.column_text import columns_from_text, type_from_text
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.schema.schema_json import schema_to_json
 from icefloe.kernel.types import BooleanType, DoubleType, FloatType, IcebergType, IntegerType, LongType, PrimitiveType, children

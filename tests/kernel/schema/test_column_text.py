@@ -2,8 +2,8 @@
 
 import pytest
 
-from icefloe.cli.column_text import columns_from_text, type_from_text
 from icefloe.errors import InvalidSchemaError
+from icefloe.kernel.schema.column_text import columns_from_text, type_from_text
 from icefloe.kernel.types import DecimalType, LongType, StringType
 
 

@@ -1,0 +1,11 @@
+"""Files of CSV, JSON and Parquet loaded into tables in this process, without Spark; `icefloe load` on the command line.
+
+`load_files(catalog, "taxi.trips", "trips.csv", upsert=["id"], bad_rows="quarantine")` is the whole interface.
+"""
+
+from icefloe.loading.bad_rows import BadRow as BadRow
+from icefloe.loading.bad_rows import BadRows as BadRows
+from icefloe.loading.file_load import LoadRequest as LoadRequest
+from icefloe.loading.file_load import LoadResult as LoadResult
+from icefloe.loading.file_load import load_files as load_files
+from icefloe.loading.load_progress import LoadProgress as LoadProgress

@@ -1,0 +1,171 @@
+"""Rows of input files that cannot be loaded: counted, listed in an error, skipped, or written to a file beside the input.
+
+Spec of the file: RFC 4180, with the columns file, line, column, reason and text.
+"""
+
+import csv
+import io
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import count
+
+from icefloe.errors import FileAlreadyExistsError, InvalidInputError, Problem, in_one_line
+from icefloe.io.locations import local_path, scheme_of
+from icefloe.kernel.storage_errors import storage_error
+from icefloe.loading.input_files import BAD_ROWS_ENDING
+
+# Rows that an error and a result list; all are counted.
+LISTED = 5
+_SHOWN_CHARACTERS = 80
+_HEADER = ("file", "line", "column", "reason", "text")
+
+
+class BadRows(StrEnum):
+    """What a load does with rows that it cannot read or convert."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    QUARANTINE = "quarantine"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadRow:
+    """A row that cannot be loaded.
+
+    Attributes:
+        file: The location of its file.
+        line: The line on which it begins, from 1; in a Parquet file the number of the row.
+        column: The column that is wrong; None where the whole row is.
+        reason: What is wrong.
+        text: The row as it is in the file; characters that are not UTF-8 are replaced.
+    """
+
+    file: str
+    line: int
+    column: str | None
+    reason: str
+    text: str
+
+    def problem(self) -> Problem:
+        """Return the row for the list of an error."""
+        column = f", column {self.column!r}" if self.column is not None else ""
+        shown = in_one_line(self.text[:_SHOWN_CHARACTERS]) + ("…" if len(self.text) > _SHOWN_CHARACTERS else "")
+        return Problem(where=f"{self.file} line {self.line}{column}", what=f"{self.reason}: {shown}" if shown else self.reason)
+
+
+class BadRowCollector:
+    """The bad rows of one load.
+
+    With `quarantine` they are written to a temporary file as they come; `publish` gives it its name, `discard` deletes it.
+    """
+
+    def __init__(self, policy: BadRows, path: str | None = None) -> None:
+        """Prepare to collect.
+
+        Args:
+            policy: What is done with the rows.
+            path: The file for `quarantine`, which must not exist.
+
+        Raises:
+            FileAlreadyExistsError: The file exists.
+        """
+        self.policy = policy
+        self.count = 0
+        self.files: set[str] = set()
+        self.first: list[BadRow] = []
+        self.path = path if policy is BadRows.QUARANTINE else None
+        self._output: io.TextIOWrapper | None = None
+        self._temporary = ""
+        self._is_published = False
+        if self.path is not None and os.path.lexists(self.path):
+            raise FileAlreadyExistsError(
+                f"{self.path} exists, and bad rows are not written over a file", path=self.path, next_step="move it, or name another file"
+            )
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a row was bad and the load fails for it."""
+        return self.policy is BadRows.FAIL and self.count > 0
+
+    def add(self, row: BadRow) -> None:
+        """Count a row, and keep or write it. Raises `StorageError` if it cannot be written."""
+        self.count += 1
+        self.files.add(row.file)
+        if len(self.first) < LISTED:
+            self.first.append(row)
+        if self.path is None:
+            return
+        try:
+            if self._output is None:
+                self._temporary = f"{self.path}.{os.getpid()}.tmp"
+                self._output = open(self._temporary, "x", encoding="utf-8", errors="replace", newline="")  # noqa: SIM115
+                csv.writer(self._output).writerow(_HEADER)
+            csv.writer(self._output).writerow((row.file, row.line, row.column or "", row.reason, row.text))
+        except OSError as error:
+            raise storage_error(error, self.path) from error
+
+    def error(self, rows: int) -> InvalidInputError:
+        """Return the error of a load that fails for its bad rows.
+
+        Args:
+            rows: The number of rows that are not bad.
+        """
+        files = next(iter(self.files)) if len(self.files) == 1 else f"{len(self.files)} files"
+        problems = [row.problem() for row in self.first]
+        if self.count > len(problems):
+            problems.append(Problem(where="", what=f"and {self.count - len(problems):,} more"))
+        every = self.policy is not BadRows.FAIL
+        return InvalidInputError(
+            f"{self.count:,} of {self.count + rows:,} rows of {files} cannot be loaded{', so nothing would be' if every else ''}",
+            problems=problems,
+            next_step="check the separator, the quotes and the columns"
+            if every
+            else "correct them, or pass --bad-rows skip, or --bad-rows quarantine to write them to a file; nothing was loaded",
+        )
+
+    def publish(self) -> None:
+        """Complete the file of bad rows under its name; it must be there before the rows that were good are committed. Without bad rows there is none.
+
+        Raises:
+            FileAlreadyExistsError: Another process has created a file of this name meanwhile.
+            StorageError: The file cannot be written.
+        """
+        if self._output is None or self.path is None or self._is_published:
+            return
+        try:
+            self._output.flush()
+            os.fsync(self._output.fileno())
+            self._output.close()
+            os.link(self._temporary, self.path)
+            self._is_published = True
+            os.unlink(self._temporary)
+        except OSError as error:
+            raise storage_error(error, self.path) from error
+
+    def discard(self, *, keeps_published: bool = False) -> None:
+        """Delete the file of bad rows after a load that was not committed.
+
+        Args:
+            keeps_published: Whether the commit may have happened, so that a complete file is kept.
+        """
+        if self._output is None or self.path is None or (self._is_published and keeps_published):
+            return
+        with suppress(OSError):
+            self._output.close()
+        with suppress(OSError):
+            os.unlink(self.path if self._is_published else self._temporary)
+
+
+def bad_rows_path(first_input: str) -> str:
+    """Return a free name beside an input file; for an input in an object store, in the working directory.
+
+    The name begins with an underscore, so that a folder that is loaded again does not include it.
+    """
+    if scheme_of(first_input) == "file":
+        folder, name = os.path.split(local_path(first_input))
+    else:
+        folder, name = os.getcwd(), first_input.rstrip("/").rsplit("/", 1)[-1]
+    names = (f"_{name}{'' if number == 1 else f'.{number}'}{BAD_ROWS_ENDING}" for number in count(1))
+    return next(path for path in (os.path.join(folder, candidate) for candidate in names) if not os.path.lexists(path))

@@ -1,0 +1,230 @@
+"""Rows of CSV files with a header line: their columns, and their values converted to a table's types.
+
+`csv_records.py` finds the records, Arrow reads their values as texts, and `text_types.py` converts these.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+from numpy.typing import NDArray
+
+from icefloe.errors import InvalidInputError, InvalidSchemaError, Problem
+from icefloe.kernel.schema.arrow_types import field_to_arrow
+from icefloe.kernel.types import IcebergType, NestedField
+from icefloe.loading.bad_rows import BadRow, BadRowCollector
+from icefloe.loading.csv_records import CsvDialect, Records, read_records
+from icefloe.loading.input_files import InputFiles, open_bytes
+from icefloe.loading.load_progress import ProgressCounter
+from icefloe.loading.reader_options import ReaderOptions
+from icefloe.loading.text_decoding import utf8_decoder
+from icefloe.loading.text_types import TextTypes, described, from_text
+
+# Characters that separate values in files that are not comma-separated.
+_OTHER_SEPARATORS: Final = ";\t|,"
+
+
+class CsvInput:
+    """The rows of CSV files. Each file is read once for the types of its columns, unless they are known, and once for its rows."""
+
+    def __init__(self, files: InputFiles, options: ReaderOptions) -> None:
+        """Read the header of every file.
+
+        Raises:
+            InvalidSchemaError: A header has a name twice (in any letter case) or a column without a name, or the files have different columns.
+            InvalidInputError: A file is damaged, or its separator is another one.
+        """
+        self._files, self._options = files, options
+        self._dialect = CsvDialect(options)
+        headers = {path: header for path in files.paths if (header := self._header(path))}
+        if not headers:
+            raise InvalidInputError(f"{files.described}: there are no rows", next_step="name files that contain rows")
+        self.names = _checked_names(headers, options.sep)
+        self._headers = headers
+
+    def infer(self, known: Mapping[str, IcebergType], progress: ProgressCounter) -> list[NestedField]:
+        """Return the columns, with the types that are known and those that all of their values have. Bad rows are left out."""
+        types = {name: TextTypes() for name in self.names if name not in known}
+        if types:
+            for path, records in self._records(progress):
+                texts, _ = self._texts(path, records)
+                for name, observed in types.items():
+                    for chunk in texts.column(name).chunks:
+                        observed.observe(chunk)
+        chosen = {name: known[name] if name in known else types[name].chosen() for name in self.names}
+        return [NestedField(number, name, kind) for number, (name, kind) in enumerate(chosen.items(), start=1)]
+
+    def batches(self, fields: Sequence[NestedField], bad_rows: BadRowCollector, progress: ProgressCounter) -> Iterator[pa.RecordBatch]:
+        """Yield the rows with the columns of `fields`, and add the others to `bad_rows`."""
+        schema = pa.schema([field_to_arrow(field).with_nullable(True) for field in fields])
+        for path, records in self._records(progress):
+            faults: list[BadRow] = []
+            texts, kept = self._texts(path, records, faults)
+            columns = []
+            wrong: NDArray[np.bool_] = np.zeros(texts.num_rows, bool)
+            for field in fields:
+                text = texts.column(field.name).combine_chunks()
+                values, is_wrong = from_text(text, field.field_type)
+                columns.append(values)
+                if is_wrong is not None:
+                    new = is_wrong & ~wrong
+                    for row in np.flatnonzero(new):
+                        faults.append(_bad_row(path, records, kept[row], f"is not {described(field.field_type)}", field.name))
+                    wrong |= new
+                if field.required and values.null_count:
+                    new = np.asarray(values.is_null()) & ~wrong
+                    for row in np.flatnonzero(new):
+                        faults.append(_bad_row(path, records, kept[row], "has no value, and the column is required", field.name))
+                    wrong |= new
+            for fault in sorted(faults, key=lambda fault: fault.line):
+                bad_rows.add(fault)
+            batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+            yield batch.filter(pa.array(~wrong)) if wrong.any() else batch
+
+    def has_line_breaks(self, progress: ProgressCounter) -> bool:
+        """Return True if a value contains a line break, so that the lines of a file cannot be read independently."""
+        for _, records in self._records(progress):
+            breaks = np.flatnonzero(np.frombuffer(records.data, np.uint8) == ord("\n"))
+            if np.any(np.searchsorted(breaks, records.ends) > np.searchsorted(breaks, records.starts)):
+                return True
+        return False
+
+    def _header(self, path: str) -> list[str]:
+        with open_bytes(self._files.io, path, utf8_decoder(self._options.encoding, path)) as source:
+            for records in read_records(source, self._dialect):
+                if len(records.faults) and (not len(records.starts) or records.faults[0].line < records.lines[0]):
+                    raise InvalidInputError(
+                        f"the header line {records.faults[0].reason}", path=path, next_step="correct the header, or pass --option quote="
+                    )
+                if len(records.starts):
+                    return self._values_of(records, path)
+        return []
+
+    def _values_of(self, records: Records, path: str) -> list[str]:
+        """Return the values of the first record."""
+        start, end, width = int(records.starts[0]), int(records.ends[0]), int(records.widths[0])
+        try:
+            row = self._read(records.data[start:end], [str(number) for number in range(width)], can_be_null=False)
+        except (pa.ArrowInvalid, UnicodeError) as error:
+            raise InvalidInputError(
+                f"the header cannot be read: {error}", path=path, next_step="check that the file is CSV in UTF-8, or pass --option encoding"
+            ) from error
+        return [column[0].as_py() for column in row.columns]
+
+    def _records(self, progress: ProgressCounter) -> Iterator[tuple[str, Records]]:
+        """Yield the records of every file without the header."""
+        for path in self._headers:
+            with open_bytes(self._files.io, path, utf8_decoder(self._options.encoding, path)) as source:
+                has_header = False
+                for records in read_records(source, self._dialect):
+                    if not has_header and len(records.starts):
+                        has_header = True
+                        for name in ("starts", "ends", "lines", "widths"):
+                            setattr(records, name, getattr(records, name)[1:])
+                    progress.advance(len(records.starts) + len(records.faults), source.position)
+                    yield path, records
+            progress.end_file()
+
+    def _texts(self, path: str, records: Records, bad_rows: list[BadRow] | None = None) -> tuple[pa.Table, NDArray[np.int64]]:
+        """Return the sound records as texts by the header's names, and their numbers; add the others to `bad_rows`."""
+        names = self._headers[path]
+        is_kept = records.widths == len(names)
+        is_utf8 = _are_utf8(records)
+        if bad_rows is not None:
+            for fault in records.faults:
+                column = names[fault.value] if fault.value is not None and fault.value < len(names) else None
+                text = fault.text.decode(errors="replace")
+                bad_rows.append(BadRow(file=path, line=fault.line, column=column, reason=fault.reason, text=text))
+            for row in np.flatnonzero(~is_kept):
+                width = int(records.widths[row])
+                reason = f"has {width} value{'' if width == 1 else 's'}, the header has {len(names)}"
+                bad_rows.append(_bad_row(path, records, int(row), reason))
+            for row in np.flatnonzero(is_kept & ~is_utf8):
+                bad_rows.append(_bad_row(path, records, int(row), f"is not {self._options.encoding.upper()}"))
+        is_kept &= is_utf8
+        kept = np.flatnonzero(is_kept)
+        if not len(kept):
+            return pa.table({name: pa.array([], pa.string()) for name in names}), kept
+        if is_kept.all() and not self._options.comment and not records.faults:
+            data: Any = memoryview(records.data)[int(records.starts[0]) : int(records.ends[-1])]
+        else:
+            data = b"\n".join(records.data[start:end] for start, end in zip(records.starts[kept], records.ends[kept], strict=True))
+        texts = self._read(data, names)
+        if texts.num_rows != len(kept):
+            raise InvalidInputError(
+                f"Arrow reads {texts.num_rows} rows where {len(kept)} are",
+                path=path,
+                next_step="this is a fault of Icefloe: please report it",
+            )
+        return texts, kept
+
+    def _read(self, data: Any, names: Sequence[str], *, can_be_null: bool = True) -> pa.Table:
+        null_value = self._options.null_value
+        return pa_csv.read_csv(
+            pa.BufferReader(data),
+            # One block: a record is never cut.
+            pa_csv.ReadOptions(column_names=names, block_size=len(data) + 1),
+            pa_csv.ParseOptions(
+                delimiter=self._options.sep,
+                quote_char=self._options.quote or False,
+                escape_char=self._options.escape or False,
+                newlines_in_values=True,
+            ),
+            pa_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()),
+                strings_can_be_null=can_be_null,
+                quoted_strings_can_be_null=False,
+                null_values=["", null_value] if null_value is not None else [""],
+            ),
+        )
+
+
+def _are_utf8(records: Records) -> NDArray[np.bool_]:
+    try:
+        records.data.decode()
+    except UnicodeDecodeError:
+        spans = zip(records.starts, records.ends, strict=True)
+        return np.array([_is_utf8(records.data[start:end]) for start, end in spans], bool)
+    return np.ones(len(records.starts), bool)
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _bad_row(path: str, records: Records, row: int, reason: str, column: str | None = None) -> BadRow:
+    text = records.data[records.starts[row] : records.ends[row]].decode(errors="replace")
+    return BadRow(file=path, line=int(records.lines[row]), column=column, reason=reason, text=text)
+
+
+def _checked_names(headers: Mapping[str, list[str]], sep: str) -> list[str]:
+    first_path, first = next(iter(headers.items()))
+    for path, header in headers.items():
+        repeated = [name for name, count in Counter(name.lower() for name in header).items() if count > 1]
+        if repeated and repeated != [""]:
+            raise InvalidSchemaError(
+                f"{path}: the header names {', '.join(map(repr, filter(None, repeated)))} more than once", next_step="rename the columns"
+            )
+        if "" in header:
+            raise InvalidSchemaError(f"{path}: column {header.index('') + 1} has no name in the header", next_step="name the column")
+        other = next((mark for mark in _OTHER_SEPARATORS if len(header) == 1 and mark != sep and mark in header[0]), None)
+        if other is not None:
+            written = "\\t" if other == "\t" else other
+            raise InvalidInputError(
+                f"{path}: the header has one column, {header[0]!r}, so its separator is not {sep!r}",
+                next_step=f"pass --option 'sep={written}'",
+            )
+        if header != first:
+            raise InvalidSchemaError(
+                "the files have different columns",
+                problems=[Problem(where=where, what=", ".join(names)) for where, names in ((first_path, first), (path, header))],
+                next_step="load them one by one",
+            )
+    return first

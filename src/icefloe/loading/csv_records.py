@@ -1,0 +1,247 @@
+"""Records of CSV text: where each begins and ends, on which line, and how many values it has; and the lines that are no record.
+
+A block of text is split by array operations where all of its quotes are in order, and by a pattern, record by record, from the first one that is not.
+Both follow RFC 4180: a value in quotes may contain separators, line breaks and doubled quotes; a quote within an unquoted value is a character like any other.
+After a line that is no record, splitting continues with the next line, so that one lost quote costs one line.
+Arrow reads the values of the records (`csv_input.py`); it gets only text whose structure was checked here.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.loading.input_files import ByteSource
+from icefloe.loading.reader_options import ReaderOptions
+
+# A longer record is a bad one. DuckDB's default is 2 MB.
+MAX_RECORD_BYTES: Final = 16 * 1024 * 1024
+# Bytes that are kept of a record that is longer.
+_KEPT_BYTES: Final = 1024
+_LF, _CR = 10, 13
+_TOO_LONG = f"is longer than {MAX_RECORD_BYTES // (1024 * 1024)} MiB"
+
+Offsets = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A line that is no record: its text, number, and the number of the value that is wrong, from 0."""
+
+    text: bytes
+    line: int
+    reason: str
+    value: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Records:
+    """The records of a block of text: start and end (without the line break) of each, the number of its line, and of its values."""
+
+    data: bytes
+    starts: Offsets
+    ends: Offsets
+    lines: Offsets
+    widths: Offsets
+    faults: list[Fault] = field(default_factory=list)
+
+
+class CsvDialect:
+    """The characters of a CSV file and the patterns made of them."""
+
+    def __init__(self, options: ReaderOptions) -> None:
+        self.sep, self.quote = options.sep.encode(), options.quote.encode()
+        self.escape, self.comment = options.escape.encode(), options.comment.encode()
+
+    @cached_property
+    def _field(self) -> bytes:
+        sep, quote, escape = (re.escape(character) for character in (self.sep, self.quote, self.escape))
+        escaped = (escape + rb"[\s\S]|") if escape else b""
+        unquoted = rb"(?:%s[^%s%s\r\n])*+" % (escaped, sep, escape)
+        if not quote:
+            return unquoted
+        quoted = rb"%s(?:%s[^%s%s]|%s%s)*+%s" % (quote, escaped, quote, escape, quote, quote, quote)
+        # Atomic: a value that begins with a quote is in quotes, and never anything else.
+        return rb"(?>%s|(?!%s)%s)" % (quoted, quote, unquoted)
+
+    @cached_property
+    def record(self) -> re.Pattern[bytes]:
+        """A record, up to its line break or the end of the text."""
+        return re.compile(rb"%s(?:%s%s)*+(?=[\r\n]|\Z)" % (self._field, re.escape(self.sep), self._field))
+
+    @cached_property
+    def values(self) -> re.Pattern[bytes]:
+        """One value of a record, with the separator before it."""
+        return re.compile(rb"(?:\A|%s)%s" % (re.escape(self.sep), self._field))
+
+    @cached_property
+    def before_fault(self) -> re.Pattern[bytes]:
+        """The sound values at the start of a line that is no record, each with the separator after it."""
+        return re.compile(rb"(?:%s%s)*+" % (self._field, re.escape(self.sep)))
+
+    @cached_property
+    def open_quote(self) -> re.Pattern[bytes]:
+        """Sound values, then one whose quotes are still open at the end of the text."""
+        quote, escape = re.escape(self.quote), re.escape(self.escape)
+        escaped = (escape + rb"[\s\S]|") if escape else b""
+        inside = rb"(?:%s[^%s%s]|%s%s)*+" % (escaped, quote, escape, quote, quote)
+        return re.compile(rb"(?:%s%s)*+%s%s%s?\Z" % (self._field, re.escape(self.sep), quote, inside, escape or rb"(?!)"))
+
+
+def read_records(source: ByteSource, dialect: CsvDialect) -> Iterator[Records]:
+    """Yield the records of a file in blocks, the header line among them; blank lines are left out."""
+    carried, line, is_skipping = b"", 1, False
+    while True:
+        block = source.read()
+        data, at_end = carried + block, not block
+        if is_skipping:
+            # The rest of a line that was too long.
+            end = data.find(b"\n")
+            carried = b"" if end < 0 else data[end + 1 :]
+            if end < 0 and not at_end:
+                continue
+            is_skipping, line, data = False, line + 1, carried
+        if at_end and not data:
+            return
+        records, rest, line = _split(data, line, dialect, at_end=at_end)
+        carried = data[rest:]
+        if len(carried) > MAX_RECORD_BYTES:
+            end = carried.find(b"\n")
+            if end < 0:
+                records.faults.append(Fault(text=carried[:_KEPT_BYTES], line=line, reason=_TOO_LONG))
+                carried, is_skipping = b"", True
+            else:
+                records.faults.append(_fault(carried, 0, end, line, dialect, "has a quote that is not closed"))
+                carried, line = carried[end + 1 :], line + 1
+        yield records
+        if at_end:
+            return
+
+
+def _split(data: bytes, first_line: int, dialect: CsvDialect, *, at_end: bool) -> tuple[Records, int, int]:
+    """Return the records of a text, the offset of what belongs to the next block, and the line number there."""
+    text = np.frombuffer(data, np.uint8)
+    breaks = _line_breaks(text, at_end=at_end)
+    records, rest = _split_by_arrays(data, text, breaks, dialect, at_end=at_end)
+    if rest < 0:
+        start = -rest - 1
+        rest = _split_by_pattern(data, start, breaks, first_line, dialect, records, at_end=at_end)
+    records.lines = first_line + np.searchsorted(breaks, records.starts)
+    is_kept = records.ends > records.starts
+    if dialect.comment and len(records.starts):
+        is_kept &= text[np.minimum(records.starts, len(text) - 1)] != dialect.comment[0]
+    for name in ("starts", "ends", "lines", "widths"):
+        setattr(records, name, getattr(records, name)[is_kept])
+    return records, rest, first_line + int(np.searchsorted(breaks, rest))
+
+
+def _line_breaks(text: NDArray[np.uint8], *, at_end: bool) -> Offsets:
+    """Return the offsets of the line breaks: LF, CR LF (that of its LF), or CR alone."""
+    breaks = np.flatnonzero(text == _LF)
+    returns = np.flatnonzero(text == _CR)
+    if len(returns):
+        is_last = returns == len(text) - 1
+        # A CR at the end of a block may be followed by an LF.
+        alone = returns[is_last] if at_end else returns[:0]
+        inner = returns[~is_last]
+        breaks = np.union1d(breaks, np.concatenate([alone, inner[text[inner + 1] != _LF]]))
+    return breaks
+
+
+def _split_by_arrays(data: bytes, text: Any, breaks: Offsets, dialect: CsvDialect, *, at_end: bool) -> tuple[Records, int]:
+    """Return the records up to the first quote out of place, and the offset after them; -offset - 1 where the rest must be split by pattern."""
+    quotes = np.flatnonzero(text == dialect.quote[0]) if dialect.quote else breaks[:0]
+    if dialect.escape and dialect.escape in data:
+        return _records(data, text, breaks[:0], quotes, dialect), -1
+    ends = breaks
+    fault = -1
+    if len(quotes):
+        ends = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
+        fault = _first_fault(text, quotes, dialect.sep[0], at_end=at_end)
+        if fault >= 0:
+            ends = ends[: np.searchsorted(ends, fault)]
+    rest = int(ends[-1]) + 1 if len(ends) else 0
+    if fault < 0 and at_end and rest < len(data):
+        if np.searchsorted(quotes, len(data)) % 2:
+            fault = rest
+        else:
+            ends, rest = np.append(ends, len(data)), len(data)
+    return _records(data, text, ends, quotes, dialect), rest if fault < 0 else -rest - 1
+
+
+def _first_fault(text: Any, quotes: Offsets, sep: int, *, at_end: bool) -> int:
+    """Return the offset of the first quote that neither begins nor ends a value nor is doubled, where every second quote closes; -1 if there is none."""
+    padded = np.concatenate([[_LF], text, [_LF]]).astype(np.uint8)
+    beside = np.zeros(256, bool)
+    beside[[sep, _LF, _CR]] = True
+    is_adjacent = np.diff(quotes) == 1
+    opening, closing = quotes[::2], quotes[1::2]
+    after_quote = np.concatenate([[False], is_adjacent[1::2]])[: len(opening)]
+    before_quote = np.append(is_adjacent[1::2], False)[: len(closing)]
+    wrong_opening = opening[~(beside[padded[opening]] | after_quote)]
+    wrong_closing = closing[~(beside[padded[closing + 2]] | before_quote)]
+    if not at_end:
+        # What follows the last byte is in the next block.
+        wrong_closing = wrong_closing[wrong_closing < len(text) - 1]
+    wrong = [int(found[0]) for found in (wrong_opening, wrong_closing) if len(found)]
+    return min(wrong, default=-1)
+
+
+def _records(data: bytes, text: Any, ends: Offsets, quotes: Offsets, dialect: CsvDialect) -> Records:
+    """Return the records that end at the given line breaks, or at the end of the text."""
+    starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)[: len(ends)]
+    ends = ends.astype(np.int64)
+    padded_last = ends - (ends > starts)
+    if len(text):
+        has_return = (ends > starts) & (text[np.minimum(padded_last, len(text) - 1)] == _CR) & (ends < len(text))
+        ends = ends - (has_return & (text[np.minimum(ends, len(text) - 1)] == _LF))
+    until = int(ends[-1]) if len(ends) else 0
+    separators = np.flatnonzero(text[:until] == dialect.sep[0])
+    if len(quotes):
+        separators = separators[np.searchsorted(quotes, separators) % 2 == 0]
+    widths = np.searchsorted(separators, ends) - np.searchsorted(separators, starts) + 1
+    return Records(data=data, starts=starts, ends=ends, lines=starts, widths=widths)
+
+
+def _split_by_pattern(
+    data: bytes, start: int, breaks: Offsets, first_line: int, dialect: CsvDialect, records: Records, *, at_end: bool
+) -> int:
+    """Add the records and faults from an offset on; return the offset of what belongs to the next block."""
+    starts: list[int] = []
+    ends: list[int] = []
+    widths: list[int] = []
+    end_of_text, count = len(data), len(breaks)
+    position = start
+    while position < end_of_text:
+        found = dialect.record.match(data, position)
+        end = found.end() if found else -1
+        if found and not at_end and (end == end_of_text or (data[end] == _CR and end + 1 == end_of_text)):
+            break
+        if found is None:
+            index = int(np.searchsorted(breaks, position))
+            is_open = dialect.quote and dialect.open_quote.match(data, position) is not None
+            if not at_end and (index == count or is_open):
+                break
+            line_end = int(breaks[index]) if index < count else end_of_text
+            reason = "has a quote that is not closed" if is_open else "has text after a closing quote"
+            records.faults.append(_fault(data, position, line_end, first_line + index, dialect, reason))
+            position = line_end + 1
+            continue
+        starts.append(position)
+        ends.append(end)
+        widths.append(len(dialect.values.findall(data[position:end])) if end > position else 1)
+        position = end + (2 if data[end : end + 2] == b"\r\n" else 1)
+    for name, values in (("starts", starts), ("ends", ends), ("widths", widths)):
+        setattr(records, name, np.concatenate([getattr(records, name), np.array(values, np.int64)]))
+    return min(position, end_of_text)
+
+
+def _fault(data: bytes, start: int, end: int, line: int, dialect: CsvDialect, reason: str) -> Fault:
+    text = data[start:end].rstrip(b"\r")
+    before = dialect.before_fault.match(text)
+    value = len(dialect.values.findall(before[0])) - 1 if before and before[0] else 0
+    return Fault(text=text, line=line, reason=reason, value=value)

@@ -1,0 +1,419 @@
+"""`FileLoad` and `load_files`: files into a table, in one commit or not at all.
+
+The files are read in blocks and written as they come, so that memory does not grow with their size; only an upsert, and rows that a table's sort order puts in
+order, are held as a whole. `icefloe load` is the same on the command line, where Spark may read the rows instead.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+import icefloe.inspect as look
+from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.catalog_transaction import CatalogTransaction, TableInTransaction
+from icefloe.catalog_store.identifier import dotted, to_table_identifier
+from icefloe.errors import (
+    CommitUnknownError,
+    IcefloeError,
+    InvalidInputError,
+    InvalidPartitionSpecError,
+    InvalidSchemaError,
+    NoSuchTableError,
+    SchemaMismatchError,
+)
+from icefloe.io.locations import local_path, scheme_of
+from icefloe.kernel.expressions.bind import bind, rewrite_not
+from icefloe.kernel.expressions.filter_parser import to_expression
+from icefloe.kernel.expressions.row_evaluator import arrow_mask
+from icefloe.kernel.metadata.table_properties import FORMAT_VERSION
+from icefloe.kernel.partitioning.partition_spec import partition_spec_from_text
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
+from icefloe.kernel.schema.column_text import columns_from_text
+from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
+from icefloe.kernel.schema.schema_cast import cast_to_schema, check_fits
+from icefloe.kernel.types import NestedField, StringType
+from icefloe.loading.bad_rows import BadRow, BadRowCollector, BadRows, bad_rows_path
+from icefloe.loading.csv_input import CsvInput
+from icefloe.loading.input_files import FileFormat, InputFiles, find_files
+from icefloe.loading.json_input import JsonInput
+from icefloe.loading.load_progress import ProgressCallback, ProgressCounter
+from icefloe.loading.parquet_input import ParquetInput
+from icefloe.loading.reader_options import ReaderOptions, reader_options, spark_options
+from icefloe.loading.table_columns import schema_of, with_new_columns, with_table_types
+from icefloe.table.table import Table
+from icefloe.table.write_result import WriteResult
+
+# Files up to this size are put into a table's sort order as a whole.
+SORTED_BYTES: Final = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRequest:
+    """What to load, and how.
+
+    Attributes:
+        partition: Partition fields of a new table, such as `month(time)`.
+        properties: Properties of a new table, such as `{"format-version": "3"}`.
+        columns: The columns to load as text, such as `id long, time timestamptz`; all columns, with inferred types, by default.
+        options: Options of the reader, such as `{"sep": ";"}`.
+        overwrite: Replace all rows of the table.
+        upsert: Key columns: rows with the key of an existing row replace it, others are added.
+        where: A filter: only rows for which it is true are loaded.
+        add_columns: Add columns of the files that the table does not have.
+        cast_nanoseconds: Cut timestamps of Parquet files to microseconds.
+        bad_rows: What is done with rows that cannot be loaded.
+        bad_rows_file: The file for `quarantine`; by default beside the first input file.
+    """
+
+    partition: Sequence[str] = ()
+    properties: Mapping[str, str] | None = None
+    columns: str | None = None
+    options: Mapping[str, str] | None = None
+    overwrite: bool = False
+    upsert: Sequence[str] = ()
+    where: str | None = None
+    add_columns: bool = False
+    cast_nanoseconds: bool = False
+    bad_rows: BadRows = BadRows.FAIL
+    bad_rows_file: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidInputError` for options that contradict each other."""
+        if self.overwrite and self.upsert:
+            raise InvalidInputError("--overwrite and --upsert contradict each other", next_step="pass one of them")
+        if self.bad_rows_file is not None and self.bad_rows is not BadRows.QUARANTINE:
+            raise InvalidInputError("--bad-rows-file is used only with --bad-rows quarantine", next_step="pass --bad-rows quarantine")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadResult:
+    """The outcome of a load.
+
+    Attributes:
+        table: The table after the load.
+        write: What the commit did.
+        bad_rows: The number of rows that were not loaded because they are bad.
+        first_bad_rows: The first of them.
+        bad_rows_file: The file that has them all; None without bad rows, or unless it was requested.
+        filtered_rows: The number of rows for which the filter was not true.
+    """
+
+    table: Table
+    write: WriteResult
+    bad_rows: int
+    first_bad_rows: tuple[BadRow, ...]
+    bad_rows_file: str | None
+    filtered_rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkRequest:
+    """Files for Spark to read.
+
+    Attributes:
+        paths: The files.
+        file_format: Spark's name of their format.
+        columns: The columns to load.
+        read_as: The columns of the files in their order, where Spark matches them by position; else the same.
+        options: Options of Spark's reader.
+    """
+
+    paths: Sequence[str]
+    file_format: str
+    columns: Schema
+    read_as: Schema
+    options: Mapping[str, str]
+
+
+def load_files(
+    catalog: Catalog,
+    table: str,
+    files: str | Sequence[str],
+    *,
+    file_format: str | None = None,
+    progress: ProgressCallback | None = None,
+    **request: Any,
+) -> LoadResult:
+    """Load files into a table, in one commit; the table and its namespace are created if they do not exist. A load that fails changes nothing.
+
+    Args:
+        catalog: The catalog.
+        table: The table's name, `namespace.table`.
+        files: Files, folders or patterns, of one format: CSV with a header line, JSON or Parquet.
+        file_format: `csv`, `json` or `parquet`, if the files' names do not have a known ending.
+        progress: Called with the rows and bytes read so far.
+        **request: The fields of `LoadRequest`.
+
+    Returns:
+        The table, what the commit did, and the bad rows.
+
+    Raises:
+        InvalidInputError: A row cannot be loaded, or an argument is wrong.
+        SchemaMismatchError: The files do not fit the table.
+        NoSuchFileError: A file does not exist.
+        CommitConflictError, CommitUnknownError: As for `Table.append`.
+    """
+    texts = [files] if isinstance(files, str) else list(files)
+    found = find_files(texts, None if file_format is None else FileFormat(file_format), catalog.properties)
+    load = FileLoad(catalog, table, found, LoadRequest(**{**request, "bad_rows": BadRows(request.get("bad_rows", BadRows.FAIL))}))
+    with load.all_or_nothing():
+        load.open(progress)
+        return load.write(load.rows(progress))
+
+
+class FileLoad:
+    """One load: `open` determines the columns, `rows` reads the rows, `write` commits them; all within `all_or_nothing`."""
+
+    def __init__(self, catalog: Catalog, table: str, files: InputFiles, request: LoadRequest) -> None:
+        """Check the request and load the table, if it exists. Nothing is created.
+
+        Raises:
+            InvalidInputError: An option of the reader is not one that can be set.
+            InvalidPartitionSpecError: The table exists and is partitioned differently.
+        """
+        self._catalog, self._request, self.files = catalog, request, files
+        self.name = to_table_identifier(table)
+        self.options: ReaderOptions = reader_options(request.options or {}, files.format)
+        self._declared = columns_from_text(request.columns) if request.columns is not None else None
+        self._filter = to_expression(request.where) if request.where is not None else None
+        self._existing = self._table_if_exists()
+        self._is_new_namespace = self._existing is None and not catalog.namespace_exists(self.name[:-1])
+        self._location_before = self._existing.metadata_location if self._existing is not None else None
+        self._transaction: CatalogTransaction | None = None
+        self._member: TableInTransaction | None = None
+        self._new_folder: str | None = None
+        self._fields: tuple[NestedField, ...] = ()
+        self._filtered = 0
+        self.bad_rows = BadRowCollector(request.bad_rows, request.bad_rows_file or bad_rows_path(files.paths[0]))
+        if self._existing is not None and request.partition:
+            _check_same_partitioning(self._existing, request.partition)
+
+    @property
+    def schema(self) -> Schema:
+        """The columns that are read, with the types in which they are read."""
+        return Schema(*self._fields)
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Undo a load that fails or is interrupted: no table, namespace, data file or file of bad rows remains, unless it was committed.
+
+        Raises:
+            CommitUnknownError: The commit may have happened, so nothing that it needs is deleted.
+        """
+        try:
+            yield
+        except CommitUnknownError:
+            raise
+        except BaseException:
+            self._undo()
+            raise
+
+    def open(self, progress: ProgressCallback | None = None) -> None:
+        """Determine the columns of the files, and create the table or add its columns in a transaction that `write` commits.
+
+        Raises:
+            InvalidInputError: There are no rows, or a file is damaged.
+            SchemaMismatchError: The columns do not fit the table.
+        """
+        self._input = self._opened_input()
+        counter = ProgressCounter(progress, "columns", self.files.size)
+        table_fields = self._existing.schema().fields if self._existing is not None else ()
+        if self._declared is not None:
+            fields = self._declared_fields()
+        else:
+            fields = self._input.infer({field.name: field.field_type for field in table_fields}, counter)
+        if self.files.format is FileFormat.JSON:
+            fields = with_table_types(fields, table_fields)
+        required = {field.name for field in table_fields if field.required}
+        self._fields = schema_of(replace(field, required=field.required or field.name in required) for field in fields).fields
+        self._check_names()
+        transaction = self._transaction = self._catalog.transaction()
+        if self._existing is None:
+            self._member = self._staged(transaction)
+        else:
+            self._member = transaction.load_table(self.name)
+            self._fit(self._member)
+        if self._filter is not None:
+            # Checked before any row is read.
+            bind(self._filter, self._member.table_metadata.schema())
+
+    def rows(self, progress: ProgressCallback | None = None) -> Any:
+        """Return the rows as Arrow data: a stream, or a table where they must be sorted. Bad rows are collected while it is read."""
+        assert self._member is not None, "open() comes first"  # noqa: S101
+        schema = self._member.table_metadata.schema()
+        reader = pa.RecordBatchReader.from_batches(schema_to_arrow(schema), self._batches(schema, progress))
+        is_sorted = bool(self._member.table_metadata.sort_order().fields)
+        return reader.read_all() if is_sorted and self.files.size <= SORTED_BYTES else reader
+
+    def spark_request(self, progress: ProgressCallback | None = None) -> SparkRequest:
+        """Return what Spark needs to read the same rows.
+
+        Raises:
+            InvalidInputError: A JSON file has no object on each line; Spark would read one value of it.
+        """
+        columns = self.schema
+        read_as = columns
+        options = spark_options(self.options, self.files.format)
+        if isinstance(self._input, CsvInput):
+            # Spark matches the columns of CSV files by position.
+            known = {field.name: field for field in columns.fields}
+            names = enumerate(self._input.names, start=1)
+            read_as = schema_of(known.get(name, NestedField(number, name, StringType())) for number, name in names)
+            counter = ProgressCounter(progress, "columns", self.files.size)
+            options["multiLine"] = str(self._input.has_line_breaks(counter)).lower()
+        elif isinstance(self._input, JsonInput):
+            self._input.check_lines()
+        return SparkRequest(paths=self.files.paths, file_format=self.files.format.value, columns=columns, read_as=read_as, options=options)
+
+    def count_bad_rows(self, progress: ProgressCallback | None = None) -> None:
+        """Read every row without writing it. Raises `InvalidInputError` if one is bad."""
+        for _ in self.rows(progress):
+            pass
+
+    def write(self, rows: Any) -> LoadResult:
+        """Write the rows and commit them, with the table or its new columns, in one commit. Raises as `Table.append`.
+
+        Args:
+            rows: What `rows` returned, or a Spark DataFrame of the same files.
+        """
+        member, transaction = self._member, self._transaction
+        assert member is not None, "open() comes first"  # noqa: S101
+        assert transaction is not None  # noqa: S101
+        try:
+            if self._request.upsert:
+                written = member.upsert(rows, list(self._request.upsert))
+            elif self._request.overwrite and self._existing is not None:
+                written = member.overwrite(rows)
+            else:
+                written = member.append(rows)
+        except SchemaMismatchError:
+            raise
+        except pa.ArrowException as error:
+            raise InvalidInputError(f"the rows cannot be read: {error}", path=self.files.described) from error
+        self.bad_rows.publish()
+        transaction.commit_transaction()
+        table = member.table or self._catalog.load_table(self.name)
+        return LoadResult(
+            table=table,
+            write=written,
+            bad_rows=self.bad_rows.count,
+            first_bad_rows=tuple(self.bad_rows.first),
+            bad_rows_file=self.bad_rows.path if self.bad_rows.count else None,
+            filtered_rows=self._filtered,
+        )
+
+    def has_changed(self) -> bool:
+        """Return True if the table has changed since the load began, by the load or by another writer."""
+        current = self._table_if_exists()
+        return (None if current is None else current.metadata_location) != self._location_before
+
+    def _opened_input(self) -> CsvInput | JsonInput | ParquetInput:
+        if self.files.format is FileFormat.CSV:
+            return CsvInput(self.files, self.options)
+        if self.files.format is FileFormat.JSON:
+            return JsonInput(self.files, self.options)
+        if self._existing is not None:
+            version = self._existing.metadata.format_version
+        else:
+            version = int((self._request.properties or {}).get(FORMAT_VERSION.name, "2"))
+        return ParquetInput(self.files, casts_nanoseconds=self._request.cast_nanoseconds, keeps_nanoseconds=version >= 3)
+
+    def _table_if_exists(self) -> Table | None:
+        try:
+            return self._catalog.load_table(self.name)
+        except NoSuchTableError:
+            return None
+
+    def _declared_fields(self) -> list[NestedField]:
+        assert self._declared is not None  # noqa: S101
+        names = self._input.names
+        missing = [field.name for field in self._declared.fields if names is not None and field.name not in names]
+        if missing:
+            raise InvalidSchemaError(
+                f"the files have no column {', '.join(map(repr, missing))}", next_step=f"they have {', '.join(names or ())}"
+            )
+        return list(self._declared.fields)
+
+    def _check_names(self) -> None:
+        names = [field.name for field in self._fields]
+        missing = [key for key in self._request.upsert if key.partition(".")[0] not in names]
+        if missing:
+            raise InvalidSchemaError(
+                f"--upsert: the files have no column {', '.join(map(repr, missing))}", next_step=f"they have {', '.join(names)}"
+            )
+
+    def _staged(self, transaction: CatalogTransaction) -> TableInTransaction:
+        schema = assign_fresh_ids(self.schema)
+        if self._is_new_namespace:
+            self._catalog.create_namespace_if_not_exists(self.name[:-1])
+        member = transaction.create_table(
+            self.name, schema, partition_spec=list(self._request.partition), properties=dict(self._request.properties or {})
+        )
+        location = member.table_metadata.location
+        if scheme_of(location) == "file" and not os.path.lexists(local_path(location)):
+            self._new_folder = local_path(location)
+        return member
+
+    def _fit(self, member: TableInTransaction) -> None:
+        """Check that the columns fit the table, after adding those that it does not have, if that was requested."""
+        if self._request.add_columns:
+            columns = schema_of(with_new_columns(member.table_metadata.schema().fields, self._fields))
+            with member.update_schema() as update:
+                update.union_by_name(columns)
+        try:
+            check_fits(schema_to_arrow(self.schema), member.table_metadata.schema())
+        except SchemaMismatchError as error:
+            has_new = any(problem.what.startswith("is not a column of the table") for problem in error.problems)
+            next_step = "pass --add-columns to add the new columns to the table" if has_new else error.next_step
+            raise SchemaMismatchError(
+                error.message, table=dotted(self.name), path=self.files.described, problems=error.problems, next_step=next_step
+            ) from error
+
+    def _batches(self, schema: Schema, progress: ProgressCallback | None) -> Iterator[pa.RecordBatch]:
+        counter = ProgressCounter(progress, "rows", self.files.size)
+        row_filter = None if self._filter is None else rewrite_not(bind(self._filter, schema))
+        rows = kept = 0
+        for batch in self._input.batches(self._fields, self.bad_rows, counter):
+            rows += batch.num_rows
+            if self.bad_rows.has_failed:
+                continue  # the other bad rows are counted, and nothing more is written
+            table = cast_to_schema(pa.Table.from_batches([batch]), schema)
+            if row_filter is not None:
+                table = table.filter(arrow_mask(row_filter, table))
+            kept += table.num_rows
+            yield from table.to_batches()
+        self._filtered = rows - kept
+        if self.bad_rows.has_failed or (self.bad_rows.count and not rows):
+            raise self.bad_rows.error(rows)
+        if not rows:
+            raise InvalidInputError(f"{self.files.described}: there are no rows", next_step="name files that contain rows")
+
+    def _undo(self) -> None:
+        if self._transaction is not None:
+            self._transaction.give_up()
+        has_changed = self.has_changed()
+        self.bad_rows.discard(keeps_published=has_changed)
+        if self._existing is not None or has_changed:
+            return
+        if self._new_folder is not None:
+            # Interrupted tasks of Spark may have written files that no table names.
+            shutil.rmtree(self._new_folder, ignore_errors=True)
+            with suppress(OSError):
+                os.rmdir(os.path.dirname(self._new_folder))
+        if self._is_new_namespace and self._catalog.namespace_exists(self.name[:-1]):
+            with suppress(IcefloeError):
+                self._catalog.drop_namespace(self.name[:-1])
+
+
+def _check_same_partitioning(table: Table, texts: Sequence[str]) -> None:
+    if not partition_spec_from_text(table.schema(), texts).is_equivalent(table.spec()):
+        raise InvalidPartitionSpecError(
+            f"{table.full_name} exists and is partitioned by {look.table(table).partitioning}, not by {', '.join(texts)}",
+            table=table.full_name,
+            next_step="omit --partition to load into the table as it is, or choose another table",
+        )

@@ -1,0 +1,189 @@
+"""The input files of a load: search, formats, sizes, and their content as a stream of unpacked bytes.
+
+What the bytes mean is left to `csv_input.py`, `json_input.py` and `parquet_input.py`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import pyarrow as pa
+
+from icefloe.errors import InvalidInputError, UnsupportedFeatureError
+from icefloe.io.file_io_by_scheme import load_file_io
+from icefloe.io.listing import files_of
+from icefloe.io.locations import qualified
+from icefloe.kernel.ports import FileIO
+
+
+class FileFormat(StrEnum):
+    """The formats that can be loaded, with Spark's names."""
+
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+ENDINGS: Final[Mapping[str, FileFormat]] = {
+    ".json": FileFormat.JSON,
+    ".jsonl": FileFormat.JSON,
+    ".ndjson": FileFormat.JSON,
+    ".csv": FileFormat.CSV,
+    ".parquet": FileFormat.PARQUET,
+    ".pq": FileFormat.PARQUET,
+}
+# The codec of each ending by Arrow's name. Parquet is compressed inside the file, so these are endings of CSV and JSON files.
+CODECS: Final[Mapping[str, str]] = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+# Hadoop's framing of this codec is Spark's alone.
+_SPARK_CODECS = (".snappy",)
+# The ending of files in which `bad_rows.py` writes what was not loaded; a folder or pattern does not include them.
+BAD_ROWS_ENDING = ".bad-rows"
+
+BLOCK_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputFiles:
+    """Files of one format. `paths` are locations of files; folders and patterns are replaced by the files in them."""
+
+    paths: tuple[str, ...]
+    format: FileFormat
+    io: FileIO
+    size: int
+
+    @property
+    def described(self) -> str:
+        """The file or the number of files, for messages."""
+        return self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
+
+
+def find_files(texts: Sequence[str], file_format: FileFormat | None, properties: Mapping[str, str] | None = None) -> InputFiles:
+    """Find the files, and check that they exist and are not all empty.
+
+    Args:
+        texts: Paths of files and folders, patterns with `*`, `?` or `[`, locations such as `s3://bucket/folder`.
+        file_format: The format, None to take it from the files' endings.
+        properties: The catalog's properties: keys and addresses of object stores.
+
+    Raises:
+        NoSuchFileError: A file does not exist, or a pattern matches none.
+        StorageError: A file or folder may not be read.
+        InvalidInputError: A file has an unknown ending or occurs twice, the files have several formats, or all are empty.
+    """
+    io = load_file_io(properties or {}, texts[0] if texts else None, is_trusted=True)
+    paths: list[str] = []
+    for text in texts:
+        found = files_of(io, text)
+        paths += found if found == [text] else [path for path in found if not path.endswith(BAD_ROWS_ENDING)]
+    if not paths:
+        raise InvalidInputError(f"there are no files in {', '.join(texts)}", next_step="name files, or a folder that contains some")
+    places = Counter(map(qualified, paths))
+    repeated = next((path for path in paths if places[qualified(path)] > 1), None)
+    if repeated is not None:
+        raise InvalidInputError(f"{repeated} is named twice, and its rows would be loaded twice", next_step="name each file once")
+    formats = {file_format or format_of(path) for path in paths}
+    if len(formats) > 1:
+        raise InvalidInputError(
+            f"the files have several formats: {', '.join(sorted(formats))}", next_step="load them one format at a time, or pass --format"
+        )
+    sizes = [size_of(io, path) for path in paths]
+    if not any(sizes):
+        raise InvalidInputError(f"{paths[0] if len(paths) == 1 else 'every file'} is empty", next_step="name files that contain rows")
+    return InputFiles(paths=tuple(paths), format=formats.pop(), io=io, size=sum(sizes))
+
+
+def size_of(io: FileIO, path: str) -> int:
+    """Return the size of a file that may be read. Raises as `FileIO.open_input`."""
+    with io.open_input(path) as source:
+        return int(source.size())
+
+
+def format_of(path: str) -> FileFormat:
+    """Return the format of a file by its ending. Raises `InvalidInputError` for an unknown ending."""
+    suffixes = [suffix.lower() for suffix in PurePosixPath(path).suffixes]
+    while suffixes and suffixes[-1] in (*CODECS, *_SPARK_CODECS):
+        suffixes.pop()
+    file_format = ENDINGS.get(suffixes[-1]) if suffixes else None
+    if file_format is None:
+        raise InvalidInputError(
+            f"{path}: its name has no known ending, so its format is unknown",
+            next_step=f"pass --format json, csv or parquet; known endings: {', '.join(ENDINGS)}",
+        )
+    return file_format
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Turn errors of Arrow and of the system while a file is read into an error that names the file.
+
+    Raises:
+        InvalidInputError: The file is damaged or not complete.
+    """
+    try:
+        yield
+    except (OSError, EOFError, UnicodeError, pa.ArrowException) as error:
+        raise InvalidInputError(
+            f"the file cannot be read: {error}", path=path, next_step="check that it is complete, and that its name has the right ending"
+        ) from error
+
+
+class ByteSource:
+    """The unpacked bytes of a file, read once from start to end. `position` counts the bytes of the file itself that were read so far."""
+
+    def __init__(self, raw: Any, stream: Any, path: str, decode: Callable[[bytes, bool], bytes] | None) -> None:
+        self._raw = raw
+        self._stream = stream
+        self._path = path
+        self._decode = decode
+
+    @property
+    def position(self) -> int:
+        """The number of bytes of the file, packed as it is, that were read."""
+        return int(self._raw.tell())
+
+    def read(self) -> bytes:
+        """Return the next block; empty bytes at the end. Raises `InvalidInputError` for a damaged file."""
+        with reading(self._path):
+            block = bytes(self._stream.read(BLOCK_BYTES))
+            while self._decode is not None:
+                decoded = self._decode(block, not block)
+                # A block may end within a character, so that nothing is decoded yet.
+                if decoded or not block:
+                    return decoded
+                block = bytes(self._stream.read(BLOCK_BYTES))
+            return block
+
+
+@contextmanager
+def open_bytes(io: FileIO, path: str, decode: Callable[[bytes, bool], bytes] | None = None) -> Iterator[ByteSource]:
+    """Open a file as a stream of unpacked bytes.
+
+    Args:
+        io: The storage of the file.
+        path: Its location; the ending names the codec.
+        decode: A function that turns a block (and whether it is the last, empty one) into UTF-8.
+
+    Raises:
+        UnsupportedFeatureError: The file has a codec that only Spark unpacks.
+        StorageError: The file cannot be opened.
+    """
+    suffix = PurePosixPath(path).suffix.lower()
+    if suffix in _SPARK_CODECS:
+        raise UnsupportedFeatureError(
+            f"{path} is compressed as {suffix[1:]}, which is not unpacked here",
+            path=path,
+            next_step=f"compress it as one of {', '.join(CODECS)}, or unpack it",
+        )
+    codec = CODECS.get(suffix)
+    with io.open_input(path) as raw:
+        if codec is None:
+            yield ByteSource(raw, raw, path, decode)
+            return
+        with reading(path):
+            stream = pa.CompressedInputStream(raw, codec)
+        with stream:
+            yield ByteSource(raw, stream, path, decode)

@@ -1,0 +1,92 @@
+"""Rows of JSON files: their columns, and their values converted to a table's types.
+
+`json_records.py` finds the objects, `json_types.py` converts their values.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.schema.arrow_types import field_to_arrow
+from icefloe.kernel.types import IcebergType, NestedField
+from icefloe.loading.bad_rows import BadRow, BadRowCollector
+from icefloe.loading.input_files import InputFiles, open_bytes
+from icefloe.loading.json_records import JsonRecords, has_objects_on_lines, read_json_records
+from icefloe.loading.json_types import JsonTypes, column_of
+from icefloe.loading.load_progress import ProgressCounter
+from icefloe.loading.reader_options import ReaderOptions
+from icefloe.loading.text_decoding import utf8_decoder
+
+
+class JsonInput:
+    """The rows of JSON files. Each file is read once for the types of its columns, unless they are stated, and once for its rows."""
+
+    def __init__(self, files: InputFiles, options: ReaderOptions) -> None:
+        self._files, self._options = files, options
+        # The fields of objects are known only when all are read.
+        self.names: list[str] | None = None
+
+    def infer(self, known: Mapping[str, IcebergType], progress: ProgressCounter) -> list[NestedField]:  # noqa: ARG002
+        """Return the columns with the types that all of their values have.
+
+        Raises:
+            InvalidInputError: There is no object, or there are too many different fields.
+        """
+        types = JsonTypes()
+        first_fault: str | None = None
+        for path, records in self._records(progress):
+            types.observe(records.rows)
+            if first_fault is None and records.faults:
+                first_fault = f"{path} line {records.faults[0].line}: {records.faults[0].reason}"
+        columns = types.columns()
+        if not columns:
+            raise InvalidInputError(
+                f"{self._files.described}: the files have no columns" + (f"; {first_fault}" if first_fault else ""),
+                next_step="give files with objects in them",
+            )
+        return columns
+
+    def batches(self, fields: Sequence[NestedField], bad_rows: BadRowCollector, progress: ProgressCounter) -> Iterator[pa.RecordBatch]:
+        """Yield the rows with the columns of `fields`, and add the others to `bad_rows`."""
+        schema = pa.schema([field_to_arrow(field).with_nullable(True) for field in fields])
+        for path, records in self._records(progress):
+            wrong: dict[int, tuple[str, str]] = {}
+            columns = []
+            for field in fields:
+                values = [row.get(field.name) for row in records.rows]
+
+                def reject(row: int, reason: str, name: str = field.name, wrong: dict[int, tuple[str, str]] = wrong) -> None:
+                    wrong.setdefault(row, (name, reason))
+
+                columns.append(column_of(values, field, reject).cast(schema.field(field.name).type))
+            faults: list[tuple[int, str | None, str, bytes]] = [(fault.line, None, fault.reason, fault.text) for fault in records.faults]
+            faults += [(records.lines[row], name, reason, records.texts[row]) for row, (name, reason) in wrong.items()]
+            for line, column, reason, text in sorted(faults, key=lambda fault: fault[0]):
+                bad_rows.add(BadRow(file=path, line=line, column=column, reason=reason, text=text.decode(errors="replace")))
+            batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+            if wrong:
+                keep = np.ones(len(records.rows), bool)
+                keep[list(wrong)] = False
+                batch = batch.filter(pa.array(keep))
+            yield batch
+
+    def check_lines(self) -> None:
+        """Check that each file has an object on each line. Raises `InvalidInputError`."""
+        for path in self._files.paths:
+            with open_bytes(self._files.io, path, utf8_decoder(self._options.encoding, path)) as source:
+                if not has_objects_on_lines(source.read()):
+                    raise InvalidInputError(
+                        "Spark does not load JSON with an object over several lines, or an array",
+                        path=path,
+                        next_step="omit --engine spark, so that Arrow loads the files in this process",
+                    )
+
+    def _records(self, progress: ProgressCounter) -> Iterator[tuple[str, JsonRecords]]:
+        for path in self._files.paths:
+            with open_bytes(self._files.io, path, utf8_decoder(self._options.encoding, path)) as source:
+                for records in read_json_records(source):
+                    progress.advance(len(records.rows) + len(records.faults), source.position)
+                    yield path, records
+            progress.end_file()

@@ -1,0 +1,213 @@
+"""Objects in JSON text: one on each line, or over several lines, one after the other or in an array.
+
+The form is recognised by the first block of a file. Text over several lines is cut by array operations at the brackets outside strings, so that an array of any
+length is read in blocks; `msgspec` parses each value.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.loading.csv_records import MAX_RECORD_BYTES
+from icefloe.loading.input_files import ByteSource
+
+_KEPT_BYTES: Final = 1024
+_MIB = 1024 * 1024
+_TOO_LONG: Final = f"is longer than {MAX_RECORD_BYTES // _MIB} MiB"
+_SPACE: Final = b" \t\r\n"
+# Lines among which one that is an object by itself shows that there is one on each.
+_EXAMINED_LINES: Final = 200
+
+_QUOTE, _BACKSLASH, _LF = ord('"'), ord("\\"), ord("\n")
+_OPENING, _CLOSING = (ord("{"), ord("[")), (ord("}"), ord("]"))
+
+_DECODER: Final = msgspec.json.Decoder()
+
+
+@dataclass(slots=True, kw_only=True)
+class JsonFault:
+    """Text that is no JSON object, the number of the line on which it begins, and why."""
+
+    text: bytes
+    line: int
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class JsonRecords:
+    """The objects of a block, with the line on which each begins and its text, and the text that is none."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    texts: list[bytes] = field(default_factory=list)
+    faults: list[JsonFault] = field(default_factory=list)
+
+    def add(self, text: bytes, line: int) -> None:
+        """Parse a text: an object is a row, and so is each object in an array."""
+        try:
+            value = _DECODER.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            self.faults.append(JsonFault(text=text, line=line, reason=_reason(error)))
+            return
+        except RecursionError:
+            self.faults.append(JsonFault(text=text, line=line, reason="is nested too deeply"))
+            return
+        members = value if isinstance(value, list) else [value]
+        for member in members:
+            if isinstance(member, dict):
+                self.rows.append(member)
+                self.lines.append(line)
+                self.texts.append(text)
+            else:
+                kind = "null" if member is None else type(member).__name__
+                self.faults.append(JsonFault(text=text, line=line, reason=f"is {kind}, not an object"))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "is not UTF-8"
+    return str(error).removeprefix("JSON is malformed: ").replace("Input data was truncated", "is not complete")
+
+
+def read_json_records(source: ByteSource) -> Iterator[JsonRecords]:
+    """Yield the objects of a file in blocks."""
+    block = more = source.read()
+    while more and not block.strip(_SPACE) and len(block) < MAX_RECORD_BYTES:
+        more = source.read()
+        block += more
+    yield from _of_lines(source, block) if has_objects_on_lines(block) else _of_values(source, block)
+
+
+def has_objects_on_lines(block: bytes) -> bool:
+    """Return True if the text has an object on each line; so has one whose first line is damaged."""
+    lines = [line for line in block.split(b"\n", _EXAMINED_LINES)[:_EXAMINED_LINES] if line.strip(_SPACE)]
+    first = _parsed(lines[0]) if lines else None
+    if isinstance(first, dict) or (isinstance(first, list) and len(lines) > 1):
+        return True
+    if lines and lines[0].lstrip(_SPACE)[:1] == b"[":
+        return False
+    if not lines or lines[0].lstrip(_SPACE)[:1] != b"{":
+        # Text without a bracket at its start has no objects over several lines.
+        return True
+    if not any(isinstance(_parsed(line), dict) for line in lines[1:] if line[:1] == b"{"):
+        return False
+    records = JsonRecords()
+    _cut(block, 1, records, is_array=False, has_ended=False)
+    return bool(records.faults)
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return _DECODER.decode(line.strip(_SPACE))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _of_lines(source: ByteSource, block: bytes) -> Iterator[JsonRecords]:
+    carried, line, is_skipping = b"", 1, False
+    while True:
+        data, at_end = carried + block, not block
+        if is_skipping:
+            end = data.find(b"\n")
+            if end < 0 and not at_end:
+                carried, block = b"", source.read()
+                continue
+            data, line, is_skipping = data[end + 1 :] if end >= 0 else b"", line + 1, False
+        end = len(data) if at_end else data.rfind(b"\n") + 1
+        records = JsonRecords()
+        texts = data[:end].split(b"\n")
+        for number, text in enumerate(texts):
+            if text.strip(_SPACE):
+                records.add(text.strip(_SPACE), line + number)
+        line += len(texts) - 1
+        carried = data[end:]
+        if len(carried) > MAX_RECORD_BYTES:
+            records.faults.append(JsonFault(text=carried[:_KEPT_BYTES], line=line, reason=_TOO_LONG))
+            carried, is_skipping = b"", True
+        yield records
+        if at_end:
+            return
+        block = source.read()
+
+
+def _of_values(source: ByteSource, block: bytes) -> Iterator[JsonRecords]:
+    """Yield the values of an array, or values that follow each other, whatever their lines."""
+    start = len(block) - len(block.lstrip(_SPACE))
+    is_array = block[start : start + 1] == b"["
+    # The bracket of an array is dropped, so that its values follow each other, with commas between them.
+    line = 1 + block.count(b"\n", 0, start)
+    carried, block = b"", block[start + is_array :]
+    has_ended = False
+    while True:
+        data, at_end = carried + block, not block
+        records = JsonRecords()
+        rest, line, has_ended = _cut(data, line, records, is_array=is_array, has_ended=has_ended)
+        carried = data[rest:]
+        if at_end:
+            remaining = carried.lstrip(_SPACE)
+            last_line = line + carried.count(b"\n", 0, len(carried) - len(remaining))
+            if remaining:
+                records.faults.append(JsonFault(text=remaining[:MAX_RECORD_BYTES], line=last_line, reason="is not complete"))
+            elif is_array and not has_ended:
+                records.faults.append(JsonFault(text=b"", line=last_line, reason="has an array that is not closed"))
+        elif len(carried) > MAX_RECORD_BYTES:
+            # Where the next object begins cannot be known, so the rest of the file is one bad row.
+            records.faults.append(
+                JsonFault(text=carried[:_KEPT_BYTES], line=line, reason=f"{_TOO_LONG} or is not closed; the rest is not read")
+            )
+            yield records
+            return
+        yield records
+        if at_end:
+            return
+        block = source.read()
+
+
+def _cut(data: bytes, line: int, records: JsonRecords, *, is_array: bool, has_ended: bool) -> tuple[int, int, bool]:
+    """Add the complete values of a text; return the offset after them, the line there, and whether the array has ended."""
+    if has_ended:
+        if data.strip(_SPACE):
+            records.faults.append(JsonFault(text=data.strip(_SPACE)[:_KEPT_BYTES], line=line, reason="follows the end of the array"))
+        return len(data), line + data.count(b"\n"), True
+    text = np.frombuffer(data, np.uint8)
+    breaks = np.flatnonzero(text == _LF)
+    around = _SPACE + b"," if is_array else _SPACE
+    position = 0
+    for end in _ends(text).tolist():
+        before = data[position:end].strip(around)
+        if is_array and data[end] == _CLOSING[1] and not before:
+            rest_line = line + int(np.searchsorted(breaks, end))
+            return _cut(data[end + 1 :], rest_line, records, is_array=True, has_ended=True)[0] + end + 1, line + len(breaks), True
+        piece = data[position : end + 1]
+        value = piece.strip(around)
+        records.add(value, line + int(np.searchsorted(breaks, position + piece.find(value))))
+        position = end + 1
+    return position, line + int(np.searchsorted(breaks, position)), False
+
+
+def _ends(text: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return the offsets of the brackets outside strings that close a value of the top level, or that nothing has opened."""
+    quotes = np.flatnonzero(text == _QUOTE)
+    escaped = quotes[(quotes > 0) & (text[np.maximum(quotes, 1) - 1] == _BACKSLASH)]
+    if len(escaped):
+        is_escaped = np.array([_backslashes_before(text, int(offset)) % 2 == 1 for offset in escaped], bool)
+        quotes = np.setdiff1d(quotes, escaped[is_escaped], assume_unique=True)
+    is_opening, is_closing = np.isin(text, _OPENING), np.isin(text, _CLOSING)
+    signs = np.flatnonzero(is_opening | is_closing)
+    signs = signs[np.searchsorted(quotes, signs) % 2 == 0]
+    depths = np.cumsum(np.where(is_opening[signs], 1, -1))
+    # After a bracket that nothing has opened, the top level is one lower.
+    top = np.minimum.accumulate(np.minimum(depths, 0)) if len(depths) else depths
+    ends: NDArray[np.int64] = signs[depths == top]
+    return ends
+
+
+def _backslashes_before(text: NDArray[np.uint8], offset: int) -> int:
+    start = offset
+    while start > 0 and text[start - 1] == _BACKSLASH:
+        start -= 1
+    return offset - start

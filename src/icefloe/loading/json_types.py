@@ -1,0 +1,262 @@
+"""Types of JSON values: the type that all values of a field have, and the conversion of values to a type with the ones that do not fit."""
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from icefloe.errors import InvalidInputError, UnsupportedTypeError
+from icefloe.kernel.schema.arrow_types import field_to_arrow, type_to_arrow
+from icefloe.kernel.types import (
+    BinaryType,
+    BooleanType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+    UnknownType,
+)
+from icefloe.loading.text_types import TIMESTAMPS, TextTypes, described, from_text
+
+# Deeper values become texts of JSON: a table's types may be nested 30 deep.
+MAX_DEPTH: Final = 24
+# Different fields of all objects together.
+MAX_FIELDS: Final = 10_000
+_MAX_LONG, _MAX_INT = 2**63, 2**31
+_MOST_DIGITS: Final = 10**38
+
+Reject = Callable[[int, str], None]
+
+
+# ---- inference ----
+
+
+class JsonTypes:
+    """The types of a field's values so far."""
+
+    def __init__(self, depth: int = 0, counter: list[int] | None = None) -> None:
+        self._depth = depth
+        self._field_count = [0] if counter is None else counter
+        self._kinds: set[type] = set()
+        self._has_big = self._has_huge = False
+        self._texts = TextTypes(TIMESTAMPS)
+        self._fields: dict[str, JsonTypes] = {}
+        self._element: JsonTypes | None = None
+
+    def observe(self, values: Sequence[Any]) -> None:
+        """Add the types of values. Raises `InvalidInputError` for more fields than a table should have."""
+        kinds = set(map(type, values))
+        kinds.discard(type(None))
+        self._kinds |= kinds
+        if int in kinds:
+            numbers = [value for value in values if type(value) is int]
+            extreme = max(abs(min(numbers)), abs(max(numbers)))
+            self._has_big |= extreme >= _MAX_LONG
+            self._has_huge |= extreme >= _MOST_DIGITS
+        if str in kinds and not self._texts.is_decided:
+            self._texts.observe(pa.array([value for value in values if type(value) is str], pa.string()))
+        if self._depth >= MAX_DEPTH:
+            return
+        if dict in kinds:
+            self._observe_fields([value for value in values if type(value) is dict])
+        if list in kinds:
+            self._element = self._element or JsonTypes(self._depth + 1, self._field_count)
+            self._element.observe([item for value in values if type(value) is list for item in value])
+
+    def _observe_fields(self, objects: Sequence[dict[str, Any]]) -> None:
+        by_name: dict[str, list[Any]] = {}
+        for value in objects:
+            for name, member in value.items():
+                by_name.setdefault(name, []).append(member)
+        for name, members in by_name.items():
+            if name not in self._fields:
+                self._field_count[0] += 1
+                if self._field_count[0] > MAX_FIELDS:
+                    raise InvalidInputError(
+                        f"the objects have more than {MAX_FIELDS:,} different fields",
+                        next_step="state the columns with --schema; names that are values belong in a column of type map<string, ...>",
+                    )
+                self._fields[name] = JsonTypes(self._depth + 1, self._field_count)
+            self._fields[name].observe(members)
+
+    def columns(self) -> list[NestedField]:
+        """Return the fields of objects, in the order in which they came first; their ids are not set."""
+        return [NestedField(number, name, types.chosen()) for number, (name, types) in enumerate(self._fields.items(), start=1)]
+
+    def chosen(self) -> IcebergType:
+        """Return the type of all values; string, with other values as JSON, where they have no type in common."""
+        kinds = self._kinds
+        if self._depth < MAX_DEPTH:
+            if kinds == {dict} and self._fields:
+                return StructType(*self.columns())
+            if kinds == {list} and self._element is not None:
+                return ListType(element_id=0, element=self._element.chosen(), element_required=False)
+        if kinds == {bool}:
+            return BooleanType()
+        if kinds == {int}:
+            if self._has_huge:
+                return StringType()
+            return DecimalType(38, 0) if self._has_big else LongType()
+        if kinds and kinds <= {int, float}:
+            return DoubleType()
+        return self._texts.chosen() if kinds == {str} else StringType()
+
+
+# ---- conversion ----
+
+
+def column_of(values: list[Any], field: NestedField, reject: Reject) -> pa.Array:
+    """Convert the values of a column to the Arrow array of its type.
+
+    Args:
+        values: Parsed JSON; None where an object has no such field.
+        field: The column.
+        reject: Called with the position of each value that does not fit, and why; the value becomes null.
+    """
+    return _array(values, field.field_type, field.required, range(len(values)), reject)
+
+
+def _array(values: list[Any], kind: IcebergType, required: bool, rows: Sequence[int], reject: Reject) -> pa.Array:
+    if required:
+        for row, value in zip(rows, values, strict=True):
+            if value is None:
+                reject(row, "has no value, and the column is required")
+    if isinstance(kind, StructType):
+        return _struct(values, kind, rows, reject)
+    if isinstance(kind, ListType):
+        return _list(values, kind, rows, reject)
+    if isinstance(kind, MapType):
+        return _map(values, kind, rows, reject)
+    if isinstance(kind, PrimitiveType):
+        return _primitives(values, kind, rows, reject)
+    raise UnsupportedTypeError(f"JSON cannot be loaded into a column of type {kind}", next_step="load it as string")
+
+
+def _of_type(values: list[Any], python: type, kind: str, rows: Sequence[int], reject: Reject) -> list[Any]:
+    """Return the values of a Python type; others are rejected and None."""
+    if not set(map(type, values)) - {python, type(None)}:
+        return values
+    kept: list[Any] = []
+    for row, value in zip(rows, values, strict=True):
+        if value is not None and type(value) is not python:
+            reject(row, f"is not {kind}")
+            value = None  # noqa: PLW2901
+        kept.append(value)
+    return kept
+
+
+def _struct(values: list[Any], kind: StructType, rows: Sequence[int], reject: Reject) -> pa.Array:
+    objects = _of_type(values, dict, "an object", rows, reject)
+    present = [number for number, value in enumerate(objects) if value is not None]
+    inner_rows = [rows[number] for number in present]
+    children = []
+    positions: Any = None
+    if len(present) < len(objects):
+        spread = np.full(len(objects), -1)
+        spread[present] = np.arange(len(present))
+        positions = pa.array(spread, pa.int64(), mask=spread < 0)
+    for field in kind.fields:
+        child = _array([objects[number].get(field.name) for number in present], field.field_type, field.required, inner_rows, reject)
+        children.append(child if positions is None else child.take(positions))
+    mask = pa.array([value is None for value in objects], pa.bool_())
+    return pa.StructArray.from_arrays(children, fields=[field_to_arrow(field).with_nullable(True) for field in kind.fields], mask=mask)
+
+
+def _list(values: list[Any], kind: ListType, rows: Sequence[int], reject: Reject) -> pa.Array:
+    lists = _of_type(values, list, "an array", rows, reject)
+    items = [item for value in lists if value for item in value]
+    item_rows = [row for row, value in zip(rows, lists, strict=True) if value for _ in value]
+    elements = _array(items, kind.element, kind.element_required, item_rows, reject)
+    return pa.ListArray.from_arrays(_offsets(lists), elements, mask=pa.array([value is None for value in lists], pa.bool_()))
+
+
+def _map(values: list[Any], kind: MapType, rows: Sequence[int], reject: Reject) -> pa.Array:
+    objects = _of_type(values, dict, "an object", rows, reject)
+    entry_rows = [row for row, value in zip(rows, objects, strict=True) if value for _ in value]
+    keys = _array([key for value in objects if value for key in value], kind.key_type, False, entry_rows, reject)
+    items = _array(
+        [item for value in objects if value for item in value.values()], kind.value_type, kind.value_required, entry_rows, reject
+    )
+    if keys.null_count:
+        # A key that does not fit is rejected with its row, but an array of maps cannot have it.
+        empty: list[Any] = [None if value is None else {} for value in objects]
+        return _map(empty, kind, rows, reject)
+    return pa.MapArray.from_arrays(_offsets(objects), keys, items, mask=pa.array([value is None for value in objects], pa.bool_()))
+
+
+def _offsets(values: Sequence[Any]) -> pa.Array:
+    lengths = np.fromiter((len(value) if value else 0 for value in values), np.int64, len(values))
+    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+
+
+def _primitives(values: list[Any], kind: PrimitiveType, rows: Sequence[int], reject: Reject) -> pa.Array:
+    target = type_to_arrow(kind)
+    name = described(kind)
+    if isinstance(kind, StringType):
+        return _strings(values, rows, reject)
+    if isinstance(kind, BooleanType):
+        return pa.array(_of_type(values, bool, name, rows, reject), target)
+    if isinstance(kind, IntegerType | LongType):
+        limit = _MAX_INT if isinstance(kind, IntegerType) else _MAX_LONG
+        whole = _of_type(values, int, name, rows, reject)
+        try:
+            return pa.array(whole, target)
+        except (pa.ArrowInvalid, OverflowError):
+            return pa.array(_checked(whole, lambda value: -limit <= value < limit, name, rows, reject), target)
+    if isinstance(kind, FloatType | DoubleType):
+        return pa.array(_checked(values, lambda value: type(value) in (int, float), name, rows, reject), target)
+    if isinstance(kind, UnknownType):
+        return pa.array(_checked(values, lambda _: False, "null, and the column has no type yet", rows, reject), target)
+    if isinstance(kind, DecimalType):
+        numbers = _checked(values, lambda value: type(value) in (int, float, str), name, rows, reject)
+        values = [None if value is None else str(value) for value in numbers]
+    texts = _of_type(values, str, name, rows, reject)
+    if isinstance(kind, BinaryType):
+        return pa.array([None if value is None else _bytes(value, row, reject) for row, value in zip(rows, texts, strict=True)], target)
+    converted, is_wrong = from_text(pa.array(texts, pa.string()), kind)
+    for number in [] if is_wrong is None else np.flatnonzero(is_wrong):
+        reject(rows[int(number)], f"is not {name}")
+    return converted
+
+
+def _checked(values: list[Any], fits: Callable[[Any], bool], kind: str, rows: Sequence[int], reject: Reject) -> list[Any]:
+    kept: list[Any] = []
+    for row, value in zip(rows, values, strict=True):
+        if value is not None and not fits(value):
+            reject(row, f"is not {kind}")
+            value = None  # noqa: PLW2901
+        kept.append(value)
+    return kept
+
+
+def _strings(values: list[Any], rows: Sequence[int], reject: Reject) -> pa.Array:
+    if set(map(type, values)) - {str, type(None)}:
+        texts: list[str | None] = []
+        for row, value in zip(rows, values, strict=True):
+            try:
+                texts.append(value if value is None or type(value) is str else msgspec.json.encode(value).decode())
+            except RecursionError:
+                reject(row, "is nested too deeply")
+                texts.append(None)
+        values = texts
+    return pa.array(values, pa.string())
+
+
+def _bytes(text: str, row: int, reject: Reject) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        reject(row, "is not binary in base64")
+        return None

@@ -1,0 +1,137 @@
+"""Options of the readers of CSV, JSON and Parquet files, by Spark's names; what `load` decides itself, and unknown names, are refused.
+
+An option means the same to Arrow and to Spark, whichever reads the files.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+
+from icefloe.errors import InvalidInputError
+from icefloe.loading.input_files import FileFormat
+
+# Options that both engines have.
+_SHARED: Final[Mapping[FileFormat, tuple[str, ...]]] = {
+    FileFormat.CSV: ("sep", "delimiter", "quote", "escape", "nullValue", "comment", "encoding", "charset"),
+    FileFormat.JSON: ("encoding", "charset"),
+    FileFormat.PARQUET: (),
+}
+_SYNONYMS: Final[Mapping[str, str]] = {"delimiter": "sep", "charset": "encoding"}
+
+# Options that `load` sets, with what to use instead.
+_OVERRIDDEN: Final[Mapping[str, str]] = {
+    "header": "files have a header line; for files without one, write it first",
+    "mode": "use --bad-rows fail, skip or quarantine",
+    "columnNameOfCorruptRecord": "use --bad-rows quarantine, which writes the bad rows to a file",
+    "badRecordsPath": "use --bad-rows quarantine with --bad-rows-file",
+    "inferSchema": "columns are inferred from all rows; state them with --schema",
+    "samplingRatio": "columns are inferred from all rows; state them with --schema",
+    "prefersDecimal": "state the columns with --schema",
+    "primitivesAsString": "state the columns with --schema",
+    "preferDate": "state the columns with --schema",
+    "inferTimestamp": "state the columns with --schema",
+    "enforceSchema": "columns are matched by name",
+    "multiLine": "line breaks within quotes, arrays and objects over several lines are recognised",
+    "timestampFormat": "timestamps are ISO 8601; load others as string with --schema and convert them in SQL",
+    "timestampNTZFormat": "timestamps are ISO 8601; load others as string with --schema and convert them in SQL",
+    "dateFormat": "dates are ISO 8601; load others as string with --schema and convert them in SQL",
+    "timeZone": "times without a zone stay without one; in a column with zones they are UTC",
+    "mergeSchema": "the columns of all files are merged by name",
+    "maxColumns": "the header gives the number of columns",
+    "recursiveFileLookup": "folders are searched with the folders in them",
+    "pathGlobFilter": "name the files by a pattern",
+    "compression": "the ending of a file names its compression",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderOptions:
+    """Options of a reader. `quote` is empty where quotes have no meaning, `escape` where quotes are doubled, as in RFC 4180."""
+
+    sep: str = ","
+    quote: str = '"'
+    escape: str = ""
+    null_value: str | None = None
+    comment: str = ""
+    encoding: str = "utf-8"
+
+
+def reader_options(options: Mapping[str, str], file_format: FileFormat) -> ReaderOptions:
+    r"""Check options and return them as a value.
+
+    Args:
+        options: Values by name; a name's letter case does not matter, as in Spark. A separator may be written as `\t`.
+        file_format: The format of the files.
+
+    Raises:
+        InvalidInputError: An option is overridden by `load`, unknown, given twice, or has a wrong value; the message has its name.
+    """
+    known = _SHARED[file_format]
+    by_name: dict[str, str] = {}
+    for given, value in options.items():
+        name = next((name for name in known if name.lower() == given.lower()), None)
+        if name is None:
+            raise _refused(given, known, file_format)
+        name = _SYNONYMS.get(name, name)
+        if name in by_name:
+            raise InvalidInputError(f"--option {name} is given twice", next_step="give it once")
+        by_name[name] = value
+    sep = _character(by_name, "sep", ",", may_be_empty=False)
+    quote, escape = _character(by_name, "quote", '"'), _character(by_name, "escape", "")
+    comment = _character(by_name, "comment", "")
+    taken = [character for character in (sep, quote, comment) if character]
+    if len(set(taken)) < len(taken) or (escape and escape in (sep, comment)):
+        raise InvalidInputError("--option sep, quote, escape and comment name the same character", next_step="choose different ones")
+    encoding = by_name.get("encoding", "utf-8")
+    try:
+        "".encode(encoding)
+    except (LookupError, ValueError, UnicodeError) as error:
+        raise InvalidInputError(
+            f"--option encoding: {encoding!r} is not a known encoding", next_step="name one such as utf-8, latin-1 or utf-16"
+        ) from error
+    return ReaderOptions(
+        sep=sep,
+        quote=quote,
+        escape="" if escape == quote else escape,
+        null_value=by_name.get("nullValue"),
+        comment=comment,
+        encoding=encoding,
+    )
+
+
+def spark_options(options: ReaderOptions, file_format: FileFormat) -> dict[str, str]:
+    """Return the options for Spark's reader of the format."""
+    if file_format is not FileFormat.CSV:
+        return {"encoding": options.encoding} if file_format is FileFormat.JSON and options.encoding != "utf-8" else {}
+    chosen = {
+        "sep": options.sep,
+        "quote": options.quote,
+        # A doubled quote; Spark's own default is a backslash.
+        "escape": options.escape or options.quote,
+        "encoding": options.encoding,
+    }
+    if options.null_value is not None:
+        chosen["nullValue"] = options.null_value
+    return {**chosen, "comment": options.comment} if options.comment else chosen
+
+
+def _character(options: Mapping[str, str], name: str, default: str, *, may_be_empty: bool = True) -> str:
+    value = options.get(name, default)
+    value = "\t" if value == "\\t" else value
+    if (not value and may_be_empty) or (len(value) == 1 and value.isascii() and value not in "\r\n\0"):
+        return value
+    raise InvalidInputError(f"--option {name}: {value!r} is not one character of ASCII", next_step=f"write it as --option {name}=';'")
+
+
+def _refused(given: str, known: tuple[str, ...], file_format: FileFormat) -> InvalidInputError:
+    overridden = next((name for name in _OVERRIDDEN if name.lower() == given.lower()), None)
+    if overridden is not None:
+        return InvalidInputError(f"--option {overridden} cannot be set, because load sets it itself", next_step=_OVERRIDDEN[overridden])
+    close = get_close_matches(given.lower(), [name.lower() for name in known], n=1)
+    nearest = next((name for name in known if close and name.lower() == close[0]), None)
+    options = f"the options of {file_format} files are {', '.join(known)}" if known else f"{file_format} files have no options"
+    return InvalidInputError(
+        f"--option {given} is not an option of {file_format} files",
+        next_step=f"did you mean {nearest}? {options}" if nearest else options,
+    )

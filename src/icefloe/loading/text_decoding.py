@@ -1,0 +1,41 @@
+"""Text files of any encoding as UTF-8, without a byte order mark."""
+
+import codecs
+from collections.abc import Callable
+from typing import Final
+
+from icefloe.errors import InvalidInputError
+
+_OTHER_MARKS: Final = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def utf8_decoder(encoding: str, path: str) -> Callable[[bytes, bool], bytes]:
+    """Return a function that turns the blocks of one file into UTF-8, in their order.
+
+    UTF-8 is passed on unchecked, because the reader names the line of a wrong character. The function raises `InvalidInputError` for a file that begins with
+    the mark of another encoding, and `UnicodeError` for a character that is not of the encoding.
+    """
+    is_utf8 = codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
+    decode = None if is_utf8 else codecs.getincrementaldecoder(encoding)()
+    is_first = True
+
+    def to_utf8(block: bytes, is_last: bool) -> bytes:
+        nonlocal is_first
+        if decode is not None:
+            text = decode.decode(block, is_last)
+            starts, is_first = is_first, is_first and not text
+            return (text.removeprefix("\ufeff") if starts else text).encode()
+        starts, is_first = is_first, False
+        if not starts:
+            return block
+        other = next((name for mark, name in _OTHER_MARKS if block.startswith(mark)), None)
+        if other is not None:
+            raise InvalidInputError("the file is not UTF-8", path=path, next_step=f"pass --option encoding={other}")
+        return block.removeprefix(codecs.BOM_UTF8)
+
+    return to_utf8

@@ -1,0 +1,258 @@
+"""Types of text: which type all texts of a column have, and the conversion of texts to a type with the ones that do not fit.
+
+Numbers are decimal, dates and times are ISO 8601. Nothing else is guessed: a number with a leading zero (a post code, a telephone number) stays text.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from icefloe.errors import UnsupportedTypeError
+from icefloe.kernel.schema.arrow_types import type_to_arrow
+from icefloe.kernel.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+_TIMESTAMP = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,9})?"
+_ZONE = r"(Z|[+-]\d{2}:?\d{2})$"
+_LEADING_ZERO = r"^[+-]?0\d"
+_MOST_DIGITS = 38
+# Texts of a block on which a type is tried before all of them are.
+_SAMPLE: Final = 64
+_UUID = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}", re.ASCII)
+
+Texts = Any  # a pyarrow.StringArray
+
+
+def described(kind: IcebergType) -> str:
+    """Return a type with its article, for the reason why a value does not fit it."""
+    if isinstance(kind, TimestampType | TimestampNanoType):
+        return f"a {kind} (without a time zone)"
+    return f"{'an' if str(kind)[0] in 'aeiou' else 'a'} {kind}"
+
+
+# ---- inference ----
+
+
+def _is_castable(texts: Texts, kind: pa.DataType) -> bool:
+    try:
+        texts.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _all_match(texts: Texts, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, pattern), min_count=0).as_py())
+
+
+def _has_leading_zero(texts: Texts) -> bool:
+    return bool(pc.any(pc.match_substring_regex(texts, _LEADING_ZERO)).as_py())
+
+
+def _is_boolean(texts: Texts) -> bool:
+    return bool(pc.all(pc.is_in(pc.ascii_lower(texts), pa.array(["true", "false"])), min_count=0).as_py())
+
+
+def _is_long(texts: Texts) -> bool:
+    return _is_castable(_without_plus(texts), pa.int64()) and not _has_leading_zero(texts)
+
+
+def _is_whole_number(texts: Texts) -> bool:
+    return _all_match(texts, rf"^[+-]?(0|[1-9]\d{{0,{_MOST_DIGITS - 1}}})$")
+
+
+def _is_double(texts: Texts) -> bool:
+    return _is_castable(texts, pa.float64()) and not _has_leading_zero(texts)
+
+
+def _is_date(texts: Texts) -> bool:
+    return _is_castable(texts, pa.date32())
+
+
+def _is_timestamp(texts: Texts) -> bool:
+    return _all_match(texts, _TIMESTAMP + "$") and _is_castable(_of_microseconds(texts), pa.timestamp("us"))
+
+
+def _is_timestamptz(texts: Texts) -> bool:
+    return _all_match(texts, f"{_TIMESTAMP}({_ZONE}|$)") and _is_castable(_with_zone(_of_microseconds(texts)), pa.timestamp("us", "UTC"))
+
+
+# The narrowest first: the first type that all texts have is the type of the column.
+_CANDIDATES: Final[tuple[tuple[PrimitiveType, Callable[[Texts], bool]], ...]] = (
+    (BooleanType(), _is_boolean),
+    (LongType(), _is_long),
+    (DecimalType(_MOST_DIGITS, 0), _is_whole_number),
+    (DoubleType(), _is_double),
+    (DateType(), _is_date),
+    (TimestampType(), _is_timestamp),
+    (TimestamptzType(), _is_timestamptz),
+)
+TIMESTAMPS: Final = (TimestampType(), TimestamptzType())
+
+
+class TextTypes:
+    """The types that all texts of a column so far have."""
+
+    def __init__(self, kinds: Sequence[PrimitiveType] | None = None) -> None:
+        """Prepare to observe; `kinds` restricts the types besides string."""
+        self._candidates = [case for case in _CANDIDATES if kinds is None or case[0] in kinds]
+        self._is_empty = True
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether only string remains, so that no more texts need be observed."""
+        return not self._candidates
+
+    def observe(self, texts: Texts) -> None:
+        """Drop the types that one of the texts does not have; nulls have every type."""
+        if not self._candidates:
+            return
+        present = texts.drop_null()
+        if not len(present):
+            return
+        self._is_empty = False
+        present = pc.utf8_trim_whitespace(present)
+        present = present.filter(pc.not_equal(present, ""))
+        sample = present[:_SAMPLE]
+        self._candidates = [case for case in self._candidates if case[1](sample)]
+        if len(present) > _SAMPLE:
+            self._candidates = [case for case in self._candidates if case[1](present)]
+
+    def chosen(self) -> PrimitiveType:
+        """Return the narrowest type of all texts; string without texts."""
+        return self._candidates[0][0] if self._candidates and not self._is_empty else StringType()
+
+
+# ---- conversion ----
+
+
+def from_text(texts: Texts, kind: IcebergType) -> tuple[Any, NDArray[np.bool_] | None]:
+    """Convert texts to a type.
+
+    Args:
+        texts: A `pyarrow.StringArray`.
+        kind: The type.
+
+    Returns:
+        The values, null where a text does not fit; and which do not fit, None if all do.
+
+    Raises:
+        UnsupportedTypeError: No text can be converted to the type.
+    """
+    if isinstance(kind, StringType):
+        return texts, None
+    if isinstance(kind, BinaryType):
+        return texts.cast(pa.binary()), None
+    convert = _CONVERSIONS.get(type(kind))
+    if convert is None:
+        raise UnsupportedTypeError(
+            f"text cannot be loaded into a column of type {kind}", next_step="load it as string, or load JSON or Parquet files"
+        )
+    trimmed = pc.utf8_trim_whitespace(texts)
+    # Only a column of strings has empty values.
+    trimmed = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
+    try:
+        return convert(trimmed, kind), None
+    except (pa.ArrowInvalid, ValueError):
+        wrong = _not_convertible(trimmed.unique().drop_null(), lambda some: convert(some, kind))
+        is_wrong = pc.fill_null(pc.is_in(trimmed, wrong), False)
+        values = convert(pc.if_else(is_wrong, pa.scalar(None, pa.string()), trimmed), kind)
+        return values, np.asarray(is_wrong.to_numpy(zero_copy_only=False), bool)
+
+
+def _not_convertible(texts: Texts, convert: Callable[[Texts], Any]) -> Texts:
+    """Return the texts that cannot be converted, found by halving."""
+    wrong: list[str] = []
+    waiting = [texts]
+    while waiting:
+        some = waiting.pop()
+        try:
+            convert(some)
+        except (pa.ArrowInvalid, ValueError):
+            if len(some) == 1:
+                wrong.append(some[0].as_py())
+            else:
+                waiting += [some[: len(some) // 2], some[len(some) // 2 :]]
+    return pa.array(wrong, pa.string())
+
+
+def _cast(texts: Texts, kind: IcebergType) -> Any:
+    return texts.cast(type_to_arrow(kind))
+
+
+def _cast_integer(texts: Texts, kind: IcebergType) -> Any:
+    return _without_plus(texts).cast(type_to_arrow(kind))
+
+
+def _cast_timestamp(texts: Texts, kind: IcebergType) -> Any:
+    texts = texts if isinstance(kind, TimestampNanoType | TimestamptzNanoType) else _of_microseconds(texts)
+    return (_with_zone(texts) if isinstance(kind, TimestamptzType | TimestamptzNanoType) else texts).cast(type_to_arrow(kind))
+
+
+def _cast_time(texts: Texts, kind: IcebergType) -> Any:
+    day = pa.scalar("1970-01-01T")
+    return pc.binary_join_element_wise(day, _of_microseconds(texts), "").cast(pa.timestamp("us")).cast(type_to_arrow(kind))
+
+
+def _cast_uuid(texts: Texts, kind: IcebergType) -> Any:
+    values: list[bytes | None] = []
+    for text in texts.to_pylist():
+        if text is not None and not _UUID.fullmatch(text):
+            raise ValueError("not a UUID")
+        values.append(None if text is None else bytes.fromhex(text.replace("-", "")))
+    return pa.array(values, type_to_arrow(kind))
+
+
+_CONVERSIONS: Final[Mapping[type[IcebergType], Callable[[Texts, Any], Any]]] = {
+    BooleanType: _cast,
+    IntegerType: _cast_integer,
+    LongType: _cast_integer,
+    FloatType: _cast,
+    DoubleType: _cast,
+    DecimalType: _cast,
+    DateType: _cast,
+    TimestampType: _cast_timestamp,
+    TimestamptzType: _cast_timestamp,
+    TimestampNanoType: _cast_timestamp,
+    TimestamptzNanoType: _cast_timestamp,
+    TimeType: _cast_time,
+    UUIDType: _cast_uuid,
+}
+
+
+def _without_plus(texts: Texts) -> Texts:
+    """Remove a plus sign, which Arrow does not read before whole numbers."""
+    return pc.replace_substring_regex(texts, r"^\+(\d)", r"\1") if pc.any(pc.starts_with(texts, "+")).as_py() else texts
+
+
+def _of_microseconds(texts: Texts) -> Texts:
+    """Cut fractions of a second after six digits, as Spark does."""
+    return pc.replace_substring_regex(texts, r"(\.\d{6})\d{1,3}", r"\1")
+
+
+def _with_zone(texts: Texts) -> Texts:
+    """Add the zone UTC to times without a zone, and midnight to dates."""
+    dates = pc.replace_substring_regex(texts, r"^(\d{4}-\d{2}-\d{2})$", r"\1T00:00:00Z")
+    return pc.if_else(pc.match_substring_regex(dates, _ZONE), dates, pc.binary_join_element_wise(dates, "Z", ""))

@@ -1,0 +1,207 @@
+"""CSV files: records by RFC 4180, the types of columns, and the lines that are no record."""
+
+import csv
+import datetime as dt
+import io
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.loading.conftest import Load, rows_of, types_of
+
+from icefloe.errors import InvalidInputError, InvalidSchemaError
+from icefloe.loading.csv_records import MAX_RECORD_BYTES, CsvDialect, read_records
+from icefloe.loading.reader_options import ReaderOptions
+
+
+class Blocks:
+    """Text that is read in blocks of some bytes."""
+
+    def __init__(self, text: bytes, size: int) -> None:
+        self._text, self._size = io.BytesIO(text), size
+
+    def read(self) -> bytes:
+        return self._text.read(self._size)
+
+
+def split(text: bytes, size: int = 1 << 20, **options: str) -> tuple[list[tuple[int, bytes, int]], list[tuple[int, bytes, str]]]:
+    records: list[tuple[int, bytes, int]] = []
+    faults: list[tuple[int, bytes, str]] = []
+    for block in read_records(Blocks(text, size), CsvDialect(ReaderOptions(**options))):  # type: ignore[arg-type]
+        spans = zip(block.lines, block.starts, block.ends, block.widths, strict=True)
+        records += [(int(line), block.data[start:end], int(width)) for line, start, end, width in spans]
+        faults += [(fault.line, fault.text, fault.reason) for fault in block.faults]
+    return records, faults
+
+
+def test_quoted_values_have_separators_line_breaks_and_doubled_quotes(load: Load) -> None:
+    Path("a.csv").write_bytes(b'id,name,"a ""b"""\r\n1,"x, y",1\r\n2,"two\r\nlines",2\r\n3,"a ""hi""",3\r\n4,5" disk,4\r\n5,"",5\r\n6,,6')
+    rows = rows_of(load("a.csv"))
+    assert [row["name"] for row in rows] == ["x, y", "two\r\nlines", 'a "hi"', '5" disk', "", None]
+    assert [row['a "b"'] for row in rows] == [1, 2, 3, 4, 5, 6]
+
+
+def test_every_text_that_the_standard_library_writes_is_read_in_blocks_of_any_size() -> None:
+    chance = random.Random(1)
+    for _ in range(400):
+        values = [["".join(chance.choices('a,"\n\r x', k=chance.randint(0, 4))) for _ in range(3)] for _ in range(5)]
+        written = io.StringIO(newline="")
+        csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator=chance.choice(["\n", "\r\n", "\r"])).writerows(values)
+        records, faults = split(written.getvalue().encode(), chance.randint(1, 50))
+        assert faults == []
+        assert [width for _, _, width in records] == [3] * 5
+
+
+def test_any_text_is_split_equally_in_blocks_of_any_size() -> None:
+    chance = random.Random(2)
+    for _ in range(600):
+        text = bytes(chance.choices(b'a,"\n\r,"x\n', k=chance.randint(0, 40)))
+        whole = split(text)
+        for size in (1, 2, 3, 5, 7, 11):
+            assert split(text, size) == whole, (text, size)
+
+
+def test_a_quote_that_is_not_closed_costs_one_line() -> None:
+    records, faults = split(b'a,b\n1,"x\n2,y\n3,"z"\n4,"u"v\n5,w\n')
+    assert [(line, text) for line, text, _ in records] == [(1, b"a,b"), (3, b"2,y"), (4, b'3,"z"'), (6, b"5,w")]
+    assert [(line, text) for line, text, _ in faults] == [(2, b'1,"x'), (5, b'4,"u"v')]
+    records, faults = split(b'a\n"x\n2\n')
+    assert ([text for _, text, _ in records], faults) == ([b"a", b"2"], [(2, b'"x', "has a quote that is not closed")])
+
+
+def test_a_line_without_end_is_one_bad_row_in_bounded_memory() -> None:
+    records, faults = split(b"a,b\n" + b"x" * (MAX_RECORD_BYTES * 2) + b"\n1,2\n")
+    assert [(line, text) for line, text, _ in records] == [(1, b"a,b"), (3, b"1,2")]
+    assert [(line, len(text) <= 1024, reason) for line, text, reason in faults] == [(2, True, "is longer than 16 MiB")]
+
+
+def test_an_escape_character_is_explicit(load: Load) -> None:
+    Path("a.csv").write_text('id,name\n1,"a \\" b"\n2,c\\,d\n')
+    assert [row["name"] for row in rows_of(load("a.csv", options={"escape": "\\"}))] == ['a " b', "c,d"]
+
+
+def test_quotes_can_be_turned_off(load: Load) -> None:
+    Path("a.csv").write_text('id,name\n1,"a\n2,b"\n')
+    assert [row["name"] for row in rows_of(load("a.csv", options={"quote": ""}))] == ['"a', 'b"']
+
+
+def test_separator_nulls_comments_and_encoding_are_options(load: Load) -> None:
+    Path("a.csv").write_bytes("#top\nid;name;value\n1;é;NA\n# no\n2;ü;1.5\n".encode("latin-1"))
+    result = load("a.csv", options={"sep": ";", "nullValue": "NA", "comment": "#", "encoding": "latin-1"})
+    assert rows_of(result) == [{"id": 1, "name": "é", "value": None}, {"id": 2, "name": "ü", "value": 1.5}]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
+def test_other_forms_of_unicode_are_read(load: Load, encoding: str) -> None:
+    Path("a.csv").write_bytes("id,name\n1,ä\n".encode(encoding))
+    options = {} if encoding == "utf-8-sig" else {"encoding": encoding}
+    assert rows_of(load("a.csv", options=options)) == [{"id": 1, "name": "ä"}]
+
+
+def test_a_file_in_another_encoding_is_refused_with_the_option(load: Load) -> None:
+    Path("a.csv").write_bytes("id\n1\n".encode("utf-16"))
+    with pytest.raises(InvalidInputError, match="encoding=utf-16"):
+        load("a.csv")
+
+
+def test_types_are_inferred_from_all_rows(load: Load) -> None:
+    head = "id,big,price,yes,day,at,point,mixed,code,text,empty\n"
+    row = "{0},{0}12345678901234567890,{0}.5,true,2024-01-05,2024-01-05 10:00:00,2024-01-05T10:00:00Z,2024-01-05T10:00:00,00{0},12:30,\n"
+    last = "9,1,2,false,2024-02-29,2024-01-05T10:00:00.123456789,2024-01-05T10:00:00+02:00,2024-01-05T10:00:00Z,1,x,\n"
+    Path("a.csv").write_text(head + "".join(row.format(number) for number in range(1, 9)) + last)
+    result = load("a.csv")
+    assert types_of(result) == {
+        "id": "long",
+        "big": "decimal(38, 0)",
+        "price": "double",
+        "yes": "boolean",
+        "day": "date",
+        "at": "timestamp",
+        "point": "timestamptz",
+        "mixed": "timestamptz",
+        "code": "string",
+        "text": "string",
+        "empty": "string",
+    }
+    row_9 = rows_of(result)[-1]
+    assert row_9["at"] == dt.datetime(2024, 1, 5, 10, 0, 0, 123456)
+    assert row_9["point"] == dt.datetime(2024, 1, 5, 8, tzinfo=dt.UTC)
+    assert rows_of(result)[0]["code"] == "001"
+
+
+def test_a_value_that_differs_in_a_late_row_decides_the_type(load: Load) -> None:
+    Path("a.csv").write_text("id,v\n" + "".join(f"{number},{number}\n" for number in range(200_000)) + "200000,x\n")
+    result = load("a.csv")
+    assert types_of(result) == {"id": "long", "v": "string"}
+    assert result.write.added_records == 200_001
+
+
+def test_declared_columns_are_read_with_their_types(load: Load) -> None:
+    Path("a.csv").write_text("u,name,id,d,t,b,x,n\n12345678-1234-1234-1234-123456789abc,a,+7,1.50,10:30:00,1,z,\n")
+    result = load("a.csv", columns="id int NOT NULL, u uuid, d decimal(10,2), t time, b boolean, n date, name string COMMENT 'who'")
+    assert types_of(result) == {
+        "id": "int",
+        "u": "uuid",
+        "d": "decimal(10, 2)",
+        "t": "time",
+        "b": "boolean",
+        "n": "date",
+        "name": "string",
+    }
+    row = rows_of(result)[0]
+    assert (row["id"], str(row["d"]), row["t"], row["b"], row["n"]) == (7, "1.50", dt.time(10, 30), True, None)
+    assert result.table.schema().find_field("name").doc == "who"
+    assert result.table.schema().find_field("id").required
+
+
+@pytest.mark.parametrize("text", ["a bogus", "a", "", "a int) using x(", "a int; drop table t", "a int default 5"])
+def test_columns_of_another_form_are_refused(load: Load, text: str, nothing_remains: Callable[[], None]) -> None:
+    Path("a.csv").write_text("a\n1\n")
+    with pytest.raises(InvalidSchemaError, match="--schema"):
+        load("a.csv", columns=text)
+    nothing_remains()
+
+
+def test_a_declared_column_that_no_file_has_is_refused(load: Load) -> None:
+    Path("a.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(InvalidSchemaError, match="no column 'c'"):
+        load("a.csv", columns="a int, c int")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,id\n1,2\n", "more than once"),
+        ('"a b",c,"A B"\n1,2,3\n', "more than once"),
+        ("id,,x\n1,2,3\n", "column 2 has no name"),
+        ("id;name\n1;2\n", "its separator is not ','"),
+        ("id\tname\n1\t2\n", "its separator is not ','"),
+        ('"id,name\n', "header line"),
+        ("id,name\n", "no rows"),
+        ("\n\n", "no rows"),
+    ],
+)
+def test_a_file_without_a_sound_header_and_rows_is_refused(
+    load: Load, text: str, message: str, nothing_remains: Callable[[], None]
+) -> None:
+    Path("a.csv").write_text(text)
+    with pytest.raises(InvalidInputError, match=message):
+        load("a.csv")
+    nothing_remains()
+
+
+def test_headers_must_be_the_same_in_every_file(load: Load) -> None:
+    Path("a.csv").write_text("a,b\n1,2\n")
+    Path("b.csv").write_text("b,a\n1,2\n")
+    with pytest.raises(InvalidSchemaError, match="different columns") as refused:
+        load(["a.csv", "b.csv"])
+    assert [problem.what for problem in refused.value.problems] == ["a, b", "b, a"]
+
+
+def test_several_files_are_one_load(load: Load) -> None:
+    for number in range(3):
+        Path(f"{number}.csv").write_text(f"id,v\n{number},{number}.5\n")
+    result = load(["0.csv", "1.csv", "2.csv"])
+    assert [row["v"] for row in rows_of(result)] == [0.5, 1.5, 2.5]
+    assert len(result.table.snapshots()) == 1

@@ -1,0 +1,355 @@
+"""A load is one commit or nothing: bad rows, upserts, filters, new columns, and the state after a load that fails."""
+
+import csv
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.loading.conftest import Load, rows_of, types_of
+
+from icefloe import SqlCatalog
+from icefloe.errors import (
+    CommitUnknownError,
+    EngineError,
+    FileAlreadyExistsError,
+    IcefloeError,
+    InvalidFilterError,
+    InvalidInputError,
+    InvalidPartitionSpecError,
+    InvalidSchemaError,
+    SchemaMismatchError,
+    StorageFullError,
+)
+from icefloe.loading import LoadProgress, file_load, load_files
+from icefloe.loading.csv_input import CsvInput
+
+DIRTY = b"""id,name,at
+1,plain,2024-01-05
+2,"quoted, comma",2024-01-06
+3,"two
+lines",2024-01-07
+x4,bad id,2024-01-08
+5,too few
+6,too,many,2024-01-10
+7,bad date,2024-13-01
+8,"junk"after,2024-01-11
+9,caf\xff,2024-01-13
+
+10,"unclosed,2024-01-15
+11,last,2024-01-16
+"""
+COLUMNS = "id bigint, name string, at date"
+BAD_LINES = [6, 7, 8, 9, 10, 11, 13]
+Fault = Callable[[BaseException], None]
+
+
+@pytest.fixture
+def dirty() -> str:
+    Path("d 'x'.csv").write_bytes(DIRTY)
+    return "d 'x'.csv"
+
+
+def write(name: str, text: str) -> str:
+    Path(name).write_text(text)
+    return name
+
+
+# ---- bad rows ----
+
+
+def test_a_load_with_bad_rows_fails_with_their_number_and_the_first_of_them(
+    load: Load, dirty: str, nothing_remains: Callable[[], None]
+) -> None:
+    with pytest.raises(InvalidInputError) as refused:
+        load(dirty, columns=COLUMNS)
+    assert refused.value.message == "7 of 11 rows of d 'x'.csv cannot be loaded"
+    shown = [str(problem) for problem in refused.value.problems]
+    assert shown[0] == "d 'x'.csv line 6, column 'id': is not a long: x4,bad id,2024-01-08"
+    assert shown[1] == "d 'x'.csv line 7: has 2 values, the header has 3: 5,too few"
+    assert shown[-1] == "and 2 more"
+    assert "--bad-rows quarantine" in str(refused.value.next_step)
+    nothing_remains()
+
+
+def test_bad_rows_are_skipped_and_counted(load: Load, dirty: str) -> None:
+    result = load(dirty, columns=COLUMNS, bad_rows="skip")
+    assert [row["id"] for row in rows_of(result)] == [1, 2, 3, 11]
+    assert (result.bad_rows, result.bad_rows_file, len(result.first_bad_rows)) == (7, None, 5)
+    assert os.listdir() == [dirty]
+
+
+def test_bad_rows_are_written_beside_with_file_line_column_reason_and_text(load: Load, dirty: str) -> None:
+    result = load(dirty, columns=COLUMNS, bad_rows="quarantine")
+    assert result.bad_rows_file == os.path.abspath(f"_{dirty}.bad-rows")
+    with open(result.bad_rows_file, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["line"]) for row in rows] == BAD_LINES
+    assert {row["file"] for row in rows} == {dirty}
+    assert [row["column"] for row in rows] == ["id", "", "", "at", "name", "", "name"]
+    assert rows[4]["text"] == '8,"junk"after,2024-01-11'
+    assert (rows[6]["reason"], rows[6]["text"]) == ("has a quote that is not closed", '10,"unclosed,2024-01-15')
+
+
+def test_bad_rows_of_a_later_load_get_a_file_of_their_own(load: Load, dirty: str) -> None:
+    names = [os.path.basename(load(dirty, columns=COLUMNS, bad_rows="quarantine").bad_rows_file or "") for _ in range(2)]
+    assert names == [f"_{dirty}.bad-rows", f"_{dirty}.2.bad-rows"]
+
+
+def test_bad_rows_are_not_written_over_a_file(load: Load, dirty: str, nothing_remains: Callable[[], None]) -> None:
+    Path("kept").write_text("mine")
+    with pytest.raises(FileAlreadyExistsError):
+        load(dirty, columns=COLUMNS, bad_rows="quarantine", bad_rows_file="kept")
+    assert Path("kept").read_text() == "mine"
+    nothing_remains()
+    result = load(dirty, columns=COLUMNS, bad_rows="quarantine", bad_rows_file="other.csv")
+    assert result.bad_rows_file == "other.csv"
+
+
+def test_without_bad_rows_no_file_of_them_is_written(load: Load) -> None:
+    result = load(write("a.csv", "id\n1\n"), bad_rows="quarantine")
+    assert (result.bad_rows, result.bad_rows_file, os.listdir()) == (0, None, ["a.csv"])
+
+
+@pytest.mark.parametrize("policy", ["skip", "quarantine"])
+def test_a_load_of_nothing_but_bad_rows_fails(load: Load, policy: str, nothing_remains: Callable[[], None]) -> None:
+    write("a.csv", "id,name\nx\ny\n")
+    with pytest.raises(InvalidInputError, match=r"2 of 2 rows of a\.csv"):
+        load("a.csv", bad_rows=policy)
+    nothing_remains()
+
+
+def test_bad_rows_of_several_files_are_counted_together(load: Load) -> None:
+    for number in range(4):
+        write(f"{number}.csv", "id,v\n" + f"{number},1\n" * 9 + "x,1\n" * number)
+    with pytest.raises(InvalidInputError, match="6 of 42 rows of 3 files"):
+        load("*.csv", columns="id int, v int")
+
+
+def test_bad_rows_in_a_table_s_types_are_found(load: Load) -> None:
+    load(write("a.csv", "id,v\n1,2\n"))
+    with pytest.raises(InvalidInputError, match=r"line 3, column 'v': is not a long: 3,x"):
+        load(write("b.csv", "id,v\n2,3\n3,x\n"))
+
+
+def test_a_missing_value_in_a_required_column_is_a_bad_row(load: Load) -> None:
+    write("a.csv", "id,v\n1,2\n,3\n")
+    result = load("a.csv", columns="id int not null, v int", bad_rows="skip")
+    assert rows_of(result) == [{"id": 1, "v": 2}]
+    assert result.first_bad_rows[0].reason == "has no value, and the column is required"
+
+
+def test_the_file_of_bad_rows_is_deleted_if_the_load_is_not_committed(
+    load: Load, dirty: str, monkeypatch: pytest.MonkeyPatch, nothing_remains: Callable[[], None]
+) -> None:
+    def fails(self: Any) -> None:
+        assert "_d 'x'.csv.bad-rows" in os.listdir()
+        raise StorageFullError("no space left")
+
+    monkeypatch.setattr("icefloe.catalog.catalog_transaction.CatalogTransaction.commit_transaction", fails)
+    with pytest.raises(StorageFullError):
+        load(dirty, columns=COLUMNS, bad_rows="quarantine")
+    nothing_remains()
+
+
+# ---- upsert, filter, new columns ----
+
+
+def test_an_upsert_updates_and_inserts_by_key_in_one_commit(load: Load) -> None:
+    load(write("a.csv", "id,day,v\n1,2024-01-01,a\n2,2024-01-01,b\n"))
+    result = load(write("b.csv", "id,day,v\n2,2024-01-01,B\n2,2024-01-02,c\n"), upsert=["id", "day"])
+    assert (result.write.rows_updated, result.write.rows_inserted) == (1, 1)
+    assert sorted(row["v"] for row in rows_of(result)) == ["B", "a", "c"]
+    assert len(result.table.metadata.metadata_log) == 1
+
+
+def test_an_upsert_into_a_new_table_refuses_keys_that_occur_twice(load: Load, nothing_remains: Callable[[], None]) -> None:
+    with pytest.raises(InvalidInputError, match=r"twice|several|more than once"):
+        load(write("a.csv", "id,v\n1,a\n1,b\n"), upsert=["id"])
+    nothing_remains()
+    assert len(rows_of(load(write("b.csv", "id,v\n1,a\n2,b\n"), upsert=["id"]))) == 2
+
+
+def test_an_upsert_by_a_column_that_no_file_has_is_refused(load: Load, nothing_remains: Callable[[], None]) -> None:
+    with pytest.raises(InvalidSchemaError, match=r"--upsert.*'key'"):
+        load(write("a.csv", "id\n1\n"), upsert=["key"])
+    nothing_remains()
+
+
+def test_options_that_contradict_each_other_are_refused(load: Load) -> None:
+    write("a.csv", "id\n1\n")
+    with pytest.raises(InvalidInputError, match="--overwrite and --upsert"):
+        load("a.csv", overwrite=True, upsert=["id"])
+    with pytest.raises(InvalidInputError, match="--bad-rows-file"):
+        load("a.csv", bad_rows_file="x")
+
+
+def test_only_rows_of_the_filter_are_loaded(load: Load) -> None:
+    result = load(write("a.csv", "id,kind\n1,a\n2,b\n3,\n"), where="kind = 'a' or id > 2")
+    assert [row["id"] for row in rows_of(result)] == [1, 3]
+    assert result.filtered_rows == 1
+    assert load("a.csv", where="not (id < 3)").write.added_records == 1
+    assert load("a.csv", where="id > 3").write.added_records == 0
+
+
+@pytest.mark.parametrize("where", ["nothing = 1", "id >", "id > 'x'", "__import__('os').system('touch ran')"])
+def test_a_wrong_filter_is_refused_and_never_evaluated(load: Load, where: str, nothing_remains: Callable[[], None]) -> None:
+    with pytest.raises(InvalidFilterError):
+        load(write("a.csv", "id\n1\n"), where=where)
+    assert not Path("ran").exists()
+    nothing_remains()
+
+
+def test_new_columns_are_added_by_name_in_the_same_commit(load: Load) -> None:
+    load(write("a.csv", "id,v\n1,a\n"))
+    write("b.csv", "extra,id\n1.5,2\n")
+    with pytest.raises(SchemaMismatchError, match=r"extra: is not a column(.|\n)*--add-columns"):
+        load("b.csv")
+    result = load("b.csv", add_columns=True)
+    assert types_of(result) == {"id": "long", "v": "string", "extra": "double"}
+    assert rows_of(result) == [{"id": 1, "v": "a", "extra": None}, {"id": 2, "v": None, "extra": 1.5}]
+    assert len(result.table.metadata.metadata_log) == 1
+
+
+def test_columns_are_not_added_if_the_load_fails(load: Load, catalog: SqlCatalog) -> None:
+    before = load(write("a.csv", "id\n1\n")).table.metadata_location
+    with pytest.raises(InvalidInputError, match="1 of 2 rows"):
+        load(write("b.csv", "id,extra\n2,1\nx,1\n"), add_columns=True)
+    assert catalog.load_table("n.t").metadata_location == before
+
+
+def test_adding_columns_changes_no_other_column(catalog: SqlCatalog) -> None:
+    catalog.create_namespace("n")
+    fields = [pa.field("id", pa.int32(), nullable=False), pa.field("v", pa.string())]
+    catalog.create_table("n.t", pa.schema(fields))
+    pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "w": ["x"]}), "a.parquet")
+    table = load_files(catalog, "n.t", "a.parquet", add_columns=True).table
+    assert [(field.name, str(field.field_type), field.required) for field in table.schema().fields] == [
+        ("id", "int", True),
+        ("v", "string", False),
+        ("w", "string", False),
+    ]
+
+
+def test_a_load_overwrites_or_appends(load: Load) -> None:
+    write("a.csv", "id\n1\n2\n")
+    assert len(rows_of(load("a.csv"))) == 2
+    assert len(rows_of(load("a.csv"))) == 4
+    assert len(rows_of(load("a.csv", overwrite=True))) == 2
+
+
+def test_rows_of_a_sorted_table_are_written_in_its_order(catalog: SqlCatalog, load: Load) -> None:
+    table = load(write("a.csv", "id\n0\n")).table
+    with table.replace_sort_order() as order:
+        order.asc("id")
+    load(write("b.csv", "id\n3\n1\n2\n"))
+    files = [task.file for task in catalog.load_table("n.t").scan("id > 0").plan_files()]
+    assert [file.sort_order_id for file in files] == [1]
+    assert pq.read_table(files[0].file_path)["id"].to_pylist() == [1, 2, 3]
+
+
+# ---- all or nothing ----
+
+
+@pytest.fixture
+def fails_with(monkeypatch: pytest.MonkeyPatch) -> Fault:
+    """Make reading fail after the first rows were written to a data file."""
+
+    def arrange(error: BaseException) -> None:
+        batches = CsvInput.batches
+
+        def interrupted(self: CsvInput, *arguments: Any) -> Iterator[Any]:
+            for batch in batches(self, *arguments):
+                yield pa.concat_batches([batch] * 1_100_000) if batch.num_rows == 1 else batch
+                raise error
+
+        monkeypatch.setattr(CsvInput, "batches", interrupted)
+
+    return arrange
+
+
+@pytest.mark.parametrize("error", [EngineError("it fell over"), StorageFullError("no space left"), KeyboardInterrupt()])
+def test_a_load_that_fails_leaves_no_table_no_namespace_and_no_file(
+    load: Load, fails_with: Fault, error: BaseException, nothing_remains: Callable[[], None], tmp_path: Path
+) -> None:
+    fails_with(error)
+    with pytest.raises(type(error)):
+        load(write("a.csv", "id\n1\n"))
+    nothing_remains()
+    assert not (tmp_path / "lake" / "n").exists()
+
+
+def test_a_load_that_fails_leaves_an_existing_table_and_its_files_unchanged(load: Load, fails_with: Fault, tmp_path: Path) -> None:
+    before = load(write("a.csv", "id\n1\n")).table
+    files = sorted((tmp_path / "lake").rglob("*"))
+    fails_with(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        load("a.csv")
+    assert before.refresh().metadata_location == before.metadata_location
+    assert sorted((tmp_path / "lake").rglob("*")) == files
+
+
+def test_a_failed_load_keeps_an_existing_namespace_and_folder(load: Load, catalog: SqlCatalog, fails_with: Fault, tmp_path: Path) -> None:
+    catalog.create_namespace("n")
+    (tmp_path / "lake/n/t/data").mkdir(parents=True)
+    (tmp_path / "lake/n/t/data/old.parquet").write_text("of a table dropped long ago")
+    fails_with(EngineError("it fell over"))
+    with pytest.raises(EngineError):
+        load(write("a.csv", "id\n1\n"))
+    assert catalog.list_namespaces() == [("n",)]
+    assert [path.name for path in (tmp_path / "lake").rglob("*") if path.is_file()] == ["old.parquet"]
+
+
+def test_an_unknown_commit_state_deletes_nothing(load: Load, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, dirty: str) -> None:
+    def unknown(self: Any) -> None:
+        raise CommitUnknownError("the response was lost")
+
+    monkeypatch.setattr("icefloe.catalog.catalog_transaction.CatalogTransaction.commit_transaction", unknown)
+    with pytest.raises(CommitUnknownError):
+        load(dirty, columns=COLUMNS, bad_rows="quarantine")
+    assert len(list((tmp_path / "lake").rglob("*.parquet"))) == 1
+    assert len(list(Path().glob("*.bad-rows"))) == 1
+
+
+def test_an_interrupt_after_the_commit_keeps_its_files(
+    load: Load, catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch, dirty: str
+) -> None:
+    commit = file_load.CatalogTransaction.commit_transaction
+
+    def interrupted(self: Any) -> None:
+        commit(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("icefloe.catalog.catalog_transaction.CatalogTransaction.commit_transaction", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        load(dirty, columns=COLUMNS, bad_rows="quarantine")
+    assert catalog.load_table("n.t").scan().to_arrow().num_rows == 4
+    assert len(list(Path().glob("*.bad-rows"))) == 1
+
+
+def test_a_table_keeps_its_partitioning(load: Load) -> None:
+    write("a.csv", "id,kind\n1,a\n")
+    load("a.csv", partition=["kind"])
+    load("a.csv", partition=["kind"])
+    with pytest.raises(InvalidPartitionSpecError, match=r"is partitioned by kind, not by bucket\(4, id\)"):
+        load("a.csv", partition=["bucket(4, id)"])
+
+
+@pytest.mark.parametrize("partition", ["month(kind)", "nowhere", "bucket(id)"])
+def test_a_load_with_an_invalid_partitioning_leaves_nothing(load: Load, partition: str, nothing_remains: Callable[[], None]) -> None:
+    with pytest.raises(IcefloeError):
+        load(write("a.csv", "id,kind\n1,a\n"), partition=[partition])
+    nothing_remains()
+
+
+def test_progress_counts_rows_and_bytes(load: Load) -> None:
+    seen: list[LoadProgress] = []
+    write("a.csv", "id\n" + "1\n" * 1000)
+    write("b.csv", "id\n" + "2\n" * 500)
+    load(["a.csv", "b.csv"], progress=seen.append)
+    last = [state for state in seen if state.step == "rows"][-1]
+    assert (last.rows, last.done_bytes, last.all_bytes) == (1500, 3006, 3006)
+    assert {state.step for state in seen} == {"columns", "rows"}
