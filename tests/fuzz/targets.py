@@ -101,7 +101,8 @@ def _view(content: bytes) -> None:
 def _schema(content: bytes) -> None:
     schema = schema_from_json(json.loads(content))
     again = schema_from_json(json.loads(json.dumps(schema_to_json(schema))))
-    assert repr(again) == repr(schema)
+    identity = (repr(again.fields), again.schema_id, again.identifier_field_ids)  # texts, as NaN in a default is not equal to itself
+    assert identity == (repr(schema.fields), schema.schema_id, schema.identifier_field_ids)
 
 
 def _mapping(content: bytes) -> None:

@@ -222,7 +222,7 @@ def test_a_table_that_java_cannot_read_is_read(java: dict[str, Any], name: str) 
     assert "Cannot find source column for partition field" in found["rows"]
     ours = metadata_table(StaticTable.from_metadata(java["dropped"]["file"]), name)
     assert not found["columns"] or [[field.name, spark_name(field.field_type)] for field in ours.schema.fields] == found["columns"]
-    assert len(ours.arrow()) or name == "position_deletes"
+    assert len(ours.to_arrow()) or name == "position_deletes"
 
 
 # The Java that runs here is 1.10; Java's own Spark tests of 1.11 prove these columns.
@@ -236,7 +236,7 @@ def check(table: dict[str, Any], name: str) -> None:
     fields = [[field.name, spark_name(field.field_type)] for field in ours.schema.fields if field.name not in since]
     assert fields == expected["columns"]
     columns = [column for column in ours.schema.names if column != "row" and column not in since]
-    rows = plain(ours.arrow(columns=columns).to_pylist(maps_as_pydicts="strict"))
+    rows = plain(ours.to_arrow(columns=columns).to_pylist(maps_as_pydicts="strict"))
     assert in_order(rows) == in_order(expected["rows"])
 
 

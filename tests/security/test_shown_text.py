@@ -2,18 +2,22 @@
 
 import logging
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 import icefloe.inspect as look
+from icefloe import EqualTo
 from icefloe.catalog import load_catalog
 from icefloe.catalog.catalog import Catalog
 from icefloe.cli.main import app
 from icefloe.errors import IcefloeError, InvalidFilterError, Problem, StorageError
+from icefloe.inspect import metadata_table
 from icefloe.spark.write import failed_attempt_cleanup
 from icefloe.table.table import Table
 from icefloe.table.warnings_once import warn_once
@@ -51,8 +55,46 @@ def test_the_command_line_prints_no_control_characters(hostile: Table, tmp_path:
     assert controls(result.output) == set()
 
 
-def test_the_repr_of_a_table_has_no_control_characters(hostile: Table) -> None:
-    assert controls(repr(hostile)) == set()
+MARKUP = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
+
+
+def displayed(table: Table) -> list[Any]:
+    """Return the values that a notebook displays of a table."""
+    snapshot = table.current_snapshot()
+    scan = table.scan(EqualTo(table.schema().names[0], HOSTILE), selected_fields=tuple(table.schema().names), limit=1)
+    return [table, table.schema(), table.snapshots(), table.ancestors(), snapshot, scan, metadata_table(table, "files")]
+
+
+def test_what_a_prompt_and_a_notebook_display_has_no_control_characters(hostile: Table) -> None:
+    hostile.append(hostile.scan().to_arrow(), snapshot_properties={HOSTILE: HOSTILE})
+    for value in displayed(hostile):
+        assert controls(repr(value)) == set(), type(value)
+        assert controls(value._repr_html_()) == set(), type(value)
+
+
+def test_markup_in_names_comments_and_summaries_is_text_in_a_notebook(tmp_path: Path) -> None:
+    catalog = load_catalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    schema = pa.schema([pa.field(MARKUP, pa.string(), metadata={"doc": MARKUP})])
+    table = catalog.create_table("db.t", schema, properties={MARKUP: MARKUP})
+    result = table.append(pa.table([[MARKUP]], schema=schema), snapshot_properties={MARKUP: MARKUP})
+    report = replace(table.expire_snapshots(retain_last=1, dry_run=True), table=MARKUP, refs=(MARKUP,))
+    for value in [*displayed(table), result, replace(result, operation=MARKUP, engine=MARKUP), report]:
+        html = value._repr_html_()
+        assert "<script" not in html, type(value)
+        assert "<img" not in html, type(value)
+    assert "&lt;script&gt;" in table.schema()._repr_html_()
+
+
+def test_endless_texts_are_cut_where_they_are_displayed(tmp_path: Path) -> None:
+    catalog = load_catalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    schema = pa.schema([pa.field("x" * 100_000, pa.string(), metadata={"doc": "y" * 100_000})])
+    table = catalog.create_table("db.t", schema)
+    table.append(pa.table([["a"]], schema=schema), snapshot_properties={"k" * 100_000: "v" * 100_000})
+    for value in displayed(table):
+        assert len(repr(value)) < 2_000, type(value)
+        assert len(value._repr_html_()) < 20_000, type(value)
 
 
 def test_errors_have_no_control_characters(hostile: Table) -> None:

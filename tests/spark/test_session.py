@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icefloe.spark.bridge.java_compiler import static_method
+from icefloe.spark.runtime.java_runtime import find_java
 from icefloe.spark.runtime.start_session import active_session, session
 
 pytestmark = pytest.mark.spark
@@ -71,6 +72,20 @@ print(len(lake.load_table("db.t").sort_order().fields))
 """
 
 
+QUIET = """
+import sys
+import pyarrow as pa
+import icefloe.spark
+from icefloe import SqlCatalog
+lake = SqlCatalog("lake", uri=f"sqlite:///{sys.argv[1]}/catalog.db", warehouse=f"{sys.argv[1]}/warehouse")
+lake.create_namespace("db")
+lake.create_table("db.t", pa.schema([("id", pa.int64())]))
+spark = icefloe.spark.session({"spark.driver.memory": "700m"}, master="local[1]", catalogs={"lake": lake})
+spark.sql("INSERT INTO lake.db.t SELECT id FROM range(10)").collect()
+print(spark.table("lake.db.t").count())
+"""
+
+
 def run(script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: os.environ[name] for name in ("HOME", "LANG", "XDG_CACHE_HOME") if name in os.environ}
     return subprocess.run(
@@ -123,3 +138,18 @@ def test_a_setting_that_a_running_session_cannot_change_logs_a_warning(spark: Sp
     session({"spark.driver.memory": "9g"})
     assert f"spark.driver.memory stays {started_with}" in caplog.text
     assert spark.conf.get("spark.driver.memory", None) == started_with
+
+
+def test_a_session_starts_reads_and_writes_without_a_word_on_standard_error(tmp_path: Path) -> None:
+    done = run(
+        QUIET, str(tmp_path), PATH=os.environ["PATH"], **({"JAVA_HOME": os.environ["JAVA_HOME"]} if "JAVA_HOME" in os.environ else {})
+    )
+    assert (done.stdout.strip(), done.stderr) == ("10", "")
+
+
+def test_the_vector_module_is_loaded_on_request(tmp_path: Path) -> None:
+    if not find_java().has_vector_module:
+        pytest.skip("the Java here is built without the module jdk.incubator.vector")
+    wish = '"spark.driver.extraJavaOptions": "--add-modules=jdk.incubator.vector", "spark.driver.memory"'
+    done = run(QUIET.replace('"spark.driver.memory"', wish), str(tmp_path), PATH=os.environ["PATH"])
+    assert "jdk.incubator.vector" in done.stderr

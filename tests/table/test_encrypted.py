@@ -42,7 +42,7 @@ def files(folder: Path) -> set[str]:
 NEEDS_THE_KEY: dict[str, Callable[[Table], object]] = {
     "scan": lambda table: table.scan().to_arrow(),
     "count": lambda table: table.scan().count(),
-    "files of the snapshot": lambda table: icefloe.inspect.metadata_table(table, "files").arrow(),
+    "files of the snapshot": lambda table: icefloe.inspect.metadata_table(table, "files").to_arrow(),
     "append": lambda table: table.append(ROWS),
     "delete": lambda table: table.delete("id = 1"),
     "overwrite": lambda table: table.overwrite(ROWS, "id = 1"),

@@ -86,7 +86,7 @@ def test_a_dropped_column_of_an_identity_field_is_added_again(catalog: SqlCatalo
         2: {"category_1000": None, "category": None},
         3: {"category_1000": None, "category": "a"},
     }
-    rows = metadata_table(table, "partitions").arrow(columns=["partition", "record_count"]).to_pylist()
+    rows = metadata_table(table, "partitions").to_arrow(columns=["partition", "record_count"]).to_pylist()
     assert {row["partition"]["category"]: row["record_count"] for row in rows} == {None: 2, "a": 1}
     table.delete("category = 'a'")
     assert table.scan().to_arrow().to_pylist() == [{"id": 1, "category": None}]

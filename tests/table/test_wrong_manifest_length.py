@@ -51,7 +51,7 @@ def test_a_table_is_read_changed_and_inspected_with_a_warning(tmp_path: Path, ve
     with pytest.warns(FormatWarning, match="its manifest list states"):
         assert table.scan().to_arrow().num_rows == rows
     with pytest.warns(FormatWarning, match="its manifest list states"):
-        assert metadata_table(table, "files").arrow().num_rows == (1 if version == "1" else 2)
+        assert metadata_table(table, "files").to_arrow().num_rows == (1 if version == "1" else 2)
     with pytest.warns(FormatWarning, match="its manifest list states"):
         shown = manifest(table)
     assert shown.overview.manifest_length == shown.file_size + difference

@@ -16,9 +16,12 @@ from typing import Any
 
 import yaml
 
+from icefloe.display.formatting import shortened
 from icefloe.errors import InvalidPropertyError
+from icefloe.kernel.similar_names import similar_name
 
 DEFAULT_CATALOG = "default"
+FILE_KEYS = ("catalog", "default-catalog")  # of a configuration file; PyIceberg's files have others too
 ENVIRONMENT_PREFIXES = ("ICEFLOE_CATALOG__", "PYICEBERG_CATALOG__")
 DEFAULT_NAME_VARIABLES = ("ICEFLOE_CATALOG", "PYICEBERG_DEFAULT_CATALOG")
 
@@ -113,6 +116,12 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict):
         raise InvalidPropertyError("the configuration file is not a mapping", path=str(path), next_step="begin it with `catalog:`")
+    for key in content:
+        similar = similar_name(str(key), FILE_KEYS)
+        if similar is not None:
+            raise InvalidPropertyError(
+                f"the configuration file has the unknown key {shortened(str(key))!r}", path=str(path), next_step=f"write {similar!r}"
+            )
     return content
 
 

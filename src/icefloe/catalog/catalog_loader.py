@@ -14,6 +14,7 @@ from icefloe.catalog.catalog_config import (
 )
 from icefloe.catalog.catalog_views import DEFAULT_PREFIX, OVERRIDE_PREFIX
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
+from icefloe.catalog.options import check_names
 from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.errors import InvalidInputError, NoSuchCatalogError, UnsupportedFeatureError, in_one_line
@@ -54,6 +55,7 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
         settings.pop("uri", None)
         if "type" not in arguments:
             settings.pop("type", None)
+    check_names(settings, catalog_name)
     catalog_type = settings.get("type", "").lower()
     if catalog_type == "in-memory":
         # SQLite in memory, as it is PyIceberg's; unlike `InMemoryCatalog` it keeps views too.

@@ -7,6 +7,7 @@ from os.path import realpath
 from icefloe.catalog.catalog import UNIQUE_TABLE_LOCATION, Catalog
 from icefloe.catalog.catalog_config import is_true
 from icefloe.catalog.catalog_transaction import CatalogTransaction
+from icefloe.catalog.options import check_names
 from icefloe.catalog_store.file_system_store import FileSystemCatalogStore
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError
@@ -32,6 +33,7 @@ class FileSystemCatalog(Catalog):
     store: FileSystemCatalogStore
 
     def __init__(self, name: str, **properties: str) -> None:
+        check_names(properties, name)
         warehouse = properties.get("warehouse")
         if not warehouse:
             raise InvalidPropertyError(f"catalog {name!r} has no warehouse", next_step="give it one, such as warehouse=/folder")

@@ -1,6 +1,7 @@
 """`InMemoryCatalog`: a catalog that lives in this process, for tests and notebooks."""
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.options import check_names
 from icefloe.catalog_store.memory_store import MemoryCatalogStore
 from icefloe.table.table_handle import RandomIds
 
@@ -14,6 +15,7 @@ class InMemoryCatalog(Catalog):
     store: MemoryCatalogStore
 
     def __init__(self, name: str, **properties: str) -> None:
+        check_names(properties, name)
         # Catalogs of one name must not meet in each other's files.
         given = {"warehouse": f"memory://{name}-{RandomIds().uuid()}", **properties}
         super().__init__(name, MemoryCatalogStore(name), given)

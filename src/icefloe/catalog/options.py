@@ -3,10 +3,17 @@
 Properties of Java's Iceberg without effect are in `unused_options.py`, those about storage in `io/storage_options.py`.
 """
 
+from collections.abc import Mapping
+
 from icefloe.catalog.catalog import DEFAULT_NAMESPACE, TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, UNIQUE_TABLE_LOCATION
 from icefloe.catalog.catalog_views import DEFAULT_PREFIX, OVERRIDE_PREFIX
+from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
 from icefloe.catalog_store.sql_store import SCHEMA_VERSION
+from icefloe.display.formatting import shortened
+from icefloe.errors import InvalidPropertyError
+from icefloe.io.storage_options import LOCATION_OPTIONS, STORAGE_OPTIONS
 from icefloe.kernel.option import Option
+from icefloe.kernel.similar_names import similar_name
 
 CATALOG_OPTIONS = (
     Option("type", "`sql`, `file-system` (or `hadoop`), or `in-memory`, which is SQLite in memory.", "`sql`"),
@@ -46,3 +53,34 @@ ENVIRONMENT = (
     ),
     Option("SPARK_CONF_DIR", "Folder of `spark-defaults.conf`.", "`conf` of Spark's own folder", java=False),
 )
+# Properties of catalogs and storage in PyIceberg and Java that are similar to others, and that Icefloe has no list of.
+_OF_OTHERS = (
+    "s3.signer",
+    "s3.signer.uri",
+    "s3.signer.endpoint",
+    "s3.proxy-uri",
+    "s3.role-arn",
+    "s3.role-session-name",
+    "gcs.endpoint",
+    "adls.credential",
+)
+
+
+def check_names(properties: Mapping[str, str], catalog_name: str) -> None:
+    """Refuse properties of a catalog whose names seem misspelt; other unknown names are allowed, as they may be the user's own.
+
+    Args:
+        properties: The properties.
+        catalog_name: The name of the catalog, for the error.
+
+    Raises:
+        InvalidPropertyError: The known name is its next step.
+    """
+    known = [option.name for option in (*CATALOG_OPTIONS, *STORAGE_OPTIONS, *LOCATION_OPTIONS)]
+    known += [*(name.replace("_", "-") for name in known), *UNUSED_CATALOG_PROPERTIES, *_OF_OTHERS]
+    misspelt = {name: similar for name in properties if (similar := similar_name(name, known)) is not None}
+    if misspelt:
+        raise InvalidPropertyError(
+            f"catalog {catalog_name}: there is no property {', '.join(map(shortened, misspelt))}",
+            next_step=f"write {', '.join(misspelt.values())}",
+        )

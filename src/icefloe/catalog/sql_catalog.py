@@ -6,6 +6,7 @@ from sqlalchemy import Engine
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_config import is_true
+from icefloe.catalog.options import check_names
 from icefloe.catalog_store.sql_store import SCHEMA_VERSION, SqlCatalogStore
 from icefloe.errors import InvalidPropertyError
 
@@ -25,6 +26,7 @@ class SqlCatalog(Catalog):
     store: SqlCatalogStore
 
     def __init__(self, name: str, **properties: str) -> None:
+        check_names(properties, name)
         uri = properties.get("uri")
         if not uri:
             raise InvalidPropertyError(f"catalog {name!r} has no uri", next_step="give it one, such as sqlite:////folder/catalog.db")

@@ -145,7 +145,7 @@ def run_on_metadata_table(statement: SelectStatement, table: MetadataTable) -> R
     if statement.version is not None:
         raise NeedsSparkError("it reads a metadata table of an older snapshot")
     bound = bind(statement.row_filter, table.schema, case_sensitive=False)
-    rows = table.arrow()
+    rows = table.to_arrow()
     rows = rows.filter(arrow_mask(bound, rows))
     if statement.counts is not None:
         return _counted(statement, rows.num_rows)

@@ -102,7 +102,7 @@ def list_files(opened: TableReader, snapshot: SnapshotName = None, history: Hist
     current = chosen_snapshot(opened, snapshot) or opened.metadata.current_snapshot_id
     kind = look.metadata_table(opened, "all_files" if history else "files")
     columns = ("content", "file_path", "file_format", "record_count", "file_size_in_bytes")
-    rows = kind.arrow(columns=columns, snapshot_id=None if history else current).select(columns)
+    rows = kind.to_arrow(columns=columns, snapshot_id=None if history else current).select(columns)
     return FileList(
         table=opened.full_name,
         location=opened.location(),

@@ -8,6 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 _UUID = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Characters of a text that a value displays of itself, such as a column's comment.
+LONGEST_TEXT = 200
+# Columns or rows that a value displays of itself.
+MOST_SHOWN = 20
 # Powers of 1024, as storage tools show them.
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -55,6 +59,11 @@ def within(path: str, location: str) -> str:
 def short_path(path: str, location: str = "") -> str:
     """Return a path relative to the table's folder, each UUID cut to its first eight digits. The result is for reading only and names no file."""
     return _UUID.sub(r"\1…", within(path, location) if location else path)
+
+
+def shortened(text: str) -> str:
+    """Return a text of at most `LONGEST_TEXT` characters, for values that any writer may have made long."""
+    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
 
 
 def file_name(path: str) -> str:

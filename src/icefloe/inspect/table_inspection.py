@@ -89,7 +89,7 @@ class TableInspection:
         return self._rows("all_entries")
 
     def _rows(self, name: str, snapshot_id: int | None = None) -> Any:
-        return metadata_table(self.tbl, name).arrow(snapshot_id=snapshot_id)
+        return metadata_table(self.tbl, name).to_arrow(snapshot_id=snapshot_id)
 
     def _of_filter(self, rows: Any, expression: BooleanExpression, snapshot_id: int | None, case_sensitive: bool) -> Any:
         """Keep the partitions of the files that a scan with the filter plans."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from icefloe.display.formatting import count_text, size_text, time_text
 from icefloe.display.report import Column, Facts, Part, Report, grid
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.kernel.commit.summary import count_of
+from icefloe.kernel.metadata.snapshot import count_of
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.schema.schema import walk
 from icefloe.kernel.types import children

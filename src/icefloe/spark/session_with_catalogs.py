@@ -5,9 +5,12 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.errors import InvalidInputError
 from icefloe.spark.attach_catalog import attach
 from icefloe.spark.bridge.java_compiler import extension_settings
 from icefloe.spark.runtime.start_session import session as start_or_find_session
+from icefloe.spark.scan.read_options import similar_setting
+from icefloe.spark.write.write_options import SETTINGS
 
 
 def session(
@@ -21,7 +24,8 @@ def session(
 ) -> SparkSession:
     """Return the active Spark session with these settings, or start one: `session(master="local[2]", catalogs={"lake": catalog})`.
 
-    A new session finds Java by itself, is quiet (errors only, no console progress, no web UI) and computes in UTC, unless the settings differ. Where a
+    A new session finds Java by itself, is quiet (errors only, no console progress, no web UI) and computes in UTC, unless the settings differ. Java's module
+    `jdk.incubator.vector`, whose start prints a warning, is only loaded if `spark.driver.extraJavaOptions` has `--add-modules=jdk.incubator.vector`. Where a
     session runs already, a setting that Spark fixes at its start is not changed, and a warning is logged.
 
     Args:
@@ -37,9 +41,13 @@ def session(
 
     Raises:
         EngineError: No Java is found, the JVM does not start, or the running session is one of Spark Connect.
-        InvalidInputError: A catalog cannot be attached, as in `attach`.
+        InvalidInputError: A catalog cannot be attached, as in `attach`; or the name of a setting of Iceberg seems misspelt.
         NoSuchCatalogError: There is no catalog of a configured name.
     """
+    for setting in (*(conf or {}), *settings):
+        similar = similar_setting(setting, SETTINGS)
+        if similar is not None:
+            raise InvalidInputError(f"there is no setting {setting}", next_step=f"write {similar}")
     spark = start_or_find_session(conf, app_name=app_name, master=master, extensions=extension_settings, **settings)
     if catalogs is not None:
         attach(spark)

@@ -3,11 +3,14 @@
 Planning is `icefloe.kernel.scan`; rows are read by an engine. Spec: Scan Planning; Column Projection.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from icefloe.errors import InvalidInputError, NoSuchSnapshotError
+from icefloe.display.formatting import shortened
+from icefloe.display.html import html_of
+from icefloe.display.report import Facts, Report
+from icefloe.errors import InvalidInputError, NoSuchSnapshotError, in_one_line
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, And, BooleanExpression
@@ -54,6 +57,21 @@ class DataScan:
     by_table_schema: bool = False
     branch: str | None = None  # the branch whose history `as_of` searches; None for main
     appends: tuple[Snapshot, ...] | None = None  # of an incremental scan: the snapshots whose appended rows are read
+
+    def __repr__(self) -> str:
+        return in_one_line(f"Scan({self.table_name}: {', '.join(f'{name} {value}' for name, value in self._facts())})")
+
+    def _repr_html_(self) -> str:
+        return html_of(Report(f"scan of {shortened(self.table_name)}", (Facts(tuple(self._facts())),)))
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        """Yield what the scan reads, as names and texts."""
+        snapshot_id = self.metadata.current_snapshot_id if self.snapshot_id is None else self.snapshot_id
+        yield "snapshot", "none yet" if snapshot_id is None else str(snapshot_id)
+        yield "columns", "all" if "*" in self.selected_fields else shortened(", ".join(self.selected_fields))
+        yield "where", shortened(str(self.row_filter))
+        if self.limit is not None:
+            yield "limit", f"{self.limit:,}"
 
     def filter(self, row_filter: str | BooleanExpression) -> "DataScan":
         """Return a scan of the rows that also match another filter.

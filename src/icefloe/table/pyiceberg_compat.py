@@ -42,7 +42,7 @@ class TableManifest(ManifestFile):
         return [entry for entry in entries if not discard_deleted or entry.status is not ManifestEntryStatus.DELETED]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TableSnapshot(Snapshot):
     """A snapshot with its table's metadata, which is needed to read its manifest list."""
 

@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from icefloe.display.formatting import MOST_SHOWN, count_text, shortened
+from icefloe.display.html import html_of
+from icefloe.display.report import Facts, Report
 from icefloe.errors import InvalidInputError, visible
 from icefloe.kernel.commit.ref_changes import snapshot_named
 from icefloe.kernel.expressions.filter_parser import to_expression
@@ -30,6 +33,7 @@ from icefloe.table.other_frames import bodo_frame, daft_frame, datafusion_provid
 from icefloe.table.partition_statistics import read_partition_statistics
 from icefloe.table.pyiceberg_compat import TableSnapshot, table_snapshot
 from icefloe.table.rows.write_context import branch_to_read
+from icefloe.table.snapshot_display import SnapshotList
 from icefloe.table.table_handle import LoadedMetadata, data_folder, metadata_folder
 from icefloe.table.warnings_once import warn_of_properties
 
@@ -153,11 +157,12 @@ class TableReader:
             start = self.metadata.current_snapshot_id
         else:
             start = snapshot_named(self.metadata, snapshot_id).snapshot_id
-        return [table_snapshot(snapshot, self.metadata) for snapshot in ancestors(self.metadata, start)]
+        snapshots = (table_snapshot(snapshot, self.metadata) for snapshot in ancestors(self.metadata, start))
+        return SnapshotList(snapshots, self.full_name, newest_first=True)
 
     def snapshots(self) -> list[TableSnapshot]:
-        """Return every snapshot, in the order of the metadata."""
-        return [table_snapshot(snapshot, self.metadata) for snapshot in self.metadata.snapshots]
+        """Return every snapshot, in the order of the metadata: a list that is displayed as a table."""
+        return SnapshotList((table_snapshot(snapshot, self.metadata) for snapshot in self.metadata.snapshots), self.full_name)
 
     def current_snapshot(self) -> TableSnapshot | None:
         """Return the head of `main`; None for a table that was never written."""
@@ -353,7 +358,24 @@ class TableReader:
         return hash((self.full_name, self.metadata_location))
 
     def __repr__(self) -> str:
-        columns = "".join(f"\n  {field}" for field in self.schema().fields)
+        fields = self.schema().fields
+        columns = "".join(f"\n  {shortened(str(field))}" for field in fields[:MOST_SHOWN])
+        if len(fields) > MOST_SHOWN:
+            columns += f"\n  … and {len(fields) - MOST_SHOWN:,} more columns"
         snapshot = self.metadata.current_snapshot()
         current = f"snapshot {snapshot.snapshot_id}, {snapshot.summary.get('operation', '?')}" if snapshot else "no snapshot yet"
         return visible(f"{self.full_name}({columns}\n)\npartition by: {self.spec()}\nsort order: {self.sort_order()}\n{current}")
+
+    def _repr_html_(self) -> str:
+        snapshot = self.metadata.current_snapshot()
+        facts = Facts(
+            (
+                ("format version", str(self.format_version)),
+                ("location", shortened(self.location())),
+                ("partitioned by", shortened(str(self.spec()))),
+                ("sorted by", shortened(str(self.sort_order()))),
+                ("snapshots", count_text(len(self.metadata.snapshots))),
+                ("current snapshot", repr(snapshot) if snapshot else "none yet"),
+            )
+        )
+        return html_of(Report(shortened(self.full_name), (facts, self.schema().columns_grid("columns"))))

@@ -3,16 +3,21 @@
 Spec: Snapshots (summary).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from icefloe.display.formatting import count_text
+from icefloe.display.html import html_of
+from icefloe.display.report import Facts, Report
 
 METADATA_ONLY = "metadata"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class WriteResult:
-    """The outcome of append, delete, overwrite or upsert. `snapshot_id` is None where there was nothing to do and no snapshot was made."""
+    """The outcome of append, delete, overwrite, upsert, UPDATE or MERGE. `snapshot_id` is None where there was nothing to do and no snapshot was made."""
 
-    operation: str  # append, delete, overwrite, upsert
+    operation: str  # append, delete, overwrite, upsert, update, merge
     engine: str  # which engine moved the rows; "metadata" where none had to move
     snapshot_id: int | None
     attempts: int  # tries the commit took; more than 1 where other writers won a race
@@ -31,24 +36,49 @@ class WriteResult:
     def __str__(self) -> str:
         if self.snapshot_id is None:
             return f"{self.operation}: nothing to do"
-        if self.operation == "upsert":
-            done = (
-                f"{_counted(self.rows_updated, 'row')} updated, {self.rows_inserted:,} inserted, {self.rows_unchanged:,} left as they were"
-            )
-            return f"upsert by {self.engine}: {done} (snapshot {self.snapshot_id})"
-        parts = [f"added {_counted(self.added_records, 'row')} in {_counted(self.added_files, 'file')}"] if self.added_files else []
-        if self.deleted_records is None and self.deleted_keys:
-            parts.append(f"deleted {_counted(self.deleted_keys, 'key')} by {_counted(self.added_delete_files, 'delete file')}")
-        elif self.removed_files or self.added_delete_files:
-            whole = self.removed_files - self.rewritten_files
-            marked = f", {_counted(self.added_delete_files, 'delete file')} added" if self.added_delete_files else ""
-            rows = "rows" if self.deleted_records is None else _counted(self.deleted_records, "row")
-            parts.append(f"deleted {rows}, {_counted(whole, 'file')} dropped whole, {self.rewritten_files:,} rewritten{marked}")
-        return f"{self.operation} by {self.engine}: {'; '.join(parts) or 'no rows'} (snapshot {self.snapshot_id})"
+        rows = ", ".join(f"{text} {what}" for what, text in self._row_counts()) or "no rows"
+        files = ", ".join(f"{text} {what}" for what, text in self._file_counts())
+        return f"{self.operation} by {self.engine}: {rows}{f'; {files}' if files else ''} (snapshot {self.snapshot_id})"
+
+    def __repr__(self) -> str:
+        return f"WriteResult({self})"
+
+    def _repr_html_(self) -> str:
+        counts = tuple((what, text) for what, text in (*self._row_counts(), *self._file_counts()))
+        facts = (("engine", self.engine), *counts, ("snapshot", str(self.snapshot_id or "none: nothing to do")))
+        return html_of(Report(self.operation, (Facts(facts),)))
+
+    @property
+    def inserted_records(self) -> int:
+        """Rows that are new in the table: those of an append or overwrite, or those that an upsert, MERGE or UPDATE inserted."""
+        return self.added_records if self.operation in ("append", "overwrite") else self.rows_inserted
+
+    def _row_counts(self) -> Iterator[tuple[str, str]]:
+        """Yield what happened to rows, each with a number of rows."""
+        if self.inserted_records:
+            yield "inserted", count_text(self.inserted_records, "row")
+        if self.rows_updated:
+            yield "updated", count_text(self.rows_updated, "row")
+        if self.deleted_keys:
+            yield "deleted", f"rows of {count_text(self.deleted_keys, 'key')}"
+        elif self.deleted_records is None:
+            yield "deleted", "an unknown number of rows"
+        elif self.deleted_records:
+            yield "deleted", count_text(self.deleted_records, "row")
+        if self.rows_unchanged:
+            yield "unchanged", count_text(self.rows_unchanged, "row")
+
+    def _file_counts(self) -> Iterator[tuple[str, str]]:
+        """Yield what happened to files, each with a number of files."""
+        if self.added_files:
+            yield "added", count_text(self.added_files, "file")
+        if self.removed_files:
+            rewritten = f" ({self.rewritten_files:,} of them rewritten)" if self.rewritten_files else ""
+            yield f"removed{rewritten}", count_text(self.removed_files, "file")
+        if self.added_delete_files:
+            yield "added", count_text(self.added_delete_files, "delete file")
+        if self.removed_delete_files:
+            yield "removed", count_text(self.removed_delete_files, "delete file")
 
 
 UpsertResult = WriteResult  # the name of PyIceberg
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

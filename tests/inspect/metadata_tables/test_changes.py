@@ -130,7 +130,7 @@ def test_a_range_excludes_its_start_and_includes_its_end(tmp_path: Path) -> None
     middle = changes(table, start_snapshot_id=ids[1], end_snapshot_id=ids[3])
     assert set(middle["_commit_snapshot_id"].to_pylist()) == set(ids[2:4])
     assert sorted(middle["id"].to_pylist()) == [7, 9, 13]
-    up_to = metadata_table(table, "changes").arrow(snapshot_id=ids[2])
+    up_to = metadata_table(table, "changes").to_arrow(snapshot_id=ids[2])
     assert set(up_to["_commit_snapshot_id"].to_pylist()) == set(ids[:3])
     with pytest.raises(InvalidInputError, match="not an ancestor"):
         changes(table, start_snapshot_id=ids[3], end_snapshot_id=ids[1])

@@ -25,7 +25,7 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Table:
 
 
 def rows_of(table: Table, name: str, **options: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = metadata_table(table, name).arrow(**options).to_pylist(maps_as_pydicts="strict")
+    found: list[dict[str, Any]] = metadata_table(table, name).to_arrow(**options).to_pylist(maps_as_pydicts="strict")
     return found
 
 

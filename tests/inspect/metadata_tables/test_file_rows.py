@@ -87,7 +87,7 @@ def test_rows_of_files_equal_the_manifest_entries(table: Table, name: str, conte
         for entry in entries_of(table, snapshots)
         if entry.status is not ManifestEntryStatus.DELETED and entry.data_file.content in contents
     ]
-    result = metadata_table(table, name).arrow()
+    result = metadata_table(table, name).to_arrow()
     result.validate(full=True)
     rows = result.to_pylist(maps_as_pydicts="strict")
     metrics = {(row["file_path"], row["content_offset"]): row.pop("readable_metrics") for row in rows}
@@ -104,7 +104,7 @@ def test_rows_of_files_equal_the_manifest_entries(table: Table, name: str, conte
 def test_rows_of_entries_include_deleted_files(table: Table, name: str) -> None:
     snapshots = table.snapshots() if name == "all_entries" else [table.current_snapshot()]
     entries = entries_of(table, snapshots)
-    rows = metadata_table(table, name).arrow().to_pylist(maps_as_pydicts="strict")
+    rows = metadata_table(table, name).to_arrow().to_pylist(maps_as_pydicts="strict")
     names = list(rows[0]["data_file"]["partition"])
     found = [
         {**row["data_file"], **{key: value for key, value in row.items() if key not in ("data_file", "readable_metrics")}} for row in rows
@@ -125,7 +125,7 @@ def test_rows_of_entries_include_deleted_files(table: Table, name: str) -> None:
 
 def test_a_snapshot_can_be_named(table: Table) -> None:
     first = table.snapshots()[0]
-    rows = metadata_table(table, "files").arrow(columns=["file_path"], snapshot_id=first.snapshot_id).to_pylist()
+    rows = metadata_table(table, "files").to_arrow(columns=["file_path"], snapshot_id=first.snapshot_id).to_pylist()
     assert sorted(row["file_path"] for row in rows) == sorted(entry.data_file.file_path for entry in entries_of(table, [first]))
 
 
@@ -139,4 +139,4 @@ def test_the_rows_of_a_manifest_need_only_its_bytes(table: Table) -> None:
         (table.io.read(manifest.manifest_path), manifest, manifest.partition_type, selection) for manifest in current.manifests(table.io)
     ]
     parts = [rows_of_manifest(*pickle.loads(pickle.dumps(values))) for values in arguments]
-    assert pa.concat_tables(parts).equals(files.arrow())
+    assert pa.concat_tables(parts).equals(files.to_arrow())

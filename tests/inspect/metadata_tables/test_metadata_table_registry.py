@@ -35,24 +35,24 @@ def test_the_metadata_tables_are_those_of_java_in_its_order_and_changes() -> Non
 @pytest.mark.parametrize("name", METADATA_TABLES)
 def test_rows_have_the_schema_or_the_requested_columns(table: Table, name: str) -> None:
     inspected = metadata_table(table, name)
-    whole = inspected.arrow()
+    whole = inspected.to_arrow()
     whole.validate(full=True)
     assert whole.schema.equals(schema_to_arrow(inspected.schema), check_metadata=True)
-    assert inspected.arrow(columns=[]).num_rows == whole.num_rows
+    assert inspected.to_arrow(columns=[]).num_rows == whole.num_rows
     assert whole.num_rows or name.endswith(("delete_files", "position_deletes"))
     for column in inspected.schema.names:
         # The rows are compared as text, because NaN does not equal itself.
-        assert repr(inspected.arrow(columns=[column]).to_pylist()) == repr(whole.select([column]).to_pylist())
+        assert repr(inspected.to_arrow(columns=[column]).to_pylist()) == repr(whole.select([column]).to_pylist())
     backwards = inspected.schema.names[::-1][:3]
-    assert inspected.arrow(columns=backwards).column_names == [column for column in inspected.schema.names if column in backwards]
+    assert inspected.to_arrow(columns=backwards).column_names == [column for column in inspected.schema.names if column in backwards]
 
 
 @pytest.mark.parametrize("name", METADATA_TABLES)
 def test_a_table_without_snapshots_has_the_columns(tmp_path: Path, name: str) -> None:
     empty = new_catalog(tmp_path).create_table("db.empty", SCHEMA, partition_spec=["part"])
     inspected = metadata_table(empty, name)
-    assert inspected.arrow().schema.equals(schema_to_arrow(inspected.schema), check_metadata=True)
-    assert len(inspected.arrow()) == (1 if name == "metadata_log_entries" else 0)
+    assert inspected.to_arrow().schema.equals(schema_to_arrow(inspected.schema), check_metadata=True)
+    assert len(inspected.to_arrow()) == (1 if name == "metadata_log_entries" else 0)
 
 
 def test_unknown_names_are_refused_with_the_existing_ones(table: Table) -> None:
@@ -60,18 +60,18 @@ def test_unknown_names_are_refused_with_the_existing_ones(table: Table) -> None:
         metadata_table(table, "file")
     assert "position_deletes" in str(unknown.value.next_step)
     with pytest.raises(InvalidInputError, match="no column 'path'") as column:
-        metadata_table(table, "files").arrow(columns=["path"])
+        metadata_table(table, "files").to_arrow(columns=["path"])
     assert "file_path" in str(column.value.next_step)
     with pytest.raises(NoSuchSnapshotError):
-        metadata_table(table, "files").arrow(snapshot_id=5)
+        metadata_table(table, "files").to_arrow(snapshot_id=5)
     with pytest.raises(InvalidFilterError):
-        metadata_table(table, "files").arrow(row_filter=to_expression("nothing = 1"))
+        metadata_table(table, "files").to_arrow(row_filter=to_expression("nothing = 1"))
 
 
 @pytest.mark.parametrize("name", OF_ALL)
 def test_tables_of_all_snapshots_refuse_a_snapshot_id(table: Table, name: str) -> None:
     with pytest.raises(InvalidInputError, match="about all snapshots"):
-        metadata_table(table, name).arrow(snapshot_id=table.snapshots()[0].snapshot_id)
+        metadata_table(table, name).to_arrow(snapshot_id=table.snapshots()[0].snapshot_id)
 
 
 class CountedReads:
@@ -101,7 +101,7 @@ def test_a_filter_loses_no_row_that_it_matches(table: Table, name: str, text: st
         plain = rows.drop_columns(["readable_metrics"])
         return [row for batch in plain.to_batches() for row in batch.filter(arrow_mask(bound, batch)).to_pylist()]
 
-    assert matching(inspected.arrow(row_filter=expression)) == matching(inspected.arrow())
+    assert matching(inspected.to_arrow(row_filter=expression)) == matching(inspected.to_arrow())
 
 
 def test_a_filter_reads_only_the_manifests_that_may_match(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +112,7 @@ def test_a_filter_reads_only_the_manifests_that_may_match(tmp_path: Path, monkey
 
     def read(text: str | None) -> tuple[int, list[str]]:
         counted.paths.clear()
-        rows = inspected.arrow(columns=["file_path"], row_filter=None if text is None else to_expression(text))
+        rows = inspected.to_arrow(columns=["file_path"], row_filter=None if text is None else to_expression(text))
         return len([path for path in counted.paths if "snap-" not in path]), rows["file_path"].to_pylist()
 
     manifests, everything = read(None)
@@ -133,8 +133,8 @@ def test_a_filter_on_partitions_counts_all_of_their_files(tmp_path: Path, text: 
     table = evolved(tmp_path)
     inspected = metadata_table(table, "partitions")
     bound = bind(to_expression(text), inspected.schema)
-    every = inspected.arrow()
-    kept = inspected.arrow(row_filter=to_expression(text))
+    every = inspected.to_arrow()
+    kept = inspected.to_arrow(row_filter=to_expression(text))
     expected = [repr(row) for batch in every.to_batches() for row in batch.filter(arrow_mask(bound, batch)).to_pylist()]
     assert sorted(expected) == sorted(
         repr(row) for batch in kept.to_batches() for row in batch.filter(arrow_mask(bound, batch)).to_pylist()
@@ -148,6 +148,6 @@ def test_a_filter_on_the_reference_reads_that_manifest_list_alone(tmp_path: Path
     monkeypatch.setattr(table, "io", counted)
     inspected = metadata_table(table, "all_manifests")
     wanted = table.snapshots()[1]
-    rows = inspected.arrow(row_filter=to_expression(f"reference_snapshot_id = {wanted.snapshot_id}")).to_pylist()
+    rows = inspected.to_arrow(row_filter=to_expression(f"reference_snapshot_id = {wanted.snapshot_id}")).to_pylist()
     assert counted.paths == [wanted.manifest_list]
-    assert rows == [row for row in inspected.arrow().to_pylist() if row["reference_snapshot_id"] == wanted.snapshot_id]
+    assert rows == [row for row in inspected.to_arrow().to_pylist() if row["reference_snapshot_id"] == wanted.snapshot_id]

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import SparkRuntimeException
+from pyspark.errors import IllegalArgumentException, SparkRuntimeException
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import expr
 from pyspark.sql.types import LongType, StructField, StructType
 from tests.spark.sql.conftest import Run
 
@@ -50,7 +51,7 @@ TAKE_ALL = "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
 @pytest.mark.parametrize("mode", MODES)
 def test_a_source_with_random_rows_is_read_once(spark: SparkSession, sql: Run, reading: str, mode: str) -> None:
     made(sql, "id BIGINT, v BIGINT", "SELECT id, 0 FROM range(200)", mode)
-    # One id of each pair, at random: a second read finds other ids. Spark refuses functions that it can see to be random, such as rand().
+    # One id of each pair, at random: a second read finds other ids. Spark cannot see that these are.
     by_chance = spark.sparkContext.parallelize(range(150), 2).map(lambda pair: (2 * pair + secrets.randbelow(2), -1))
     spark.createDataFrame(by_chance, LONGS).createOrReplaceTempView("by_chance")
     sql(f"MERGE INTO lake.db.t t USING by_chance s ON t.id = s.id {TAKE_ALL}")
@@ -228,3 +229,53 @@ def test_keys_of_every_type_match_their_rows_and_prune_files(sql: Run, lake: Sql
 )
 def test_the_first_rows_of_a_source_are_limited_by_its_estimated_size(size: int, width: int, first: int) -> None:
     assert broadcast_source.first_rows(size, width) == first
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_source_with_rand_and_uuid_is_computed_once(sql: Run, reading: str, mode: str) -> None:
+    made(sql, "id BIGINT, v STRING", "SELECT id, 'old' FROM range(200)", mode)
+    # One id of each pair, at random, with a text of the same draw: a second evaluation would update other rows than it inserts, or mix two draws.
+    draws = "SELECT id, CAST(2 * rand() AS INT) AS draw, uuid() AS token FROM range(150)"
+    source = f"SELECT 2 * id + draw AS id, concat(2 * id + draw, ' ', token) AS v FROM ({draws})"
+    (counts,) = sql(
+        f"MERGE INTO lake.db.t t USING ({source}) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert counts[:4] == (150, 50, 100, 0)
+    rows = ids(sql)
+    assert len({one for one, _ in rows}) == len(rows) == 250
+    drawn = [(one, v) for one, v in rows if v != "old"]
+    assert sorted(one // 2 for one, _ in drawn) == list(range(150))
+    assert all(v.startswith(f"{one} ") for one, v in drawn)
+    assert len({v.partition(" ")[2] for _, v in drawn}) == 150
+
+
+def test_a_random_source_is_computed_once_for_every_clause(sql: Run, reading: str) -> None:
+    made(sql, "id BIGINT, v STRING", "SELECT id, 'old' FROM range(10)")
+    clauses = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE THEN DELETE"
+    sql(f"MERGE INTO lake.db.t t USING (SELECT CAST(rand() * 20 AS BIGINT) AS id, uuid() AS v FROM range(1)) s ON t.id = s.id {clauses}")
+    ((_, value),) = ids(sql)
+    assert len(value) == 36
+
+
+def test_a_computed_source_is_released_after_its_statement(spark: SparkSession, sql: Run) -> None:
+    made(sql, "id BIGINT, v STRING", "SELECT id, 'old' FROM range(10)")
+    before = spark.sparkContext._jsc.getPersistentRDDs().size()  # type: ignore[union-attr]
+    sql(
+        "MERGE INTO lake.db.t t USING (SELECT id, uuid() AS v FROM range(20)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert spark.sparkContext._jsc.getPersistentRDDs().size() == before  # type: ignore[union-attr]
+
+
+def test_a_merge_of_a_dataframe_may_have_a_random_source(spark: SparkSession, sql: Run) -> None:
+    made(sql, "id BIGINT, v STRING", "SELECT id, 'old' FROM range(10)")
+    source = spark.range(5, 15).selectExpr("id", "uuid() AS v").alias("s")
+    source.mergeInto("lake.db.t", expr("lake.db.t.id = s.id")).whenMatched().updateAll().whenNotMatched().insertAll().merge()
+    rows = ids(sql)
+    assert [one for one, _ in rows] == list(range(15))
+    assert len({v for _, v in rows}) == 11
+
+
+def test_a_random_clause_is_refused_with_the_way_out(sql: Run) -> None:
+    made(sql, "id BIGINT, v STRING", "SELECT id, 'old' FROM range(10)")
+    with pytest.raises(IllegalArgumentException, match=r"(?s)random.*Next: compute it in the source: USING \(SELECT \*, uuid\(\) AS token"):
+        sql("MERGE INTO lake.db.t t USING (SELECT id FROM range(3)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = uuid()")

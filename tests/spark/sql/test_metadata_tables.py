@@ -29,8 +29,8 @@ def test_every_metadata_table_has_the_rows_of_the_python_api(written: Run, lake:
     expected = metadata_table(lake.load_table("db.t"), name)
     columns = [field[0] for field in written(f"DESCRIBE lake.db.t.{name}")]
     assert columns == expected.schema.names
-    assert len(written(f"SELECT * FROM lake.db.t.{name}")) == expected.arrow().num_rows
-    assert written(f"SELECT count(*) FROM lake.db.t.{name}") == [(expected.arrow().num_rows,)]
+    assert len(written(f"SELECT * FROM lake.db.t.{name}")) == expected.to_arrow().num_rows
+    assert written(f"SELECT count(*) FROM lake.db.t.{name}") == [(expected.to_arrow().num_rows,)]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_many_manifests_are_read_by_a_job_unless_a_table_property_prevents_it(
 
 
 def test_the_error_of_a_job_names_a_missing_manifest(written: Run, spark: SparkSession, lake: SqlCatalog) -> None:
-    path = metadata_table(lake.load_table("db.t"), "manifests").arrow()["path"][0].as_py()
+    path = metadata_table(lake.load_table("db.t"), "manifests").to_arrow()["path"][0].as_py()
     rows = spark.read.option("planning-mode", "distributed").table("lake.db.t.files")
     Path(path.removeprefix("file://")).unlink()
     with pytest.raises(PySparkException, match=Path(path).name):

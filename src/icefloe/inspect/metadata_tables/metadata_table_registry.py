@@ -1,7 +1,7 @@
 """Metadata tables by name: their names, their schemas, and their rows as Arrow.
 
     from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_table
-    metadata_table(table, "files").arrow(columns=["file_path", "record_count"])
+    metadata_table(table, "files").to_arrow(columns=["file_path", "record_count"])
 
 Spec: Snapshots; Manifests; Manifest Lists.
 """
@@ -10,7 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from icefloe.errors import InvalidInputError
+from icefloe.display.formatting import shortened
+from icefloe.display.html import html_of
+from icefloe.display.report import Report
+from icefloe.errors import InvalidInputError, in_one_line
 from icefloe.inspect.metadata_tables import schemas
 from icefloe.inspect.metadata_tables.changes import current_changes
 from icefloe.inspect.metadata_tables.deleted_positions import position_delete_rows
@@ -24,6 +27,7 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.schema.schema import Schema
+from icefloe.optional_packages import optional_module
 from icefloe.table.table_reader import TableReader
 
 _DELETES = (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES)
@@ -65,15 +69,15 @@ _KINDS: Mapping[str, _Kind] = {
 METADATA_TABLES: tuple[str, ...] = tuple(_KINDS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MetadataTable:
-    """One metadata table of a loaded table. `schema` has the columns of Java's table; each call of `arrow` reads the rows again."""
+    """One metadata table of a loaded table. `schema` has the columns of Java's table; each call of `to_arrow` and `to_pandas` reads the rows again."""
 
     name: str
     schema: Schema
     table: TableReader
 
-    def arrow(
+    def to_arrow(
         self, *, columns: Sequence[str] | None = None, row_filter: BooleanExpression | None = None, snapshot_id: int | None = None
     ) -> Any:
         """Return the rows as a `pyarrow.Table`.
@@ -94,18 +98,43 @@ class MetadataTable:
         rows = rows_or_manifests.arrow() if isinstance(rows_or_manifests, ManifestRows) else rows_or_manifests
         return rows if columns is None else rows.select([name for name in rows.column_names if name in columns])
 
+    def to_pandas(
+        self, *, columns: Sequence[str] | None = None, row_filter: BooleanExpression | None = None, snapshot_id: int | None = None
+    ) -> Any:
+        """Return the rows as a `pandas.DataFrame`.
+
+        Args:
+            columns: As `to_arrow`.
+            row_filter: As `to_arrow`.
+            snapshot_id: As `to_arrow`.
+
+        Raises:
+            NotInstalledError: pandas is not installed.
+            IcefloeError: As `to_arrow`.
+        """
+        optional_module("pandas", extra="pandas", feature="to_pandas()")
+        return self.to_arrow(columns=columns, row_filter=row_filter, snapshot_id=snapshot_id).to_pandas()
+
+    def __repr__(self) -> str:
+        columns = shortened(", ".join(self.schema.names))
+        return in_one_line(f"MetadataTable({self.name} of {self.table.full_name}: {columns}; to_pandas() and to_arrow() read its rows)")
+
+    def _repr_html_(self) -> str:
+        title = f"metadata table {self.name} of {self.table.full_name}"
+        return html_of(Report(shortened(title), (self.schema.columns_grid("columns; to_pandas() and to_arrow() read its rows"),)))
+
     def rows(
         self, *, columns: Sequence[str] | None = None, row_filter: BooleanExpression | None = None, snapshot_id: int | None = None
     ) -> Any:
-        """Return the rows as `arrow` does, with at least one column; for tables of files and entries as `ManifestRows`, not read yet.
+        """Return the rows as `to_arrow` does, with at least one column; for tables of files and entries as `ManifestRows`, not read yet.
 
         Args:
-            columns: As `arrow`.
-            row_filter: As `arrow`.
-            snapshot_id: As `arrow`.
+            columns: As `to_arrow`.
+            row_filter: As `to_arrow`.
+            snapshot_id: As `to_arrow`.
 
         Raises:
-            IcefloeError: As `arrow`; errors of manifests are raised when the rows are read.
+            IcefloeError: As `to_arrow`; errors of manifests are raised when the rows are read.
         """
         if columns is not None and not columns:
             # An Arrow table without columns has no length; the spec id is the cheapest column.

@@ -12,6 +12,7 @@ from typing import Any
 
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.file_rules import is_deletion_vector
+from icefloe.kernel.metadata.snapshot import count_of
 
 # The key of a total, and the keys of the counts that are added to it and subtracted from it.
 _TOTALS = (
@@ -22,7 +23,6 @@ _TOTALS = (
     ("total-position-deletes", "added-position-deletes", "removed-position-deletes"),
     ("total-equality-deletes", "added-equality-deletes", "removed-equality-deletes"),
 )
-_LARGEST_TOTAL_DIGITS = 19  # of a long
 _NAN = float("nan")  # a single object, which sets find by its identity
 
 _CONTENT, _RECORDS, _BYTES = attrgetter("content"), attrgetter("record_count"), attrgetter("file_size_in_bytes")
@@ -89,13 +89,6 @@ def _with_one_nan(partitions: Collection[tuple[Any, ...]]) -> Collection[tuple[A
     if float not in set(map(type, chain.from_iterable(partitions))):
         return partitions
     return [tuple(_NAN if value != value else value for value in values) for values in partitions]  # noqa: PLR0124  NaN
-
-
-def count_of(text: str | None) -> int | None:
-    """Return a value of a summary as a count; None if it is missing or is not a valid long, since any writer may have written it."""
-    if text is None or not (text.isascii() and text.isdecimal()) or len(text) > _LARGEST_TOTAL_DIGITS:
-        return None
-    return int(text)
 
 
 def build_summary(

@@ -3,16 +3,22 @@
 The content of the list is in `kernel/manifest_list`, the order of snapshots in `table_history.py`. Spec: Snapshots.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from icefloe.display.formatting import MOST_SHOWN, count_text, shortened, size_text, time_text
+from icefloe.display.html import html_of
+from icefloe.display.report import Facts, Report
+from icefloe.errors import in_one_line
 from icefloe.kernel.metadata.raw_entries import EntryKind
 from icefloe.kernel.schema.json_shape import Key, a_long, a_string, an_int, array_of, object_problems, refuse, strings_by_name
 
 # Key of a summary: the snapshot whose changes were cherry-picked. Spec: Appendix F, Other Fields.
 SOURCE_SNAPSHOT_ID = "source-snapshot-id"
+_LONGEST_COUNT = 19  # digits of a long
+_LONGEST_OPERATION = 20  # letters of a displayed operation, which any writer may have written
 _KEYS = (
     Key("snapshot-id", a_long),
     Key("parent-snapshot-id", a_long, required=False),
@@ -101,6 +107,36 @@ class Snapshot:
     def operation(self) -> str | None:
         """Return `append`, `replace`, `overwrite` or `delete`; None in v1 snapshots without a summary."""
         return self.summary.operation
+
+    def __repr__(self) -> str:
+        facts = dict(self._facts())
+        return in_one_line(f"Snapshot({self.snapshot_id}: " + ", ".join([facts.pop("operation"), *facts.values()]) + ")")
+
+    def _repr_html_(self) -> str:
+        summary = tuple((shortened(name), shortened(value)) for name, value in list(self.summary.items())[:MOST_SHOWN])
+        parts = (Facts(tuple(self._facts())), *([Facts(summary, "summary")] if summary else []))
+        return html_of(Report(f"snapshot {self.snapshot_id}", parts))
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        """Yield the facts that matter most, as names and texts."""
+
+        def count(key: str) -> int | None:
+            return count_of(self.summary.get(key))
+
+        yield "operation", (self.operation or "unknown")[:_LONGEST_OPERATION]
+        yield "committed", time_text(self.timestamp_ms)
+        changes = [(count("added-records"), "added"), (count("deleted-records"), "removed")]
+        yield "rows changed", " and ".join(f"{count_text(rows, 'row')} {verb}" for rows, verb in changes if rows) or "no rows changed"
+        files = f"{count_text(count('total-records'), 'row')} in {count_text(count('total-data-files'), 'file')}"
+        yield "table", f"{files}, {size_text(count('total-files-size'))}"
+        yield "parent", "no parent" if self.parent_snapshot_id is None else f"parent {self.parent_snapshot_id}"
+
+
+def count_of(text: str | None) -> int | None:
+    """Return a value of a summary as a count; None if it is missing or is not a valid long, since any writer may have written it."""
+    if text is None or not (text.isascii() and text.isdecimal()) or len(text) > _LONGEST_COUNT:
+        return None
+    return int(text)
 
 
 def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:

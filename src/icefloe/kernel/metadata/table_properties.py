@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from icefloe.display.formatting import shortened
 from icefloe.errors import InvalidPropertyError, MetadataFormatError, Problem
+from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
 from icefloe.kernel.schema.name_mapping import NameMapping, mapping_from_json
+from icefloe.kernel.similar_names import similar_name
 
 T = TypeVar("T")
 
@@ -491,6 +494,9 @@ ALL: tuple[Property[object], ...] = (
     *(value for value in list(globals().values()) if isinstance(value, Property)),
     *DELETE_FILE_PROPERTIES.values(),
 )
+# Properties of PyIceberg without effect here, which are similar to others.
+_OF_PYICEBERG = ("write.parquet.row-group-limit", "write.py-location-provider.impl")
+KNOWN_NAMES = frozenset((*(known.name for known in ALL), *UNUSED_PROPERTIES, *UNUSED_PREFIXES, *DERIVED, *_OF_PYICEBERG))
 
 
 def property_texts(given: Mapping[str, object], what: str = "table") -> dict[str, str]:
@@ -553,11 +559,18 @@ def bloom_filter_columns(properties: Mapping[str, str]) -> dict[str, tuple[float
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
-    """Check every property that Icefloe acts on.
+    """Check the values of every property that Icefloe acts on, and the names of all.
 
     Raises:
-        InvalidPropertyError: properties have invalid values; lists each.
+        InvalidPropertyError: properties have invalid values, and all are listed; or names seem misspelt.
     """
+    misspelt = {name: similar for name in properties if (similar := similar_name(name, KNOWN_NAMES)) is not None}
+    if misspelt:
+        raise InvalidPropertyError(
+            f"there is no table property {', '.join(misspelt)}",
+            problems=[Problem(where=shortened(name), what=f"seems to mean {similar}") for name, similar in misspelt.items()],
+            next_step=f"write {', '.join(misspelt.values())}; a property of your own needs a name that is less similar",
+        )
     problems = list(_property_problems(properties))
     if problems:
         names = ", ".join(problem.where for problem in problems)

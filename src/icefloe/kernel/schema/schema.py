@@ -8,20 +8,25 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
+from itertools import count, islice
 
 import pyarrow as pa
 
-from icefloe.errors import InvalidSchemaError, Problem
+from icefloe.display.formatting import MOST_SHOWN, count_text, shortened
+from icefloe.display.html import html_of
+from icefloe.display.report import Column, Grid, Report
+from icefloe.errors import InvalidSchemaError, Problem, visible
 from icefloe.kernel.nested_values import default_problem, with_field_ids
 from icefloe.kernel.schema.arrow_types import field_to_arrow
 from icefloe.kernel.schema.metadata_columns import MAX_USER_FIELD_ID, RESERVED_FIELD_IDS, is_reserved
 from icefloe.kernel.types import DoubleType, FloatType, IcebergType, ListType, MapType, NestedField, StructType, UnknownType, children
 
 Fields = tuple[NestedField, ...]
+# Columns that a notebook displays of a schema.
+MOST_COLUMNS = 200
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Schema:
     """`Schema(field, field, ..., schema_id=0, identifier_field_ids=())`. Schemas are equal if their columns and identifier fields are, whatever their ids.
 
@@ -182,6 +187,33 @@ class Schema:
         selected = tuple(field for field in (_prune(field, selected_ids) for field in self.fields) if field is not None)
         identifiers = tuple(i for i in self.identifier_field_ids if i in {f.field_id for _, f in walk(selected)})
         return Schema(*selected, schema_id=self.schema_id, identifier_field_ids=identifiers)
+
+    def __repr__(self) -> str:
+        lines = [f"  {shortened(str(field))}" for field in self.fields[:MOST_SHOWN]]
+        more = [f"  … and {len(self.fields) - MOST_SHOWN:,} more"] if len(self.fields) > MOST_SHOWN else []
+        return visible("\n".join([f"Schema {self.schema_id}, {count_text(len(self.fields), 'column')}", *lines, *more]))
+
+    def _repr_html_(self) -> str:
+        return html_of(Report("", (self.columns_grid(f"schema {self.schema_id}"),)))
+
+    def columns_grid(self, title: str) -> Grid:
+        """Return the columns, nested ones too, for display.
+
+        Args:
+            title: The title of the grid.
+        """
+        rows = [
+            (
+                str(field.field_id),
+                shortened(".".join(path)),
+                shortened(str(field.field_type)),
+                "yes" if field.required else "no",
+                shortened(field.doc or ""),
+            )
+            for path, field in islice(walk(self.fields), MOST_COLUMNS)
+        ]
+        names = (Column("id", is_number=True), Column("name"), Column("type"), Column("required"), Column("doc"))
+        return Grid(title, names, tuple(rows), len(self.field_ids) - len(rows))
 
     def __str__(self) -> str:
         return "table {\n" + "\n".join(f"  {field}" for field in self.fields) + "\n}"

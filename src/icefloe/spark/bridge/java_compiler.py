@@ -46,6 +46,8 @@ SOURCES = (
     "SparkSessionCatalog",
     "SparkCommand",
     "SparkRule",
+    "RowStatement",
+    "RowStatementRule",
     "SparkParser",
     "SparkExtensions",
 )

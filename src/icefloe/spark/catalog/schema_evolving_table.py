@@ -18,6 +18,7 @@ from icefloe.table.commits.commit_loop import CommitReport, commit
 from icefloe.table.rows.row_level_commit import RowLevel
 from icefloe.table.table import Table
 from icefloe.table.table_handle import LoadedMetadata
+from icefloe.table.write_result import WriteResult
 
 
 class SchemaEvolvingTable(SparkTable):
@@ -35,9 +36,9 @@ class SchemaEvolvingTable(SparkTable):
         """Return a text of the state that was read and of the evolved schema."""
         return f"{super().identity()} {self._selected.table.schema()}"
 
-    def _run(self, write: Write) -> None:
+    def _run(self, write: Write) -> WriteResult | None:
         with self._transaction:
-            write_within(self._transaction, write)
+            return write_within(self._transaction, write)
 
     def _commit(self, action: RowLevel) -> CommitReport:
         columns = self._transaction.end()

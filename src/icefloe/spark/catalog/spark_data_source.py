@@ -54,6 +54,7 @@ from icefloe.spark.write.sql_write import Write
 from icefloe.table.data_scan import DataScan
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
+from icefloe.table.write_result import WriteResult
 
 HIDDEN = "icefloe_format"
 _SOURCE_KEY = "formats"  # the name under which `DefaultSource.java` finds the object
@@ -248,7 +249,7 @@ class TableByOptions(SparkTable):
         pushed_filter = pruning_filter(query.get("filters") or (), scan.schema(), partial(LocalDays, self._spark, query["zone"]))
         return ScanByOptions(self._spark, scan.filter(pushed_filter), query)
 
-    def _run(self, write: Write) -> None:
+    def _run(self, write: Write) -> WriteResult | None:
         if self._source_options.where is not None:  # the filter of the replaced rows
             if write.overwrite_filter is None or write.options.overwrites_partitions:
                 raise InvalidInputError(
@@ -256,7 +257,7 @@ class TableByOptions(SparkTable):
                     next_step='leave it out, or write with mode("overwrite") and without the overwrite-mode dynamic',
                 )
             write = replace(write, overwrite_filter=to_expression(self._source_options.where))
-        super()._run(write)
+        return super()._run(write)
 
     def _scan(self) -> DataScan:
         return to_scan(self._selected.table, self._source_options)

@@ -23,6 +23,7 @@ from icefloe.spark.write.sql_write import branch_of, options_of_write
 from icefloe.spark.write.write_builder import SparkWriteBuilder
 from icefloe.table.table import Table
 from icefloe.table.table_handle import LoadedMetadata
+from icefloe.table.write_result import WriteResult
 
 
 class StagedTable(SparkTable):
@@ -43,12 +44,13 @@ class StagedTable(SparkTable):
         staged = Table(self._member.handle, LoadedMetadata(location="", metadata=self._member.table_metadata))
         super().__init__(spark, catalog_name, TableSelection(table=staged))
 
-    def write(self, spark: SparkSession, rows: Callable[[], DataFrame], builder: SparkWriteBuilder) -> None:
+    def write(self, spark: SparkSession, rows: Callable[[], DataFrame], builder: SparkWriteBuilder) -> WriteResult | None:
         """Write the rows of the new table; the commit removes what was there before."""
         self._is_written = True
         name = self._selected.table.full_name
         options = options_of_write(spark, builder.options, self._member.table_metadata, name)
-        self._member.append(RowsInForm(rows=rows(), form=options.form), options.snapshot_properties, branch_of(options, None, name) or MAIN)
+        branch = branch_of(options, None, name) or MAIN
+        return self._member.append(RowsInForm(rows=rows(), form=options.form), options.snapshot_properties, branch)
 
     @connector_method
     def commit_staged_changes(self) -> None:

@@ -6,7 +6,6 @@ All other options are properties of the catalog and its storage. Reading and wri
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_loader import load_catalog
@@ -14,6 +13,7 @@ from icefloe.catalog.in_memory_catalog import InMemoryCatalog
 from icefloe.errors import InvalidInputError, UnsupportedFeatureError
 from icefloe.kernel.option import Option
 from icefloe.kernel.ports import FileIO
+from icefloe.kernel.similar_names import similar_name
 from icefloe.spark.jobs.task_errors import key_of_this_process
 from icefloe.spark.scan.table_selector import timestamp_ms
 from icefloe.table.data_scan import DataScan
@@ -49,8 +49,6 @@ DATA_SOURCE_OPTIONS = (
 _POINTS = (SNAPSHOT_ID, BRANCH, TAG, AS_OF)
 # Spark's options of time travel; only tables of an attached catalog accept them.
 SPARK_POINTS = ("versionasof", "timestampasof")
-# An option at least this similar (difflib's ratio) to a known one is refused as a misspelling. Ignoring it in silence would read other rows.
-_MIN_LIKENESS = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,9 +253,9 @@ def _check_names(values: Mapping[str, str]) -> None:
             raise InvalidInputError(f"there is no option {name!r} here", next_step=f"give one of {', '.join(_POINTS)}")
         if name in _OPTION_NAMES or name.startswith(SNAPSHOT_PROPERTY) or "." in name:
             continue
-        near = get_close_matches(name.replace("_", "-"), _OPTION_NAMES, 1, _MIN_LIKENESS)
-        if near:
-            raise InvalidInputError(f"there is no option {name!r}", next_step=f"write {near[0]!r}")
+        similar = similar_name(name, _OPTION_NAMES)
+        if similar is not None:
+            raise InvalidInputError(f"there is no option {name!r}", next_step=f"write {similar!r}")
 
 
 def _check_range(values: Mapping[str, str], points: list[str]) -> None:

@@ -26,7 +26,7 @@ from icefloe.spark.row_level.merge_counts import unmatched_of
 from icefloe.spark.row_level.merge_planner import INSERT_JOINS, MERGE_JOINS, plan_merge_rows
 from icefloe.spark.scan.pushed_scan import PushedScan
 from icefloe.spark.scan.scan_builder import SparkScanBuilder
-from icefloe.spark.write.sql_write import branch_of
+from icefloe.spark.write.sql_write import branch_of, statement_counts
 from icefloe.spark.write.write_builder import WritableTable
 from icefloe.table.available_engines import engine_named
 from icefloe.table.commits.commit_loop import CommitReport, commit
@@ -173,8 +173,8 @@ class RowLevelOperation(ConnectorObject):
         )
 
     @connector_method
-    def run(self, session: JavaObject, query: JavaObject, projections: JavaObject) -> None:
-        """Run the statement and commit it.
+    def run(self, session: JavaObject, query: JavaObject, projections: JavaObject) -> dict[str, int | None] | None:
+        """Run the statement, commit it, and return its counts.
 
         Args:
             session: Spark's session that runs it, an object of Java.
@@ -198,6 +198,7 @@ class RowLevelOperation(ConnectorObject):
             self._command, lambda: self._table.statement_rows(session, query, self._command), ordinals, self._options, unmatched
         )
         self._table.recache()
+        return statement_counts(self._table.written)
 
 
 def _column_ordinals(projection: Any) -> list[tuple[str, int]]:

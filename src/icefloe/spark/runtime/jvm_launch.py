@@ -1,8 +1,8 @@
-"""The start of Spark's JVM on a Java runtime without the vector module; PySpark receives the connection.
+"""The start of Spark's JVM without Java's vector module; PySpark receives the connection.
 
-PySpark 4.1 and later start Java with `--add-modules=jdk.incubator.vector`; a runtime without that module refuses to start. Spark's own launcher prints the
-command, and the flag is removed from it: only some of Spark's machine learning uses the module, and is slower without it. PySpark connects through the
-environment variables it has for that. PySpark itself starts a complete Java.
+PySpark 4.1 and later start Java with `--add-modules=jdk.incubator.vector`: Java prints a warning, and a runtime without that module refuses to start. Spark's
+own launcher prints the command, and the flag is removed from it: only some of Spark's machine learning uses the module, and is slower without it. PySpark
+connects through the environment variables it has for that.
 """
 
 import atexit
@@ -30,21 +30,23 @@ START_SECONDS = 120.0
 # How long an ending Python waits for the JVM to clear its temporary folders.
 END_SECONDS = 10.0
 _POLL_SECONDS = 0.05
+ADD_VECTOR_MODULE = f"--add-modules={VECTOR_MODULE}"
 
 
-def start_without_vector_module(java: JavaRuntime, conf: Mapping[str, str]) -> None:
+def start_jvm(java: JavaRuntime, conf: Mapping[str, str], *, keeps_vector_module: bool) -> None:
     """Start the JVM with these settings, and make PySpark use it in this process.
 
     Args:
         java: The runtime.
         conf: Settings of Spark by name, which are visible in the command line of the JVM.
+        keeps_vector_module: Whether Java loads its vector module, which must exist.
 
     Raises:
         EngineError: The launcher or the JVM ended before it was ready.
     """
     folder = Path(tempfile.mkdtemp(prefix="icefloe-spark-"))
     try:
-        process, environment = _start(java, conf, folder / "connection")
+        process, environment = _start(java, conf, folder / "connection", keeps_vector_module)
         port, secret = _connection(process, folder / "connection")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -69,7 +71,9 @@ def environment_of(**variables: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _start(java: JavaRuntime, conf: Mapping[str, str], connection: Path) -> tuple["subprocess.Popen[bytes]", dict[str, str]]:
+def _start(
+    java: JavaRuntime, conf: Mapping[str, str], connection: Path, keeps_vector_module: bool
+) -> tuple["subprocess.Popen[bytes]", dict[str, str]]:
     home = _find_spark_home()
     environment = {**os.environ, "SPARK_HOME": home, "JAVA_HOME": str(java.home), "SPARK_SCALA_VERSION": "2.13", "SPARK_CONNECT_MODE": "0"}
     environment["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(connection)
@@ -80,7 +84,8 @@ def _start(java: JavaRuntime, conf: Mapping[str, str], connection: Path) -> tupl
     if printed.returncode != 0:
         raise EngineError(f"Spark's launcher ended with {printed.returncode}: {printed.stderr.decode(errors='replace').strip()}")
     command = [part.decode().lstrip("\n") for part in printed.stdout.split(b"\0") if part.strip()]
-    command = [part for part in command if part != f"--add-modules={VECTOR_MODULE}"]
+    if not keeps_vector_module:
+        command = [part for part in command if part != ADD_VECTOR_MODULE]
     # In a new process session Ctrl-C at the terminal does not reach the JVM; it ends when its standard input closes, so also when Python dies.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, env=environment)  # noqa: S603 the command is Spark's
     return process, environment
@@ -105,7 +110,10 @@ def _connection(process: "subprocess.Popen[bytes]", file: Path) -> tuple[int, st
 
 
 def _end(process: Any) -> None:
-    gateway = SparkContext._gateway
+    gateway, context = SparkContext._gateway, SparkContext._active_spark_context
+    if context is not None:
+        # The JVM closes its connection for accumulators, of which PySpark's server would print a traceback.
+        context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
     if gateway is not None:
         # The JVM is ending: Py4J must not send it the objects that Python releases from now on, which it would log as errors.
         gateway.gateway_client.is_connected = False

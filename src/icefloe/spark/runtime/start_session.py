@@ -22,7 +22,7 @@ from icefloe.kernel.limits import PREFIX as LIMITS_PREFIX
 from icefloe.kernel.limits import limits, limits_to_environment
 from icefloe.spark.runtime.interrupts import cancel_jobs_on_interrupt
 from icefloe.spark.runtime.java_runtime import JavaRuntime, find_java
-from icefloe.spark.runtime.jvm_launch import environment_of, start_without_vector_module
+from icefloe.spark.runtime.jvm_launch import ADD_VECTOR_MODULE, environment_of, start_jvm
 from icefloe.spark.runtime.redaction import HIDDEN_SETTINGS, REDACTION, is_secret, shown
 from icefloe.spark.runtime.spark_versions import check_version
 
@@ -53,7 +53,8 @@ def session(
 ) -> SparkSession:
     """Return the active Spark session with these settings, or start one: `session(master="local[2]", **{"spark.driver.memory": "4g"})`.
 
-    A new session finds Java by itself, is quiet (errors only, no console progress, no web UI) and computes in UTC, unless the settings differ. Where a
+    A new session finds Java by itself, is quiet (errors only, no console progress, no web UI) and computes in UTC, unless the settings differ. Java's module
+    `jdk.incubator.vector`, whose start prints a warning, is only loaded if `spark.driver.extraJavaOptions` has `--add-modules=jdk.incubator.vector`. Where a
     session runs already, a setting that Spark fixes at its start is not changed, and a warning is logged.
 
     Args:
@@ -137,10 +138,10 @@ def _start_java(java: JavaRuntime, conf: Mapping[str, str]) -> None:
         variables.setdefault("SPARK_LOCAL_IP", os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"))
     with environment_of(**variables):
         # On Windows Spark's launcher prints a line for its shell, so PySpark starts every Java there.
-        if java.has_vector_module or os.name == "nt":
+        if os.name == "nt":
             SparkContext._ensure_initialized(conf=_PlainConf(conf))  # type: ignore[arg-type]  # only its getAll is called
         else:
-            start_without_vector_module(java, conf)
+            start_jvm(java, conf, keeps_vector_module=java.has_vector_module and ADD_VECTOR_MODULE in conf.get(JAVA_OPTIONS, ""))
 
 
 class _PlainConf:

@@ -4,12 +4,14 @@ An option wins over a setting of the session, which wins over a table property. 
 in `spark/write/write_options.py`. Spec: Table Metadata Fields (`properties`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Literal, cast
 
 from pyspark.sql import SparkSession
 
+from icefloe.display.formatting import shortened
+from icefloe.errors import InvalidInputError
 from icefloe.kernel.metadata.table_properties import (
     ADAPTIVE_SPLITS,
     PARQUET_BATCH_ROWS,
@@ -20,6 +22,7 @@ from icefloe.kernel.metadata.table_properties import (
     Property,
 )
 from icefloe.kernel.option import Option
+from icefloe.kernel.similar_names import similar_name
 from icefloe.spark.scan.table_selector import RANGE_OPTIONS, SELECTING_OPTIONS
 from icefloe.table.warnings_once import warn_once
 
@@ -88,12 +91,15 @@ _SPLIT_COUNT: Property[int | None] = Property(
 _AGGREGATES = ("aggregate-push-down-enabled", "aggregate-push-down.enabled")
 _COLUMN_STATISTICS = "report-column-stats"
 _PLANNING = "data-planning-mode"
+_SETTING_PREFIXES = (SESSION_PREFIX, "spark.icefloe.")
 # All options and settings (these after `spark.sql.iceberg.`) that have an effect on a read.
 ACTED_ON_OPTIONS = (*SELECTING_OPTIONS, *RANGE_OPTIONS, "planning-mode", *(option for option, *_ in _READS), _AGGREGATES[0])
 ACTED_ON_SETTINGS = (
     *(setting for _, setting, *_ in _READS if setting),
     *(_ADAPTIVE, _SPLIT_COUNT.name, _AGGREGATES[1], _COLUMN_STATISTICS, _PLANNING),
 )
+
+_KNOWN_OPTIONS = (*ACTED_ON_OPTIONS, *UNUSED_READ_OPTIONS, "path", "versionasof", "timestampasof")
 
 # The same with their meanings, for the configuration reference; settings with their full names.
 READ_OPTIONS = (
@@ -124,16 +130,51 @@ READ_SETTINGS = (
 )
 
 
-def warn_of_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:
-    """Warn once per session of each of its settings that have no effect. Other settings may be among them."""
+def similar_setting(name: str, write_settings: Collection[str] = ()) -> str | None:
+    """Return the setting of Icefloe or Iceberg that an unknown one seems to be a misspelling of; None for any other setting.
+
+    Args:
+        name: The full name of the unknown setting.
+        write_settings: The settings of writes, without their prefix; by default only those of reads are compared.
+    """
+    if not name.startswith(_SETTING_PREFIXES):
+        return None
+    # Of the long names only the parts after the prefix are compared.
+    known = {setting: SESSION_PREFIX + setting for setting in (*ACTED_ON_SETTINGS, *UNUSED_SETTINGS, *write_settings)}
+    similar = similar_name(name.removeprefix(SESSION_PREFIX), (*known, PLANNING_SETTING))
+    return known.get(similar or "", similar)
+
+
+def warn_of_settings(spark: SparkSession, settings: Mapping[str, str], write_settings: Collection[str] = ()) -> None:
+    """Warn once per session of each of its settings that have no effect.
+
+    Args:
+        spark: The session.
+        settings: Its settings, also others than Iceberg's.
+        write_settings: As `similar_setting`.
+    """
+    reasons = {key: UNUSED_SETTINGS.get(key.removeprefix(SESSION_PREFIX)) for key in settings if key.startswith(SESSION_PREFIX)}
+    similar = {key: similar_setting(key, write_settings) for key in settings}
     _warn(
-        spark, "setting", {key: UNUSED_SETTINGS.get(key.removeprefix(SESSION_PREFIX)) for key in settings if key.startswith(SESSION_PREFIX)}
+        spark, "setting", reasons | {key: f"it is unknown, and seems to mean {name}" for key, name in similar.items() if name is not None}
     )
 
 
 def warn_of_read_options(spark: SparkSession, options: Mapping[str, str]) -> None:
     """Warn, once per session and option, of read options without effect."""
     _warn(spark, "read option", {key.lower(): UNUSED_READ_OPTIONS.get(key.lower()) for key in options})
+
+
+def check_read_options(options: Mapping[str, str]) -> None:
+    """Refuse options of a read that seem misspelt: without them another snapshot would be read.
+
+    Raises:
+        InvalidInputError: The known option is its next step.
+    """
+    for name in options:
+        similar = similar_name(name.lower(), _KNOWN_OPTIONS)
+        if similar is not None:
+            raise InvalidInputError(f"there is no read option {shortened(name)!r}", next_step=f"write {similar!r}")
 
 
 def _warn(spark: SparkSession, kind: str, reasons: Mapping[str, str | None]) -> None:

@@ -17,7 +17,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField
 from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback, connector_method
 from icefloe.spark.bridge.messages import Aggregation, Expression, ReadOptions
-from icefloe.spark.scan.read_options import PushedQuery, warn_of_read_options, warn_of_settings
+from icefloe.spark.scan.read_options import PushedQuery, check_read_options, warn_of_read_options, warn_of_settings
 from icefloe.spark.types.spark_types import schema_to_struct
 
 # The metadata columns that Spark preserves for an updated row: its place and its identity.
@@ -64,6 +64,7 @@ class ReadableTable(ConnectorObject, ABC):
         """
         warn_of_settings(self._spark, query["settings"])
         warn_of_read_options(self._spark, query["options"])
+        check_read_options(query["options"])
         return SparkScanBuilder(self, {**query, "operation": None})
 
 

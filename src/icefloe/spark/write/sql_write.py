@@ -22,11 +22,12 @@ from icefloe.kernel.types import StructType as IcebergStruct
 from icefloe.spark.scan.read_options import warn_of_settings
 from icefloe.spark.types.spark_types import column_named, struct_to_schema
 from icefloe.spark.write.formatted_rows import RowsInForm
-from icefloe.spark.write.write_options import WriteOptions, write_options
+from icefloe.spark.write.write_options import SETTINGS, WriteOptions, write_options
 from icefloe.table.rows.write_context import branch_named
 from icefloe.table.table import Table
 from icefloe.table.table_mutations import TableMutations
 from icefloe.table.transaction import Transaction
+from icefloe.table.write_result import WriteResult
 
 CASE_SENSITIVE = "spark.sql.caseSensitive"
 
@@ -53,7 +54,7 @@ class Write:
 def options_of_write(spark: SparkSession, options: Mapping[str, str], metadata: TableMetadata, table_name: str) -> WriteOptions:
     """Return the options of a write, completed by the session's settings. Warn of settings that have no effect. Raises as `write_options`."""
     settings = spark.conf.getAll
-    warn_of_settings(spark, settings)
+    warn_of_settings(spark, settings, SETTINGS)
     return write_options(options, settings, metadata, table_name)
 
 
@@ -68,8 +69,8 @@ def branch_of(options: WriteOptions, branch_in_name: str | None, table_name: str
     return options.branch or branch_in_name
 
 
-def run_write(table: Table, write: Write) -> None:
-    """Write and commit the rows, as one metadata version of the table.
+def run_write(table: Table, write: Write) -> WriteResult | None:
+    """Write and commit the rows, as one metadata version of the table, and return the result; None where nothing had to be written.
 
     Raises:
         SchemaMismatchError: the columns do not fit, are in another order, or a value does not fit.
@@ -78,22 +79,38 @@ def run_write(table: Table, write: Write) -> None:
         IcefloeError: what `Table.append` and `Table.overwrite` raise.
     """
     if not write.options.merges_schema:
-        _write(table, table.metadata, write)
-        return
+        return _write(table, table.metadata, write)
     with table.transaction() as transaction:
-        write_within(transaction, write)
+        return write_within(transaction, write)
 
 
-def write_within(transaction: Transaction, write: Write) -> None:
-    """Add the write to a transaction, with the columns that `merge-schema` adds. Raises as `run_write`."""
+def statement_counts(result: WriteResult | None) -> dict[str, int | None] | None:
+    """Return the counts that a statement in SQL returns, by the names of its columns (`bridge/java/RowStatement.java`); None for no result."""
+    if result is None:
+        return None
+    inserted, deleted = result.inserted_records, result.deleted_records
+    return {
+        "num_affected_rows": None if deleted is None else inserted + result.rows_updated + deleted,
+        "num_inserted_rows": inserted,
+        "num_updated_rows": result.rows_updated,
+        "num_deleted_rows": deleted,
+        "num_added_files": result.added_files,
+        "num_removed_files": result.removed_files,
+        "num_added_delete_files": result.added_delete_files,
+        "snapshot_id": result.snapshot_id,
+    }
+
+
+def write_within(transaction: Transaction, write: Write) -> WriteResult | None:
+    """Add the write to a transaction, with the columns that `merge-schema` adds, and return its result. Raises as `run_write`."""
     if write.options.merges_schema:
         rows = _with_table_names(write.rows, transaction.table_metadata.schema())
         with transaction.update_schema() as update:
             update.union_by_name(struct_to_schema(rows.schema))
-    _write(transaction, transaction.table_metadata, write)
+    return _write(transaction, transaction.table_metadata, write)
 
 
-def _write(changes: TableMutations, metadata: TableMetadata, write: Write) -> None:
+def _write(changes: TableMutations, metadata: TableMetadata, write: Write) -> WriteResult | None:
     options, schema = write.options, metadata.schema()
     rows = _with_table_names(write.rows, schema)
     # A required column that holds nulls in older files is nullable for Spark, so rows read from it are too; tasks refuse a null.
@@ -104,14 +121,12 @@ def _write(changes: TableMutations, metadata: TableMetadata, write: Write) -> No
     replaces_partitions = write.whole_partitions or (options.overwrites_partitions and isinstance(write.overwrite_filter, AlwaysTrue))
     with branch_named(is_named=write.branch is not None):
         if replaces_partitions and not (options.form.spec or metadata.spec()).is_unpartitioned():
-            changes.dynamic_partition_overwrite(rows_in_form, properties, branch, **isolation)
-        elif replaces_partitions:  # an unpartitioned table is one partition, which a write without rows does not replace
-            if not rows.isEmpty():
-                changes.overwrite(rows_in_form, AlwaysTrue(), properties, branch=branch, **isolation)
-        elif write.overwrite_filter is not None:
-            changes.overwrite(rows_in_form, write.overwrite_filter, properties, branch=branch, **isolation)
-        else:
-            changes.append(rows_in_form, properties, branch)
+            return changes.dynamic_partition_overwrite(rows_in_form, properties, branch, **isolation)
+        if replaces_partitions:  # an unpartitioned table is one partition, which a write without rows does not replace
+            return None if rows.isEmpty() else changes.overwrite(rows_in_form, AlwaysTrue(), properties, branch=branch, **isolation)
+        if write.overwrite_filter is not None:
+            return changes.overwrite(rows_in_form, write.overwrite_filter, properties, branch=branch, **isolation)
+        return changes.append(rows_in_form, properties, branch)
 
 
 def _with_table_names(rows: DataFrame, schema: Schema) -> DataFrame:

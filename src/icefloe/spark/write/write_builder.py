@@ -22,9 +22,10 @@ from icefloe.spark.scan.filter_pushdown import to_expressions
 from icefloe.spark.scan.scan_builder import ReadableTable
 from icefloe.spark.scan.spark_cache import recache
 from icefloe.spark.scan.table_selector import TableSelection
-from icefloe.spark.write.sql_write import Write, branch_of, options_of_write, run_write
+from icefloe.spark.write.sql_write import Write, branch_of, options_of_write, run_write, statement_counts
 from icefloe.spark.write.write_options import WriteOptions
 from icefloe.table.rows.write_context import branch_named
+from icefloe.table.write_result import WriteResult
 
 
 class WritableTable(ReadableTable):
@@ -88,12 +89,13 @@ class WritableTable(ReadableTable):
         return not self._selected.is_past and None not in to_expressions(predicates, self._selected.table.schema())
 
     @connector_method
-    def delete_where(self, predicates: list[Expression]) -> None:
-        """Delete the rows that match all predicates, and commit."""
+    def delete_where(self, predicates: list[Expression]) -> dict[str, int | None] | None:
+        """Delete the rows that match all predicates, commit, and return the counts of the statement."""
         self._check_writable()
         properties = self._options({}).snapshot_properties
         with branch_named(is_named=self._selected.branch is not None):
-            self._selected.table.delete(self._filter_of(predicates), properties, branch=self._selected.write_branch)
+            result = self._selected.table.delete(self._filter_of(predicates), properties, branch=self._selected.write_branch)
+        return statement_counts(result)
 
     @connector_method
     def truncate_table(self) -> bool:
@@ -106,18 +108,21 @@ class WritableTable(ReadableTable):
         """Return the builder of one write."""
         return SparkWriteBuilder(self, info["options"])
 
-    def write(self, spark: SparkSession, rows: Callable[[], DataFrame], builder: "SparkWriteBuilder") -> None:
+    def write(self, spark: SparkSession, rows: Callable[[], DataFrame], builder: "SparkWriteBuilder") -> WriteResult | None:
         """Write rows and commit them.
 
         Args:
             spark: the session whose settings complete the write's options.
             rows: gives the rows, once the table is known to take them.
             builder: options of the write, and which rows it replaces.
+
+        Returns:
+            The result; None where nothing had to be written.
         """
         self._check_writable()
         table = self._selected.table
         options = options_of_write(spark, builder.options, table.metadata, table.full_name)
-        self._run(
+        return self._run(
             Write(
                 rows=rows(),
                 options=options,
@@ -127,8 +132,8 @@ class WritableTable(ReadableTable):
             )
         )
 
-    def _run(self, write: Write) -> None:
-        run_write(self._selected.table, write)
+    def _run(self, write: Write) -> WriteResult | None:
+        return run_write(self._selected.table, write)
 
     def _filter_of(self, predicates: Sequence[Any]) -> BooleanExpression:
         expressions = to_expressions(predicates, self._selected.table.schema())
@@ -180,14 +185,17 @@ class SparkWriteBuilder(ConnectorObject):
         return THIS
 
     @connector_method
-    def run(self, session: JavaObject, query: JavaObject) -> None:
-        """Write and commit the rows of a query. Spark plans a MERGE that only inserts as an append of its rows."""
+    def run(self, session: JavaObject, query: JavaObject) -> dict[str, int | None] | None:
+        """Write and commit the rows of a query, and return the counts. Spark plans a MERGE that only inserts as an append of its rows."""
         is_append = self.overwrite_predicates is None and not self.whole_partitions
-        self._table.write(self._table.session_of(session), lambda: self._table.query_rows(session, query, is_append=is_append), self)
+        result = self._table.write(
+            self._table.session_of(session), lambda: self._table.query_rows(session, query, is_append=is_append), self
+        )
         self._table.recache()
+        return statement_counts(result)
 
     @connector_method
-    def insert(self, rows: JavaObject) -> None:
-        """Write and commit the rows of Java's Dataset."""
+    def insert(self, rows: JavaObject) -> dict[str, int | None] | None:
+        """Write and commit the rows of Java's Dataset, and return the counts."""
         frame = self._table.frame(rows)
-        self._table.write(frame.sparkSession, lambda: frame, self)
+        return statement_counts(self._table.write(frame.sparkSession, lambda: frame, self))

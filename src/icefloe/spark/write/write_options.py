@@ -6,7 +6,6 @@ Spec: Writing Data Files; Commit Conflict Resolution and Retry.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from icefloe.errors import InvalidInputError, InvalidPropertyError, UnsupportedFeatureError
@@ -16,6 +15,7 @@ from icefloe.kernel.metadata.table_properties import Property
 from icefloe.kernel.option import Option
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
+from icefloe.kernel.similar_names import similar_name
 from icefloe.spark.write.formatted_rows import WriteForm
 
 T = TypeVar("T")
@@ -104,8 +104,6 @@ WRITE_SETTINGS = (
     Option("spark.wap.id", "Where `write.wap.enabled` is true: writes are staged under this id, to be published later."),
     Option("spark.wap.branch", "Where `write.wap.enabled` is true: writes go to this branch, and reads come from it."),
 )
-# Similarity (difflib's ratio) from which an unknown option counts as misspelt. Ignoring it would write other files than the user expects.
-_MISSPELT_RATIO = 0.85
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,11 +186,9 @@ class _OptionReader:
                 )
             if name in _READS:
                 raise self._wrong(name, self.options[name], "an option of writes, but of reads", "give the option branch, or leave it out")
-            similar = (
-                [] if name in KNOWN_OPTIONS or "." in name else get_close_matches(name.replace("_", "-"), KNOWN_OPTIONS, 1, _MISSPELT_RATIO)
-            )
-            if similar:
-                raise InvalidInputError(f"there is no write option {name!r}", table=self.table_name, next_step=f"write {similar[0]!r}")
+            similar = None if "." in name else similar_name(name, KNOWN_OPTIONS)
+            if similar is not None:
+                raise InvalidInputError(f"there is no write option {name!r}", table=self.table_name, next_step=f"write {similar!r}")
 
     def flag(self, name: str) -> bool:
         default, in_session = _FLAGS[name]

@@ -16,10 +16,10 @@ from icefloe.kernel.commit.attempt import Action, Attempt, CommitContext, Read
 from icefloe.kernel.commit.conflicts import ConflictRules
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.replace_partitions import ReplacePartitions
-from icefloe.kernel.commit.summary import count_of
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.snapshot import count_of
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms
 from icefloe.table.available_engines import IN_PROCESS, engine_for_rows
@@ -244,7 +244,7 @@ def _result(
         engine=engine,
         snapshot_id=attempt.snapshot_id if attempt else None,
         attempts=attempts,
-        added_files=len(added),
+        added_files=len(added) + len(change.added),
         added_records=sum(file.record_count for file in added),
         removed_files=len(change.removed),
         rewritten_files=change.rewritten_files,

@@ -7,13 +7,16 @@ import java.lang.reflect.ParameterizedType;
 import java.lang.reflect.Proxy;
 import java.lang.reflect.Type;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
+import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
@@ -42,6 +45,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public final class PythonProxy implements InvocationHandler, InsertableRelation {
   private static final String CONNECTOR = "org.apache.spark.sql.connector.";
+  private static final Set WRITES = new HashSet(Arrays.asList(new Object[] {"run", "insert", "delete_where"})); // Python methods that commit, and return counts
   private static final Map INTERFACES = new ConcurrentHashMap(); // arrays of classes, by lists of their names
   private final BiFunction python; // null where the object has constants only
   private final Map description;
@@ -88,7 +92,9 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
 
   /** Calls a Python method that is not part of Spark's interfaces. */
   Object call(String name, Object message) {
-    return PythonBridge.call(python, name, message);
+    Object reply = PythonBridge.call(python, name, message);
+    if (WRITES.contains(name)) RowStatement.report(reply);
+    return reply;
   }
 
   /** Calls a Python method that returns another object of Spark's connector. */
@@ -263,6 +269,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
   /** Converts a JSON value or an object to a type. A number is an index of `objects`; `self` is the object whose method returns the value, if any. */
   private static Object convert(Type type, Object value, Object[] objects, PythonProxy self) {
     if (type == null) return value;
+    if (type == void.class) return null;
     if (type instanceof ParameterizedType) return collection((ParameterizedType) type, value, objects, self);
     Class target = (Class) type;
     if (target == OptionalLong.class) return value == null ? OptionalLong.empty() : OptionalLong.of(((Number) value).longValue());

@@ -40,6 +40,11 @@ public final class SparkParser implements InvocationHandler {
                 "CreateTableAsSelect"
               }));
 
+  private static final Set ROW_STATEMENTS =
+      new HashSet(
+          Arrays.asList(
+              new Object[] {"MergeIntoTable", "UpdateTable", "DeleteFromTable", "InsertIntoStatement", "AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"}));
+
   private static final Map INJECTED = Collections.synchronizedMap(new WeakHashMap()); // WeakReferences of SparkParser, by session
   private final ParserInterface spark;
   private volatile BiFunction python; // null until a catalog is attached
@@ -62,6 +67,7 @@ public final class SparkParser implements InvocationHandler {
     WeakReference injected = (WeakReference) INJECTED.get(session);
     SparkParser installed = injected == null ? null : (SparkParser) injected.get();
     if (installed == null && Proxy.isProxyClass(parser.getClass()) && Proxy.getInvocationHandler(parser) instanceof SparkParser) installed = (SparkParser) Proxy.getInvocationHandler(parser);
+    RowStatementRule.install(state.analyzer());
     if (installed != null) {
       if (installed.python == null) installed.python = python;
       return;
@@ -87,7 +93,9 @@ public final class SparkParser implements InvocationHandler {
       Object plan = parsed(method, arguments);
       String kind = plan.getClass().getSimpleName();
       LogicalPlan replaced = SHARED_KINDS.contains(kind) || losesEvolution((LogicalPlan) plan) ? planOfPython((String) arguments[0], kind) : null;
-      return replaced == null ? plan : replaced;
+      if (replaced != null) return replaced;
+      tagStatement((LogicalPlan) plan);
+      return plan;
     } catch (ParseException error) {
       LogicalPlan plan = planOfPython((String) arguments[0], null);
       if (plan == null) throw error;
@@ -95,6 +103,12 @@ public final class SparkParser implements InvocationHandler {
     } catch (AnalysisException error) { // The parser's interface does not declare it, so the JVM would wrap it.
       return new SparkCommand(null, null, error, (String) arguments[0]).plan();
     }
+  }
+
+  /** Tags a statement that changes rows, so that it returns counts where its table is Icefloe's. */
+  private static void tagStatement(LogicalPlan plan) {
+    if (plan instanceof UnresolvedWith) tagStatement(((UnresolvedWith) plan).child());
+    else if (ROW_STATEMENTS.contains(plan.getClass().getSimpleName())) RowStatementRule.tag(plan);
   }
 
   /** Returns whether the statement is WITH SCHEMA EVOLUTION and this version of Spark would ignore these words. */

@@ -1,0 +1,37 @@
+"""Misspelt names of properties, options and settings.
+
+Users may add names of their own, so an unknown name is refused only where it is similar to a known one: ignored in silence, it would seem to have an effect.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+# Similarity (difflib's ratio) from which an unknown name counts as a misspelling.
+LEAST_SIMILARITY = 0.85
+
+
+def similar_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that an unknown one seems to be a misspelling of.
+
+    Letter case, and underscores in place of hyphens, are differences that a misspelling may have. Where known names begin with the first part of the name, such
+    as `s3.`, only these are compared.
+
+    Args:
+        name: The name.
+        known: The known names; one that ends with a dot is the beginning of any number of names.
+
+    Returns:
+        The known name; None if the name is known, or similar to none.
+    """
+    names = list(known)
+    if name in names or any(prefix.endswith(".") and name.startswith(prefix) for prefix in names):
+        return None
+    first, dot, _ = name.partition(".")
+    related = [other for other in names if dot and other.startswith(first + dot)]
+    by_plain_name = {_plain(other): other for other in related or names}
+    similar = get_close_matches(_plain(name), list(by_plain_name), 1, LEAST_SIMILARITY)
+    return by_plain_name[similar[0]] if similar else None
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-")

@@ -1,0 +1,178 @@
+package icefloe;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeRows;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.execution.LogicalRDD;
+import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
+import org.apache.spark.sql.sources.BaseRelation;
+import org.apache.spark.sql.sources.CreatableRelationProvider;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.collection.Iterator;
+import scala.collection.immutable.Map$;
+import scala.collection.immutable.Seq;
+
+/**
+ * An INSERT, UPDATE, DELETE or MERGE on a table of Icefloe that returns one row: how many rows and files it changed. `RowStatementRule` creates it around the resolved statement, which Spark analyses
+ * again, plans and runs as it would without it. The source of a MERGE that has other rows each time it is read, such as one with `uuid()`, is computed once before that.
+ */
+public final class RowStatement extends SaveIntoDataSourceCommand {
+  private static final ThreadLocal REPORT = new ThreadLocal(); // the reply of the last write of this thread
+  private static final String[] COLUMNS = {
+    "num_affected_rows", "num_inserted_rows", "num_updated_rows", "num_deleted_rows", "num_added_files", "num_removed_files", "num_added_delete_files", "snapshot_id"
+  };
+
+  /** Spark copies a plan by its constructor with all parts, so that the columns of the result are a part: their ids must stay. */
+  public RowStatement(LogicalPlan statement, CreatableRelationProvider result, scala.collection.immutable.Map options, SaveMode mode) {
+    super(statement, result, options, mode);
+  }
+
+  /** Returns the statement with the result; `returnsRow` is false for one that must return nothing. */
+  static RowStatement of(LogicalPlan statement, boolean returnsRow) {
+    return new RowStatement(statement, new Result(returnsRow), Map$.MODULE$.empty(), SaveMode.Append);
+  }
+
+  /** Records the counts of a write, as JSON, for the statement that this thread runs. */
+  static void report(Object counts) {
+    REPORT.set(counts);
+  }
+
+  public Seq output() {
+    return ((Result) dataSource()).columns;
+  }
+
+  public Seq run(SparkSession session) {
+    REPORT.remove();
+    LogicalPlan source = sourceToCompute(query());
+    Dataset computed = source == null ? null : rowsOf(session, source).localCheckpoint(true);
+    try {
+      rowsOf(session, computed == null ? query() : withSource(query(), planOf(computed)));
+      return PythonUtils.toSeq(output().isEmpty() ? new ArrayList() : result(PythonBridge.parsed((String) REPORT.get())));
+    } finally {
+      REPORT.remove();
+      if (computed != null && planOf(computed) instanceof LogicalRDD) ((LogicalRDD) planOf(computed)).rdd().unpersist(false);
+    }
+  }
+
+  /** Returns the source of a MERGE, as Spark joins it, if it may have other rows each time it is computed; null otherwise. */
+  static LogicalPlan sourceToCompute(LogicalPlan statement) {
+    boolean isMerge = false;
+    LogicalPlan plan = statement instanceof WriteDelta ? ((WriteDelta) statement).query() : statement;
+    while (isAboveJoin(plan)) {
+      isMerge = isMerge || plan instanceof MergeRows;
+      plan = (LogicalPlan) plan.children().apply(0);
+    }
+    return isMerge && plan instanceof Join && !((Join) plan).right().deterministic() ? ((Join) plan).right() : null;
+  }
+
+  /** Refuses a MERGE with a random clause, for which Spark's own error has no way out. */
+  static void check(LogicalPlan statement) {
+    LogicalPlan plan = statement instanceof WriteDelta ? ((WriteDelta) statement).query() : null;
+    while (plan != null && !(plan instanceof MergeRows)) plan = isAboveJoin(plan) ? (LogicalPlan) plan.children().apply(0) : null;
+    if (plan != null && isRandom(plan))
+      throw new InvalidStatement(
+          "a clause of this MERGE uses a random function, such as uuid() or rand(), which Spark does not allow there\n"
+              + "  Next: compute it in the source: USING (SELECT *, uuid() AS token FROM ...) AS s, and use s.token",
+          null);
+  }
+
+  private static boolean isRandom(LogicalPlan node) {
+    Iterator expressions = node.expressions().iterator();
+    while (expressions.hasNext()) if (!((Expression) expressions.next()).deterministic()) return true;
+    return false;
+  }
+
+  /** Returns the MERGE over a computed source. Conditions of the statement that have the source too are left out: Spark uses them only for tables that replace groups of rows. */
+  private static LogicalPlan withSource(LogicalPlan merge, LogicalPlan source) {
+    Object[] parts = new Object[merge.productArity()];
+    for (int i = 0; i < parts.length; i++) {
+      Object part = merge.productElement(i);
+      boolean isOption = part instanceof Option && ((Option) part).isDefined();
+      Object value = isOption ? ((Option) part).get() : part;
+      boolean isLeftOut = value instanceof Expression && !((Expression) value).deterministic();
+      parts[i] = part == ((WriteDelta) merge).query() ? joined((LogicalPlan) part, source) : !isLeftOut ? part : isOption ? (Object) Option.empty() : Literal$.MODULE$.TrueLiteral();
+    }
+    return (LogicalPlan) merge.makeCopy(parts);
+  }
+
+  private static LogicalPlan joined(LogicalPlan plan, LogicalPlan source) {
+    ArrayList children = new ArrayList();
+    children.add(plan instanceof Join ? ((Join) plan).left() : joined((LogicalPlan) plan.children().apply(0), source));
+    if (plan instanceof Join) children.add(source);
+    return (LogicalPlan) plan.withNewChildren(PythonUtils.toSeq(children));
+  }
+
+  private static boolean isAboveJoin(LogicalPlan plan) {
+    return plan instanceof Project || plan instanceof Filter || plan instanceof MergeRows;
+  }
+
+  private static Dataset rowsOf(SparkSession session, LogicalPlan plan) {
+    return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows((org.apache.spark.sql.classic.SparkSession) session, plan);
+  }
+
+  private static LogicalPlan planOf(Dataset rows) {
+    return ((org.apache.spark.sql.classic.Dataset) rows).queryExecution().analyzed();
+  }
+
+  public LogicalPlan clone() {
+    return new RowStatement((LogicalPlan) query().clone(), dataSource(), options(), mode());
+  }
+
+  /** Returns one row; no row where the statement did not write, as with a condition that is false for all rows. */
+  private static List result(Object counts) {
+    ArrayList rows = new ArrayList();
+    Object[] values = new Object[COLUMNS.length];
+    for (int i = 0; i < values.length; i++) {
+      Object value = counts == null ? null : ((Map) counts).get(COLUMNS[i]);
+      boolean isCount = i < values.length - 1;
+      values[i] = value == null ? (counts == null && isCount ? Long.valueOf(0) : null) : Long.valueOf(((Number) value).longValue());
+    }
+    rows.add(RowFactory.create(values));
+    return rows;
+  }
+
+  public String nodeName() {
+    return query().nodeName();
+  }
+
+  public String simpleString(int maxFields) {
+    return "Icefloe: " + query().simpleString(maxFields);
+  }
+
+  /** The columns of the result, in the place of a data source, which this command does not have. */
+  private static final class Result implements CreatableRelationProvider {
+    final Seq columns;
+
+    Result(boolean returnsRow) {
+      StructType schema = new StructType();
+      for (int i = 0; returnsRow && i < COLUMNS.length; i++) schema = schema.add(COLUMNS[i], "bigint", true);
+      columns = DataTypeUtils.toAttributes(schema);
+    }
+
+    public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map options, Dataset nothing) {
+      throw new UnsupportedOperationException();
+    }
+
+    public boolean supportsDataType(DataType type) {
+      return true;
+    }
+  }
+}

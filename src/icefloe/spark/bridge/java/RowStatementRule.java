@@ -1,0 +1,66 @@
+package icefloe;
+
+import java.lang.reflect.Field;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.Set;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.catalyst.analysis.Analyzer;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.write.RowLevelOperationTable;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
+
+/**
+ * A rule of Spark's analyzer for resolved statements that change rows of Icefloe's tables: in place of a statement of SQL comes a `RowStatement`, which returns counts. The same holds for a MERGE
+ * of a DataFrame whose source must be computed first. EXPLAIN and writes of DataFrames stay as Spark plans them.
+ */
+public final class RowStatementRule extends Rule {
+  private static final String RULES = "postHocResolutionRules";
+  private static final TreeNodeTag WANTED = new TreeNodeTag("icefloe.row_statement");
+  private static final Set KINDS =
+      new HashSet(Arrays.asList(new Object[] {"WriteDelta", "DeleteFromTable", "AppendData", "InsertOnlyMerge", "OverwriteByExpression", "OverwritePartitionsDynamic"}));
+
+  /** Tags the statement of a text, which the parser has not resolved yet. Spark keeps the tag while it resolves the statement. */
+  static void tag(LogicalPlan parsed) {
+    parsed.setTagValue(WANTED, Boolean.TRUE);
+  }
+
+  /** Adds the rule to the analyzer of a running session, for which Spark has no interface, unless it is there already. */
+  static void install(Analyzer analyzer) throws Exception {
+    Field field = analyzer.getClass().getDeclaredField(RULES);
+    field.setAccessible(true);
+    ArrayList rules = new ArrayList();
+    Iterator present = ((Seq) field.get(analyzer)).iterator();
+    while (present.hasNext()) {
+      Object rule = present.next();
+      if (rule instanceof RowStatementRule) return;
+      rules.add(rule);
+    }
+    rules.add(new RowStatementRule());
+    field.set(analyzer, PythonUtils.toSeq(rules));
+  }
+
+  public TreeNode apply(TreeNode node) {
+    LogicalPlan statement = (LogicalPlan) node;
+    if (!KINDS.contains(statement.nodeName()) || !statement.resolved() || statement instanceof RowStatement || !isOfIcefloe((LogicalPlan) statement.productElement(0))) return node;
+    RowStatement.check(statement);
+    boolean wanted = statement.getTagValue(WANTED).isDefined();
+    statement.unsetTagValue(WANTED);
+    return wanted || RowStatement.sourceToCompute(statement) != null ? RowStatement.of(statement, wanted) : statement;
+  }
+
+  private static boolean isOfIcefloe(LogicalPlan target) {
+    while (target instanceof SubqueryAlias) target = ((SubqueryAlias) target).child();
+    if (!(target instanceof DataSourceV2Relation)) return false;
+    Table table = ((DataSourceV2Relation) target).table();
+    return PythonProxy.behind(table instanceof RowLevelOperationTable ? ((RowLevelOperationTable) table).table() : table) != null;
+  }
+}

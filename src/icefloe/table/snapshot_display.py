@@ -1,0 +1,56 @@
+"""How snapshots are displayed: a snapshot in one line, a list of snapshots as a table; in notebooks as HTML.
+
+`inspect/snapshot_history.py` has the complete history of a table. Spec: Snapshots (summary).
+"""
+
+from collections.abc import Iterable, Sequence
+
+from icefloe.display.formatting import MOST_SHOWN, count_text, shortened, time_text
+from icefloe.display.html import html_of
+from icefloe.display.report import Column, Grid, Report
+from icefloe.display.text_table import text_table
+from icefloe.kernel.metadata.snapshot import Snapshot, count_of
+from icefloe.table.pyiceberg_compat import TableSnapshot
+
+_SECONDS = len("2026-01-31 12:00:00")
+_COLUMNS = (
+    Column("snapshot", is_number=True),
+    Column("committed (UTC)"),
+    Column("operation"),
+    Column("rows +", is_number=True),
+    Column("rows -", is_number=True),
+    Column("rows", is_number=True),
+    Column("files", is_number=True),
+)
+
+
+class SnapshotList(list[TableSnapshot]):
+    """A list of snapshots that is displayed as a table."""
+
+    def __init__(self, snapshots: Iterable[TableSnapshot], table_name: str, *, newest_first: bool = False) -> None:
+        super().__init__(snapshots)
+        self._table_name = table_name
+        self._newest_first = newest_first
+
+    def __repr__(self) -> str:
+        return text_table(self._grid())
+
+    def _repr_html_(self) -> str:
+        return html_of(Report("", (self._grid(),)))
+
+    def _grid(self) -> Grid:
+        shown: Sequence[TableSnapshot] = self[:MOST_SHOWN] if self._newest_first else self[-MOST_SHOWN:]
+        number = count_text(len(self), "snapshot") if self else "no snapshots"
+        which = "" if len(shown) == len(self) else f", the newest {len(shown)}"
+        order = "" if len(self) < 2 else ", newest first" if self._newest_first else ", oldest first"
+        return Grid(f"{number} of {self._table_name}{which}{order}", _COLUMNS, tuple(map(_row, shown)))
+
+
+def _row(snapshot: Snapshot) -> tuple[str, ...]:
+    return (
+        str(snapshot.snapshot_id),
+        time_text(snapshot.timestamp_ms)[:_SECONDS],
+        shortened(snapshot.operation or "unknown"),
+        *(count_text(count_of(snapshot.summary.get(key, "0"))) for key in ("added-records", "deleted-records")),
+        *(count_text(count_of(snapshot.summary.get(key))) for key in ("total-records", "total-data-files")),
+    )

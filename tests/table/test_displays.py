@@ -1,0 +1,136 @@
+"""What the values of a table display of themselves: at a prompt a few lines, in a notebook HTML."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from icefloe import SqlCatalog, Table
+from icefloe.inspect import METADATA_TABLES, metadata_table
+from icefloe.table.write_result import WriteResult
+
+ROWS = pa.table({"id": [1, 2], "kind": ["a", "b"]})
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", pa.schema([("id", pa.int64()), ("kind", pa.string())]))
+    table.append(ROWS)
+    table.delete("id = 1")
+    return table
+
+
+def test_snapshots_are_a_list_that_is_displayed_as_a_table(table: Table) -> None:
+    snapshots = table.snapshots()
+    first, second = snapshots
+    assert isinstance(snapshots, list)
+    assert snapshots == [first, second]
+    assert snapshots[-1] is second
+    title, header, *rows = repr(snapshots).splitlines()
+    assert title == "2 snapshots of lake.db.t, oldest first"
+    assert header.split() == ["snapshot", "committed", "(UTC)", "operation", "rows", "+", "rows", "-", "rows", "files"]
+    assert [row.split()[0] for row in rows] == [str(first.snapshot_id), str(second.snapshot_id)]
+    assert [row.split()[-4:] for row in rows] == [["2", "0", "2", "1"], ["1", "2", "1", "1"]]
+    assert max(map(len, repr(snapshots).splitlines())) <= 80
+    assert str(second.snapshot_id) in snapshots._repr_html_()
+    assert repr(table.ancestors()).splitlines()[2].split()[0] == str(second.snapshot_id)
+
+
+def test_a_long_list_of_snapshots_displays_the_newest(table: Table) -> None:
+    for _ in range(30):
+        table.append(ROWS)
+    title, _, *rows = repr(table.snapshots()).splitlines()
+    assert title == "32 snapshots of lake.db.t, the newest 20, oldest first"
+    assert [row.split()[0] for row in rows] == [str(one.snapshot_id) for one in table.snapshots()[-20:]]
+    assert [row.split()[0] for row in repr(table.ancestors()).splitlines()[2:]] == [str(one.snapshot_id) for one in table.ancestors()[:20]]
+
+
+def test_a_snapshot_is_displayed_in_one_line(table: Table) -> None:
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    text = repr(snapshot)
+    assert text.startswith(f"Snapshot({snapshot.snapshot_id}: overwrite, 2")
+    assert text.endswith(f"1 row added and 2 rows removed, 1 row in 1 file, 691 B, parent {snapshot.parent_snapshot_id})")
+    assert "engine-name" in snapshot._repr_html_()
+
+
+def test_a_schema_is_displayed_as_its_columns(table: Table) -> None:
+    assert repr(table.schema()) == "Schema 0, 2 columns\n  1: id: optional long\n  2: kind: optional string"
+    assert ">kind</td>" in table.schema()._repr_html_()
+
+
+def test_wide_tables_are_displayed_in_a_few_lines(tmp_path: Path) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    wide = catalog.create_table("db.wide", pa.schema([(f"c{number}", pa.int64()) for number in range(1000)]))
+    assert len(repr(wide.schema()).splitlines()) == 22
+    assert "… and 980 more" in repr(wide.schema())
+    assert len(repr(wide).splitlines()) < 30
+    assert "… and 800 more" in wide._repr_html_()
+
+
+def test_a_scan_is_displayed_by_what_it_reads(table: Table) -> None:
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    scan = table.scan("id < 6", selected_fields=("id",), limit=7)
+    assert repr(scan) == f"Scan(lake.db.t: snapshot {snapshot.snapshot_id}, columns id, where id < 6, limit 7)"
+    assert ">id &lt; 6</td>" in scan._repr_html_()
+
+
+def test_a_table_is_displayed_with_its_columns_in_a_notebook(table: Table) -> None:
+    html = table._repr_html_()
+    assert ">kind</td>" in html
+    assert table.location() in html
+
+
+@pytest.mark.parametrize("name", METADATA_TABLES)
+def test_a_metadata_table_becomes_arrow_and_pandas(table: Table, name: str) -> None:
+    metadata = metadata_table(table, name)
+    rows = metadata.to_arrow()
+    assert metadata.to_pandas().columns.tolist() == rows.column_names
+    assert len(metadata.to_pandas()) == rows.num_rows
+    assert repr(metadata).startswith(f"MetadataTable({name} of lake.db.t: ")
+    assert len(repr(metadata)) < 400
+    assert ">string</td>" in metadata._repr_html_() or ">long</td>" in metadata._repr_html_()
+
+
+def test_a_write_result_is_displayed_with_rows_files_and_snapshot(table: Table) -> None:
+    result = table.upsert(pa.table({"id": [2, 3], "kind": ["z", "c"]}), join_cols=["id"])
+    expected = f"upsert by in-process: 1 row inserted, 1 row updated; 1 file added, 1 file removed (snapshot {result.snapshot_id})"
+    assert (str(result), repr(result)) == (expected, f"WriteResult({expected})")
+    assert "<td" in result._repr_html_()
+    assert repr(table.delete("id = 99")) == "WriteResult(delete: nothing to do)"
+    merged = WriteResult(
+        operation="merge",
+        engine="spark",
+        snapshot_id=7,
+        attempts=1,
+        added_files=2,
+        added_records=5,
+        removed_files=1,
+        deleted_records=3,
+        rows_updated=1,
+        rows_inserted=4,
+        added_delete_files=1,
+    )
+    assert str(merged) == (
+        "merge by spark: 4 rows inserted, 1 row updated, 3 rows deleted; 2 files added, 1 file removed, 1 delete file added (snapshot 7)"
+    )
+
+
+def test_an_expire_report_is_displayed_in_a_few_lines(table: Table) -> None:
+    report = table.expire_snapshots(older_than=datetime.now(UTC), retain_last=1)
+    assert repr(report) == str(report)
+    assert repr(report).startswith("lake.db.t: removed 1 snapshot\n  ")
+    assert "removed 1 snapshot" in report._repr_html_()
+
+
+def test_html_is_closed_and_needs_no_script(table: Table) -> None:
+    for value in (table, table.schema(), table.scan(), table.snapshots(), table.current_snapshot(), metadata_table(table, "files")):
+        html = value._repr_html_()  # type: ignore[union-attr]
+        assert html.startswith("<div>")
+        assert html.endswith("</div>")
+        assert "<script" not in html
