@@ -28,6 +28,7 @@ PAGES = {
     "changelog.md": "CHANGELOG.md",
     "design/architecture.md": "ARCHITECTURE.md",
     "design/contributing.md": "CONTRIBUTING.md",
+    "reporting.md": "SECURITY.md",
 }
 # Addresses that a browser loads with a page; links that a reader follows are not among them.
 LOADED = re.compile(r"""(?:\bsrc=|<link\b(?![^>]*rel="?(?:canonical|next|prev))[^>]*\bhref=)["']?(?P<address>(?:https?:)?//[^"'\s>]+)""")

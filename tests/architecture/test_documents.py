@@ -22,6 +22,8 @@ DOCUMENTS = (
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
+    "SECURITY.md",
+    "examples/README.md",
     *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")),
 )
 MARKED = re.compile(r"^<!-- test(?P<spark>: spark|: sql)? -->\n+```(?P<language>python|sql)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -104,7 +106,9 @@ def test_icefloe_commands_and_their_options_exist(document: str) -> None:
 def test_named_source_files_exist(document: str) -> None:
     named = set(re.findall(r"`([\w/]+\.py)`", text_of(document)))
     files = [
-        path.relative_to(ROOT).as_posix() for folder in ("src", "tests", "benchmarks", "scripts") for path in (ROOT / folder).rglob("*.py")
+        path.relative_to(ROOT).as_posix()
+        for folder in ("src", "tests", "benchmarks", "scripts", "examples")
+        for path in (ROOT / folder).rglob("*.py")
     ]
     assert sorted(name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in files)) == []
 

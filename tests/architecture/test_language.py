@@ -95,10 +95,14 @@ def prose_of_markdown(path: Path) -> Iterator[tuple[int, str]]:
 READERS = {".py": prose_of_python, ".java": prose_of_java, ".md": prose_of_markdown}
 FILES = [
     path
-    for folder in ("src/icefloe", "docs", "tests", "benchmarks", "scripts")
+    for folder in ("src/icefloe", "docs", "tests", "benchmarks", "scripts", "examples")
     for path in sorted((ROOT / folder).rglob("*"))
     if path.suffix in READERS and path != Path(__file__)
-] + [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md") if (ROOT / name).exists()]
+] + [
+    ROOT / name
+    for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
+    if (ROOT / name).exists()
+]
 
 
 @cache

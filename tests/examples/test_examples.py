@@ -1,0 +1,86 @@
+"""The programs in `examples/` run as they are, in an empty folder, and the pages that print one print all of it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from icefloe import load_catalog
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+def run(folder: Path, name: str, *arguments: str, code: int = 0) -> str:
+    ran = subprocess.run(
+        [sys.executable, EXAMPLES / name, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert ran.returncode == code, ran.stdout + ran.stderr
+    return ran.stdout + ran.stderr
+
+
+def rows(folder: Path, name: str) -> pa.Table:
+    catalog = load_catalog("lake", uri=f"{folder}/lake.db", warehouse=f"{folder}/lake")
+    return catalog.load_table(name).scan().to_arrow()
+
+
+def test_the_daily_upsert_writes_a_file_once_and_sets_bad_lines_aside(tmp_path: Path) -> None:
+    header = "id,customer,amount,changed_at\n"
+    (tmp_path / "1.csv").write_text(
+        header + '1,ann,10.5,2024-05-01 10:00:00\n2,"b, c",1,2024-05-01 11:00:00\n2,"b, c",2,2024-05-01 12:00:00\n3,x\n'
+    )
+    assert "0 updated, 2 inserted, 0 unchanged" in run(tmp_path, "daily_upsert.py", "1.csv")
+    assert (tmp_path / "1.csv.bad").read_text() == "1.csv: 2 values instead of 4: 3,x\n"
+    assert "0 updated, 0 inserted, 2 unchanged" in run(tmp_path, "daily_upsert.py", "1.csv")
+    (tmp_path / "2.csv").write_text(header + "1,ann,11,2024-05-02 10:00:00\n5,eve,3,2024-05-02 10:00:00\n")
+    assert "1 updated, 1 inserted, 0 unchanged" in run(tmp_path, "daily_upsert.py", "2.csv")
+    assert dict(zip(*rows(tmp_path, "shop.orders").select(["id", "amount"]).to_pydict().values(), strict=True)) == {1: 11.0, 2: 2.0, 5: 3.0}
+
+
+def test_the_daily_upsert_reports_a_file_that_it_cannot_read(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("id,customer,amount,changed_at\nx,ann,10.5,2024-05-01 10:00:00\n")
+    assert "invalid value 'x'" in run(tmp_path, "daily_upsert.py", "1.csv", code=1)
+    run(tmp_path, "daily_upsert.py", "2.csv", code=1)
+    assert rows(tmp_path, "shop.orders").num_rows == 0
+
+
+def test_the_dirty_csv_file_is_loaded_without_its_bad_lines(tmp_path: Path) -> None:
+    (tmp_path / "trips.csv").write_text(
+        'id,kind,fare,pickup\n1,taxi,1.5,2024-05-01\n2,bike,three,2024-05-01\n3,boat\n4,"a, b",,2024-06-01\n'
+    )
+    assert "2 rows loaded, 2 lines set aside" in run(tmp_path, "dirty_csv.py", "trips.csv")
+    assert [line.split(":")[0] for line in (tmp_path / "trips.bad").read_text().splitlines()] == ["line 3", "line 4"]
+    assert sorted(rows(tmp_path, "taxi.trips")["kind"].to_pylist()) == ["a, b", "taxi"]
+
+
+def test_the_notebook_runs_and_every_view_is_html(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    views = 0
+    for cell in json.loads((EXAMPLES / "look_inside.ipynb").read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            assert not cell["outputs"], "clear the outputs before you commit a notebook"
+            *statements, last = "".join(cell["source"]).split("\n")
+            exec("\n".join(statements), names)  # noqa: S102
+            shown = eval(last, names)  # noqa: S307
+            views += "<div" in getattr(shown, "_repr_html_", str)()
+    assert views >= 5
+    assert shown == (600, 990)
+
+
+@pytest.mark.spark
+def test_the_spark_sql_job_runs(tmp_path: Path) -> None:
+    assert "refund" in run(tmp_path, "spark_sql_job.py")
+    assert rows(tmp_path, "shop.events").num_rows == 1010
+
+
+def test_the_page_about_jobs_prints_the_whole_program() -> None:
+    assert f"```python\n{(EXAMPLES / 'daily_upsert.py').read_text()}```\n" in (ROOT / "docs" / "jobs.md").read_text()
+
+
+def test_every_example_is_in_the_list() -> None:
+    listed = (EXAMPLES / "README.md").read_text()
+    assert [path.name for path in EXAMPLES.iterdir() if path.name != "README.md" and f"({path.name})" not in listed] == []
