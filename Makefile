@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-spark test-java-suite fuzz check docs format bench wheel native lock clean
+.PHONY: help setup demo test test-all test-spark test-java-suite fuzz check docs format bench wheel sbom release-check notices native lock clean
 PYTHON := .venv/bin/python
 # Tests run in as many processes as there are cores, at most four; each process starts a Spark session of its own.
 SIDE_BY_SIDE := -n auto --maxprocesses 4
@@ -48,8 +48,20 @@ bench: setup ## measure against PyIceberg and against Spark's own Parquet, as ra
 	@python3 scripts/setup pyiceberg
 	@$(PYTHON) -m benchmarks $(ARGS)
 
-wheel: setup ## dist/*.whl, with the compiled manifest codec where a C compiler is, for every Python from 3.11 on
-	$(PYTHON) -m hatchling build -t wheel
+wheel: ## dist/: wheels for Linux with the compiled manifest codec, one for any platform without it, the sdist and the SBOM
+	@python3 scripts/setup release
+	@.venvs/release/bin/python scripts/build_release.py
+
+sbom: ## the SBOM alone, in CycloneDX's JSON
+	@python3 scripts/setup release
+	@.venvs/release/bin/python scripts/build_release.py sbom
+
+release-check: setup wheel ## install what `make wheel` built into empty environments of each Python, and run the README there
+	@$(PYTHON) scripts/release_check.py $(ARGS)
+
+notices: ## THIRD-PARTY-NOTICES.md: the licences of all dependencies, as they are pinned
+	@python3 scripts/setup licences
+	@.venvs/licences/bin/python scripts/third_party_notices.py
 
 native: ## compile the manifest codec in place, where its C has changed; `make setup` does it too
 	@$(PYTHON) scripts/build_native.py

@@ -2,10 +2,12 @@
 
 Installing the package does it (hatchling runs `BuildNative`), or `python scripts/build_native.py`. The module only saves time: without a compiler or Python.h
 the script prints a notice and the package is installed without the module. It compiles again only if the sources, the compiler or the platform have changed.
+`scripts/build_release.py` sets variables: CC is another compiler, ICEFLOE_PLATFORM the platform that it compiles for; `any` leaves the module out.
 The script uses the standard library only, and hatchling where hatchling runs it.
 """
 
 import hashlib
+import os
 import shlex
 import shutil
 import subprocess
@@ -22,15 +24,18 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "src" / "icefloe" / "kernel" / "avro" / "native"
 MODULE = FOLDER / "_manifest.abi3.so"
 STAMP = FOLDER / "_manifest.stamp"
+PLATFORM = "ICEFLOE_PLATFORM"
 # Hide names, so that only the init function of the module is exported.
 FLAGS = ("-O3", "-std=c11", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-DNDEBUG")
 
 
 def build():
     """Compile if that is possible and needed; return True if the module exists afterwards."""
+    if os.environ.get(PLATFORM) == "any":
+        return left_out("it is built for any platform")
     if sys.platform == "win32":
         return left_out("on Windows it is not compiled")
-    compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     if not shutil.which(compiler[0]):
         compiler = ["cc"]
     if not shutil.which(compiler[0]):
@@ -72,7 +77,7 @@ def left_out(why):
 
 def wheel_tag():
     """Return the tag of the wheel: one wheel for each platform, for every Python from 3.11 on."""
-    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    platform = os.environ.get(PLATFORM) or sysconfig.get_platform().replace("-", "_").replace(".", "_")
     return f"cp311-abi3-{platform}"
 
 
