@@ -14,11 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from icefloe.display.formatting import shortened
 from icefloe.errors import InvalidPropertyError
 from icefloe.kernel.similar_names import similar_name
+from icefloe.optional_packages import optional_module
 
 DEFAULT_CATALOG = "default"
 FILE_KEYS = ("catalog", "default-catalog")  # of a configuration file; PyIceberg's files have others too
@@ -98,9 +97,11 @@ def _files() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    # Imported where there is a file: its import takes a twentieth of that of this package.
+    yaml = optional_module("yaml", extra=None, feature="a configuration file")
     try:
         # Scalars stay text: YAML's own types would make 42798 of the password 0123456, and True of yes.
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506  it makes text, lists and mappings only
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     except yaml.YAMLError as error:
         # The parser quotes the line that it stopped at, and with it a password.
         mark = getattr(error, "problem_mark", None)

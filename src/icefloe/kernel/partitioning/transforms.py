@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from icefloe.errors import InvalidPartitionSpecError, UnsupportedFeatureError
 from icefloe.kernel import dates_and_times as iso
-from icefloe.kernel.arrow_values import array_of_chunks
+from icefloe.kernel.arrow_values import array_of_chunks, numbers_array, numpy_of
 from icefloe.kernel.literals import INTEGER_RANGES, NANO_TYPES
 from icefloe.kernel.partitioning.murmur3 import hash_bytes, hash_decimals, hash_longs, hash_texts
 from icefloe.kernel.types import (
@@ -431,10 +431,9 @@ def _hashed_numbers(kind: PrimitiveType, numbers: NDArray[np.int64]) -> NDArray[
 
 def _masked(results: NDArray[Any], arrow_type: Any, source: Any) -> Any:
     """Return `results` as an Arrow array that is null where `source` is."""
-    nulls = source.is_null().to_numpy(zero_copy_only=False)
-    if pa.types.is_date32(arrow_type):
-        return pa.array(results.astype(np.int32), pa.int32(), mask=nulls).cast(arrow_type)
-    return pa.array(results.astype(arrow_type.to_pandas_dtype()), arrow_type, mask=nulls)
+    known = numpy_of(source.is_valid())
+    width = np.int32 if pa.types.is_date32(arrow_type) else arrow_type.to_pandas_dtype()
+    return numbers_array(results.astype(width), arrow_type, None if known.all() else known)
 
 
 def _floor_to(unit: str, kind: PrimitiveType, numbers: Any) -> Any:
