@@ -8,7 +8,7 @@ The script uses the standard library only.
 
 import re
 import tomllib
-from importlib.metadata import PackageNotFoundError, metadata
+from importlib.metadata import PackageNotFoundError, distribution, metadata
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -90,7 +90,7 @@ def direct(requirements, groups):
 
 
 def licence(name):
-    """Return the licence in the metadata of an installed package: its expression, else its short text, else its classifiers."""
+    """Return the licence of an installed package: its expression, else its short text, else its classifiers, else the first line of its licence file."""
     try:
         declared = metadata(name)
     except PackageNotFoundError:
@@ -99,7 +99,14 @@ def licence(name):
     classified = [line.rpartition(" :: ")[2] for line in declared.get_all("Classifier", []) if line.startswith("License :: ")]
     if text and "\n" not in text and len(text) <= 100:
         return text.replace("|", "/")
-    return ", ".join(classified) or "in the package"
+    return ", ".join(line for line in classified if line != "OSI Approved") or first_line(name)
+
+
+def first_line(name):
+    """Return the first line of a package's licence file."""
+    files = [path for path in distribution(name).files or () if re.match(r"(LICEN[CS]E|COPYING)\b", path.name, re.IGNORECASE)]
+    lines = [line.strip() for path in files for line in path.read_text().splitlines() if line.strip()]
+    return lines[0][:100].replace("|", "/") if lines else "in the package"
 
 
 def normal(name):

