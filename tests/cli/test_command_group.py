@@ -1,10 +1,15 @@
 """What every command has in common: errors as JSON, and the groups of the help text."""
 
 import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from tests.cli.conftest import Command
 from tests.inspect.example import make_lake
 
@@ -12,6 +17,7 @@ from icefloe.cli import main as main_module
 from icefloe.cli.command_group import error_as_json
 from icefloe.errors import CommitConflictError, MetadataFormatError, Problem
 
+PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
 KEYS = {"code", "what", "table", "file", "snapshot_id", "field", "rule", "problems", "next_step", "exit_code"}
 
 
@@ -99,6 +105,42 @@ def test_every_command_is_in_a_group_and_has_a_help_text() -> None:
     for name, panel, text in commands + groups:
         assert panel in ("Look", "Change", "Maintain", "Files in", "Set up"), name
         assert text, name
+
+
+def commands_of(app: typer.Typer, above: str = "icefloe") -> Iterator[str]:
+    for info in app.registered_commands:
+        yield f"{above} {info.name}"
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        yield f"{above} {group.name}"
+        yield from commands_of(group.typer_instance, f"{above} {group.name}")
+
+
+def test_the_page_of_the_documentation_names_every_command() -> None:
+    named = set(re.findall(r"`([a-z-]+)[^`]*`", PAGE)) | {
+        word for words in re.findall(r"icefloe ([a-z -]+)", PAGE) for word in words.split()
+    }
+    top = {command.split()[1] for command in commands_of(main_module.app)}
+    assert top - named == set()
+
+
+def test_every_command_that_the_comparison_names_exists() -> None:
+    existing = set(commands_of(main_module.app))
+    named = set(re.findall(r"`(icefloe (?!--)[a-z -]+?)`", PAGE[PAGE.index("## For users of the command lines") :]))
+    assert len(named) > 25
+    assert named - existing == set()
+
+
+@pytest.mark.parametrize(("options", "shown"), [(["--log-level", "INFO"], True), ([], False)])
+def test_the_log_is_shown_from_a_level_on(warehouse: Path, options: list[str], shown: bool) -> None:
+    words = ["icefloe", *options, "list", "--warehouse", str(warehouse)]
+    script = (
+        f"import logging, sys\nfrom icefloe.cli.main import main\nsys.argv = {words!r}\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\nlogging.getLogger('icefloe.table').info('a message')"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert result.stdout.startswith("catalog lake")
+    assert ("INFO icefloe.table: a message" in result.stderr) == shown
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])

@@ -46,6 +46,8 @@ LOOKS = [
     ("schema", "show", "demo.events"),
     ("spec", "show", "demo.events"),
     ("sort", "demo.events"),
+    ("call",),
+    ("call", "ancestors_of", "table=demo.events"),
     ("head", "demo.events"),
     ("sql", "SELECT * FROM demo.events WHERE id > 590"),
     ("sql", "SELECT snapshot_id, parent_id, operation, manifest_list, summary FROM demo.events.snapshots"),

@@ -4,8 +4,10 @@ The commands are in the modules `*_command.py` and `*_commands.py`, and in `demo
 """
 
 import errno
+import logging
 import os
 import sys
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -18,6 +20,7 @@ from icefloe.cli.doctor_command import doctor
 from icefloe.cli.expire_command import expire
 from icefloe.cli.installed_versions import versions
 from icefloe.cli.load_command import load
+from icefloe.cli.maintenance_commands import call_procedure, rewrite_manifests
 from icefloe.cli.property_commands import properties, upgrade
 from icefloe.cli.ref_commands import branch_app, cherry_pick, publish, rollback, tag_app
 from icefloe.cli.row_commands import head, sql
@@ -30,6 +33,16 @@ from icefloe.cli.view_commands import app as view_app
 
 # The reader of a pipe has closed it; the disk of a file is full or broken. Errors of tables and their storage are `IcefloeError`.
 _OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EIO)
+
+
+class LogLevel(StrEnum):
+    """The levels of Python's log."""
+
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARNING = "WARNING"
+    ERROR = "ERROR"
+
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -72,6 +85,8 @@ app.command("cherry-pick", rich_help_panel=CHANGE)(cherry_pick)
 app.command("publish", rich_help_panel=CHANGE)(publish)
 
 app.command("expire", rich_help_panel=MAINTAIN)(expire)
+app.command("rewrite-manifests", rich_help_panel=MAINTAIN)(rewrite_manifests)
+app.command("call", rich_help_panel=MAINTAIN)(call_procedure)
 
 app.command("load", rich_help_panel=FILES_IN)(load)
 
@@ -95,8 +110,11 @@ def _print_version(is_requested: bool) -> None:
 @app.callback()
 def _icefloe(
     _version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show versions and stop.")] = False,
+    log_level: Annotated[LogLevel | None, typer.Option("--log-level", help="Show the log from this level on, on standard error.")] = None,
 ) -> None:
     """Apache Iceberg for PySpark: load files into tables, look into tables, change and maintain them."""
+    if log_level is not None:
+        logging.basicConfig(level=log_level.value, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
 def main() -> None:

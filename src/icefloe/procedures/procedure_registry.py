@@ -7,7 +7,7 @@ from typing import Any
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
 from icefloe.procedures import file_procedures, maintenance_procedures, snapshot_procedures
-from icefloe.procedures.procedure import Procedure
+from icefloe.procedures.procedure import Procedure, WiderRows
 
 _MODULES: tuple[ModuleType, ...] = (snapshot_procedures, maintenance_procedures, file_procedures)
 _BY_NAME = {member.name: member for module in _MODULES for member in vars(module).values() if isinstance(member, Procedure)}
@@ -57,5 +57,7 @@ def call(catalog: Catalog, name: str, **arguments: Any) -> list[dict[str, Any]]:
         IcefloeError: The procedure failed.
     """
     procedure = procedure_named(name)
-    columns = [field.name for field in procedure.output]
-    return [dict(zip(columns, row, strict=True)) for row in procedure(catalog, **arguments)]
+    rows = procedure(catalog, **arguments)
+    more = rows.more if isinstance(rows, WiderRows) else ()
+    columns = [*(field.name for field in procedure.output), *(column for column, _ in more)]
+    return [dict(zip(columns, row, strict=True)) for row in rows]

@@ -1,0 +1,167 @@
+"""The commands `rewrite-manifests` and `call`, which run maintenance: by name, any procedure of `icefloe.procedures`.
+
+Spec: Manifests; Snapshots.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.cli.row_view import cell_text
+from icefloe.cli.table_command import changes_table, looks_at_catalog
+from icefloe.display.formatting import count_text
+from icefloe.display.report import Column, Facts, Prose, Report, grid
+from icefloe.errors import InvalidInputError
+from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.kernel.types import BooleanType, IcebergType, IntegerType, ListType, LongType, MapType, TimestamptzType
+from icefloe.procedures import call, procedure_named, procedure_names
+from icefloe.table.table import Table
+
+SpecId = Annotated[
+    int | None, typer.Option("--spec-id", metavar="N", help="The partition spec whose manifests are rewritten; the current one.")
+]
+SortBy = Annotated[
+    list[str] | None,
+    typer.Option("--sort-by", metavar="FIELD", help="A partition field to sort the entries by; may be repeated. By default all of them."),
+]
+OfBranch = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch whose manifests are rewritten.")]
+ProcedureName = Annotated[str | None, typer.Argument(metavar="[PROCEDURE]", help="The procedure; without it they are listed.")]
+Arguments = Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE...]", help="Its arguments, such as table=db.t retain_last=10.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestRewrite(View):
+    """The result of a rewrite of manifests. `snapshot_id` is None if there was nothing to do."""
+
+    table: str
+    snapshot_id: int | None
+    rewritten_manifests: int
+    added_manifests: int
+    kept_manifests: int
+    entries: int
+
+    def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no list
+        """See `View.report`."""
+        pairs = (
+            ("snapshot", str(self.snapshot_id or "none: there was nothing to do")),
+            ("rewritten", count_text(self.rewritten_manifests)),
+            ("added", f"{count_text(self.added_manifests)}, {count_text(self.entries, 'entry', 'entries')}"),
+            ("kept", count_text(self.kept_manifests)),
+        )
+        return Report(f"manifests of {self.table}", (Facts(pairs),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcedureList(View):
+    """The procedures: their descriptions, and their arguments as text, optional ones in brackets."""
+
+    procedures: tuple[tuple[str, str, str], ...]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  every procedure is shown
+        """See `View.report`."""
+        return Report(
+            "", (grid("", (Column("procedure", whole=True), Column("arguments"), Column("description", rank=1)), self.procedures, None),)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the procedures by name."""
+        return {name: {"arguments": arguments, "description": text} for name, arguments, text in self.procedures}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcedureResult(View):
+    """The rows that a procedure returned."""
+
+    procedure: str
+    rows: tuple[Mapping[str, Any], ...]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        if not self.rows:
+            return Report(self.procedure, (Prose("no rows"),))
+        if len(self.rows) == 1:
+            return Report(self.procedure, (Facts(tuple((name, cell_text(value)) for name, value in self.rows[0].items())),))
+        columns = tuple(Column(name, is_number=isinstance(value, int)) for name, value in self.rows[0].items())
+        return Report(self.procedure, (grid("", columns, [tuple(map(cell_text, row.values())) for row in self.rows], most),))
+
+
+@changes_table
+def rewrite_manifests(opened: Table, spec_id: SpecId = None, sort_by: SortBy = None, branch: OfBranch = "main") -> View:
+    """Put the entries of small or unsorted manifests into manifests of the target size. No data file is read or written."""
+    result = opened.rewrite_manifests(spec_id, sort_by, branch=branch)
+    return ManifestRewrite(
+        table=opened.full_name,
+        snapshot_id=result.snapshot_id,
+        rewritten_manifests=result.rewritten_manifests,
+        added_manifests=result.added_manifests,
+        kept_manifests=result.kept_manifests,
+        entries=result.entries,
+    )
+
+
+@looks_at_catalog
+def call_procedure(opened: Catalog, procedure: ProcedureName = None, arguments: Arguments = None) -> View:
+    """Run a procedure with the names and arguments of Java's Iceberg, such as add_files or ancestors_of; without a name they are listed."""
+    if procedure is None:
+        return ProcedureList(
+            procedures=tuple((name, _arguments_text(name), procedure_named(name).description) for name in procedure_names())
+        )
+    kinds = {parameter.name: parameter.kind for parameter in procedure_named(procedure).parameters}
+    values = dict(_argument(text, kinds) for text in arguments or ())
+    rows = call(opened, procedure, **values)
+    return ProcedureResult(procedure=procedure, rows=tuple({name: _shown(value) for name, value in row.items()} for row in rows))
+
+
+def _arguments_text(name: str) -> str:
+    parameters = procedure_named(name).parameters
+    return ", ".join(parameter.name if parameter.required else f"[{parameter.name}]" for parameter in parameters)
+
+
+def _argument(text: str, kinds: Mapping[str, IcebergType]) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or name not in kinds:
+        raise InvalidInputError(f"{text!r} is no argument of the procedure", next_step=f"write NAME=VALUE with one of {', '.join(kinds)}")
+    try:
+        return name, _value(kinds[name], value)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{name}: {value!r} is not a value of type {kinds[name]}", next_step=_HINTS.get(type(kinds[name]))
+        ) from error
+
+
+_HINTS: Mapping[type[IcebergType], str] = {
+    BooleanType: "write true or false",
+    TimestamptzType: "write a time such as 2024-01-31T12:00:00, in UTC where it has no offset",
+    ListType: "write values separated by commas, or a list in JSON",
+    MapType: 'write an object in JSON, such as {"day": "2024-01-31"}',
+}
+
+
+def _value(kind: IcebergType, text: str) -> Any:
+    if isinstance(kind, LongType | IntegerType):
+        return int(text)
+    if isinstance(kind, BooleanType):
+        if text.lower() not in ("true", "false"):
+            raise ValueError("a boolean is true or false")
+        return text.lower() == "true"
+    if isinstance(kind, TimestamptzType):
+        time = datetime.fromisoformat(text)
+        return time if time.tzinfo else time.replace(tzinfo=UTC)
+    if isinstance(kind, ListType):
+        items = json.loads(text) if text.startswith("[") else text.split(",")
+        return [_value(kind.element, str(item)) for item in items]
+    if isinstance(kind, MapType):
+        pairs = json.loads(text)
+        if not isinstance(pairs, dict):
+            raise ValueError("a map is an object in JSON")
+        return {str(key): str(value) for key, value in pairs.items()}
+    return text
+
+
+def _shown(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value
