@@ -12,7 +12,7 @@ from tests.spark.merge_on_read import delete_positions
 
 from icefloe import SqlCatalog
 from icefloe.spark.bridge import java_compiler as compiled
-from icefloe.spark.bridge.java_compiler import executors_have_classes
+from icefloe.spark.bridge.gateway import class_folder, executors_have_classes, gateway_of
 from icefloe.spark.scan import native_scan
 from icefloe.table import Table
 
@@ -92,7 +92,7 @@ def test_positions_are_sparks_own_where_executors_lack_the_class(
 
 
 def test_the_jar_for_executors_has_the_classes_that_run_there(spark: SparkSession) -> None:
-    folder = compiled.compiled_folder(spark)
+    folder = class_folder(gateway_of(spark), spark.version)
     names = zipfile.ZipFile(folder / "executors.jar").namelist()
     assert {Path(name).stem.split("$")[0] for name in names} == set(compiled.FOR_EXECUTORS)
     assert len(names) > len(set(compiled.FOR_EXECUTORS))  # with the classes inside them

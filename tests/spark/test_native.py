@@ -14,8 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from icefloe.errors import EngineError
-from icefloe.spark.bridge import java_compiler as java_compile
-from icefloe.spark.bridge.gateway import gateway_of
+from icefloe.spark.bridge import java_compiler
+from icefloe.spark.bridge.gateway import class_folder, gateway_of
 from icefloe.spark.scan.native_scan import hadoop_paths, native_rows
 
 pytestmark = pytest.mark.spark
@@ -143,11 +143,11 @@ def test_two_scans_of_the_same_files_share_what_spark_has_cached(spark: SparkSes
 
 def test_compiled_classes_are_cached_for_the_next_session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    kept = java_compile.compiled_folder(spark)
+    kept = class_folder(gateway_of(spark), spark.version)
     assert kept.parent == tmp_path / "icefloe"
     assert kept.name.startswith(spark.version)
     written = (kept / "icefloe" / "PlannedFiles.class").stat().st_mtime_ns
-    assert java_compile.compiled_folder(spark) == kept
+    assert class_folder(gateway_of(spark), spark.version) == kept
     assert (kept / "icefloe" / "PlannedFiles.class").stat().st_mtime_ns == written
     assert [path.name for path in kept.parent.iterdir()] == [kept.name]
 
@@ -155,16 +155,22 @@ def test_compiled_classes_are_cached_for_the_next_session(spark: SparkSession, t
 def test_classes_are_compiled_without_a_writable_cache(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    kept = java_compile.compiled_folder(spark)
+    kept = class_folder(gateway_of(spark), spark.version)
     assert (kept / "icefloe" / "PlannedFiles.class").is_file()
     assert tmp_path not in kept.parents
 
 
-def test_sources_that_this_spark_cannot_compile_are_an_engine_error(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="do not compile on Spark"):
-        java_compile._compile(
-            gateway_of(spark), spark.version, {"Broken": "package icefloe; public class Broken { Missing m; }"}, tmp_path / "classes"
-        )
+def test_sources_that_this_spark_cannot_compile_are_an_engine_error(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "java").mkdir()
+    for name in (*java_compiler.SOURCES, *java_compiler.FORMATS):
+        (tmp_path / "java" / f"{name}.java").write_text(f"package icefloe; public class {name} {{ Missing m; }}")
+    monkeypatch.setattr(java_compiler, "files", lambda _: tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(EngineError, match="do not compile on Spark") as caught:
+        class_folder(gateway_of(spark), spark.version)
+    assert "Missing" in str(caught.value)
 
 
 def test_a_constant_may_be_the_only_column_of_a_query(spark: SparkSession, tmp_path: Path) -> None:

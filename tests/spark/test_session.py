@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from icefloe.spark.bridge.java_compiler import static_method
+from icefloe.spark.bridge.gateway import static_method
 from icefloe.spark.runtime.java_runtime import find_java
 from icefloe.spark.runtime.start_session import active_session, session
 
@@ -54,7 +54,7 @@ EXTENSION = """
 import sys
 import icefloe.spark
 from icefloe import SqlCatalog
-from icefloe.spark.bridge.java_compiler import static_method
+from icefloe.spark.bridge.gateway import static_method
 lake = SqlCatalog("lake", uri=f"sqlite:///{sys.argv[1]}/catalog.db", warehouse=f"{sys.argv[1]}/warehouse")
 spark = icefloe.spark.session(
     {"spark.driver.memory": "700m", "spark.sql.extensions": "example.ExtensionOfTheUser"}, master="local[1]", catalogs={"lake": lake}

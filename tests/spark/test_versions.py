@@ -17,7 +17,7 @@ import icefloe.spark
 from icefloe import SqlCatalog
 from icefloe.errors import EngineError
 from icefloe.spark import sql_probe
-from icefloe.spark.bridge import java_compiler
+from icefloe.spark.bridge import gateway, java_compiler
 from icefloe.spark.bridge.gateway import gateway_of
 from icefloe.spark.runtime.spark_versions import PROVEN_VERSIONS, check_version, is_proven
 from icefloe.spark.scan import native_scan, pushed_scan, version_probe
@@ -178,7 +178,7 @@ def test_java_classes_that_do_not_compile_on_a_newer_spark_are_refused_with_a_ne
         text = (files("icefloe.spark.bridge") / "java" / f"{name}.java").read_text("utf-8")
         (sources / "java" / f"{name}.java").write_text(text.replace("DataSourceV2ScanRelation", "DataSourceV3ScanRelation"))
     monkeypatch.setattr(java_compiler, "files", lambda _: sources)
-    monkeypatch.delitem(gateway_of(newer).__dict__, java_compiler._LOADER_ATTRIBUTE, raising=False)
+    monkeypatch.delitem(gateway_of(newer).__dict__, gateway._LOADER_ATTRIBUTE, raising=False)
     with pytest.raises(EngineError, match=r"do not compile on Spark 4\.4\.0, which is not a version that Icefloe is proven on") as caught:
         icefloe.spark.attach(newer, "other", lake)
     outputs = str(caught.value)

@@ -12,8 +12,7 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_loader import load_catalog
 from icefloe.errors import EngineError, InvalidInputError
 from icefloe.spark.bridge.callback_server import start_callbacks
-from icefloe.spark.bridge.gateway import gateway_of, java_message
-from icefloe.spark.bridge.java_compiler import class_loader, static_method
+from icefloe.spark.bridge.gateway import class_loader, gateway_of, java_message, static_method
 from icefloe.spark.bridge.optimizer_rule import install_rule
 from icefloe.spark.catalog.attached_catalogs import ATTACHED, PREFIX, SESSION_CATALOG
 from icefloe.spark.catalog.spark_catalog import SparkCatalog

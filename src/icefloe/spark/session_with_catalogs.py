@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
 from icefloe.spark.attach_catalog import attach
-from icefloe.spark.bridge.java_compiler import extension_settings
+from icefloe.spark.bridge.gateway import extension_settings
 from icefloe.spark.runtime.start_session import session as start_or_find_session
 from icefloe.spark.scan.read_options import similar_setting
 from icefloe.spark.write.write_options import SETTINGS

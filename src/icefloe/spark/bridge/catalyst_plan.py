@@ -9,8 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.spark.bridge.catalyst import sequence
-from icefloe.spark.bridge.gateway import java_class, scala_object
-from icefloe.spark.bridge.java_compiler import static_method
+from icefloe.spark.bridge.gateway import java_class, scala_object, static_method
 
 CATALYST = "org.apache.spark.sql.catalyst"
 

@@ -1,15 +1,40 @@
-"""Access to the JVM of a Spark session through PySpark's Py4J gateway."""
+"""Access to the JVM of a Spark session through PySpark's Py4J gateway: its classes, and those of Icefloe, whose objects and static methods are used from here.
 
+`java_compiler.py` compiles Icefloe's classes; they are loaded once per JVM. Executors receive only the classes that read batches.
+"""
+
+import logging
 from collections.abc import Sequence
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from icefloe.errors import EngineError
+from icefloe.errors import EngineError, Problem
+from icefloe.spark.bridge.class_cache import UnsafeCacheError, check_sealed
+from icefloe.spark.bridge.java_compiler import (
+    EXECUTOR_JAR,
+    FORMATS_FOLDER,
+    ICEBERG_SOURCE,
+    SERVICES_FOLDER,
+    compiled_folder,
+    context_loader,
+    takes_folders,
+)
+from icefloe.spark.runtime.spark_versions import WITHOUT_JAVA_CLASSES, check_version, is_proven, proven_text
 
+LOG = logging.getLogger(__name__)
+
+# The setting that names extensions of Spark, and the class that brings the parser.
+EXTENSIONS, EXTENSION_CLASS = "spark.sql.extensions", "icefloe.SparkExtensions"
+# Attributes of the gateway, by which each JVM has its own.
 _CLASSES_ATTRIBUTE = "_icefloe_java_classes"
+_SHIPPED_ATTRIBUTE = "_icefloe_jar_shipped"
+_LOADER_ATTRIBUTE = "_icefloe_class_loader"
+_CONSTRUCTORS_ATTRIBUTE = "_icefloe_constructors"
+_FOLDER_ATTRIBUTE = "_icefloe_class_folder"
 
 
 def gateway_of(spark: SparkSession) -> Any:
@@ -79,3 +104,167 @@ def java_message(error: Py4JError) -> str:
     java_exception = getattr(error, "java_exception", None)
     text = str(java_exception.toString() if java_exception is not None else error)
     return text.splitlines()[0] if text else type(error).__name__
+
+
+def new_object(spark: SparkSession, class_name: str, *arguments: Any) -> Any:
+    """Return a new object of one of the classes in `SOURCES`, which has one constructor.
+
+    Raises:
+        EngineError: The sources do not compile on this Spark, or it is too old.
+    """
+    gateway = gateway_of(spark)
+    # Each look-up is a call of the JVM, and a query creates two objects.
+    constructors = gateway.__dict__.setdefault(_CONSTRUCTORS_ATTRIBUTE, {})
+    if class_name not in constructors:
+        constructors[class_name] = class_loader(spark).loadClass(f"icefloe.{class_name}").getConstructors()[0]
+    return constructors[class_name].newInstance(_object_array(gateway, arguments))
+
+
+def static_method(spark: SparkSession, class_name: str, method_name: str, *arguments: Any) -> Any:
+    """Call a static method of one of the classes; a Python object among the arguments arrives as a `BiFunction`.
+
+    Raises:
+        EngineError: As `new_object`.
+    """
+    gateway = gateway_of(spark)
+    methods = class_loader(spark).loadClass(f"icefloe.{class_name}").getMethods()
+    return next(method for method in methods if method.getName() == method_name).invoke(None, _object_array(gateway, arguments))
+
+
+def _object_array(gateway: Any, members: Sequence[Any]) -> Any:
+    """Return an `Object[]` of values, which Py4J converts as arguments of `add`; setting members of an array takes twice as many calls of the JVM."""
+    holder = class_behind(gateway, "java.util.ArrayList")()
+    for member in members:
+        holder.add(member)
+    return holder.toArray()
+
+
+def class_loader(spark: SparkSession) -> Any:
+    """Return the Java class loader that has the compiled classes, created once per JVM.
+
+    Raises:
+        EngineError: The sources do not compile on this Spark, or it is too old.
+    """
+    return loader_of(gateway_of(spark), spark.version)
+
+
+def loader_of(gateway: Any, spark_version: str) -> Any:
+    """Return the class loader of a JVM, which may have no session yet. Raises `EngineError` as `class_loader`."""
+    # A gateway returns a package of Java for any attribute, so only its own dictionary can be trusted.
+    loader = gateway.__dict__.get(_LOADER_ATTRIBUTE)
+    if loader is None:
+        check_version(spark_version)  # PySpark may be newer than the Spark that it starts
+        folder = class_folder(gateway, spark_version)
+        loader = _load_from(gateway, folder)
+        gateway.__dict__.update({_LOADER_ATTRIBUTE: loader, _FOLDER_ATTRIBUTE: folder})
+    return loader
+
+
+def extension_settings(gateway: Any, extensions: str) -> dict[str, str]:
+    """Return the settings by which a session that is about to start has Icefloe's parser.
+
+    Spark reads `spark.sql.extensions` once, when the session starts, and looks the class up by its name. Between the start of the JVM and that of the session
+    the sources are compiled, or found in the cache, and their folder is added to the driver's class loader.
+
+    Args:
+        gateway: The gateway of a JVM without a session.
+        extensions: The value of `spark.sql.extensions` that the user chose, which stays; empty for none.
+
+    Returns:
+        The setting; nothing where the classes cannot be found by name or do not compile, which `attach` reports later.
+    """
+    if not takes_folders(gateway.jvm, context_loader(gateway.jvm)):
+        return {}
+    version = getattr(class_behind(gateway, "org.apache.spark.package$"), "MODULE$").SPARK_VERSION()
+    try:
+        loader_of(gateway, version)
+    except (EngineError, Py4JError) as error:
+        LOG.debug("the session starts without the parser extension: %s", error)
+        return {}
+    names = [name.strip() for name in extensions.split(",") if name.strip()]
+    return {EXTENSIONS: ",".join([*names, *([] if EXTENSION_CLASS in names else [EXTENSION_CLASS])])}
+
+
+def add_formats(spark: SparkSession) -> None:
+    """Let every session find the data sources in `FORMATS` by their names; further calls change nothing."""
+    gateway = gateway_of(spark)
+    loader = class_loader(spark)
+    if not takes_folders(gateway.jvm, loader):
+        return
+    folder = gateway.__dict__[_FOLDER_ATTRIBUTE]
+    loader.addURL(gateway.jvm.java.io.File(f"{folder}/{FORMATS_FOLDER}/").toURI().toURL())
+    # Spark refuses a name that two data sources register, so `iceberg` is registered only where Java's Iceberg does not.
+    conf = spark._jsparkSession.sessionState().conf()
+    try:
+        found = gateway.jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource("iceberg", conf).getName()
+    except Py4JError as error:
+        LOG.warning(
+            "the format iceberg is found in lower case only, because Spark cannot load a data source of another library: %s",
+            java_message(error),
+        )
+        return
+    if found == ICEBERG_SOURCE:
+        loader.addURL(gateway.jvm.java.io.File(f"{folder}/{SERVICES_FOLDER}/").toURI().toURL())
+
+
+def executors_have_classes(spark: SparkSession) -> bool:
+    """Return True if Spark's tasks find the classes in `FOR_EXECUTORS`; executors in other processes receive them in a jar, once per application."""
+    gateway = gateway_of(spark)
+    loader, context = class_loader(spark), spark._jsparkSession.sparkContext()
+    if context.isLocal() and takes_folders(gateway.jvm, loader):
+        return True
+    shipped = gateway.__dict__.setdefault(_SHIPPED_ATTRIBUTE, {})
+    application = context.applicationId()
+    if application not in shipped:
+        try:
+            check_sealed(gateway.__dict__[_FOLDER_ATTRIBUTE])
+            context.addJar(f"{gateway.__dict__[_FOLDER_ATTRIBUTE]}/{EXECUTOR_JAR}")
+            shipped[application] = True
+        except UnsafeCacheError as error:
+            LOG.warning("could not ship the executor jar: %s; finding deleted rows is slower without it", error)
+            shipped[application] = False
+        except Py4JError as error:
+            LOG.warning("could not ship the executor jar; falling back to Spark's row positions, which is slower: %s", java_message(error))
+            shipped[application] = False
+    return bool(shipped[application])
+
+
+def class_folder(gateway: Any, spark_version: str) -> Path:
+    """Return the folder of Icefloe's compiled classes for this Spark.
+
+    Raises:
+        EngineError: The sources do not compile on this Spark, or other users can change every folder that could hold the classes.
+    """
+    try:
+        return compiled_folder(gateway, spark_version)
+    except Py4JError as error:
+        proven = is_proven(spark_version)
+        hint = "" if proven else f", which is not a version that Icefloe is proven on; those are {proven_text()}"
+        raise EngineError(
+            f"the Java classes of Icefloe do not compile on Spark {spark_version}{hint}",
+            problems=[Problem(where="", what=java_message(error))],
+            next_step=f"{'report this' if proven else 'use a proven version'}; {WITHOUT_JAVA_CLASSES}",
+        ) from error
+
+
+def _load_from(gateway: Any, folder: Path) -> Any:
+    jvm = gateway.jvm
+    url = jvm.java.io.File(f"{folder}/").toURI().toURL()
+    loader = context_loader(jvm)
+    if takes_folders(jvm, loader):
+        # Spark finds classes by name that the driver's own loader has.
+        loader.addURL(url)
+        return loader
+    urls = gateway.new_array(jvm.java.net.URL, 1)
+    urls[0] = url
+    return jvm.java.net.URLClassLoader(urls, loader)
+
+
+def has_class(spark: SparkSession, class_name: str) -> bool:
+    """Return True if the JVM of a classic session has a class of that name."""
+    jvm = jvm_of(spark)
+    try:
+        jvm.java.lang.Class.forName(class_name, False, context_loader(jvm))
+    except Py4JError:
+        return False
+    return True

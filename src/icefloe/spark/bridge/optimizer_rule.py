@@ -4,8 +4,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from icefloe.spark.bridge.gateway import jvm_of
-from icefloe.spark.bridge.java_compiler import new_object
+from icefloe.spark.bridge.gateway import jvm_of, new_object
 from icefloe.spark.runtime.start_session import NEEDED_CONF
 
 

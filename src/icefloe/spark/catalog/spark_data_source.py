@@ -23,8 +23,7 @@ from icefloe.inspect.metadata_tables.metadata_table_registry import METADATA_TAB
 from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
-from icefloe.spark.bridge.gateway import jvm_of
-from icefloe.spark.bridge.java_compiler import add_formats, static_method
+from icefloe.spark.bridge.gateway import add_formats, jvm_of, static_method
 from icefloe.spark.bridge.messages import TableMessage, TableToLoad
 from icefloe.spark.bridge.optimizer_rule import install_rule
 from icefloe.spark.catalog.attached_catalogs import PREFIX, resolve_name

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from icefloe.errors import UnsupportedFeatureError
-from icefloe.spark.bridge.java_compiler import static_method
+from icefloe.spark.bridge.gateway import static_method
 from icefloe.spark.types.spark_types import schema_to_struct, with_geo_types
 from icefloe.view.view import View
 

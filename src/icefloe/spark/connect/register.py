@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.kernel.ports import FileIO
-from icefloe.spark.bridge.gateway import has_jvm
-from icefloe.spark.bridge.java_compiler import has_class
+from icefloe.spark.bridge.gateway import has_class, has_jvm
 from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatalogs
 from icefloe.spark.connect.python_data_source import FORMAT, IcebergSource, IcefloeSource
 from icefloe.spark.runtime.named_sessions import name_session

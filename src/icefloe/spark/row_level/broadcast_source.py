@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from icefloe.spark.bridge.catalyst_plan import rows_of
-from icefloe.spark.bridge.java_compiler import new_object
+from icefloe.spark.bridge.gateway import new_object
 
 # Bytes that the source of a MERGE may take on the driver. Beside 10 million rows of a target, a driver of Spark's default 1 GB, which also ran the tasks,
 # took 54 MB in a third of the CPU time of Spark's own join with them.

@@ -28,7 +28,7 @@ from icefloe.spark.bridge.catalyst import (
     object_literal,
     static_invoke,
 )
-from icefloe.spark.bridge.java_compiler import static_method
+from icefloe.spark.bridge.gateway import static_method
 from icefloe.spark.scan.position_deletes import BIT_SET, packed_bitmaps
 
 # The types whose values Spark represents as whole numbers that are equal where the values are.

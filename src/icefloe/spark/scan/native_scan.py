@@ -33,8 +33,7 @@ from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.schema.schema_history import is_complete_history
 from icefloe.kernel.types import DoubleType, FloatType, IcebergType, NestedField, PrimitiveType, StructType, UnknownType
 from icefloe.kernel.values import physical_array
-from icefloe.spark.bridge.gateway import gateway_of, java_class, java_message, jvm_of, scala_object
-from icefloe.spark.bridge.java_compiler import executors_have_classes, new_object
+from icefloe.spark.bridge.gateway import executors_have_classes, gateway_of, java_class, java_message, jvm_of, new_object, scala_object
 from icefloe.spark.scan.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, without_deleted_keys
 from icefloe.spark.scan.expression_to_column import filter_to_column
 from icefloe.spark.scan.metadata_column_values import (

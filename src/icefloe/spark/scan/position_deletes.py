@@ -23,7 +23,7 @@ from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.kernel.puffin.deletion_vector import DeletionVector
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.spark.bridge.catalyst import array_element, column_of, data_type, expression_of, invoke, object_literal
-from icefloe.spark.bridge.java_compiler import static_method
+from icefloe.spark.bridge.gateway import static_method
 
 # Bits of the plain array, 16 MB: each executor receives it once, and each task has it in memory. A file's bits end with its last deleted position.
 MOST_PLAIN_BITS = 2**27

@@ -17,8 +17,7 @@ from pyspark.sql import SparkSession
 
 from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.errors import EngineError, IcefloeError, Problem
-from icefloe.spark.bridge.gateway import gateway_of
-from icefloe.spark.bridge.java_compiler import compiled_folder
+from icefloe.spark.bridge.gateway import class_folder, gateway_of
 from icefloe.spark.runtime.spark_versions import WITHOUT_JAVA_CLASSES, check_version, is_proven, proven_text
 from icefloe.table.engine import VERSION
 
@@ -56,7 +55,7 @@ def run_probe(spark: SparkSession, what: str, probe: Probe) -> None:
     if not str(spark.sparkContext.master).startswith("local"):
         LOG.warning("%s; %s were not probed, as executors on other machines do not see this one's files", unproven, what)
         return
-    folder = compiled_folder(spark)
+    folder = class_folder(gateway_of(spark), spark.version)
     passed = folder.with_name(f"{folder.name}-{what}-passed-{VERSION}")  # beside the folder, which holds the sealed files alone
     if not passed.is_file():
         with tempfile.TemporaryDirectory(prefix="icefloe-probe-", ignore_cleanup_errors=True) as folder_of_probe:

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructField, StructType
 
 from icefloe.errors import NoSuchTableError, NoSuchViewError, UnsupportedFeatureError
 from icefloe.kernel.schema.schema import Schema
-from icefloe.spark.bridge.java_compiler import static_method
+from icefloe.spark.bridge.gateway import static_method
 from icefloe.spark.bridge.spark_errors import AnalysisError
 from icefloe.spark.catalog.attached_catalogs import current_namespace, is_catalog, resolve_name
 from icefloe.spark.catalog.sort_keys import quoted
