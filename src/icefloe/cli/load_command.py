@@ -184,15 +184,14 @@ def _obstacle_to_spark(files: InputFiles, request: LoadRequest) -> str | None:
 
 
 def _by_arrow(load: FileLoad) -> LoadResult:
-    into = dotted(load.name)
-    with load_step(f"Reading the columns of {load.files.described}") as progress:
+    with load_step("Reading the columns") as progress:
         load.open(progress)
-    with load_step(f"Loading into {into}") as progress:
+    with load_step("Loading the rows") as progress:
         return load.write(load.rows(progress))
 
 
 def _by_spark(load: FileLoad) -> LoadResult:
-    with load_step(f"Reading the columns of {load.files.described}") as progress:
+    with load_step("Reading the columns") as progress:
         load.open(progress)
         frame_request = load.spark_request(progress)
     with step("Starting Spark"):
@@ -206,7 +205,7 @@ def _by_spark(load: FileLoad) -> LoadResult:
         raise
     except InvalidInputError:
         # Spark ends at the first bad row; all of them are counted here.
-        with load_step("Counting the rows that cannot be loaded") as progress:
+        with load_step("Counting bad rows") as progress:
             load.count_bad_rows(progress)
         raise
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Column
 from rich.text import Text
 
 from icefloe.cli.screen import POLL_S, console
@@ -21,11 +22,12 @@ def load_step(text: str) -> Iterator[ProgressCallback | None]:
         return
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=None),
-        TextColumn("{task.fields[rows]:,} rows"),
-        DownloadColumn(),
-        TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
+        # The bar gives way to the numbers, which are never cut.
+        BarColumn(bar_width=None, table_column=Column(ratio=1)),
+        TextColumn("{task.fields[rows]:,} rows", table_column=Column(no_wrap=True)),
+        DownloadColumn(binary_units=True, table_column=Column(no_wrap=True)),
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
     )
     started = time.monotonic()
     with Progress(*columns, console=target, transient=True, expand=True) as progress:
