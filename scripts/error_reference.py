@@ -120,6 +120,11 @@ ENTRIES: dict[str, tuple[tuple[str, str, str], ...]] = {
             'The name in `format("icefloe")` is of a catalog that this session does not have.',
             "",
         ),
+        (
+            "the Spark job failed: the Python of Spark's workers does not have Icefloe",
+            "With Spark Connect, or on a cluster, tasks run in other Python environments than the program.",
+            "",
+        ),
         ("there is no write option …", "A misspelt option would be ignored by Spark without a word, so it is refused.", ""),
     ),
     "Files": (

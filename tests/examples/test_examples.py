@@ -1,6 +1,7 @@
 """The programs in `examples/` run as they are, in an empty folder, and the pages that print one print all of it."""
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe import load_catalog
+from icefloe.spark.runtime.java_runtime import find_java
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -77,6 +79,20 @@ def test_the_notebook_runs_and_every_view_is_html(tmp_path: Path, monkeypatch: p
 def test_the_spark_sql_job_runs(tmp_path: Path) -> None:
     assert "refund" in run(tmp_path, "spark_sql_job.py")
     assert rows(tmp_path, "shop.events").num_rows == 1010
+
+
+@pytest.mark.spark
+def test_the_connect_job_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not find_java().has_vector_module:
+        pytest.skip("PySpark starts its Connect server with the module jdk.incubator.vector, which the only Java here is built without")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--conf spark.connect.grpc.binding.port={free.getsockname()[1]} pyspark-shell")
+    monkeypatch.setenv("SPARK_REMOTE", "local[2]")
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    printed = run(tmp_path, "connect_job.py")
+    assert "1 row inserted, 1 row updated" in printed
+    assert rows(tmp_path, "shop.items").num_rows == 3
 
 
 def test_the_page_about_jobs_prints_the_whole_program() -> None:

@@ -169,7 +169,7 @@ def changes_schema(metadata: TableMetadata) -> Schema:
 
 
 def changes_metadata_columns(metadata: TableMetadata) -> Sequence[NestedField]:
-    """Return the columns of the data file of a changed row, which `changes` has only if they are named. A table column of the same name takes precedence."""
+    """Return the metadata columns of the file of a changed row, which `changes` has only on request. A table column of the same name takes precedence."""
     own = metadata.schema().names
     columns = (FILE, POS, DELETED, SPEC_ID, partition_column(table_partition_type(metadata)))
     return [column for column in columns if column.name not in own]

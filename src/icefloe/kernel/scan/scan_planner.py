@@ -183,7 +183,7 @@ def _chosen(manifests: Sequence[ManifestFile], mask: Mask) -> list[ManifestFile]
 def _with_deletes(
     parts: Sequence[PlannedFiles], deletes: LiveDeletes | None
 ) -> tuple[tuple[PlannedFiles, ...], Sequence[DataFile], NDArray[np.int64]]:
-    """Return the parts with renumbered delete files, the delete files that a part needs, and the number of data files of each delete file of the index."""
+    """Return the parts with their delete files renumbered, those delete files, and how many data files each delete file of the index applies to."""
     counts = np.zeros(0 if deletes is None else len(deletes.index), dtype=np.int64)
     for part in parts:
         if part.delete_indices is not None:

@@ -71,8 +71,13 @@ def task_error(error: Exception, job: str) -> IcefloeError | None:
 
 
 def engine_error(error: Exception) -> EngineError:
-    """Return an `EngineError` with the first lines of Spark's message."""
+    """Return an `EngineError` with the first lines of Spark's message, or with the reason if the workers do not have Icefloe."""
     text = java_message(error) if isinstance(error, Py4JError) else str(error)
+    if "No module named 'icefloe'" in text:
+        return EngineError(
+            "the Spark job failed: the Python of Spark's workers does not have Icefloe",
+            next_step="install this version of Icefloe where Spark's workers run, for the Python that PYSPARK_PYTHON names there",
+        )
     lines = [line for line in text.splitlines() if line.strip()]
     return EngineError(
         "the Spark job failed: " + "\n".join(lines[:_SHOWN_LINES]), next_step="the cause, with its stack, is this error's __cause__"

@@ -113,7 +113,7 @@ class WritableTable(ReadableTable):
 
         Args:
             spark: the session whose settings complete the write's options.
-            rows: gives the rows, once the table is known to take them.
+            rows: returns the rows; called after the checks of the table.
             builder: options of the write, and which rows it replaces.
 
         Returns:
