@@ -1,5 +1,6 @@
 """What the commands print in terminals of several widths, in a pipe, and where their output cannot be written."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -63,3 +64,31 @@ def test_a_closed_pipe_ends_a_command_without_a_word(warehouse: Path, words: tup
         run.stdout.close()
         assert run.stderr.read() == ""
         assert run.wait(60) in (0, 1)  # 0 if all of it had been written before the pipe was closed
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_commands_that_change_print_within_the_width_and_cut_no_id(
+    icefloe: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    warehouse = tmp_path / "lake"
+    for words in (
+        ("namespace", "create", "a", "--property", "owner=somebody.with.a.long.name@example.org"),
+        ("create", "a.t", "--schema", "id long not null comment 'the number of the order', note string", "--partition", "bucket(4, id)"),
+        ("schema", "add", "a.t", "a_rather_long_name_of_a_column struct<first: double, second: list<string>>"),
+        ("schema", "rename", "a.t", "note", "remark"),
+        ("spec", "add", "a.t", "truncate(8, remark) as beginning"),
+        ("sort", "a.t", "remark desc nulls last"),
+        ("properties", "a.t", "set", "write.parquet.compression-codec=zstd"),
+        ("upgrade", "a.t", "3"),
+        ("rename", "a.t", "a.u"),
+        ("rewrite-manifests", "a.u"),
+        ("describe", "a.u"),
+        ("drop", "a.u", "--purge", "--yes"),
+        ("drop", "a", "--yes"),
+    ):
+        result = icefloe(*words, "--warehouse", warehouse)
+        assert result.exit_code == 0, (words, result.stderr)
+        assert max(map(len, result.stdout.splitlines())) <= width, words
+        if words[0] in ("create", "describe", "rename"):
+            assert re.search(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\n", result.stdout), "the uuid of the table is whole"
