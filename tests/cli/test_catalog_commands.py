@@ -100,10 +100,12 @@ def test_create_takes_the_schema_that_schema_show_prints_and_that_of_a_metadata_
         (("--schema-file", "damaged.parquet"), "damaged.parquet"),
         (("--schema-file", "notes.txt"), "neither Parquet nor JSON"),
         (("--schema-file", "other.json"), "other.json"),
+        (("--schema-file", "deep.json"), "neither Parquet nor JSON"),
     ],
 )
 def test_create_refuses_and_leaves_no_table_and_no_namespace(icefloe: Command, lake: Path, options: tuple[str, ...], message: str) -> None:
     Path("damaged.parquet").write_bytes(b"PAR1" + b"\x00" * 20)
+    Path("deep.json").write_text('{"type": "struct", "fields": ' + "[" * 200_000)
     Path("notes.txt").write_text("only notes")
     Path("other.json").write_text('{"type": "struct", "fields": [{"name": "a"}]}')
     result = icefloe("create", "db.t", *options, "--warehouse", lake)

@@ -74,6 +74,27 @@ def test_an_interrupt_with_json_is_json_with_exit_code_130(icefloe: Command, mon
     assert icefloe("tree", "demo.events", "--warehouse", warehouse).stderr == "icefloe: interrupted\n"
 
 
+def test_an_interrupt_has_the_state_that_the_command_left(icefloe: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    Path("rows.csv").write_text("a,b\n1,2\n")
+    monkeypatch.setattr("icefloe.loading.file_load.FileLoad.open", interrupted)
+    words = ("load", "rows.csv", "--into", "n.t", "--warehouse", tmp_path / "lake")
+    text = icefloe(*words)
+    assert (text.exit_code, "icefloe: interrupted: no snapshot was made, n.t is unchanged" in text.stderr) == (130, True)
+    error = json.loads(icefloe(*words, "--json").stderr.splitlines()[-1])["error"]
+    assert (error["code"], error["what"]) == ("interrupted", "interrupted: no snapshot was made, n.t is unchanged")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_with_json_is_json(warehouse: Path) -> None:
+    command = [str(Path(sys.executable).with_name("icefloe")), "tree", "demo.events", "--json", "--warehouse", str(warehouse)]
+    with open("/dev/full", "w") as full:
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert (run.returncode, error_of(run.stderr)["what"]) == (1, "standard output: No space left on device")
+
+
 def test_an_error_as_json_keeps_every_problem_and_its_snapshot() -> None:
     problems = [Problem(where="$.a", what="is missing"), Problem(where="", what="is not JSON")]
     error = error_as_json(MetadataFormatError("it is damaged", path="s3://b/x.json", snapshot_id=7, problems=problems))["error"]

@@ -28,7 +28,7 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 class CommandGroup(TyperGroup):
     """A command group that turns an `IcefloeError` into its message and exit code: text, or with `--json` one line of JSON, on standard error.
 
-    Any other exception is a fault of Icefloe and keeps its traceback.
+    The text of a `KeyboardInterrupt` is the state that the interrupted command left. Any other exception is a fault of Icefloe and keeps its traceback.
     """
 
     def invoke(self, ctx: Any) -> Any:
@@ -43,10 +43,8 @@ class CommandGroup(TyperGroup):
                 print_message(f"icefloe: {error}")
             raise typer.Exit(REFUSED) from error
         except KeyboardInterrupt as error:
-            if is_json:
-                print_json_error(_error("interrupted", "interrupted", exit_code=INTERRUPTED))
-            else:
-                print_message("icefloe: interrupted")
+            state = f": {error}" if str(error) else ""
+            print_failure("interrupted", f"interrupted{state}", INTERRUPTED, as_json=is_json)
             raise typer.Exit(INTERRUPTED) from error
         except _UsageError as error:
             message = error.format_message()
@@ -55,6 +53,14 @@ class CommandGroup(TyperGroup):
             usage = f"see {error.ctx.command_path} --help" if error.ctx is not None else "see icefloe --help"
             print_json_error(_error("usage", message, next_step=usage, exit_code=WRONG_USAGE))
             raise typer.Exit(WRONG_USAGE) from error
+
+
+def print_failure(code: str, what: str, exit_code: int, *, as_json: bool) -> None:
+    """Print the reason why a command ended that is no `IcefloeError`, as text or JSON."""
+    if as_json:
+        print_json_error(_error(code, what, exit_code=exit_code))
+    else:
+        print_message(f"icefloe: {what}")
 
 
 def error_as_json(error: IcefloeError, exit_code: int = REFUSED) -> dict[str, Any]:

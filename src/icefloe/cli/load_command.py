@@ -30,7 +30,6 @@ from icefloe.loading.file_load import FileLoad, LoadRequest, LoadResult
 from icefloe.loading.input_files import FileFormat, InputFiles, find_files
 from icefloe.table.available_engines import WORK_ON_SPARK_BYTES
 
-INTERRUPTED = 130
 # A name that needs no backticks in Spark SQL.
 _SQL_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 # Endings of compressed files that Spark unpacks without native libraries.
@@ -231,7 +230,7 @@ def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def _reports_interrupt(load: FileLoad) -> Iterator[None]:
-    """Report the state of the table after an interrupt."""
+    """Add the state of the table to an interrupt."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
@@ -240,8 +239,7 @@ def _reports_interrupt(load: FileLoad) -> Iterator[None]:
             state = f"the commit may have happened already: see `icefloe show snapshots {table}`"
         else:
             state = f"no snapshot was made, {table} is unchanged"
-        print_message(f"icefloe: interrupted: {state}")
-        raise typer.Exit(INTERRUPTED) from interrupt
+        raise KeyboardInterrupt(state) from interrupt
 
 
 def _summary(into: str, result: LoadResult) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from icefloe.cli.catalog_commands import create, describe, drop, namespace_app, register, rename
-from icefloe.cli.command_group import CHANGE, FILES_IN, LOOK, MAINTAIN, REFUSED, SET_UP, CommandGroup
+from icefloe.cli.command_group import CHANGE, FILES_IN, LOOK, MAINTAIN, REFUSED, SET_UP, CommandGroup, print_failure
 from icefloe.cli.completion_command import COMPLETE_VARIABLE, completion, prepare_completion
 from icefloe.cli.demo import demo
 from icefloe.cli.doctor_command import doctor
@@ -25,7 +25,7 @@ from icefloe.cli.property_commands import properties, upgrade
 from icefloe.cli.ref_commands import branch_app, cherry_pick, publish, rollback, tag_app
 from icefloe.cli.row_commands import head, sql
 from icefloe.cli.schema_commands import schema_app, sort, spec_app
-from icefloe.cli.screen import print_message, show
+from icefloe.cli.screen import show
 from icefloe.cli.shared_options import AsJson
 from icefloe.cli.show_commands import app as show_app
 from icefloe.cli.show_commands import list_files, list_refs, list_tables, show_location, show_log, show_trace, show_tree, show_uuid
@@ -136,5 +136,5 @@ def main() -> None:
         # What is left in the buffer would raise again when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno != errno.EPIPE:
-            print_message(f"icefloe: standard output: {error.strerror}")
+            print_failure("output", f"standard output: {error.strerror}", REFUSED, as_json="--json" in sys.argv)
         sys.exit(REFUSED)
