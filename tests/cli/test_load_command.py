@@ -45,7 +45,7 @@ def write(name: str, text: str) -> str:
 def test_a_load_prints_what_it_did_and_how_to_open_the_table(load: Command) -> None:
     result = load(write("a.csv", "id,kind\n1,a\n2,b\n"), "--partition", "kind", "--property", "format-version=3")
     assert result.exit_code == 0, result.stderr
-    assert "n.t: append by in-process: added 2 rows in 2 files" in result.stdout
+    assert "n.t: append by in-process: 2 rows inserted; 2 files added" in result.stdout
     assert "Arrow loads a.csv, 16 B" in result.stderr
     assert "catalog.load_table('n.t')" in result.stderr
     assert (table().metadata.format_version, len(table().snapshots())) == (3, 1)
