@@ -45,6 +45,7 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "Everything that can be set, with its meaning and default. An option of one read or write is preferred to a setting of the session, and that to a"
     yield "table property. A value that is none is refused, and names that Java's Iceberg has and Icefloe does not act on are warned of, once each."
+    yield "A misspelt name is refused with the known one: see [Notebooks and the prompt](notebooks.md#misspelt-names)."
     yield ""
     yield "The names are Java's, with Java's defaults, but where the column Java has another default, or an em dash: the name is Icefloe's or PyIceberg's."
     yield ""

@@ -110,7 +110,7 @@ ENTRIES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "",
         ),
         (
-            "this Spark session has no JVM in this process",
+            "this session is one of Spark Connect, or has no JVM in this process for another reason; SQL on attached catalogs, UPDATE and MERGE need it",
             "A session of Spark Connect cannot attach catalogs.",
             "[Spark Connect](connect.md) shows what works there.",
         ),

@@ -92,7 +92,7 @@ def test_an_error_that_an_earlier_job_signed_is_not_trusted_in_a_later_one(spark
     with pytest.raises(StoragePermissionError) as first:
         in_job(spark, refused)
     assert "icefloe-error" not in str(first.value)
-    replayed = next(line for line in str(first.value.__cause__).splitlines() if line.startswith("icefloe-error["))
+    replayed = next(line for line in str(first.value.__context__).splitlines() if line.startswith("icefloe-error["))
 
     def replay(_: int) -> None:
         raise ValueError(f"cannot read\n{replayed}")

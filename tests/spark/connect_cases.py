@@ -9,6 +9,7 @@ import os
 import socket
 import struct
 import sys
+import traceback
 import uuid
 import warnings
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ from tests.spark.comparing import in_order, plain
 from tests.spark.merge_on_read import delete_keys, delete_positions
 
 import icefloe.spark
-from icefloe import GeometryType, InMemoryCatalog, LongType, NestedField, Schema, SqlCatalog, StringType, UnknownType, VariantType
+from icefloe import GeometryType, InMemoryCatalog, LongType, NestedField, Schema, SqlCatalog, StringType, UnknownType, UUIDType, VariantType
 from icefloe.errors import EngineError, InvalidInputError, NoSuchSnapshotError, SchemaMismatchError, UnsupportedFeatureError
 from icefloe.spark.connect.python_data_source import _IN_UTC, IcefloeSource
 from icefloe.spark.runtime.java_runtime import find_java
@@ -126,8 +127,8 @@ def comparable(table: pa.Table) -> list[dict[str, Any]]:
 
 def as_spark_gives(value: Any) -> Any:
     """Convert a value to the form of Spark Connect: a uuid as text, an instant as a time in UTC without its zone, a map as a map."""
-    if isinstance(value, bytes) and len(value) == UUID_BYTES:
-        return str(uuid.UUID(bytes=value))
+    if isinstance(value, uuid.UUID) or (isinstance(value, bytes) and len(value) == UUID_BYTES):
+        return str(value if isinstance(value, uuid.UUID) else uuid.UUID(bytes=value))
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).replace(tzinfo=None)
     if isinstance(value, list) and value and isinstance(value[0], tuple):
@@ -442,6 +443,62 @@ def test_wrong_writes_are_refused_and_leave_nothing(connect: SparkSession, lake:
     with pytest.raises(PySparkException, match="does not fit"):
         frame.select(F.lit("x").alias("id")).write.format("icefloe").mode("append").save("lake.db.t")
     assert files_under(table) == before
+
+
+def test_a_frame_is_upserted(connect: SparkSession, lake: SqlCatalog) -> None:
+    table = made(lake, 2, ["bucket(4, id)"], files=1, count=10)
+    frame = connect.range(5, 15).select("id", F.lit("new").alias("kind"), F.lit(7.5).alias("amount"))
+    result = table.upsert(frame, join_cols=["id"])
+    assert (result.rows_updated, result.rows_inserted, result.rows_unchanged) == (5, 5, 0)
+    found = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+    assert [row["id"] for row in found] == list(range(15))
+    assert [row["kind"] == "new" for row in found] == [row["id"] >= 5 for row in found]
+    with pytest.raises(InvalidInputError, match="same key"):
+        table.upsert(frame.union(frame), join_cols=["id"])
+    with pytest.raises(SchemaMismatchError):
+        table.upsert(frame.select("id"), join_cols=["id"])
+
+
+def test_what_needs_a_jvm_is_refused_with_what_works(connect: SparkSession, lake: SqlCatalog) -> None:
+    table = made(lake, 2, [], files=1)
+    frame = connect.range(3).select("id", F.lit("x").alias("kind"), F.lit(0.5).alias("amount"))
+    for call in (
+        lambda: icefloe.spark.attach(connect, "lake", lake),
+        icefloe.spark.session,
+        lambda: icefloe.spark.session(catalogs={"lake": lake}),
+        lambda: table.scan().to_spark(),
+    ):
+        with pytest.raises(
+            EngineError, match=r"(?s)Spark Connect.*Next: read with icefloe\.spark\.table\(spark, \.\.\.\), and write with table\.append"
+        ):
+            call()
+    with pytest.raises(UnsupportedFeatureError, match=r"Next: start one with icefloe\.spark\.session\(\), or use table\.upsert"):
+        table.update({"kind": "'y'"})
+    with pytest.raises(UnsupportedFeatureError, match=r"table\.upsert"):
+        table.merge(frame, on="t.id = s.id").when_matched().delete().merge()
+
+
+def test_errors_of_tasks_are_shown_without_their_packed_form(connect: SparkSession, lake: SqlCatalog) -> None:
+    table = lake.create_table("db.required", Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "u", UUIDType())))
+    null = connect.sql("SELECT IF(id = 1, NULL, id) AS id, uuid() AS u FROM range(3)")
+    with pytest.raises(SchemaMismatchError) as caught:
+        table.append(null)
+    assert "icefloe-error" not in "".join(traceback.format_exception(caught.value))
+    table.append(pa.table({"id": [1], "u": [uuid.uuid4().bytes]}, schema=table.schema().as_arrow()))
+    frame = icefloe.spark.table(connect, table)
+    assert icefloe.spark.reading_of(frame).way == "data source"
+    for task in table.scan().plan_files():
+        Path(task.file.file_path.removeprefix("file:")).unlink()
+    with pytest.raises(PySparkException, match="there is no file") as lost:
+        frame.collect()
+    assert "icefloe-error" not in "".join(traceback.format_exception(lost.value))
+    with pytest.raises(EngineError) as missing:
+        table.append(
+            connect.range(1).select(
+                F.raise_error(F.lit("icefloe-error[abc")).cast("bigint").alias("id"), F.lit(None).cast("string").alias("u")
+            )
+        )
+    assert "icefloe-error" not in "".join(traceback.format_exception(missing.value))
 
 
 def test_the_reader_of_a_frame_is_logged(connect: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:

@@ -57,6 +57,7 @@ def attach(
         InvalidInputError: The name is not an identifier in SQL, or Spark has another catalog of that name.
         NoSuchCatalogError: There is no catalog of that name.
     """
+    gateway_of(spark)  # refuses sessions of Spark Connect
     attached: dict[str, Catalog] | Catalog
     if name is None:
         configured = _configured(spark).items()

@@ -27,14 +27,15 @@ from icefloe.spark.maintenance.unreachable_files_job import unreachable
 from icefloe.spark.row_level.copy_on_write_job import rewrite_files, rewrite_groups
 from icefloe.spark.row_level.position_job import find_positions
 from icefloe.spark.row_level.upsert_job import upsert_rows
-from icefloe.spark.row_level.upsert_rows_source import spark_source
-from icefloe.spark.runtime.start_session import active_session, session
+from icefloe.spark.row_level.upsert_rows_source import SparkRows, connect_source, spark_source
+from icefloe.spark.runtime.start_session import WITHOUT_JVM, active_session, session, uses_connect
 from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.table_statements import run_statement
 from icefloe.spark.write.added_files import files_to_add
 from icefloe.spark.write.data_file_job import write_rows
 from icefloe.spark.write.formatted_rows import RowsInForm
 from icefloe.spark.write.written_files import WrittenFiles
+from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.engine import (
     PositionsRequest,
     RewriteGroupsRequest,
@@ -91,30 +92,37 @@ class SparkEngine:
         return write_rows(rows, target) if has_jvm(rows.sparkSession) else write_connect_rows(rows, target)
 
     def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
-        """Copy each task's file without the deleted rows, one Spark task per file; the results have the order of the tasks."""
+        """Copy each task's file without the deleted rows, one Spark task per file; the results have the order of the tasks. With Connect in this process."""
+        if _is_client():
+            return IN_PROCESS.rewrite(request)
         _check_reachable(request.target.table_name, request.target.data_location)
         return rewrite_files(session(), request)
 
     def rewrite_groups(self, request: RewriteGroupsRequest) -> list[RewrittenGroup]:
         """Run `Engine.rewrite_groups`, one Spark task per group. Raises as `rewrite_groups`, and `UnsupportedFeatureError` for locations in memory."""
+        if _is_client():
+            return IN_PROCESS.rewrite_groups(request)
         _check_reachable(request.target.table_name, request.target.data_location)
         return rewrite_groups(session(), request)
 
     def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
         """Return the positions of the matching live rows in each task's file, in the order of the tasks, by one Spark task per file."""
-        return find_positions(session(), request)
+        return IN_PROCESS.positions(request) if _is_client() else find_positions(session(), request)
 
     def files_to_add(self, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str) -> list[FileToAdd]:
         """Read the footers of files of another writer, many in each Spark task; the results have the order of the locations."""
         return files_to_add(session(), locations, request, spec, table_name)
 
     def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
-        """Run `Engine.upsert_source`. Raises as `spark_source`, and `UnsupportedFeatureError` for Spark Connect."""
-        _check_classic(rows)
+        """Run `Engine.upsert_source`. Rows of Spark Connect come to this process, which joins them. Raises as `spark_source` and `arrow_source`."""
+        if not has_jvm(rows.sparkSession):
+            return connect_source(rows, schema, key_ids, updates=updates)
         return spark_source(rows, schema, key_ids, updates=updates)
 
     def upsert(self, request: UpsertRequest) -> UpsertedRows:
         """Run `Engine.upsert` by one join, whose tasks write. Raises as `upsert_rows`, and `UnsupportedFeatureError` for locations in memory."""
+        if not isinstance(request.source.rows, SparkRows):
+            return IN_PROCESS.upsert(request)
         _check_reachable(request.target.table_name, request.target.data_location)
         return upsert_rows(request)
 
@@ -133,10 +141,15 @@ class SparkEngine:
         return read(session(), request)
 
 
+def _is_client() -> bool:
+    """Return True if this process is a client of Spark Connect, which has no session that runs jobs of Icefloe."""
+    return uses_connect() and active_session() is None
+
+
 def _check_classic(rows: Any) -> None:
     if not has_jvm(rows.sparkSession):
         raise UnsupportedFeatureError(
-            "a DataFrame of Spark Connect cannot be upserted", next_step="use a classic session, or pass df.toArrow()"
+            "a DataFrame of Spark Connect cannot be the source of MERGE", next_step=f"use table.upsert(df); {WITHOUT_JVM}"
         )
 
 

@@ -24,6 +24,7 @@ from icefloe.spark.bridge.java_compiler import (
     takes_folders,
 )
 from icefloe.spark.runtime.spark_versions import WITHOUT_JAVA_CLASSES, check_version, is_proven, proven_text
+from icefloe.spark.runtime.start_session import WITHOUT_JVM
 
 LOG = logging.getLogger(__name__)
 
@@ -47,8 +48,8 @@ def gateway_of(spark: SparkSession) -> Any:
     gateway = getattr(context, "_gateway", None)
     if gateway is None:
         raise EngineError(
-            "this Spark session has no JVM in this process",
-            next_step="use a classic session, such as icefloe.spark.session()",
+            "this session is one of Spark Connect, or has no JVM in this process for another reason; SQL on attached catalogs, UPDATE and MERGE need it",
+            next_step=WITHOUT_JVM,
         )
     return gateway
 

@@ -25,7 +25,7 @@ from icefloe.spark.connect.connect_options import SourceOptions, load_table, to_
 from icefloe.spark.connect.parquet_reader import NotReadableByParquet, read_by_parquet
 from icefloe.spark.connect.python_data_source import FORMAT
 from icefloe.spark.connect.register import registered_catalogs, storage_key
-from icefloe.spark.jobs.spark_jobs import engine_error, task_error
+from icefloe.spark.jobs.spark_jobs import raise_error_of
 from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.scan.table_selector import timestamp_ms
 from icefloe.table.table_reader import TableReader
@@ -159,7 +159,7 @@ def _read_by_data_source(spark: SparkSession, source: TableReader, options: Sour
         frame = reader.load()
         frame.schema  # noqa: B018 sends the plan to the server, so that errors are raised here
     except PySparkException as error:
-        raise task_error(error, read_id) or engine_error(error) from error
+        raise_error_of(error, read_id)
     return frame
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.spark.jobs.spark_jobs import engine_error, task_error
+from icefloe.spark.jobs.spark_jobs import raise_error_of
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.write.data_file_job import RESULT, TaskWriter, files_of_results, ready_to_write, small_batches
 from icefloe.spark.write.failed_attempt_cleanup import deleting_files_on_failure
@@ -43,7 +43,7 @@ def write_connect_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
         try:
             results = ready.mapInArrow(writer, RESULT).collect()
         except PySparkException as error:
-            raise task_error(error, job) or engine_error(error) from error
+            raise_error_of(error, job)
         return files_of_results(spark, target, results)
 
 

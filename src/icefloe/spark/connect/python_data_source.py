@@ -70,29 +70,25 @@ class IcefloeSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns to read, as a Spark struct."""
-        with self._errors().carried():
+        # `icefloe.spark.table` requests the columns, and unpacks the error. The methods below are called by actions of the user, where errors stay plain.
+        with TaskErrors(self.registered.error_key, self.options.get(READ_ID)).carried():
             scan = self._scan()
             return schema_to_struct(scan.as_held(scan.projection()), field_ids=False)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the columns of a schema, the caller's or that of `schema`."""
-        with self._errors().carried():
-            scan = self._scan().select(*schema.names)
-            _check_types(schema, schema_to_struct(scan.projection(), field_ids=False), scan.table_name)
-            options = {name.lower(): text for name, text in self.options.items()}
-            for name in options.keys() & UNUSED_BY_SOURCE.keys():
-                warn_once("", "read option", name, UNUSED_BY_SOURCE[name])
-            properties = scan.metadata.properties if SPLIT_OPTION not in options else {SPLIT_SIZE.name: options[SPLIT_OPTION]}
-            bytes_per_task = SPLIT_SIZE.read(properties) or BYTES_PER_TASK
-            return (PushingReader if self.pushes_filters else TableReader)(scan, schema, self._errors(), bytes_per_task)
+        scan = self._scan().select(*schema.names)
+        _check_types(schema, schema_to_struct(scan.projection(), field_ids=False), scan.table_name)
+        options = {name.lower(): text for name, text in self.options.items()}
+        for name in options.keys() & UNUSED_BY_SOURCE.keys():
+            warn_once("", "read option", name, UNUSED_BY_SOURCE[name])
+        properties = scan.metadata.properties if SPLIT_OPTION not in options else {SPLIT_SIZE.name: options[SPLIT_OPTION]}
+        bytes_per_task = SPLIT_SIZE.read(properties) or BYTES_PER_TASK
+        return (PushingReader if self.pushes_filters else TableReader)(scan, schema, bytes_per_task)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer that appends the rows, or replaces the table's rows by them."""
-        with self._errors().carried():
-            return TableWriter(parse_options(self.options), self.registered, schema, overwrite=overwrite)
-
-    def _errors(self) -> TaskErrors:
-        return TaskErrors(self.registered.error_key, self.options.get(READ_ID))
+        return TableWriter(parse_options(self.options), self.registered, schema, overwrite=overwrite)
 
     def _scan(self) -> DataScan:
         if self._pinned is not None:
@@ -123,8 +119,7 @@ class TasksPartition(InputPartition):
 class TableReader(DataSourceReader):
     """Spark's data source reader: it plans on the driver and reads in tasks, which do not receive the table's metadata."""
 
-    def __init__(self, scan: DataScan, schema: StructType, errors: TaskErrors, bytes_per_task: int = BYTES_PER_TASK) -> None:
-        self._errors = errors
+    def __init__(self, scan: DataScan, schema: StructType, bytes_per_task: int = BYTES_PER_TASK) -> None:
         self._bytes_per_task = bytes_per_task
         self._scan: DataScan | None = scan
         self._row_filter: BooleanExpression | None = None
@@ -141,20 +136,18 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan the scan, and split and combine its files into partitions."""
-        with self._errors.carried():
-            scan = self._planned_scan()
-            plan = (scan if self._row_filter is None else scan.filter(self._row_filter)).plan()
-            return [TasksPartition(tasks) for tasks in packed(plan.tasks(), bytes_per_task=self._bytes_per_task)]
+        scan = self._planned_scan()
+        plan = (scan if self._row_filter is None else scan.filter(self._row_filter)).plan()
+        return [TasksPartition(tasks) for tasks in packed(plan.tasks(), bytes_per_task=self._bytes_per_task)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition, in the Arrow types that Spark expects of the columns."""
         if not isinstance(partition, TasksPartition):  # Spark passes a partition of its own where a plan has no files
             return
         form = to_arrow_schema(self._schema, **_IN_UTC)
-        with self._errors.carried():
-            for task in partition.tasks:
-                for batch in self._rows.rows(task):
-                    yield _cast_batch(batch, form)
+        for task in partition.tasks:
+            for batch in self._rows.rows(task):
+                yield _cast_batch(batch, form)
 
     def _planned_scan(self) -> DataScan:
         if self._scan is None:

@@ -6,16 +6,16 @@ The transport of an `IcefloeError` from a task to the driver is in `task_errors.
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TypeVar, cast
+from typing import NoReturn, TypeVar, cast
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.util import inheritable_thread_target
 
-from icefloe.errors import EngineError, IcefloeError
+from icefloe.errors import EngineError
 from icefloe.spark.bridge.gateway import java_message
-from icefloe.spark.jobs.task_errors import JOB_PROPERTY, error_in, key_of_this_process
+from icefloe.spark.jobs.task_errors import JOB_PROPERTY, error_in, key_of_this_process, without_packed_errors
 
 T = TypeVar("T")
 
@@ -62,17 +62,31 @@ def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T
                 wait([running], _AGAIN_SECONDS)
             raise
         except (PySparkException, Py4JError) as error:
-            raise task_error(error, group) or engine_error(error) from error
+            raise_error_of(error, group)
 
 
-def task_error(error: Exception, job: str) -> IcefloeError | None:
-    """Return the error that a task of this job raised, or None where Spark failed for another reason."""
-    return error_in(str(error), job, key_of_this_process())
+def raise_error_of(error: Exception, job: str) -> NoReturn:
+    """Raise the error that a task of this job raised; where Spark failed for another reason, an `EngineError`.
+
+    The text of Spark's error has the error of the task packed for its transport, which a traceback must not show: such an error is no cause of the one raised.
+
+    Args:
+        error: Spark's error.
+        job: The id of the job.
+
+    Raises:
+        IcefloeError: Always.
+    """
+    text = str(error)
+    known = error_in(text, job, key_of_this_process())
+    if known is not None:
+        raise known from None
+    raise engine_error(error) from (error if without_packed_errors(text) == text else None)
 
 
 def engine_error(error: Exception) -> EngineError:
     """Return an `EngineError` with the first lines of Spark's message, or with the reason if the workers do not have Icefloe."""
-    text = java_message(error) if isinstance(error, Py4JError) else str(error)
+    text = without_packed_errors(java_message(error) if isinstance(error, Py4JError) else str(error))
     if "No module named 'icefloe'" in text:
         return EngineError(
             "the Spark job failed: the Python of Spark's workers does not have Icefloe",

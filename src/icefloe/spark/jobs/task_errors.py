@@ -29,6 +29,8 @@ MOST_TEXT, MOST_PROBLEMS, MOST_PROBLEM_TEXT = 16_384, 100, 2_000
 _MOST_ENCODED = 4 * 1024 * 1024
 _SEALED = re.compile(rf"icefloe-error\[([A-Za-z0-9+/=]{{1,{_MOST_ENCODED}}})\.([0-9a-f]{{64}})\]")
 
+_PACKED = re.compile(r"\n?icefloe-error\[[A-Za-z0-9+/=]*(?:\.[0-9a-f]*)?(?:\]|\Z|(?=\s))")
+
 
 class TaskError(Exception):
     """An `IcefloeError` that leaves a Spark task, with the sealed text in its message."""
@@ -107,6 +109,11 @@ def error_in(text: str, job: str, key: bytes) -> IcefloeError | None:
             if error is not None:
                 return error
     return None
+
+
+def without_packed_errors(text: str) -> str:
+    """Return a text without sealed errors, also without the beginning of one that was cut off."""
+    return _PACKED.sub("", text)
 
 
 def _decoded(payload: str, job: str) -> IcefloeError | None:

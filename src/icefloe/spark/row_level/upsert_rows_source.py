@@ -10,12 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql.types import BinaryType as SparkBinary
 from pyspark.sql.types import DataType
 from pyspark.sql.types import StructType as SparkStruct
 
+from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import (
     BinaryType,
@@ -34,7 +36,7 @@ from icefloe.kernel.types import (
     UUIDType,
     VariantType,
 )
-from icefloe.spark.jobs.spark_jobs import run_job
+from icefloe.spark.jobs.spark_jobs import raise_error_of, run_job
 from icefloe.spark.scan.spark_cache import unpersist_with
 from icefloe.spark.types.arrow_conversion import from_spark_form
 from icefloe.spark.types.spark_types import column_named, geo_to_wkb, spark_type
@@ -108,7 +110,41 @@ def _collected(source: SparkRows, schema: Schema, key_ids: Sequence[int], *, upd
     size = int(str(plan.stats().sizeInBytes()))
     if size > MOST_BYTES_HERE or any(isinstance(field.field_type, _NOT_COLLECTED) for _, field in walk(schema.fields)):
         return None
-    rows = run_job(frame.sparkSession, "read the few rows to upsert", frame.toArrow)
+    return _arrow_source(run_job(frame.sparkSession, "read the few rows to upsert", frame.toArrow), schema, key_ids, updates=updates)
+
+
+def connect_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
+    """Return the rows of Spark Connect as the source of an upsert in this process, to which all of them come.
+
+    Args:
+        rows: the rows to upsert.
+        schema: the table's schema.
+        key_ids: ids of the key fields.
+        updates: True if matched rows are updated, which requires all columns.
+
+    Raises:
+        SchemaMismatchError: the columns do not fit the table, or some are missing.
+        InvalidInputError: two rows have the same key.
+        UnsupportedFeatureError: the table has a column whose values Spark does not return to a client.
+        EngineError: Spark's job failed.
+    """
+    if updates:
+        check_complete(_names(rows.schema), schema)
+    check_fits(rows.schema, schema)
+    not_returned = [".".join(path) for path, field in walk(schema.fields) if isinstance(field.field_type, _NOT_COLLECTED)]
+    if not_returned:
+        raise UnsupportedFeatureError(
+            f"a DataFrame of Spark Connect cannot be upserted into a table with the columns {', '.join(not_returned)}, whose types a client cannot receive",
+            next_step="use a classic session, which icefloe.spark.session() starts in a new Python process",
+        )
+    try:
+        table = rows.toArrow()
+    except PySparkException as error:
+        raise_error_of(error, "")
+    return _arrow_source(table, schema, key_ids, updates=updates)
+
+
+def _arrow_source(rows: pa.Table, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
     field_types = {field.name: field.field_type for field in schema.fields}
     columns = [from_spark_form(rows.column(name).combine_chunks(), field_types[name], name) for name in rows.column_names]
     return arrow_source(pa.Table.from_arrays(columns, names=rows.column_names), schema, key_ids, updates=updates)

@@ -39,6 +39,13 @@ DEFAULT_CONF: Mapping[str, str] = {
     REDACTION: HIDDEN_SETTINGS,
 }
 FAILED_STATEMENTS = "SQLQueryContextLogger"
+# Environment variables of a process that uses Spark Connect: the address that the user sets, and what PySpark sets with the first session.
+_CONNECT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+# What works without a JVM in the process.
+WITHOUT_JVM = (
+    "read with icefloe.spark.table(spark, ...), and write with table.append, overwrite, delete and upsert; "
+    "or begin a new Python process with icefloe.spark.session(), which starts a classic session"
+)
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
@@ -76,11 +83,21 @@ def session(
         texts["spark.master"] = master
     active = active_session()
     if active is None:
+        if uses_connect():
+            raise EngineError(
+                "this process uses Spark Connect, and no classic session can start in it",
+                next_step=f"{WITHOUT_JVM}, without the environment variable SPARK_REMOTE",
+            )
         started = _start({**DEFAULT_CONF, "spark.app.name": app_name, **texts, **NEEDED_CONF}, extensions)
         share_limits(started)
         return started
     _apply(active, {**texts, **NEEDED_CONF})
     return active
+
+
+def uses_connect() -> bool:
+    """Return True if this process uses Spark Connect: no classic session can start in it."""
+    return any(variable in os.environ for variable in _CONNECT_VARIABLES)
 
 
 def active_session() -> SparkSession | None:
@@ -123,10 +140,6 @@ def _start(conf: dict[str, str], extensions: Callable[[Any, str], Mapping[str, s
         raise EngineError(f"Spark did not start: {error}", next_step="see the message of its JVM above") from error
     # PySpark writes each failed statement to stderr besides raising its exception; sessions that are started here do not.
     PySparkLogger.getLogger(FAILED_STATEMENTS).setLevel(logging.CRITICAL + 1)
-    if getattr(started, "_jsparkSession", None) is None:
-        raise EngineError(
-            "Spark Connect is set in the environment; Icefloe reads and writes tables in a classic session", next_step="unset SPARK_REMOTE"
-        )
     check_version(started.version)
     cancel_jobs_on_interrupt(started)
     return started
