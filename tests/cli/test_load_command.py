@@ -22,6 +22,7 @@ import icefloe.cli.load_command as command
 from icefloe import SqlCatalog
 from icefloe.cli import load_screen
 from icefloe.cli.load_command import LoadEngine, choose_engine
+from icefloe.errors import NotInstalledError
 from icefloe.loading import LoadProgress, LoadRequest
 from icefloe.loading.bad_rows import BadRows
 from icefloe.loading.input_files import find_files
@@ -81,8 +82,8 @@ def test_bad_rows_are_reported(load: Command) -> None:
 
 def test_nanoseconds_are_cut_with_the_option_that_the_error_names(load: Command) -> None:
     pq.write_table(pa.table({"t": pa.array([1001], pa.timestamp("ns"))}), "a.parquet")
-    assert "--cast-nanoseconds" in load("a.parquet").stderr
-    assert load("a.parquet", "--cast-nanoseconds").exit_code == 0
+    assert "--cast-nanos" in load("a.parquet").stderr
+    assert load("a.parquet", "--cast-nanos").exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -147,11 +148,13 @@ def test_spark_is_chosen_for_large_files_that_it_can_load(monkeypatch: pytest.Mo
     monkeypatch.setattr(command, "find_spec", lambda name: object())
     assert choose_engine(LoadEngine.AUTO, files, plain) == (LoadEngine.SPARK, " (1 B or more; --engine arrow chooses Arrow)")
     assert choose_engine(LoadEngine.ARROW, files, plain)[0] is LoadEngine.ARROW
-    for other in (LoadRequest(bad_rows=BadRows.SKIP), LoadRequest(where="id = 1"), LoadRequest(cast_nanoseconds=True)):
+    for other in (LoadRequest(bad_rows=BadRows.SKIP), LoadRequest(where="id = 1"), LoadRequest(cast_nanos=True)):
         assert choose_engine(LoadEngine.AUTO, files, other)[0] is LoadEngine.ARROW
     assert choose_engine(LoadEngine.AUTO, packed, plain) == (LoadEngine.ARROW, " (Spark does not load .zst files)")
     monkeypatch.setattr(command, "find_spec", lambda name: None)
     assert choose_engine(LoadEngine.AUTO, files, plain) == (LoadEngine.ARROW, " (Spark is not installed)")
+    with pytest.raises(NotInstalledError, match=r"icefloe\[spark\]"):
+        choose_engine(LoadEngine.SPARK, files, plain)
 
 
 def test_a_load_by_arrow_imports_no_spark(process: Process) -> None:

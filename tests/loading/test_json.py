@@ -68,6 +68,7 @@ def test_lines_are_counted_in_every_form() -> None:
         ('{"a": 1}\n17\n', [(2, "is int, not an object")]),
         ('{"a": 0}\n{"a": 1} {"a": 2}\n{"a": 3}\n', [(2, "trailing characters (byte 10)")]),
         ('{"a": \n{"a": 2}\n', [(1, "is not complete")]),
+        ('{"a": 1}\n[{"a": 2}, 3, null]\n', [(2, "has 2 values in an array that are not objects")]),
         ('{"a": 1}\nnull\n', [(2, "is null, not an object")]),
         ('{"a": 1}\n{"a": "\udcff"}\n', [(2, "is not UTF-8")]),
         ('[\n{"a": 1},\n{"a": x},\n{"a": 3}\n]', [(3, "invalid character (byte 6)")]),

@@ -49,7 +49,7 @@ def test_columns_whose_types_cannot_be_joined_are_refused(load: Load) -> None:
 
 def test_nanoseconds_are_refused_with_the_option_that_cuts_them(load: Load, nothing_remains: Callable[[], None]) -> None:
     pq.write_table(NANOSECONDS, "a.parquet")
-    with pytest.raises(UnsupportedTypeError, match=r"nanoseconds.*: t(.|\n)*--cast-nanoseconds"):
+    with pytest.raises(UnsupportedTypeError, match=r"nanoseconds.*: t(.|\n)*--cast-nanos"):
         load("a.parquet")
     nothing_remains()
 
@@ -59,7 +59,7 @@ def test_nanoseconds_are_cut_on_request(load: Load) -> None:
         "o", pa.array([{"l": [t]} for t in NANOSECONDS["t"]], pa.struct([("l", pa.list_(pa.timestamp("ns", "UTC")))]))
     )
     pq.write_table(nested, "a.parquet")
-    result = load("a.parquet", cast_nanoseconds=True)
+    result = load("a.parquet", cast_nanos=True)
     assert types_of(result)["t"] == "timestamptz"
     before_1970 = dt.datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=dt.UTC)
     assert [row["t"] for row in rows_of(result)] == [before_1970, dt.datetime(2017, 7, 14, 2, 40, 0, 0, tzinfo=dt.UTC)]

@@ -28,6 +28,7 @@ from icefloe.io.locations import scheme_of
 from icefloe.loading.bad_rows import BadRows
 from icefloe.loading.file_load import FileLoad, LoadRequest, LoadResult
 from icefloe.loading.input_files import FileFormat, InputFiles, find_files
+from icefloe.optional_packages import not_installed
 from icefloe.table.available_engines import WORK_ON_SPARK_BYTES
 
 # A name that needs no backticks in Spark SQL.
@@ -80,7 +81,7 @@ Where = Annotated[
     str | None, typer.Option("--where", metavar="FILTER", help="Load only the rows for which this is true, such as \"kind = 'a'\".")
 ]
 AddColumns = Annotated[bool, typer.Option("--add-columns", help="Add columns of the files that the table does not have.")]
-CastNanoseconds = Annotated[bool, typer.Option("--cast-nanoseconds", help="Cut Parquet timestamps in nanoseconds to microseconds.")]
+CastNanos = Annotated[bool, typer.Option("--cast-nanos", help="Cut Parquet timestamps in nanoseconds to microseconds.")]
 BadRowsOption = Annotated[
     BadRows, typer.Option("--bad-rows", help="Rows that cannot be read: fail and list them, skip them, or write them to a file.")
 ]
@@ -106,7 +107,7 @@ def load(
     upsert: Upsert = None,
     where: Where = None,
     add_columns: AddColumns = False,
-    cast_nanoseconds: CastNanoseconds = False,
+    cast_nanos: CastNanos = False,
     bad_rows: BadRowsOption = BadRows.FAIL,
     bad_rows_file: BadRowsFile = None,
     engine: EngineOption = LoadEngine.AUTO,
@@ -126,7 +127,7 @@ def load(
         upsert=_keys(upsert),
         where=where,
         add_columns=add_columns,
-        cast_nanoseconds=cast_nanoseconds,
+        cast_nanos=cast_nanos,
         bad_rows=bad_rows,
         bad_rows_file=bad_rows_file,
     )
@@ -150,12 +151,14 @@ def load(
 
 
 def choose_engine(engine: LoadEngine, files: InputFiles, request: LoadRequest) -> tuple[LoadEngine, str]:
-    """Return what reads the files, and the reason as the end of a sentence. Raises `InvalidInputError` where Spark was chosen and cannot read them."""
+    """Return what reads the files, and the reason as the end of a sentence. Raises `InvalidInputError` where Spark was chosen and cannot."""
     obstacle = _obstacle_to_spark(files, request)
     if engine is LoadEngine.SPARK and obstacle is not None:
         raise InvalidInputError(
             f"Spark does not load {obstacle}", next_step="omit --engine spark, so that Arrow loads the files in this process"
         )
+    if engine is LoadEngine.SPARK and find_spec("pyspark") is None:
+        raise not_installed("--engine spark", "pyspark", extra="spark")
     if engine is not LoadEngine.AUTO:
         return engine, " (--engine)"
     limit = size_text(WORK_ON_SPARK_BYTES)
@@ -173,8 +176,8 @@ def _obstacle_to_spark(files: InputFiles, request: LoadRequest) -> str | None:
         return f"with --bad-rows {request.bad_rows.value}"
     if request.where is not None:
         return "with --where"
-    if request.cast_nanoseconds:
-        return "with --cast-nanoseconds"
+    if request.cast_nanos:
+        return "with --cast-nanos"
     if any(scheme_of(path) != "file" for path in files.paths):
         return "from an object store here"
     suffixes = {PurePosixPath(path).suffix.lower() for path in files.paths}
@@ -202,11 +205,11 @@ def _by_spark(load: FileLoad) -> LoadResult:
     except KeyboardInterrupt:
         stop_spark()
         raise
-    except InvalidInputError:
+    except InvalidInputError as error:
         # Spark ends at the first bad row; all of them are counted here.
         with load_step("Counting bad rows") as progress:
             load.count_bad_rows(progress)
-        raise
+        raise InvalidInputError(error.message, path=error.path, next_step="pass --engine arrow, which reads every row") from error
 
 
 def _keys(text: str | None) -> Sequence[str]:

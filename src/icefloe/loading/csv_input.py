@@ -3,6 +3,7 @@
 `csv_records.py` finds the records, Arrow reads their values as texts, and `text_types.py` converts these.
 """
 
+import heapq
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -16,7 +17,7 @@ from icefloe.errors import InvalidInputError, InvalidSchemaError, Problem
 from icefloe.kernel.schema.arrow_types import field_to_arrow
 from icefloe.kernel.types import IcebergType, NestedField
 from icefloe.loading.bad_rows import BadRow, BadRowCollector
-from icefloe.loading.csv_records import CsvDialect, Records, read_records
+from icefloe.loading.csv_records import CsvDialect, Fault, Records, read_records
 from icefloe.loading.input_files import InputFiles, open_bytes
 from icefloe.loading.load_progress import ProgressCounter
 from icefloe.loading.reader_options import ReaderOptions
@@ -50,7 +51,7 @@ class CsvInput:
         types = {name: TextTypes() for name in self.names if name not in known}
         if types:
             for path, records in self._records(progress):
-                texts, _ = self._texts(path, records)
+                texts = self._texts(path, records)[0]
                 for name, observed in types.items():
                     for chunk in texts.column(name).chunks:
                         observed.observe(chunk)
@@ -61,25 +62,26 @@ class CsvInput:
         """Yield the rows with the columns of `fields`, and add the others to `bad_rows`."""
         schema = pa.schema([field_to_arrow(field).with_nullable(True) for field in fields])
         for path, records in self._records(progress):
-            faults: list[BadRow] = []
-            texts, kept = self._texts(path, records, faults)
+            texts, kept, faults = self._texts(path, records)
             columns = []
             wrong: NDArray[np.bool_] = np.zeros(texts.num_rows, bool)
+
+            def bad(rows: Any, reason: str, name: str, path: str = path, records: Records = records, kept: Any = kept) -> Iterator[BadRow]:
+                return (_bad_row(path, records, int(kept[row]), reason, name) for row in np.flatnonzero(rows))
+
             for field in fields:
                 text = texts.column(field.name).combine_chunks()
                 values, is_wrong = from_text(text, field.field_type)
                 columns.append(values)
                 if is_wrong is not None:
-                    new = is_wrong & ~wrong
-                    for row in np.flatnonzero(new):
-                        faults.append(_bad_row(path, records, kept[row], f"is not {described(field.field_type)}", field.name))
-                    wrong |= new
+                    faults.append(bad(is_wrong & ~wrong, f"is not {described(field.field_type)}", field.name))
+                    wrong |= is_wrong
                 if field.required and values.null_count:
-                    new = np.asarray(values.is_null()) & ~wrong
-                    for row in np.flatnonzero(new):
-                        faults.append(_bad_row(path, records, kept[row], "has no value, and the column is required", field.name))
-                    wrong |= new
-            for fault in sorted(faults, key=lambda fault: fault.line):
+                    is_null = np.asarray(values.is_null())
+                    faults.append(bad(is_null & ~wrong, "has no value, and the column is required", field.name))
+                    wrong |= is_null
+            # Each kind of fault is in the order of the lines; the rows are made one at a time.
+            for fault in heapq.merge(*faults, key=lambda fault: fault.line):
                 bad_rows.add(fault)
             batch = pa.RecordBatch.from_arrays(columns, schema=schema)
             yield batch.filter(pa.array(~wrong)) if wrong.any() else batch
@@ -128,26 +130,21 @@ class CsvInput:
                     yield path, records
             progress.end_file()
 
-    def _texts(self, path: str, records: Records, bad_rows: list[BadRow] | None = None) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Return the sound records as texts by the header's names, and their numbers; add the others to `bad_rows`."""
+    def _texts(self, path: str, records: Records) -> tuple[pa.Table, NDArray[np.int64], list[Iterator[BadRow]]]:
+        """Return the sound records as texts by the header's names, their numbers, and the other records and lines."""
         names = self._headers[path]
         is_kept = records.widths == len(names)
         is_utf8 = _are_utf8(records)
-        if bad_rows is not None:
-            for fault in records.faults:
-                column = names[fault.value] if fault.value is not None and fault.value < len(names) else None
-                text = fault.text.decode(errors="replace")
-                bad_rows.append(BadRow(file=path, line=fault.line, column=column, reason=fault.reason, text=text))
-            for row in np.flatnonzero(~is_kept):
-                width = int(records.widths[row])
-                reason = f"has {width} value{'' if width == 1 else 's'}, the header has {len(names)}"
-                bad_rows.append(_bad_row(path, records, int(row), reason))
-            for row in np.flatnonzero(is_kept & ~is_utf8):
-                bad_rows.append(_bad_row(path, records, int(row), f"is not {self._options.encoding.upper()}"))
+        other_encoding = f"is not {self._options.encoding.upper()}"
+        faults: list[Iterator[BadRow]] = [
+            (_bad_line(path, fault, names) for fault in records.faults),
+            (_bad_row(path, records, int(row), _width_reason(int(records.widths[row]), len(names))) for row in np.flatnonzero(~is_kept)),
+            (_bad_row(path, records, int(row), other_encoding) for row in np.flatnonzero(is_kept & ~is_utf8)),
+        ]
         is_kept &= is_utf8
         kept = np.flatnonzero(is_kept)
         if not len(kept):
-            return pa.table({name: pa.array([], pa.string()) for name in names}), kept
+            return pa.table({name: pa.array([], pa.string()) for name in names}), kept, faults
         if is_kept.all() and not self._options.comment and not records.faults:
             data: Any = memoryview(records.data)[int(records.starts[0]) : int(records.ends[-1])]
         else:
@@ -159,7 +156,7 @@ class CsvInput:
                 path=path,
                 next_step="this is a fault of Icefloe: please report it",
             )
-        return texts, kept
+        return texts, kept, faults
 
     def _read(self, data: Any, names: Sequence[str], *, can_be_null: bool = True) -> pa.Table:
         null_value = self._options.null_value
@@ -197,6 +194,15 @@ def _is_utf8(text: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _bad_line(path: str, fault: Fault, names: Sequence[str]) -> BadRow:
+    column = names[fault.value] if fault.value is not None and fault.value < len(names) else None
+    return BadRow(file=path, line=fault.line, column=column, reason=fault.reason, text=fault.text.decode(errors="replace"))
+
+
+def _width_reason(width: int, expected: int) -> str:
+    return f"has {width} value{'' if width == 1 else 's'}, the header has {expected}"
 
 
 def _bad_row(path: str, records: Records, row: int, reason: str, column: str | None = None) -> BadRow:

@@ -65,7 +65,7 @@ class LoadRequest:
         upsert: Key columns: rows with the key of an existing row replace it, others are added.
         where: A filter: only rows for which it is true are loaded.
         add_columns: Add columns of the files that the table does not have.
-        cast_nanoseconds: Cut timestamps of Parquet files to microseconds.
+        cast_nanos: Cut timestamps of Parquet files to microseconds.
         bad_rows: What is done with rows that cannot be loaded.
         bad_rows_file: The file for `quarantine`; by default beside the first input file.
     """
@@ -78,7 +78,7 @@ class LoadRequest:
     upsert: Sequence[str] = ()
     where: str | None = None
     add_columns: bool = False
-    cast_nanoseconds: bool = False
+    cast_nanos: bool = False
     bad_rows: BadRows = BadRows.FAIL
     bad_rows_file: str | None = None
 
@@ -321,7 +321,7 @@ class FileLoad:
             version = self._existing.metadata.format_version
         else:
             version = int((self._request.properties or {}).get(FORMAT_VERSION.name, "2"))
-        return ParquetInput(self.files, casts_nanoseconds=self._request.cast_nanoseconds, keeps_nanoseconds=version >= 3)
+        return ParquetInput(self.files, casts_nanoseconds=self._request.cast_nanos, keeps_nanoseconds=version >= 3)
 
     def _table_if_exists(self) -> Table | None:
         try:

@@ -3,6 +3,7 @@
 What the bytes mean is left to `csv_input.py`, `json_input.py` and `parquet_input.py`.
 """
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ import pyarrow as pa
 from icefloe.errors import InvalidInputError, UnsupportedFeatureError
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.listing import files_of
-from icefloe.io.locations import qualified
+from icefloe.io.locations import local_path, qualified, scheme_of
 from icefloe.kernel.ports import FileIO
 
 
@@ -77,6 +78,9 @@ def find_files(texts: Sequence[str], file_format: FileFormat | None, properties:
     io = load_file_io(properties or {}, texts[0] if texts else None, is_trusted=True)
     paths: list[str] = []
     for text in texts:
+        if scheme_of(text) == "file" and os.path.exists(local_path(text)) and not os.path.isdir(local_path(text)):
+            # An error of its own for a pipe or a device; `text` may have characters of patterns.
+            size_of(io, text)
         found = files_of(io, text)
         paths += found if found == [text] else [path for path in found if not path.endswith(BAD_ROWS_ENDING)]
     if not paths:

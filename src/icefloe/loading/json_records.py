@@ -25,6 +25,11 @@ _EXAMINED_LINES: Final = 200
 _QUOTE, _BACKSLASH, _LF = ord('"'), ord("\\"), ord("\n")
 _OPENING, _CLOSING = (ord("{"), ord("[")), (ord("}"), ord("]"))
 
+# The change of depth at each byte.
+_STEPS: Final = np.zeros(256, np.int8)
+_STEPS[list(_OPENING)] = 1
+_STEPS[list(_CLOSING)] = -1
+
 _DECODER: Final = msgspec.json.Decoder()
 
 
@@ -56,15 +61,28 @@ class JsonRecords:
         except RecursionError:
             self.faults.append(JsonFault(text=text, line=line, reason="is nested too deeply"))
             return
-        members = value if isinstance(value, list) else [value]
-        for member in members:
-            if isinstance(member, dict):
-                self.rows.append(member)
-                self.lines.append(line)
-                self.texts.append(text)
-            else:
-                kind = "null" if member is None else type(member).__name__
-                self.faults.append(JsonFault(text=text, line=line, reason=f"is {kind}, not an object"))
+        if isinstance(value, dict):
+            self._add_row(value, text, line)
+        elif isinstance(value, list):
+            self._add_members(value, text, line)
+        else:
+            kind = "null" if value is None else type(value).__name__
+            self.faults.append(JsonFault(text=text, line=line, reason=f"is {kind}, not an object"))
+
+    def _add_row(self, row: dict[str, Any], text: bytes, line: int) -> None:
+        self.rows.append(row)
+        self.lines.append(line)
+        self.texts.append(text)
+
+    def _add_members(self, members: list[Any], text: bytes, line: int) -> None:
+        rows = [member for member in members if isinstance(member, dict)]
+        for row in rows:
+            # Each row has its own text: a bad one is written without the others of a long array.
+            self._add_row(row, msgspec.json.encode(row), line)
+        others = len(members) - len(rows)
+        if others:
+            reason = f"has {others:,} value{'' if others == 1 else 's'} in an array that are not objects"
+            self.faults.append(JsonFault(text=text, line=line, reason=reason))
 
 
 def _reason(error: Exception) -> str:
@@ -196,10 +214,10 @@ def _ends(text: NDArray[np.uint8]) -> NDArray[np.int64]:
     if len(escaped):
         is_escaped = np.array([_backslashes_before(text, int(offset)) % 2 == 1 for offset in escaped], bool)
         quotes = np.setdiff1d(quotes, escaped[is_escaped], assume_unique=True)
-    is_opening, is_closing = np.isin(text, _OPENING), np.isin(text, _CLOSING)
-    signs = np.flatnonzero(is_opening | is_closing)
-    signs = signs[np.searchsorted(quotes, signs) % 2 == 0]
-    depths = np.cumsum(np.where(is_opening[signs], 1, -1))
+    signs = np.flatnonzero(_STEPS[text])
+    if len(quotes):
+        signs = signs[np.searchsorted(quotes, signs) % 2 == 0]
+    depths = np.cumsum(_STEPS[text[signs]], dtype=np.int32)
     # After a bracket that nothing has opened, the top level is one lower.
     top = np.minimum.accumulate(np.minimum(depths, 0)) if len(depths) else depths
     ends: NDArray[np.int64] = signs[depths == top]

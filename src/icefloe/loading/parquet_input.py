@@ -58,7 +58,7 @@ class ParquetInput:
             raise UnsupportedTypeError(
                 f"timestamps in nanoseconds, which a table of format version 2 does not have: {', '.join(in_nanoseconds)}",
                 path=files.described,
-                next_step="pass --cast-nanoseconds to cut them to microseconds, or load into a table of format version 3",
+                next_step="pass --cast-nanos to cut them to microseconds, or load into a table of format version 3",
             )
         self._merged = merged
         self._columns = schema_from_arrow(merged, keep_ids=False)
