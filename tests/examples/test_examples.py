@@ -1,7 +1,6 @@
 """The programs in `examples/` run as they are, in an empty folder, and the pages that print one print all of it."""
 
 import json
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -85,9 +84,6 @@ def test_the_spark_sql_job_runs(tmp_path: Path) -> None:
 def test_the_connect_job_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not find_java().has_vector_module:
         pytest.skip("PySpark starts its Connect server with the module jdk.incubator.vector, which the only Java here is built without")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--conf spark.connect.grpc.binding.port={free.getsockname()[1]} pyspark-shell")
     monkeypatch.setenv("SPARK_REMOTE", "local[2]")
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     printed = run(tmp_path, "connect_job.py")
