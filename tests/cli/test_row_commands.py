@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.cli.conftest import Command
+from tests.inspect.example import make_lake
 
 from icefloe import SqlCatalog
 from icefloe.cli import row_commands
@@ -92,6 +93,20 @@ def test_head_reads_a_snapshot_a_tag_or_a_branch(icefloe: Command, as_json: Json
         refused = icefloe("head", "db.t", *words, *place)
         assert (refused.exit_code, refused.stdout) == (1, "")
         assert message in " ".join(refused.stderr.split())
+
+
+def test_head_reads_a_metadata_table_and_refuses_a_view(icefloe: Command, as_json: JsonCommand, tmp_path: Path) -> None:
+    catalog, table = make_lake(tmp_path)
+    catalog.create_view("demo.v", "SELECT id FROM demo.events", table.schema().select("id"))
+    place = ("--warehouse", tmp_path)
+    rows = as_json("head", "demo.events.files", "-n", 2, "--columns", "record_count", "--where", "record_count > 10", *place)["rows"]
+    assert len(rows) == 2
+    assert all(row["record_count"] > 10 for row in rows)
+    refused = icefloe("head", "demo.v", *place)
+    assert "demo.v is a view" in refused.stderr
+    assert 'icefloe sql "SELECT * FROM demo.v LIMIT 10"' in " ".join(refused.stderr.split())
+    assert "is a metadata table" in icefloe("head", "demo.events.files", "--branch", "main", *place).stderr
+    assert "'demo.nothing' does not exist" in icefloe("head", "demo.nothing", *place).stderr
 
 
 # ---- values ----

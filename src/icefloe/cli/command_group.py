@@ -21,12 +21,30 @@ MAINTAIN = "Maintain"
 FILES_IN = "Files in"
 SET_UP = "Set up"
 
+# Characters of a sentence in the help text; a shorter limit would cut it.
+_WHOLE = 10_000
+
 # typer exports this subclass of its error of wrong usage, and not the error itself.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
 
-class CommandGroup(TyperGroup):
-    """A command group that turns an `IcefloeError` into its message and exit code: text, or with `--json` one line of JSON, on standard error.
+class PlainGroup(TyperGroup):
+    """A command group whose help text has the first sentence of each command, whole at any width, below the name of its group."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands to the help text."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            panel = command.rich_help_panel if isinstance(command.rich_help_panel, str) else "Commands"
+            sections.setdefault(panel, []).append((name, command.get_short_help_str(_WHOLE)))
+        for panel, rows in sections.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)
+
+
+class CommandGroup(PlainGroup):
+    """The command group `icefloe`, which turns an `IcefloeError` into its message and exit code: text, or with `--json` one line of JSON, on standard error.
 
     The text of a `KeyboardInterrupt` is the state that the interrupted command left. Any other exception is a fault of Icefloe and keeps its traceback.
     """

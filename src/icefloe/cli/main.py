@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from icefloe.cli.catalog_commands import create, describe, drop, namespace_app, register, rename
-from icefloe.cli.command_group import CHANGE, FILES_IN, LOOK, MAINTAIN, REFUSED, SET_UP, CommandGroup, print_failure
+from icefloe.cli.command_group import CHANGE, FILES_IN, LOOK, MAINTAIN, REFUSED, SET_UP, CommandGroup, PlainGroup, print_failure
 from icefloe.cli.completion_command import COMPLETE_VARIABLE, completion, prepare_completion
 from icefloe.cli.demo import demo
 from icefloe.cli.doctor_command import doctor
@@ -51,6 +51,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # the help text in boxes is cut in narrow terminals
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -65,21 +66,21 @@ app.command("refs", rich_help_panel=LOOK)(list_refs)
 app.command("location", rich_help_panel=LOOK)(show_location)
 app.command("uuid", rich_help_panel=LOOK)(show_uuid)
 app.command("trace", rich_help_panel=LOOK)(show_trace)
-app.add_typer(show_app, name="show", rich_help_panel=LOOK)
+app.add_typer(show_app, name="show", rich_help_panel=LOOK, cls=PlainGroup)
 
 app.command("create", rich_help_panel=CHANGE)(create)
 app.command("rename", rich_help_panel=CHANGE)(rename)
 app.command("drop", rich_help_panel=CHANGE)(drop)
 app.command("register", rich_help_panel=CHANGE)(register)
-app.add_typer(namespace_app, name="namespace", rich_help_panel=CHANGE)
-app.add_typer(view_app, name="view", rich_help_panel=CHANGE)
-app.add_typer(schema_app, name="schema", rich_help_panel=CHANGE)
-app.add_typer(spec_app, name="spec", rich_help_panel=CHANGE)
+app.add_typer(namespace_app, name="namespace", rich_help_panel=CHANGE, cls=PlainGroup)
+app.add_typer(view_app, name="view", rich_help_panel=CHANGE, cls=PlainGroup)
+app.add_typer(schema_app, name="schema", rich_help_panel=CHANGE, cls=PlainGroup)
+app.add_typer(spec_app, name="spec", rich_help_panel=CHANGE, cls=PlainGroup)
 app.command("sort", rich_help_panel=CHANGE)(sort)
 app.command("properties", rich_help_panel=CHANGE)(properties)
 app.command("upgrade", rich_help_panel=CHANGE)(upgrade)
-app.add_typer(branch_app, name="branch", rich_help_panel=CHANGE)
-app.add_typer(tag_app, name="tag", rich_help_panel=CHANGE)
+app.add_typer(branch_app, name="branch", rich_help_panel=CHANGE, cls=PlainGroup)
+app.add_typer(tag_app, name="tag", rich_help_panel=CHANGE, cls=PlainGroup)
 app.command("rollback", rich_help_panel=CHANGE)(rollback)
 app.command("cherry-pick", rich_help_panel=CHANGE)(cherry_pick)
 app.command("publish", rich_help_panel=CHANGE)(publish)

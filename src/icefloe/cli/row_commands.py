@@ -13,7 +13,8 @@ import typer
 import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_config import known_catalogs
-from icefloe.cli.catalog_choice import CatalogChoice, open_catalog, open_table
+from icefloe.catalog_store.identifier import to_identifier
+from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog, open_table
 from icefloe.cli.row_view import RowBatches, check_formats, print_rows, rows_of_arrow
 from icefloe.cli.screen import print_message, step
 from icefloe.cli.select_statement import (
@@ -22,7 +23,6 @@ from icefloe.cli.select_statement import (
     parse_select,
     run_on_metadata_table,
     run_on_table,
-    scan_of,
 )
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, SnapshotName, TableName, Warehouse
 from icefloe.cli.spark_access import spark_module, start_spark
@@ -37,6 +37,7 @@ from icefloe.errors import (
 )
 from icefloe.inspect import METADATA_TABLES, MetadataTable
 from icefloe.inspect.inspection import MOST_LINES
+from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.optional_packages import install_command
 from icefloe.table.table_reader import TableReader
 
@@ -82,22 +83,34 @@ def head(
     check_formats(as_json=as_json, as_csv=as_csv)
     if snapshot is not None and branch is not None:
         raise InvalidInputError("both --snapshot and --branch are given", next_step="choose one")
-    opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
-    if branch is not None and branch not in opened.refs():
-        opened.scan().use_ref(branch)  # raises an error that names the branches
-    scan = scan_of(opened, branch or snapshot)
+    choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
+    try:
+        opened = open_table(table, choice) if is_path(table) else _source(to_identifier(table), choice)
+    except NeedsSparkError as reason:
+        query = f"SELECT * FROM {table} LIMIT {rows}"  # noqa: S608  text for a reader
+        raise UnsupportedFeatureError(
+            f"head reads tables and metadata tables, and {reason}", next_step=f'run icefloe sql "{query}"'
+        ) from reason
+    version = branch or snapshot
+    if isinstance(opened, TableReader):
+        if branch is not None:
+            opened.scan().use_ref(branch)  # raises an error that names the branches
+    elif version is not None:
+        raise InvalidInputError(
+            f"{table} is a metadata table, which is read at the current snapshot", next_step="omit --snapshot and --branch"
+        )
+    names = [name.strip() for text in columns or () for name in text.split(",") if name.strip()]
     statement = SelectStatement(
         table=(),
-        version=branch or snapshot,
-        columns=None,
+        version=version,
+        columns=tuple((tuple(name.split(".")), name) for name in names) or None,
         counts=None,
-        row_filter=scan.filter(where or "TRUE").row_filter,
+        row_filter=to_expression(where),
         keys=(),
         limit=rows,
         offset=0,
     )
-    names = [name.strip() for text in columns or () for name in text.split(",") if name.strip()]
-    source = run_on_table(statement.with_columns(names), opened)
+    source = run_on_table(statement, opened) if isinstance(opened, TableReader) else run_on_metadata_table(statement, opened)
     print_rows(source, as_json=as_json, as_csv=as_csv, most=None)
 
 

@@ -4,7 +4,7 @@
 The results are those of Spark SQL: names of columns in any case, nulls first in ascending order, NaN after every number.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,10 +69,6 @@ class SelectStatement:
     keys: tuple[SortKey, ...]
     limit: int | None
     offset: int
-
-    def with_columns(self, names: Sequence[str]) -> "SelectStatement":
-        """Return the statement with columns of dotted names, all if there are none."""
-        return replace(self, columns=tuple((tuple(name.split(".")), name) for name in names) or None)
 
 
 def parse_select(text: str) -> SelectStatement:

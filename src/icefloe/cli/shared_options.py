@@ -20,7 +20,7 @@ CatalogName = Annotated[
 ]
 CatalogUri = Annotated[
     str | None,
-    typer.Option("--uri", metavar="URI", help="The catalog's database: sqlite:////folder/catalog.db, or the path of an SQLite file."),
+    typer.Option("--uri", metavar="URI", help="The catalog's database: an SQLAlchemy URL, or the path of an SQLite file."),
 ]
 Warehouse = Annotated[
     str | None,
