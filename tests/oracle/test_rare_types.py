@@ -5,7 +5,6 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -141,8 +140,10 @@ def comparable(kind: Any, value: Any) -> Any:
         return str(value.to_datetime64() if hasattr(value, "to_datetime64") else np.datetime64(value, "ns"))
     if isinstance(kind, TimeType):
         return value if isinstance(value, time) else time.fromisoformat(value)
+    if isinstance(kind, UUIDType):
+        return str(value)
     if isinstance(value, bytes):
-        return str(UUID(bytes=value)) if isinstance(kind, UUIDType) else value.hex()
+        return value.hex()
     if isinstance(kind, StructType):
         return {field.name: comparable(field.field_type, value[field.name]) for field in kind.fields}
     if isinstance(kind, ListType):
