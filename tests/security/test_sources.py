@@ -42,6 +42,7 @@ ALLOWED: dict[tuple[str, str], str] = {
         "optional_packages.py",
         "importlib.import_module",
     ): "packages of the extras, by names that are constants in the sources of the features",
+    ("display/progress.py", "importlib.import_module"): "modules of rich, a dependency, by names that are constants there",
     ("spark/runtime/java_runtime.py", "subprocess.run"): "reads the version of the user's own Java, by a list of arguments without a shell",
     ("spark/runtime/java_runtime.py", "subprocess.TimeoutExpired"): "an exception",
     (

@@ -39,6 +39,7 @@ ENVIRONMENT = (
         "PYICEBERG_HOME", "Folder where `.pyiceberg.yaml` is looked for first; then the home folder and the working folder.", java=False
     ),
     Option("XDG_CACHE_HOME", "Folder of caches, where `icefloe` keeps compiled classes.", "`~/.cache`", java=False),
+    Option("ICEFLOE_PROGRESS", "`0`: long work shows no progress on a terminal or in a notebook.", "`1`", java=False),
     Option("COLUMNS", "Width of the command line's output where it does not go to a terminal.", java=False),
     Option("VIRTUAL_ENV", "The activated environment; errors about missing packages name another one by its interpreter.", java=False),
     Option("JAVA_HOME", "Java that Spark runs on, where it is 17 or later; else Icefloe looks for one, or brings its own.", java=False),

@@ -30,6 +30,7 @@ from icefloe.cli.shared_options import AsJson
 from icefloe.cli.show_commands import app as show_app
 from icefloe.cli.show_commands import list_files, list_refs, list_tables, show_location, show_log, show_trace, show_tree, show_uuid
 from icefloe.cli.view_commands import app as view_app
+from icefloe.display.progress import hide_progress
 
 # The reader of a pipe has closed it; the disk of a file is full or broken. Errors of tables and their storage are `IcefloeError`.
 _OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EIO)
@@ -120,6 +121,7 @@ def _icefloe(
 
 def main() -> None:
     """Run the command line."""
+    hide_progress()  # commands show their own steps
     if COMPLETE_VARIABLE in os.environ:
         prepare_completion()
     for stream in (sys.stdout, sys.stderr):

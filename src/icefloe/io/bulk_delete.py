@@ -9,6 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from icefloe.display.progress import counted
 from icefloe.errors import IcefloeError, StorageError, StoragePermissionError
 from icefloe.io.file_io_by_scheme import SchemeFileIO
 from icefloe.io.local_file_io import LocalFileIO
@@ -37,7 +38,8 @@ def delete_files(io: FileIO, locations: Sequence[str], may_delete: Callable[[str
     batches = list(_batches(io, locations, may_delete or (lambda _: True)))
     pool = ThreadPoolExecutor(max(1, min(THREADS, len(batches))), thread_name_prefix="icefloe-delete")
     try:
-        return [failure for failures in pool.map(lambda delete_batch: delete_batch(), batches) for failure in failures]
+        results = counted("delete files", "requests", pool.map(lambda delete_batch: delete_batch(), batches), len(batches))
+        return [failure for failures in results for failure in failures]
     finally:
         pool.shutdown(cancel_futures=True)
 

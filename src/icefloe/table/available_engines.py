@@ -29,6 +29,7 @@ from icefloe.datafile.deletes.matching_positions import matching_positions
 from icefloe.datafile.foreign_files import FooterRequest
 from icefloe.datafile.partition_of_file import FilesToAdd, FileToAdd
 from icefloe.datafile.write_target import WriteTarget
+from icefloe.display.progress import counted, progress
 from icefloe.errors import EngineError, InvalidInputError, NotInstalledError, StorageError, UnsupportedFeatureError
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_properties import NAME_MAPPING
@@ -65,6 +66,8 @@ WORK_ON_SPARK_BYTES = 1 << 30
 
 Rewritten = TypeVar("Rewritten", RewrittenFile, RewrittenGroup)
 
+# From this many bytes of rows on, a write may take long enough to show its progress.
+LONG_WRITE_BYTES = 1 << 26
 # Threads that read files side by side; reading is native code of Arrow, which runs outside the interpreter's lock.
 READ_THREADS = min(8, os.cpu_count() or 1)
 # Threads that read footers: on object stores each waits for two replies, and does little else.
@@ -103,15 +106,21 @@ class InProcessEngine:
         """
         if isinstance(rows, pa.RecordBatchReader):
             unsorted = replace(target, sort_order_id=UNSORTED_ORDER_ID)
-            cast = (cast_to_schema(pa.Table.from_batches([batch]), target.schema) for batch in rows)
+            batches = counted(f"write {target.table_name}", "batches", rows, 0)
+            cast = (cast_to_schema(pa.Table.from_batches([batch]), target.schema) for batch in batches)
             return write_batches(unsorted, (batch for table in cast for batch in table.to_batches()), partition_id=0, task_id=0)
-        return write_sorted(target, cast_to_schema(arrow_table(rows), target.schema), partition_id=0, task_id=0)
+        table = arrow_table(rows)
+        if table.nbytes < LONG_WRITE_BYTES:
+            return write_sorted(target, cast_to_schema(table, target.schema), partition_id=0, task_id=0)
+        with progress(f"write {table.num_rows:,} rows into {target.table_name}", "rows"):
+            return write_sorted(target, cast_to_schema(table, target.schema), partition_id=0, task_id=0)
 
     def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
         """See `Engine.rewrite`. After a failure or Ctrl-C no copy remains."""
         deletes = _loader_for(request)
         return _all_or_none(
             request.target,
+            len(request.tasks),
             (
                 rewrite_task(
                     request.target,
@@ -132,6 +141,7 @@ class InProcessEngine:
         deletes = _loader_for(request)
         return _all_or_none(
             request.target,
+            len(request.groups),
             (
                 rewrite_group(
                     request.target, group, schema=request.schema, specs=request.specs, partition_id=index, task_id=0, deletes=deletes
@@ -281,11 +291,11 @@ def _loader_for(request: RewriteRequest | RewriteGroupsRequest) -> DeleteLoader:
     )
 
 
-def _all_or_none(target: WriteTarget, outcomes: Iterable[Rewritten]) -> list[Rewritten]:
+def _all_or_none(target: WriteTarget, count: int, outcomes: Iterable[Rewritten]) -> list[Rewritten]:
     """Return every outcome. After a failure or Ctrl-C, delete the files of those before it."""
     done: list[Rewritten] = []
     try:
-        for outcome in outcomes:
+        for outcome in counted(f"rewrite {target.table_name}", "files", outcomes, count):
             done.append(outcome)
     except BaseException:
         for file in (file for copy in done for file in copy.added):

@@ -6,13 +6,16 @@ The transport of an `IcefloeError` from a task to the driver is in `task_errors.
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from typing import NoReturn, TypeVar, cast
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.util import inheritable_thread_target
 
+from icefloe.display.progress import progress
 from icefloe.errors import EngineError
 from icefloe.spark.bridge.gateway import java_message
 from icefloe.spark.jobs.task_errors import JOB_PROPERTY, error_in, key_of_this_process, without_packed_errors
@@ -50,7 +53,10 @@ def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T
         context.setLocalProperty(JOB_PROPERTY, group)
         return action()
 
-    with ThreadPoolExecutor(1, thread_name_prefix="icefloe-job") as pool:
+    with (
+        progress(description, "tasks", poll=partial(_tasks_of, context, group)),
+        ThreadPoolExecutor(1, thread_name_prefix="icefloe-job") as pool,
+    ):
         # The thread inherits the caller's scheduler pool and other local properties.
         running = pool.submit(inheritable_thread_target(spark)(in_group))
         try:
@@ -63,6 +69,18 @@ def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T
             raise
         except (PySparkException, Py4JError) as error:
             raise_error_of(error, group)
+
+
+def _tasks_of(context: SparkContext, group: str) -> tuple[int, int]:
+    """Return the numbers of completed and of all tasks in the stages of a job group that have begun."""
+    tracker = context.statusTracker()
+    try:
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    except Py4JError:  # the JVM is ending; progress is not worth an error
+        return 0, 0
+    started = [stage for stage in stages if stage is not None]
+    return sum(stage.numCompletedTasks for stage in started), sum(stage.numTasks for stage in started)
 
 
 def raise_error_of(error: Exception, job: str) -> NoReturn:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from icefloe.display.progress import progress
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
 from icefloe.kernel.commit.snapshot_expiry import ExpireSnapshots, check_files_may_be_deleted
 from icefloe.kernel.metadata.metadata_updates import apply_updates
@@ -43,7 +44,8 @@ class Expiry:
         self._metadata_location = start.metadata_location
         if self.deletes_files and self.action.expired.snapshot_ids:
             cleaner = self._cleaner(start.read, is_written=start.staged_read is None)
-            self.plan = cleaner.plan(base, self.action.expired.snapshot_ids, kept)
+            with progress(f"find the unused files of {self.handle.table_name}", "files"):
+                self.plan = cleaner.plan(base, self.action.expired.snapshot_ids, kept)
         return self._report(state, kept)
 
     def finish(self) -> ExpireReport:
@@ -59,7 +61,8 @@ class Expiry:
         current = reload_metadata(self.handle, base).metadata
         cleaner = self._cleaner(self.handle.io.read, is_committed=True)
         if self.plan is None or not self.plan.holds_on(base, expired.snapshot_ids):
-            self.plan = cleaner.plan(base, expired.snapshot_ids, current)
+            with progress(f"find the unused files of {self.handle.table_name}", "files"):
+                self.plan = cleaner.plan(base, expired.snapshot_ids, current)
         else:
             self.plan = cleaner.kept_from(self.plan, current)
         scope = self._scope(current)

@@ -1,0 +1,144 @@
+"""Progress of long work: a bar on a terminal, a line of text in a notebook, nothing elsewhere.
+
+Work that ends within `DELAY_S` shows nothing. The command line shows its own steps and switches this off; so does `ICEFLOE_PROGRESS=0` in the environment.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, TypeVar
+
+from icefloe.errors import in_one_line
+
+T = TypeVar("T")
+# Returns (done, all) pieces of work; (0, 0) where they are unknown.
+Poll = Callable[[], tuple[int, int]]
+
+SWITCH = "ICEFLOE_PROGRESS"
+# Seconds of work before anything is shown, and between two updates.
+DELAY_S, UPDATE_S = 2.0, 0.25
+# Held while one piece of work is shown; work within it is not shown again.
+_SHOWING = threading.Lock()
+_hidden = threading.Event()
+
+
+class Work:
+    """A piece of work, and how much of it is done.
+
+    Attributes:
+        done: How much is done.
+        total: How much there is; 0 where that is unknown.
+    """
+
+    def __init__(self, total: int, poll: Poll | None) -> None:
+        self.done = 0
+        self.total = total
+        self._poll = poll
+
+    def advance(self, count: int = 1) -> None:
+        """Count more of it as done."""
+        self.done += count
+
+    def state(self) -> tuple[int, int]:
+        """Return (done, total)."""
+        return (self.done, self.total) if self._poll is None else self._poll()
+
+
+@contextmanager
+def progress(text: str, unit: str, total: int = 0, poll: Poll | None = None) -> Iterator[Work]:
+    """Show the progress of a block of long work.
+
+    Args:
+        text: What the work is, such as `write db.events`.
+        unit: What is counted, in the plural.
+        total: How much there is; 0 where that is unknown.
+        poll: Returns what is done, and all there is, in place of `Work.advance`.
+
+    Yields:
+        The work, whose `advance` the block calls.
+    """
+    work, draw = Work(total, poll), _drawing()
+    if draw is None or not _SHOWING.acquire(blocking=False):
+        yield work
+        return
+    over = threading.Event()
+    thread = threading.Thread(target=draw, args=(in_one_line(text), unit, work, over), name="icefloe-progress", daemon=True)
+    thread.start()
+    try:
+        yield work
+    finally:
+        over.set()
+        thread.join(timeout=5)
+        _SHOWING.release()
+
+
+def counted(text: str, unit: str, pieces: Iterable[T], total: int) -> Iterator[T]:
+    """Yield the pieces of long work, and show how many are done.
+
+    Args:
+        text: What the work is.
+        unit: What the pieces are, in the plural.
+        pieces: The pieces; each is done when the next one is requested.
+        total: Their number.
+    """
+    with progress(text, unit, total) as work:
+        for piece in pieces:
+            yield piece
+            work.advance()
+
+
+def hide_progress() -> None:
+    """Show no progress in this process from now on."""
+    _hidden.set()
+
+
+def _drawing() -> Callable[[str, str, Work, threading.Event], None] | None:
+    """Return the function that shows progress here; None where nothing is shown."""
+    if _hidden.is_set() or os.environ.get(SWITCH, "").lower() in ("0", "false", "no", "off"):
+        return None
+    if type(sys.stdout).__module__.startswith("ipykernel."):
+        return _in_notebook
+    return _on_terminal if sys.stderr is not None and sys.stderr.isatty() else None
+
+
+def _on_terminal(text: str, unit: str, work: Work, over: threading.Event) -> None:
+    if over.wait(DELAY_S):
+        return
+    bars: Any = import_module("rich.progress")  # 0.1 s, which only long work costs
+    columns = (
+        bars.TextColumn("{task.description}", markup=False),
+        bars.BarColumn(),
+        bars.TextColumn("{task.fields[count]}", markup=False),
+        bars.TimeElapsedColumn(),
+    )
+    console = import_module("rich.console").Console(file=sys.stderr)
+    with bars.Progress(*columns, console=console, transient=True) as shown:
+        task = shown.add_task(text, total=None, count="")
+        while True:
+            done, total = work.state()
+            shown.update(task, completed=done, total=total or None, count=_count_text(done, total, unit))
+            if over.wait(UPDATE_S):
+                return
+
+
+def _in_notebook(text: str, unit: str, work: Work, over: threading.Event) -> None:
+    started = time.monotonic()
+    if over.wait(DELAY_S):
+        return
+    stream, width = sys.stdout, 0
+    while not over.is_set():
+        line = f"{text}: {_count_text(*work.state(), unit)}, {time.monotonic() - started:.0f} s"
+        width = max(width, len(line))
+        stream.write(f"\r{line:<{width}}")
+        stream.flush()
+        over.wait(4 * UPDATE_S)
+    stream.write(f"\r{'':<{width}}\r")
+    stream.flush()
+
+
+def _count_text(done: int, total: int, unit: str) -> str:
+    return f"{done:,} of {total:,} {unit}" if total else f"{done:,} {unit}" if done else "running"
