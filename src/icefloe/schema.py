@@ -23,6 +23,11 @@ def promote(file_type: IcebergType, read_type: IcebergType) -> IcebergType:
         InvalidSchemaError: values of the one type are not values of the other.
     """
     is_uuid = isinstance(file_type, FixedType) and file_type.length == 16 and isinstance(read_type, UUIDType)
-    if file_type == read_type or is_uuid or (file_type, read_type) in _SAME_BYTES or is_promotion(file_type, read_type, 3):
+    if (
+        file_type == read_type
+        or is_uuid
+        or (file_type, read_type) in _SAME_BYTES
+        or (read_type.is_primitive and is_promotion(file_type, read_type, 3))
+    ):
         return read_type
     raise InvalidSchemaError(f"{file_type} cannot be read as {read_type}", next_step="rewrite the files, or add a new column")

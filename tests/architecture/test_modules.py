@@ -20,6 +20,7 @@ PUBLIC_PACKAGES = {
     "procedures",
     "table",
     "spark",
+    "view",
 }  # users import from them by name, as PyIceberg's users do
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

@@ -38,11 +38,25 @@ class TableBuiltByHand(Table, metaclass=_AnyTable):
         super().__init__(handle, LoadedMetadata(location=metadata_location, metadata=metadata))
 
 
+class AnyTransform:
+    """`Transform[S, T]` in an annotation: PyIceberg's class is generic."""
+
+    def __class_getitem__(cls, _parameters: Any) -> "type[AnyTransform]":
+        return cls
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: Any, handler: Any) -> Any:
+        return handler(Any)
+
+
 NAMES: dict[str, Any] = {
     "icefloe.table.metadata.TableMetadataV1": metadata_of_version(1),
     "icefloe.table.metadata.TableMetadataV2": metadata_of_version(2),
     "icefloe.table.metadata.TableMetadataV3": metadata_of_version(3),
     "icefloe.table.Table": TableBuiltByHand,
+    "icefloe.transforms.Transform": AnyTransform,
+    "icefloe.transforms.S": Any,
+    "icefloe.transforms.T": Any,
     "icefloe.catalog.noop.NoopCatalog": InMemoryCatalog,
     "icefloe.io.load_file_io": lambda properties=None, location=None: load_file_io(properties or {}, location),
     "icefloe.io.WAREHOUSE": "warehouse",

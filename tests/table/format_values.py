@@ -176,7 +176,8 @@ def offsets(column: list[Plain]) -> pa.Array:
 
 def of_arrow(kind: IcebergType, array: pa.Array) -> list[Plain]:
     """Return the plain values of an Arrow array, which must have the Arrow type of `kind`."""
-    assert array.type.equals(type_to_arrow(kind)), f"{array.type} for {kind}"
+    assert array.type.equals(type_to_arrow(kind, uuid_type=pa.uuid())), f"{array.type} for {kind}"
+    array = array.storage if isinstance(array, pa.ExtensionArray) else array
     valid = array.is_valid().to_pylist()
     if isinstance(kind, StructType):
         members = [(field.field_id, of_arrow(field.field_type, array.field(at))) for at, field in enumerate(kind.fields)]

@@ -20,6 +20,7 @@ from icefloe.kernel.schema.arrow_schema import to_schema
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.view.view_definition import ViewDefinition
 from icefloe.kernel.view.view_metadata_json import read_view_metadata
+from icefloe.kernel.view.view_version import SQLViewRepresentation, ViewVersion
 from icefloe.view.view import View
 from icefloe.view.view_handle import ENGINE, LoadedView, ViewHandle, create_view_metadata, load_view_metadata
 
@@ -50,9 +51,10 @@ class CatalogViews(ABC):
     def create_view(
         self,
         identifier: Name,
-        sql: Queries,
+        sql: Queries | None = None,
         schema: Schema | pa.Schema | None = None,
         *,
+        view_version: ViewVersion | None = None,
         dialect: str = "spark",
         default_namespace: Name | None = None,
         default_catalog: str | None = None,
@@ -65,6 +67,7 @@ class CatalogViews(ABC):
             identifier: the view's name.
             sql: the SELECT statement in `dialect`, or statements by dialect: `{"spark": "SELECT ...", "trino": "SELECT ..."}`.
             schema: the columns that the statement returns; they must be given, because Icefloe does not run it.
+            view_version: the statements and the default namespace and catalog as a `ViewVersion`, instead of `sql`, as in PyIceberg.
             dialect: the dialect of `sql` if it is one text.
             default_namespace: the namespace of its names that have none; the view's own namespace by default.
             default_catalog: the catalog of its names that have none; this catalog by default.
@@ -87,6 +90,8 @@ class CatalogViews(ABC):
         """
         name = self.resolve_name(identifier)
         views = self._views()
+        if view_version is not None:
+            sql, default_namespace, default_catalog = _parts_of(view_version, sql, default_namespace, default_catalog)
         definition = _definition(name, sql, schema, dialect, default_namespace, default_catalog)
         if self.view_exists(name):
             raise ViewAlreadyExistsError(
@@ -287,8 +292,18 @@ class CatalogViews(ABC):
         """Return the folder of a table or view created without one. Raises `InvalidPropertyError`, `NoSuchNamespaceError`."""
 
 
+def _parts_of(
+    version: ViewVersion, sql: Queries | None, namespace: Name | None, catalog: str | None
+) -> tuple[Queries, Name | None, str | None]:
+    """Return the statements, the default namespace and the default catalog of a version, which may not be given twice."""
+    if sql is not None:
+        raise InvalidInputError("a view has one definition: sql and view_version are both given", next_step="pass one of them")
+    queries = {query.dialect: query.sql for query in version.representations if isinstance(query, SQLViewRepresentation)}
+    return queries, namespace or version.default_namespace or None, catalog or version.default_catalog
+
+
 def _definition(
-    name: Identifier, sql: Queries, schema: object, dialect: str, default_namespace: Name | None, default_catalog: str | None
+    name: Identifier, sql: object, schema: object, dialect: str, default_namespace: Name | None, default_catalog: str | None
 ) -> ViewDefinition:
     if schema is None:
         raise InvalidSchemaError(

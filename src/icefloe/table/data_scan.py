@@ -13,7 +13,7 @@ from icefloe.display.report import Facts, Report
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError, in_one_line
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.filter_parser import to_expression
-from icefloe.kernel.expressions.predicate import AlwaysTrue, And, BooleanExpression
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.kernel.metadata.encryption import refuse_encrypted
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.snapshot import Snapshot
@@ -85,7 +85,7 @@ class DataScan:
         Raises:
             InvalidFilterError: the text cannot be parsed.
         """
-        return replace(self, row_filter=And(self.row_filter, to_expression(row_filter)))
+        return replace(self, row_filter=all_of((self.row_filter, to_expression(row_filter))))
 
     def select(self, *names: str) -> "DataScan":
         """Return a scan of these columns.
@@ -97,6 +97,17 @@ class DataScan:
             The narrower scan. Its columns are in the table's order; metadata columns follow in the given order.
         """
         return replace(self, selected_fields=names)
+
+    def with_case_sensitive(self, case_sensitive: bool = True) -> "DataScan":
+        """Return a scan that matches the names of columns by letter case, or not.
+
+        Args:
+            case_sensitive: whether names match exactly.
+
+        Returns:
+            The scan.
+        """
+        return replace(self, case_sensitive=case_sensitive)
 
     def use_ref(self, name: str) -> "DataScan":
         """Return a scan of the snapshot that a branch or tag names; a branch is read by the table's schema, a tag by its snapshot's.

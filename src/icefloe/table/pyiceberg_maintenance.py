@@ -51,12 +51,12 @@ class ExpireSnapshotsBuilder:
         """Expire snapshots older than a time, as far as the retention policy allows.
 
         Args:
-            dt: a time with a time zone, or milliseconds since 1970-01-01 UTC.
+            dt: a time, or milliseconds since 1970-01-01 UTC. A time without a zone is in local time, as `datetime.now()` is.
 
         Returns:
             This builder.
         """
-        self._older_than = dt
+        self._older_than = dt.astimezone() if isinstance(dt, datetime) and dt.tzinfo is None else dt
         return self
 
     def commit(self) -> ExpireReport:

@@ -1,4 +1,8 @@
-"""Views: a name in a catalog, and the query behind it in the dialects of engines.
+"""Views: a name in a catalog, and the query behind it in the dialects of engines. `View`, `ViewVersion` and `SQLViewRepresentation` have PyIceberg's names.
 
 The metadata of views is `icefloe.kernel.view`. Spec: View spec, View Metadata.
 """
+
+from icefloe.kernel.view.view_version import SQLViewRepresentation as SQLViewRepresentation
+from icefloe.kernel.view.view_version import ViewVersion as ViewVersion
+from icefloe.view.view import View as View

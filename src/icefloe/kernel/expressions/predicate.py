@@ -34,6 +34,10 @@ class Reference(str):
 
     __slots__ = ()
 
+    def __new__(cls, name: str) -> "Reference":
+        """Return the reference to a column."""
+        return super().__new__(cls, name)
+
     @property
     def name(self) -> str:
         """The dotted name."""

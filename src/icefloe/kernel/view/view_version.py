@@ -27,10 +27,11 @@ SQL = "sql"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SQLViewRepresentation:
-    """A SELECT statement in one dialect, such as `spark` or `trino`."""
+    """A SELECT statement in one dialect, such as `spark` or `trino`. The type is always `sql`."""
 
     sql: str
     dialect: str
+    type: str = SQL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +53,17 @@ class ViewVersion:
     view.
     """
 
-    version_id: int
-    schema_id: int
-    timestamp_ms: int
+    version_id: int = 1
+    schema_id: int = 0
+    timestamp_ms: int = 0
     summary: Mapping[str, str] = field(default_factory=dict)
     representations: tuple[ViewRepresentation, ...] = ()
     default_catalog: str | None = None
     default_namespace: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "representations", tuple(self.representations))
+        object.__setattr__(self, "default_namespace", tuple(self.default_namespace))
 
     @property
     def dialects(self) -> tuple[str, ...]:

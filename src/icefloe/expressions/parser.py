@@ -1,0 +1,18 @@
+"""`parse` under the module name of PyIceberg: `from icefloe.expressions.parser import parse`."""
+
+from icefloe.kernel.expressions.filter_parser import to_expression
+from icefloe.kernel.expressions.predicate import BooleanExpression
+
+__all__ = ["parse"]
+
+
+def parse(expr: str) -> BooleanExpression:
+    """Return the filter of a text.
+
+    Args:
+        expr: the text, such as `"age > 5 AND city IN ('Oslo', 'Rome')"`.
+
+    Raises:
+        InvalidFilterError: the text is no filter.
+    """
+    return to_expression(expr)
