@@ -32,6 +32,16 @@ from icefloe.kernel.avro import compiled_codec
 print(json.dumps([icefloe.__version__, compiled_codec.AVAILABLE, [name for name in %r if importlib.util.find_spec(name)]]))
 """
 
+TABLE = """
+import icefloe
+import pyarrow as pa
+catalog = icefloe.load_catalog(uri="sqlite:///check.db", warehouse="check")
+catalog.create_namespace("db")
+rows = pa.table({"id": [1, 2, 3], "kind": ["a", "b", "a"]})
+catalog.create_table("db.t", rows.schema, partition_spec=["kind"]).append(rows)
+"""
+CATALOG = ("--uri", "sqlite:///check.db", "--warehouse", "check")
+
 
 class CheckError(Exception):
     """A check failed; the text has the command's output."""
@@ -117,7 +127,8 @@ def check(uv, python, path, *, with_spark):
             raise CheckError(f"version {version}, compiled codec {has_codec}, and {optional} although no extra was named")
         run_readme(installed, work, with_spark=False)
         size = sum(path.lstat().st_blocks * 512 for path in home.rglob("*")) / 2**20
-        for words in (["--help"], ["version"], ["list", "--uri", "sqlite:///catalog.db", "--warehouse", "warehouse", "--catalog", "lake"]):
+        run([str(installed), "-c", TABLE], work)
+        for words in (["--help"], ["version"], ["list", *CATALOG], ["tree", "db.t", *CATALOG], ["show", "snapshots", "db.t", *CATALOG]):
             run([str(home / "bin" / "icefloe"), *words], work)
         if size > MOST_MIB:
             raise CheckError(f"the environment has {size:.0f} MiB, more than {MOST_MIB}")

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import InvalidPartitionSpecError
-from icefloe.kernel.arrow_values import numbers_array
+from icefloe.kernel.arrow_values import positions_array
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import Transform, VoidTransform
 from icefloe.kernel.schema.schema import Schema
@@ -170,4 +170,4 @@ def _rows_at(table: Any, rows: NDArray[Any]) -> Any:
     start, count = int(rows[0]), len(rows)
     if int(rows[-1]) - start + 1 == count and count * 2 > table.num_rows:
         return table.slice(start, count)
-    return table.take(numbers_array(rows.astype(np.int64, copy=False), pa.int64()))
+    return table.take(positions_array(rows))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.kernel.arrow_values import array_of_chunks, mask_array, numpy_of
+from icefloe.kernel.arrow_values import array_of_chunks, mask_array, numpy_of, positions_array
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField, StructType
 
@@ -77,7 +77,7 @@ class RowKeys:
         candidates = np.arange(length)
         numbers: Positions = np.zeros(length, np.int64)
         for place, (column, values) in enumerate(zip(columns, self._values, strict=True)):
-            key_values = column if len(candidates) == length else array_of_chunks(column).take(pa.array(candidates))
+            key_values = column if len(candidates) == length else array_of_chunks(column).take(positions_array(candidates))
             column_numbers = _numbers(_comparable(key_values), values)
             matches = column_numbers >= 0
             if place:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.datafile.field_ids import is_list
-from icefloe.kernel.arrow_values import array_of_chunks, numpy_of, offsets_of
+from icefloe.kernel.arrow_values import array_of_chunks, numpy_of, offsets_of, positions_array
 
 Mask = NDArray[np.bool_]
 
@@ -30,7 +30,7 @@ def differing(left: Any, right: Any) -> Mask:
     if not len(both):
         return differ
     if len(both) < len(left):
-        left, right = left.take(pa.array(both)), right.take(pa.array(both))
+        left, right = left.take(positions_array(both)), right.take(positions_array(both))
     differ = differ.copy()
     differ[both] = _values_differ(left, right)
     return differ
@@ -59,7 +59,7 @@ def _maps_differ(left: Any, right: Any) -> Mask:
     rows = np.flatnonzero(differ & (numpy_of(_lengths(left)) == numpy_of(_lengths(right))))
     if not len(rows):
         return differ
-    left_sorted, right_sorted = (_sorted_entries(array_of_chunks(array.take(pa.array(rows)))) for array in (left, right))
+    left_sorted, right_sorted = (_sorted_entries(array_of_chunks(array.take(positions_array(rows)))) for array in (left, right))
     differ[rows] = _lists_differ(left_sorted, right_sorted, ("keys", "items"))
     return differ
 
@@ -86,7 +86,7 @@ def _lists_differ(left: Any, right: Any, parts: tuple[str, ...]) -> Mask:
     if not len(same_length):
         return differ
     # The rows to compare are copied, so that their elements are adjacent.
-    left, right = (array_of_chunks(array.take(pa.array(same_length))) for array in (left, right))
+    left, right = (array_of_chunks(array.take(positions_array(same_length))) for array in (left, right))
     inner = [differing(_inside(left, part), _inside(right, part)) for part in parts]
     owners = np.repeat(same_length, lengths[same_length])
     differ = differ.copy()

@@ -49,6 +49,11 @@ def numbers_array(numbers: NDArray[Any], kind: Any, known: NDArray[np.bool_] | N
     return pa.Array.from_buffers(kind, len(numbers), [validity_buffer(known), pa.py_buffer(data)])
 
 
+def positions_array(positions: NDArray[np.integer[Any]]) -> Any:
+    """Return positions of rows as the Arrow array that `take` needs."""
+    return numbers_array(positions.astype(np.int64, copy=False), pa.int64())
+
+
 def numpy_of(values: Any) -> NDArray[Any]:
     """Return the values of a fixed-width Arrow array without nulls, chunked or not, as numpy; a view where Arrow's bytes allow it."""
     plain = array_of_chunks(values)

@@ -21,7 +21,7 @@ from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.projected_fields import select_fields
 from icefloe.datafile.row_keys import key_columns
 from icefloe.datafile.same_values import differing
-from icefloe.kernel.arrow_values import numbers_array, numpy_of
+from icefloe.kernel.arrow_values import numbers_array, numpy_of, positions_array
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
@@ -103,7 +103,7 @@ class _Join:
         chosen = self.updated | (self.matches == 0) if self.request.inserts else self.updated
         if not chosen.any():
             return []
-        rows = self.source.table if chosen.all() else self.source.table.take(pa.array(np.flatnonzero(chosen)))
+        rows = self.source.table if chosen.all() else self.source.table.take(positions_array(np.flatnonzero(chosen)))
         if self.request.keeps_row_ids and self.updated.any():
             form = Schema(*with_lineage(schema.fields), schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
             ids = self.row_ids[chosen]
@@ -135,11 +135,11 @@ class _Join:
         start = 0
         for batch in self._read(self.request.tasks[index], form):
             low, high = np.searchsorted(places, (start, start + batch.num_rows))
-            taken.append(batch.take(pa.array(places[low:high] - start)))
+            taken.append(batch.take(positions_array(places[low:high] - start)))
             start += batch.num_rows
         stored = pa.Table.from_batches(taken).combine_chunks()
         changed = np.zeros(len(rows), np.bool_)
-        source_rows = pa.array(rows)
+        source_rows = positions_array(rows)
         for place, column in enumerate(schema.fields):
             if column.field_id not in self.request.key_ids:
                 changed |= differing(stored.column(place), self.source.table.column(place).take(source_rows))

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from icefloe.datafile.row_keys import RowKeys, key_columns
 from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError
+from icefloe.kernel.arrow_values import positions_array
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_cast import cast_to_schema
 from icefloe.kernel.types import (
@@ -101,7 +102,7 @@ def ambiguous_keys(table_name: str, names: Sequence[str], shown: Sequence[str], 
 
 def shown_keys(table: Any, schema: Schema, key_ids: Sequence[int], rows: Any) -> list[str]:
     """Return the keys of the first few of these rows, as text."""
-    columns = key_columns(table.take(pa.array(rows[:SHOWN_KEYS])), schema, key_ids)
+    columns = key_columns(table.take(positions_array(rows[:SHOWN_KEYS])), schema, key_ids)
     return [", ".join(repr(column[place].as_py()) for column in columns) for place in range(len(columns[0]))]
 
 

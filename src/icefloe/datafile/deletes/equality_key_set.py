@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from icefloe.kernel.arrow_values import positions_array
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField, StructType
@@ -70,7 +71,7 @@ class EqualityKeySet:
             if not len(candidates):
                 return deleted
             column = _column(rows, steps)
-            key_values = column if len(candidates) == len(column) else column.take(pa.array(candidates))
+            key_values = column if len(candidates) == len(column) else column.take(positions_array(candidates))
             column_numbers = _numbers(_comparable(key_values), values)
             combined = numbers * len(values) + column_numbers
             nearest = np.minimum(np.searchsorted(combinations, combined), len(combinations) - 1)
