@@ -74,7 +74,7 @@ class CommandGroup(PlainGroup):
 
 
 def print_failure(code: str, what: str, exit_code: int, *, as_json: bool) -> None:
-    """Print the reason why a command ended that is no `IcefloeError`, as text or JSON."""
+    """Print why a command ended, where the reason is not an `IcefloeError`, as text or JSON."""
     if as_json:
         print_json_error(_error(code, what, exit_code=exit_code))
     else:

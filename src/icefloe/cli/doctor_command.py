@@ -249,7 +249,7 @@ def _disk_space(name: str, folder: str) -> Iterator[Check]:
 
 
 def _guarded(name: str, make: Callable[[], Check], timeout: float | None) -> Iterable[Check]:
-    """Return the result of a check; a failure of any kind is its fault. With a timeout it runs in a thread that is left behind when it takes longer."""
+    """Return the result of a check; an error of any kind is a failed check. With a timeout it runs in a thread that is left behind when it takes longer."""
     results: list[Check] = []
 
     def run() -> None:

@@ -233,7 +233,7 @@ def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def _reports_interrupt(load: FileLoad) -> Iterator[None]:
-    """Add the state of the table to an interrupt."""
+    """Add the state of the table to the text of a `KeyboardInterrupt`."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
