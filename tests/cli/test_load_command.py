@@ -157,6 +157,19 @@ def test_spark_is_chosen_for_large_files_that_it_can_load(monkeypatch: pytest.Mo
         choose_engine(LoadEngine.SPARK, files, plain)
 
 
+@pytest.mark.parametrize("content", ['[{"id": 1},\n{"id": 2}]', '{\n"id": 1\n}\n{\n"id": 2}'])
+def test_large_files_that_spark_would_not_read_whole_are_loaded_by_arrow(
+    load: Command, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    monkeypatch.setattr(command, "WORK_ON_SPARK_BYTES", 1)
+    monkeypatch.setattr(command, "find_spec", lambda name: object())
+    result = load(write("a.json", content))
+    assert result.exit_code == 0, result.stderr
+    assert "Arrow loads them, because Spark does not load JSON with an object over several lines" in " ".join(result.stderr.split())
+    assert table().scan().to_arrow()["id"].to_pylist() == [1, 2]
+    assert "omit --engine spark" in load("a.json", "--engine", "spark").stderr
+
+
 def test_a_load_by_arrow_imports_no_spark(process: Process) -> None:
     write("a.csv", "id\n1\n")
     script = (

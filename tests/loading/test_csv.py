@@ -199,6 +199,13 @@ def test_headers_must_be_the_same_in_every_file(load: Load) -> None:
     assert [problem.what for problem in refused.value.problems] == ["a, b", "b, a"]
 
 
+def test_files_with_different_columns_are_merged_by_name_on_request(load: Load) -> None:
+    Path("a.csv").write_text("id,v\n1,2\n")
+    Path("b.csv").write_text("w,id\nx,2\n")
+    result = load(["a.csv", "b.csv"], add_columns=True)
+    assert rows_of(result) == [{"id": 1, "v": 2, "w": None}, {"id": 2, "v": None, "w": "x"}]
+
+
 def test_several_files_are_one_load(load: Load) -> None:
     for number in range(3):
         Path(f"{number}.csv").write_text(f"id,v\n{number},{number}.5\n")

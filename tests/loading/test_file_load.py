@@ -179,6 +179,13 @@ def test_an_upsert_by_a_column_that_no_file_has_is_refused(load: Load, nothing_r
     nothing_remains()
 
 
+def test_a_single_name_is_a_list_of_one(load: Load) -> None:
+    load(write("a.csv", "id,v\n1,a\n"), partition="v")
+    assert load("a.csv", upsert="id").write.rows_inserted == 0
+    with pytest.raises(InvalidInputError, match=r"'skp'.*\n.*fail, skip, quarantine"):
+        load("a.csv", bad_rows="skp")
+
+
 def test_options_that_contradict_each_other_are_refused(load: Load) -> None:
     write("a.csv", "id\n1\n")
     with pytest.raises(InvalidInputError, match="--overwrite and --upsert"):

@@ -45,12 +45,14 @@ class TableInTransaction(Transaction):
     """A table in a transaction of its catalog: changed as in `table.transaction()`, and committed with all others.
 
     `table` is the table as it was loaded, and after the commit the committed table. Until the commit it is None for a table that the transaction creates.
+    `attempts` is the number of attempts of the commit, 0 before it.
     """
 
     def __init__(self, handle: TableHandle, metadata: TableMetadata, table: Table | None) -> None:
         super().__init__(metadata, self._not_alone, handle, "" if table is None else table.metadata_location)
         self.table = table
         self.base = metadata
+        self.attempts = 0
 
     @property
     def handle(self) -> TableHandle:
@@ -211,6 +213,7 @@ class CatalogTransaction:
             return
         for member, report in zip(changed, commit_together(changes), strict=True):
             member.table = Table(member.handle, report.loaded)
+            member.attempts = report.attempts
         for member in changed:
             member.run_afterwards()
 

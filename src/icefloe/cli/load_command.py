@@ -22,7 +22,7 @@ from icefloe.cli.screen import print_message, step, write_json
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Warehouse
 from icefloe.cli.spark_access import spark_module, start_spark, stop_spark
 from icefloe.display.formatting import size_text
-from icefloe.errors import InvalidInputError, visible
+from icefloe.errors import InvalidInputError, SchemaMismatchError, visible
 from icefloe.inspect.as_json import json_ready
 from icefloe.io.locations import scheme_of
 from icefloe.loading.bad_rows import BadRows
@@ -140,7 +140,7 @@ def load(
     prepared = FileLoad(opened, into, found, request)
     print_message(f"{chosen.value.capitalize()} loads {found.described}, {size_text(found.size)}{reason}")
     with _reports_interrupt(prepared), prepared.all_or_nothing():
-        result = _by_spark(prepared) if chosen is LoadEngine.SPARK else _by_arrow(prepared)
+        result = _loaded(prepared, chosen, engine)
     if as_json:
         write_json(_as_json(into, result))
     else:
@@ -154,9 +154,7 @@ def choose_engine(engine: LoadEngine, files: InputFiles, request: LoadRequest) -
     """Return what reads the files, and the reason as the end of a sentence. Raises `InvalidInputError` where Spark was chosen and cannot."""
     obstacle = _obstacle_to_spark(files, request)
     if engine is LoadEngine.SPARK and obstacle is not None:
-        raise InvalidInputError(
-            f"Spark does not load {obstacle}", next_step="omit --engine spark, so that Arrow loads the files in this process"
-        )
+        raise _not_by_spark(obstacle)
     if engine is LoadEngine.SPARK and find_spec("pyspark") is None:
         raise not_installed("--engine spark", "pyspark", extra="spark")
     if engine is not LoadEngine.AUTO:
@@ -173,7 +171,7 @@ def choose_engine(engine: LoadEngine, files: InputFiles, request: LoadRequest) -
 
 def _obstacle_to_spark(files: InputFiles, request: LoadRequest) -> str | None:
     if request.bad_rows is not BadRows.FAIL:
-        return f"with --bad-rows {request.bad_rows.value}"
+        return f"with --bad-rows {request.bad_rows}"
     if request.where is not None:
         return "with --where"
     if request.cast_nanos:
@@ -185,31 +183,45 @@ def _obstacle_to_spark(files: InputFiles, request: LoadRequest) -> str | None:
     return f"{unreadable[0]} files" if unreadable else None
 
 
-def _by_arrow(load: FileLoad) -> LoadResult:
+def _loaded(load: FileLoad, chosen: LoadEngine, stated: LoadEngine) -> LoadResult:
     with load_step("Reading the columns") as progress:
         load.open(progress)
+        obstacle = load.spark_obstacle() if chosen is LoadEngine.SPARK else None
+    if chosen is LoadEngine.SPARK and obstacle is None:
+        return _loaded_by_spark(load)
+    if obstacle is not None:
+        if stated is LoadEngine.SPARK:
+            raise _not_by_spark(obstacle)
+        print_message(f"Arrow loads them, because Spark does not load {obstacle}")
     with load_step("Loading the rows") as progress:
         return load.write(load.rows(progress))
 
 
-def _by_spark(load: FileLoad) -> LoadResult:
-    with load_step("Reading the columns") as progress:
-        load.open(progress)
-        frame_request = load.spark_request(progress)
+def _loaded_by_spark(load: FileLoad) -> LoadResult:
+    with load_step("Finding line breaks in values") as progress:
+        request = load.spark_request(progress)
     with step("Starting Spark"):
         spark = start_spark()
     reader = spark_module("scan.input_file_rows")
     try:
         with step(f"Loading into {dotted(load.name)}", spark_module("runtime.running_jobs").running_tasks(spark)), reader.reading():
-            return load.write(reader.read_files(spark, frame_request))
+            return load.write(reader.read_files(spark, request))
     except KeyboardInterrupt:
         stop_spark()
         raise
-    except InvalidInputError as error:
+    except SchemaMismatchError:
+        raise
+    except InvalidInputError:
         # Spark ends at the first bad row; all of them are counted here.
         with load_step("Counting bad rows") as progress:
             load.count_bad_rows(progress)
-        raise InvalidInputError(error.message, path=error.path, next_step="pass --engine arrow, which reads every row") from error
+        raise
+
+
+def _not_by_spark(obstacle: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"Spark does not load {obstacle}", next_step="omit --engine spark, so that Arrow loads the files in this process"
+    )
 
 
 def _keys(text: str | None) -> Sequence[str]:

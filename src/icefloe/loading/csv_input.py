@@ -31,8 +31,13 @@ _OTHER_SEPARATORS: Final = ";\t|,"
 class CsvInput:
     """The rows of CSV files. Each file is read once for the types of its columns, unless they are known, and once for its rows."""
 
-    def __init__(self, files: InputFiles, options: ReaderOptions) -> None:
+    def __init__(self, files: InputFiles, options: ReaderOptions, *, merges_columns: bool) -> None:
         """Read the header of every file.
+
+        Args:
+            files: The files.
+            options: Options of the reader.
+            merges_columns: Whether the files may have different columns, which are null in the rows of other files.
 
         Raises:
             InvalidSchemaError: A header has a name twice (in any letter case) or a column without a name, or the files have different columns.
@@ -43,8 +48,11 @@ class CsvInput:
         headers = {path: header for path in files.paths if (header := self._header(path))}
         if not headers:
             raise InvalidInputError(f"{files.described}: there are no rows", next_step="name files that contain rows")
-        self.names = _checked_names(headers, options.sep)
-        self._headers = headers
+        self._headers = _checked_headers(headers, options.sep)
+        self.has_different_headers = len(set(map(tuple, headers.values()))) > 1
+        if self.has_different_headers and not merges_columns:
+            raise _different(headers)
+        self.names = list(dict.fromkeys(name for header in headers.values() for name in header))
 
     def infer(self, known: Mapping[str, IcebergType], progress: ProgressCounter) -> list[NestedField]:
         """Return the columns, with the types that are known and those that all of their values have. Bad rows are left out."""
@@ -52,9 +60,9 @@ class CsvInput:
         if types:
             for path, records in self._records(progress):
                 texts = self._texts(path, records)[0]
-                for name, observed in types.items():
+                for name in types.keys() & texts.column_names:
                     for chunk in texts.column(name).chunks:
-                        observed.observe(chunk)
+                        types[name].observe(chunk)
         chosen = {name: known[name] if name in known else types[name].chosen() for name in self.names}
         return [NestedField(number, name, kind) for number, (name, kind) in enumerate(chosen.items(), start=1)]
 
@@ -70,7 +78,8 @@ class CsvInput:
                 return (_bad_row(path, records, int(kept[row]), reason, name) for row in np.flatnonzero(rows))
 
             for field in fields:
-                text = texts.column(field.name).combine_chunks()
+                is_there = field.name in texts.column_names
+                text = texts.column(field.name).combine_chunks() if is_there else pa.nulls(texts.num_rows, pa.string())
                 values, is_wrong = from_text(text, field.field_type)
                 columns.append(values)
                 if is_wrong is not None:
@@ -210,8 +219,7 @@ def _bad_row(path: str, records: Records, row: int, reason: str, column: str | N
     return BadRow(file=path, line=int(records.lines[row]), column=column, reason=reason, text=text)
 
 
-def _checked_names(headers: Mapping[str, list[str]], sep: str) -> list[str]:
-    first_path, first = next(iter(headers.items()))
+def _checked_headers(headers: dict[str, list[str]], sep: str) -> dict[str, list[str]]:
     for path, header in headers.items():
         repeated = [name for name, count in Counter(name.lower() for name in header).items() if count > 1]
         if repeated and repeated != [""]:
@@ -227,10 +235,15 @@ def _checked_names(headers: Mapping[str, list[str]], sep: str) -> list[str]:
                 f"{path}: the header has one column, {header[0]!r}, so its separator is not {sep!r}",
                 next_step=f"pass --option 'sep={written}'",
             )
-        if header != first:
-            raise InvalidSchemaError(
-                "the files have different columns",
-                problems=[Problem(where=where, what=", ".join(names)) for where, names in ((first_path, first), (path, header))],
-                next_step="load them one by one",
-            )
-    return first
+    return headers
+
+
+def _different(headers: Mapping[str, list[str]]) -> InvalidSchemaError:
+    """Return the error for the first file whose header is not that of the first."""
+    first = next(iter(headers.items()))
+    other = next((path, header) for path, header in headers.items() if header != first[1])
+    return InvalidSchemaError(
+        "the files have different columns",
+        problems=[Problem(where=where, what=", ".join(names)) for where, names in (first, other)],
+        next_step="pass --add-columns to load all of their columns, or load them one by one",
+    )

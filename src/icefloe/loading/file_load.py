@@ -70,20 +70,29 @@ class LoadRequest:
         bad_rows_file: The file for `quarantine`; by default beside the first input file.
     """
 
-    partition: Sequence[str] = ()
+    partition: str | Sequence[str] = ()
     properties: Mapping[str, str] | None = None
     columns: str | None = None
     options: Mapping[str, str] | None = None
     overwrite: bool = False
-    upsert: Sequence[str] = ()
+    upsert: str | Sequence[str] = ()
     where: str | None = None
     add_columns: bool = False
     cast_nanos: bool = False
-    bad_rows: BadRows = BadRows.FAIL
+    bad_rows: BadRows | str = BadRows.FAIL
     bad_rows_file: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInputError` for options that contradict each other."""
+        """Put single names in lists. Raise `InvalidInputError` for options that contradict each other."""
+        for name in ("partition", "upsert"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
+        try:
+            object.__setattr__(self, "bad_rows", BadRows(self.bad_rows))
+        except ValueError as error:
+            raise InvalidInputError(
+                f"{self.bad_rows!r} is nothing that is done with bad rows", next_step=f"choose one of {', '.join(BadRows)}"
+            ) from error
         if self.overwrite and self.upsert:
             raise InvalidInputError("--overwrite and --upsert contradict each other", next_step="pass one of them")
         if self.bad_rows_file is not None and self.bad_rows is not BadRows.QUARANTINE:
@@ -160,7 +169,7 @@ def load_files(
     """
     texts = [files] if isinstance(files, str) else list(files)
     found = find_files(texts, None if file_format is None else FileFormat(file_format), catalog.properties)
-    load = FileLoad(catalog, table, found, LoadRequest(**{**request, "bad_rows": BadRows(request.get("bad_rows", BadRows.FAIL))}))
+    load = FileLoad(catalog, table, found, LoadRequest(**request))
     with load.all_or_nothing():
         load.open(progress)
         return load.write(load.rows(progress))
@@ -189,7 +198,7 @@ class FileLoad:
         self._new_folder: str | None = None
         self._fields: tuple[NestedField, ...] = ()
         self._filtered = 0
-        self.bad_rows = BadRowCollector(request.bad_rows, request.bad_rows_file or bad_rows_path(files.paths[0]))
+        self.bad_rows = BadRowCollector(BadRows(request.bad_rows), request.bad_rows_file or bad_rows_path(files.paths[0]))
         if self._existing is not None and request.partition:
             _check_same_partitioning(self._existing, request.partition)
 
@@ -251,11 +260,7 @@ class FileLoad:
         return reader.read_all() if is_sorted and self.files.size <= SORTED_BYTES else reader
 
     def spark_request(self, progress: ProgressCallback | None = None) -> SparkRequest:
-        """Return what Spark needs to read the same rows.
-
-        Raises:
-            InvalidInputError: A JSON file has no object on each line; Spark would read one value of it.
-        """
+        """Return what Spark needs to read the same rows; the files have no `spark_obstacle`."""
         columns = self.schema
         read_as = columns
         options = spark_options(self.options, self.files.format)
@@ -266,9 +271,16 @@ class FileLoad:
             read_as = schema_of(known.get(name, NestedField(number, name, StringType())) for number, name in names)
             counter = ProgressCounter(progress, "columns", self.files.size)
             options["multiLine"] = str(self._input.has_line_breaks(counter)).lower()
-        elif isinstance(self._input, JsonInput):
-            self._input.check_lines()
         return SparkRequest(paths=self.files.paths, file_format=self.files.format.value, columns=columns, read_as=read_as, options=options)
+
+    def spark_obstacle(self) -> str | None:
+        """Return what in the files Spark does not load, None if it loads them."""
+        if isinstance(self._input, CsvInput) and self._input.has_different_headers:
+            return "CSV files with different columns"
+        if isinstance(self._input, JsonInput) and not self._input.has_objects_on_lines():
+            # Spark would read one value of each file.
+            return "JSON with an object over several lines, or an array"
+        return None
 
     def count_bad_rows(self, progress: ProgressCallback | None = None) -> None:
         """Read every row without writing it. Raises `InvalidInputError` if one is bad."""
@@ -300,7 +312,7 @@ class FileLoad:
         table = member.table or self._catalog.load_table(self.name)
         return LoadResult(
             table=table,
-            write=written,
+            write=replace(written, attempts=member.attempts),
             bad_rows=self.bad_rows.count,
             first_bad_rows=tuple(self.bad_rows.first),
             bad_rows_file=self.bad_rows.path if self.bad_rows.count else None,
@@ -314,7 +326,7 @@ class FileLoad:
 
     def _opened_input(self) -> CsvInput | JsonInput | ParquetInput:
         if self.files.format is FileFormat.CSV:
-            return CsvInput(self.files, self.options)
+            return CsvInput(self.files, self.options, merges_columns=self._request.add_columns)
         if self.files.format is FileFormat.JSON:
             return JsonInput(self.files, self.options)
         if self._existing is not None:

@@ -72,16 +72,13 @@ class JsonInput:
                 batch = batch.filter(pa.array(keep))
             yield batch
 
-    def check_lines(self) -> None:
-        """Check that each file has an object on each line. Raises `InvalidInputError`."""
+    def has_objects_on_lines(self) -> bool:
+        """Return True if each file has an object on each line."""
         for path in self._files.paths:
             with open_bytes(self._files.io, path, utf8_decoder(self._options.encoding, path)) as source:
                 if not has_objects_on_lines(source.read()):
-                    raise InvalidInputError(
-                        "Spark does not load JSON with an object over several lines, or an array",
-                        path=path,
-                        next_step="omit --engine spark, so that Arrow loads the files in this process",
-                    )
+                    return False
+        return True
 
     def _records(self, progress: ProgressCounter) -> Iterator[tuple[str, JsonRecords]]:
         for path in self._files.paths:

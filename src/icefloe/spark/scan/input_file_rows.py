@@ -107,7 +107,7 @@ def _clearer(error: IcefloeError, text: str) -> IcefloeError:
         return InvalidInputError(
             f"a row does not match its columns; Spark read {record['record'].partition('Parse Mode')[0].rstrip().removesuffix('.')}",
             path=path,
-            next_step="correct the row, or state other columns; nothing was loaded",
+            next_step="correct the row, state other columns, or pass --engine arrow; nothing was loaded",
         )
     if "CANNOT_READ_FILE_FOOTER" in text:
         return _not_whole(path)
