@@ -35,6 +35,10 @@ ALLOWED: dict[tuple[str, str], str] = {
         "yaml.load",
     ): "with BaseLoader, which makes text, lists and mappings only; the file is the user's configuration",
     (
+        "cli/completion_command.py",
+        "shell=",
+    ): "an argument of the generator of completion scripts, which starts no process: the name of one of three shells",
+    (
         "cli/spark_access.py",
         "importlib.import_module",
     ): "below icefloe.spark, by names that are constants in the sources of the command line",
@@ -52,6 +56,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("spark/runtime/jvm_launch.py", "subprocess.PIPE"): "a constant",
     ("spark/runtime/jvm_launch.py", "subprocess.TimeoutExpired"): "an exception",
     ("spark/runtime/jvm_launch.py", "subprocess.run"): "gets that list from Spark's launcher, by a list of arguments without a shell",
+    ("table/table_reader.py", "importlib.import_module"): "one module of Icefloe, by a constant name, when `table.inspect` is used",
     (
         "table/available_engines.py",
         "load",
