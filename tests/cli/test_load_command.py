@@ -61,6 +61,7 @@ def test_every_option_reaches_the_load(load: Command) -> None:
     printed = json.loads(result.stdout)
     counts = {key: printed[key] for key in ("rows_updated", "rows_inserted", "filtered_rows", "bad_rows", "bad_rows_file")}
     assert counts == {"rows_updated": 1, "rows_inserted": 1, "filtered_rows": 1, "bad_rows": 1, "bad_rows_file": "bad.csv"}
+    assert (printed["attempts"], len(table().metadata.metadata_log)) == (1, 1)
     assert printed["first_bad_rows"][0] == {"file": "b.csv", "line": 4, "column": "id", "reason": "is not a long", "text": "x;d;3"}
     assert table().scan().to_arrow().sort_by("id").to_pylist() == [
         {"id": 1, "v": "a", "extra": None},

@@ -337,6 +337,13 @@ def test_an_interrupt_after_the_commit_keeps_its_files(
     assert len(list(Path().glob("*.bad-rows"))) == 1
 
 
+def test_properties_of_a_table_that_exists_are_refused(load: Load) -> None:
+    write("a.csv", "id\n1\n")
+    load("a.csv", properties={"write.format.default": "orc"})
+    with pytest.raises(InvalidInputError, match=r"n\.t exists, and --property sets properties of a new table"):
+        load("a.csv", properties={"format-version": "3"})
+
+
 def test_a_table_keeps_its_partitioning(load: Load) -> None:
     write("a.csv", "id,kind\n1,a\n")
     load("a.csv", partition=["kind"])

@@ -182,7 +182,7 @@ class FileLoad:
         """Check the request and load the table, if it exists. Nothing is created.
 
         Raises:
-            InvalidInputError: An option of the reader is not one that can be set.
+            InvalidInputError: An option of the reader is not one that can be set, or properties are given for a table that exists.
             InvalidPartitionSpecError: The table exists and is partitioned differently.
         """
         self._catalog, self._request, self.files = catalog, request, files
@@ -199,6 +199,12 @@ class FileLoad:
         self._fields: tuple[NestedField, ...] = ()
         self._filtered = 0
         self.bad_rows = BadRowCollector(BadRows(request.bad_rows), request.bad_rows_file or bad_rows_path(files.paths[0]))
+        if self._existing is not None and request.properties:
+            raise InvalidInputError(
+                f"{self._existing.full_name} exists, and --property sets properties of a new table",
+                table=self._existing.full_name,
+                next_step="omit --property, and set properties with `icefloe properties`",
+            )
         if self._existing is not None and request.partition:
             _check_same_partitioning(self._existing, request.partition)
 
