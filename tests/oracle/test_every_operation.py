@@ -254,7 +254,7 @@ def mutating_methods() -> set[str]:
 
     `update` and `merge` run as statements in Spark; `test_sql_changes.py` compares those with Java. `update_location` is another name of `set_location`.
     """
-    methods = public(TableMutations) | public(Table) - {"refresh", "name", "statistics", "update", "merge", "update_location"}
+    methods = (public(TableMutations) | public(Table)) - {"refresh", "name", "statistics", "update", "merge", "update_location"}
     nested = {f"{name}.{method}" for name, kind in NESTED.items() for method in public(kind)}
     return (methods - NESTED.keys()) | (nested - NO_CHANGES)
 

@@ -99,7 +99,18 @@ def _imports(tree: ast.AST) -> Generator[str, None, dict[str, str]]:
                 called[alias.asname or alias.name] = f"{node.module}.{alias.name}"
                 if MODULES & {*node.module.split("."), alias.name}:
                     yield f"import {node.module}"
+        elif isinstance(node, ast.Assign) and (module := _optional_module(node.value)):
+            called |= {target.id: module for target in node.targets if isinstance(target, ast.Name)}
+            if MODULES & set(module.split(".")):
+                yield f"import {module}"
     return called
+
+
+def _optional_module(value: ast.expr) -> str:
+    """Return the module that `optional_module("name", ...)` imports; "" for another expression."""
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "optional_module" and value.args:
+        return str(ast.literal_eval(value.args[0])) if isinstance(value.args[0], ast.Constant) else ""
+    return ""
 
 
 def _full_name(node: ast.expr, called: dict[str, str]) -> str:
@@ -133,6 +144,8 @@ def test_a_use_is_seen_however_it_is_spelled() -> None:
         "import yaml\nyaml.load(x)": ["yaml.load"],
         "import yaml\nyaml.safe_load(x)": [],
         "from yaml import unsafe_load as load\nload(x)": ["yaml.unsafe_load"],
+        "yaml = optional_module('yaml', extra=None)\nyaml.unsafe_load(x)": ["yaml.unsafe_load"],
+        "from icefloe.optional_packages import optional_module\np = optional_module('pickle')": ["import pickle"],
         "import os\nos.system('x')": ["os.system"],
         "import os as o\no.popen('x')": ["os.popen"],
         "from os import execv\nexecv('x', [])": ["os.execv"],
