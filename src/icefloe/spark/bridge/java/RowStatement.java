@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.MergeRows;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
@@ -74,6 +75,10 @@ public final class RowStatement extends SaveIntoDataSourceCommand {
 
   /** Returns the source of a MERGE, as Spark joins it, if it may have other rows each time it is computed; null otherwise. */
   static LogicalPlan sourceToCompute(LogicalPlan statement) {
+    if (statement instanceof MergeIntoTable) {
+      LogicalPlan source = ((MergeIntoTable) statement).sourceTable();
+      return source.deterministic() ? null : source;
+    }
     boolean isMerge = false;
     LogicalPlan plan = statement instanceof WriteDelta ? ((WriteDelta) statement).query() : statement;
     while (isAboveJoin(plan)) {
@@ -87,6 +92,7 @@ public final class RowStatement extends SaveIntoDataSourceCommand {
   static void check(LogicalPlan statement) {
     LogicalPlan plan = statement instanceof WriteDelta ? ((WriteDelta) statement).query() : null;
     while (plan != null && !(plan instanceof MergeRows)) plan = isAboveJoin(plan) ? (LogicalPlan) plan.children().apply(0) : null;
+    if (statement instanceof MergeIntoTable) plan = statement;
     if (plan != null && isRandom(plan))
       throw new InvalidStatement(
           "a clause of this MERGE uses a random function, such as uuid() or rand(), which Spark does not allow there\n"
@@ -102,6 +108,12 @@ public final class RowStatement extends SaveIntoDataSourceCommand {
 
   /** Returns the MERGE over a computed source. Conditions of the statement that have the source too are left out: Spark uses them only for tables that replace groups of rows. */
   private static LogicalPlan withSource(LogicalPlan merge, LogicalPlan source) {
+    if (merge instanceof MergeIntoTable) {
+      ArrayList tables = new ArrayList();
+      tables.add(((MergeIntoTable) merge).targetTable());
+      tables.add(source);
+      return (LogicalPlan) merge.withNewChildren(PythonUtils.toSeq(tables));
+    }
     Object[] parts = new Object[merge.productArity()];
     for (int i = 0; i < parts.length; i++) {
       Object part = merge.productElement(i);

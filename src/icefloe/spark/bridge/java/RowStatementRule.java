@@ -25,8 +25,9 @@ import scala.collection.immutable.Seq;
 public final class RowStatementRule extends Rule {
   private static final String RULES = "postHocResolutionRules";
   private static final TreeNodeTag WANTED = new TreeNodeTag("icefloe.row_statement");
+  // Spark 4.0 rewrites UPDATE and MERGE after this rule, later versions before it.
   private static final Set KINDS =
-      new HashSet(Arrays.asList(new Object[] {"WriteDelta", "DeleteFromTable", "AppendData", "InsertOnlyMerge", "OverwriteByExpression", "OverwritePartitionsDynamic"}));
+      new HashSet(Arrays.asList(new Object[] {"UpdateTable", "MergeIntoTable", "WriteDelta", "DeleteFromTable", "AppendData", "InsertOnlyMerge", "OverwriteByExpression", "OverwritePartitionsDynamic"}));
 
   /** Tags the statement of a text, which the parser has not resolved yet. Spark keeps the tag while it resolves the statement. */
   static void tag(LogicalPlan parsed) {
