@@ -453,7 +453,7 @@ def test_a_frame_is_upserted(connect: SparkSession, lake: SqlCatalog) -> None:
     found = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"])
     assert [row["id"] for row in found] == list(range(15))
     assert [row["kind"] == "new" for row in found] == [row["id"] >= 5 for row in found]
-    with pytest.raises(InvalidInputError, match="same key"):
+    with pytest.raises(InvalidInputError, match="more than once"):
         table.upsert(frame.union(frame), join_cols=["id"])
     with pytest.raises(SchemaMismatchError):
         table.upsert(frame.select("id"), join_cols=["id"])
