@@ -5,21 +5,20 @@ and parts of code.
 """
 
 import hashlib
-import json
-import os
 import re
 import subprocess
 import sys
 import tempfile
 import tomllib
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from tests.pyiceberg_suite.expected import LIST
 from tests.pyiceberg_suite.fetched import DOCS, DOCS_ARCHIVE
 
 PAGES = ("api.md", "index.md", "expression-dsl.md", "geospatial.md")
+PROCESSES = 2  # at a time
 # First words of blocks that are results and not code.
 RESULTS = (
     "╭",
@@ -69,12 +68,15 @@ def run_snippets(environment: dict[str, str]) -> int:
         return 0
     listed = {name: group["reason"] for group in tomllib.loads(LIST.read_text())["snippet"] for name in group["names"]}
     passed, expected, wrong = 0, 0, []
-    for page in PAGES:
-        for code in snippets(DOCS / page):
-            name, error = name_of(code), _error_of(code, environment)
-            if (error is None) == (name in listed):
-                wrong.append(f"{page} {name}: " + (error or "runs, and is listed as a snippet that cannot run"))
-            passed, expected = passed + (error is None), expected + (error is not None and name in listed)
+    codes = [(page, code) for page in PAGES for code in snippets(DOCS / page)]
+    print(f"running {len(codes)} snippets", flush=True)
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        errors = list(pool.map(lambda code: _error_of(code[1], environment), codes))
+    for (page, code), error in zip(codes, errors, strict=True):
+        name = name_of(code)
+        if (error is None) == (name in listed):
+            wrong.append(f"{page} {name}: " + (error or "runs, and is listed as a snippet that cannot run"))
+        passed, expected = passed + (error is None), expected + (error is not None and name in listed)
     for line in wrong:
         print(f"SNIPPET {line}")
     print(f"{passed} snippets of the documentation run, {expected} cannot, {len(wrong)} differ from the list")
@@ -89,8 +91,3 @@ def _error_of(code: str, environment: dict[str, str]) -> str | None:
             command, env={**environment, "HOME": folder}, cwd=folder, capture_output=True, text=True, check=False, timeout=120
         )
     return None if ended.returncode == 0 else (ended.stderr.strip().splitlines() or ["no message"])[-1][:300]
-
-
-if __name__ == "__main__":
-    names: dict[str, Any] = {name_of(code): code for page in PAGES for code in snippets(DOCS / page)}
-    print(json.dumps(names.get(os.environ.get("NAME", ""), sorted(names))))
