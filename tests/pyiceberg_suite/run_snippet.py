@@ -34,7 +34,7 @@ BIDS: dict[str, list[Any]] = {
     "datetime": [TIME] * 2,
     "event_ts": [TIME] * 2,
     "symbol": ["AAPL", "MSFT"],
-    "some_field": ["x", "y"],
+    **({} if 'add_column("some_field"' in CODE else {"some_field": ["x", "y"]}),
     "tip_per_mile": [0.5, 0.0],
     "tip_amount": [6.0, 0.0],
     "bid": pa.array([1.0, 2.0], pa.float32()),
@@ -64,11 +64,6 @@ def names_for(code: str, folder: str) -> dict[str, Any]:
     for name in ("docs_example.bids", "nyc.taxis", "analytics.user_events", "default.some_view"):
         if name in code and "create_table" not in code and "create_view" not in code and "register" not in code:
             _assumed(catalog, name)
-    if 'drop_namespace("docs_example")' in code or "ns == [" in code:
-        for namespace in {"default", "nyc", "analytics"} if "ns == [" in code else set():
-            for identifier in catalog.list_tables(namespace):
-                catalog.drop_table(identifier)
-            catalog.drop_namespace(namespace)
     _prepare(table, code)
     snapshots = [snapshot.snapshot_id for snapshot in table.snapshots()]
     everything = {
@@ -161,6 +156,9 @@ def main(folder: str) -> None:
     for text, snapshot_id in zip(("805611270568163028", "12345", "67890", "11111"), (ids[0], *ids), strict=False):
         code = code.replace(text, str(snapshot_id))
     code = code.replace("s3://warehouse/path/to/metadata.json", names["table"].metadata_location)
+    if "ns == [" in code:  # the namespace of the snippet before it is the only one
+        names["catalog"] = SqlCatalog("other", uri=f"sqlite:///{folder}/other.db", warehouse=folder)
+        names["catalog"].create_namespace("docs_example")
     exec(compile(code, "snippet", "exec"), names)  # noqa: S102  the snippet
 
 
