@@ -26,6 +26,7 @@ from icefloe.errors import (
 )
 from icefloe.loading import LoadProgress, file_load, load_files
 from icefloe.loading.csv_input import CsvInput
+from icefloe.loading.input_files import find_files
 
 DIRTY = b"""id,name,at
 1,plain,2024-01-05
@@ -335,6 +336,44 @@ def test_an_interrupt_after_the_commit_keeps_its_files(
         load(dirty, columns=COLUMNS, bad_rows="quarantine")
     assert catalog.load_table("n.t").scan().to_arrow().num_rows == 4
     assert len(list(Path().glob("*.bad-rows"))) == 1
+
+
+def test_a_load_that_fails_keeps_the_files_of_another_load_of_the_same_new_table(
+    catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog.create_namespace("n")
+    first, second = (
+        file_load.FileLoad(catalog, "n.t", find_files([write(name, text)], None), file_load.LoadRequest())
+        for name, text in (("a.csv", "id\n1\n2\n"), ("b.csv", "id,v\n1\n"))
+    )
+    commit = file_load.CatalogTransaction.commit_transaction
+
+    def committed_after_the_other_failed(self: Any) -> None:
+        with pytest.raises(InvalidInputError), second.all_or_nothing():
+            second.write(second.rows())
+        commit(self)
+
+    monkeypatch.setattr(file_load.CatalogTransaction, "commit_transaction", committed_after_the_other_failed)
+    with first.all_or_nothing():
+        first.open()
+        second.open()
+        first.write(first.rows())
+    assert sorted(catalog.load_table("n.t").scan().to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+def test_an_unreachable_catalog_hides_neither_the_error_nor_deletes_what_a_commit_may_need(
+    load: Load, catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch, fails_with: Fault
+) -> None:
+    fails_with(EngineError("it fell over"))
+    replies = iter([None])
+
+    def unreachable(self: file_load.FileLoad) -> None:
+        if next(replies, self) is self:
+            raise StorageFullError("the catalog is down")
+
+    monkeypatch.setattr(file_load.FileLoad, "_table_if_exists", unreachable)
+    with pytest.raises(EngineError, match="it fell over"):
+        load(write("a.csv", "id\n1\n"))
 
 
 def test_properties_of_a_table_that_exists_are_refused(load: Load) -> None:

@@ -5,6 +5,7 @@ compares and swaps all metadata locations together. Spec: Optimistic Concurrency
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -14,6 +15,7 @@ from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.errors import InvalidInputError, NoSuchTableError, TableAlreadyExistsError
 from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.ports import IdSource
 from icefloe.kernel.schema.schema import Schema
 from icefloe.table.commits.commit_loop import TableChange, commit_together
 from icefloe.table.table import Table
@@ -62,6 +64,10 @@ class TableInTransaction(Transaction):
     def name(self) -> Identifier:
         """Return the namespace levels and the table's name."""
         return self._handle.identifier
+
+    def use_ids(self, ids: IdSource) -> None:
+        """Draw the ids in names of new files from `ids`, which identify the files of the caller."""
+        self._handle = replace(self._handle, ids=ids)
 
     def commit_transaction(self) -> Any:
         """Refuse: the catalog's transaction commits all its tables together. Raises `InvalidInputError`."""

@@ -5,7 +5,6 @@ order, are held as a whole. `icefloe load` is the same on the command line, wher
 """
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -46,6 +45,7 @@ from icefloe.loading.parquet_input import ParquetInput
 from icefloe.loading.reader_options import ReaderOptions, reader_options, spark_options
 from icefloe.loading.table_columns import schema_of, with_new_columns, with_table_types
 from icefloe.table.table import Table
+from icefloe.table.table_handle import RandomIds
 from icefloe.table.write_result import WriteResult
 
 # Files up to this size are put into a table's sort order as a whole.
@@ -196,6 +196,7 @@ class FileLoad:
         self._transaction: CatalogTransaction | None = None
         self._member: TableInTransaction | None = None
         self._new_folder: str | None = None
+        self._ids = _RecordedIds()
         self._fields: tuple[NestedField, ...] = ()
         self._filtered = 0
         self.bad_rows = BadRowCollector(BadRows(request.bad_rows), request.bad_rows_file or bad_rows_path(files.paths[0]))
@@ -372,6 +373,7 @@ class FileLoad:
         member = transaction.create_table(
             self.name, schema, partition_spec=list(self._request.partition), properties=dict(self._request.properties or {})
         )
+        member.use_ids(self._ids)
         location = member.table_metadata.location
         if scheme_of(location) == "file" and not os.path.lexists(local_path(location)):
             self._new_folder = local_path(location)
@@ -414,18 +416,42 @@ class FileLoad:
     def _undo(self) -> None:
         if self._transaction is not None:
             self._transaction.give_up()
-        has_changed = self.has_changed()
+        try:
+            has_changed = self.has_changed()
+        except IcefloeError:
+            has_changed = True  # unknown, so nothing is deleted that a commit may need, and the first error is the one to see
         self.bad_rows.discard(keeps_published=has_changed)
         if self._existing is not None or has_changed:
             return
         if self._new_folder is not None:
-            # Interrupted tasks of Spark may have written files that no table names.
-            shutil.rmtree(self._new_folder, ignore_errors=True)
-            with suppress(OSError):
-                os.rmdir(os.path.dirname(self._new_folder))
+            self._delete_own_files(self._new_folder)
         if self._is_new_namespace and self._catalog.namespace_exists(self.name[:-1]):
             with suppress(IcefloeError):
                 self._catalog.drop_namespace(self.name[:-1])
+
+    def _delete_own_files(self, folder: str) -> None:
+        """Delete the files of this load, such as those of interrupted tasks of Spark, and empty folders. Another load may have files of the same table there."""
+        for parent, _, names in os.walk(folder, topdown=False):
+            for name in names:
+                if any(drawn in name for drawn in self._ids.drawn):
+                    with suppress(OSError):
+                        os.unlink(os.path.join(parent, name))
+            with suppress(OSError):
+                os.rmdir(parent)
+        with suppress(OSError):
+            os.rmdir(os.path.dirname(folder))
+
+
+class _RecordedIds(RandomIds):
+    """Random ids that are kept: the names of all new files of a load contain one of them."""
+
+    def __init__(self) -> None:
+        self.drawn: set[str] = set()
+
+    def uuid(self) -> str:
+        drawn = super().uuid()
+        self.drawn.add(drawn)
+        return drawn
 
 
 def _check_same_partitioning(table: Table, texts: Sequence[str]) -> None:
