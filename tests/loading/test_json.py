@@ -5,6 +5,7 @@ import datetime as dt
 import json
 import random
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -236,3 +237,23 @@ def test_files_without_objects_are_refused(load: Load, nothing_remains: Callable
         with pytest.raises(InvalidInputError, match="no columns"):
             load("a.json")
     nothing_remains()
+
+
+@pytest.mark.parametrize("text", ['{"id": 1, "p": 12345678901234567.89}', '[{"id": 1, "p": 12345678901234567.89}]'])
+def test_decimals_are_loaded_as_they_are_written(load: Load, text: str) -> None:
+    Path("a.json").write_text(text)
+    loaded = load("a.json", columns="id long, p decimal(20, 2)")
+    assert rows_of(loaded) == [{"id": 1, "p": Decimal("12345678901234567.89")}]
+
+
+def test_decimals_in_structs_and_lists_are_exact_and_other_columns_are_as_without_them(load: Load) -> None:
+    Path("a.json").write_text('{"id": 1, "s": {"p": [12345678901234567.89]}, "d": 1.5, "t": {"x": [1.10]}}\n')
+    (row,) = rows_of(load("a.json", columns="id long, s struct<p: list<decimal(20, 2)>>, d double, t string"))
+    assert row == {"id": 1, "s": {"p": [Decimal("12345678901234567.89")]}, "d": 1.5, "t": '{"x":[1.10]}'}
+
+
+def test_whole_numbers_in_a_column_of_floats_are_rounded_and_larger_ones_are_bad_rows(load: Load) -> None:
+    Path("a.json").write_text('{"id": 1, "d": 1.5}\n{"id": 2, "d": 9007199254740993}\n{"id": 3, "d": 1%s}\n' % ("0" * 400))
+    loaded = load("a.json", bad_rows="skip")
+    assert [row["d"] for row in rows_of(loaded)] == [1.5, 9007199254740992.0]
+    assert [(row.line, row.reason) for row in loaded.first_bad_rows] == [(3, "is not a double")]

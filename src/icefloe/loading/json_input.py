@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.schema.arrow_types import field_to_arrow
-from icefloe.kernel.types import IcebergType, NestedField
+from icefloe.kernel.schema.schema import walk
+from icefloe.kernel.types import DecimalType, IcebergType, NestedField
 from icefloe.loading.bad_rows import BadRow, BadRowCollector
 from icefloe.loading.input_files import InputFiles, open_bytes
 from icefloe.loading.json_records import JsonRecords, has_objects_on_lines, read_json_records
@@ -51,7 +52,8 @@ class JsonInput:
     def batches(self, fields: Sequence[NestedField], bad_rows: BadRowCollector, progress: ProgressCounter) -> Iterator[pa.RecordBatch]:
         """Yield the rows with the columns of `fields`, and add the others to `bad_rows`."""
         schema = pa.schema([field_to_arrow(field).with_nullable(True) for field in fields])
-        for path, records in self._records(progress):
+        exact = any(isinstance(kind, DecimalType) for _, field in walk(fields) for kind in [field.field_type])
+        for path, records in self._records(progress, exact=exact):
             wrong: dict[int, tuple[str, str]] = {}
             columns = []
             for field in fields:
@@ -80,10 +82,10 @@ class JsonInput:
                     return False
         return True
 
-    def _records(self, progress: ProgressCounter) -> Iterator[tuple[str, JsonRecords]]:
+    def _records(self, progress: ProgressCounter, *, exact: bool = False) -> Iterator[tuple[str, JsonRecords]]:
         for path in self._files.paths:
             with open_bytes(self._files.io, path, utf8_decoder(self._options.encoding, path)) as source:
-                for records in read_json_records(source):
+                for records in read_json_records(source, exact=exact):
                     progress.advance(len(records.rows) + len(records.faults), source.position)
                     yield path, records
             progress.end_file()

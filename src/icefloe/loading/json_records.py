@@ -4,6 +4,7 @@ The form is recognised by the first block of a file. Text over several lines is 
 length is read in blocks; `msgspec` parses each value.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -33,6 +34,28 @@ _STEPS[list(_CLOSING)] = -1
 _DECODER: Final = msgspec.json.Decoder()
 
 
+class ExactNumber(float):
+    """A number with a fraction or an exponent, and its text, which a float of 64 bits may round."""
+
+    text: str
+
+
+def _exact(text: str) -> ExactNumber:
+    number = ExactNumber(text)
+    if math.isinf(number):
+        raise ValueError("Number out of range")
+    number.text = text
+    return number
+
+
+_EXACT_DECODER: Final = msgspec.json.Decoder(float_hook=_exact)
+
+
+def json_text(value: Any) -> bytes:
+    """Return a value as JSON; an exact number as it was written. Raises `RecursionError`."""
+    return msgspec.json.encode(value, enc_hook=lambda number: msgspec.Raw(number.text.encode()))
+
+
 @dataclass(slots=True, kw_only=True)
 class JsonFault:
     """Text that is no JSON object, the number of the line on which it begins, and why."""
@@ -44,17 +67,18 @@ class JsonFault:
 
 @dataclass(slots=True, kw_only=True)
 class JsonRecords:
-    """The objects of a block, with the line on which each begins and its text, and the text that is none."""
+    """The objects of a block, with the line on which each begins and its text, and the text that is none. With `exact` fractions are `ExactNumber`."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     texts: list[bytes] = field(default_factory=list)
     faults: list[JsonFault] = field(default_factory=list)
+    exact: bool = False
 
     def add(self, text: bytes, line: int) -> None:
         """Parse a text: an object is a row, and so is each object in an array."""
         try:
-            value = _DECODER.decode(text)
+            value = (_EXACT_DECODER if self.exact else _DECODER).decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self.faults.append(JsonFault(text=text, line=line, reason=_reason(error)))
             return
@@ -78,7 +102,7 @@ class JsonRecords:
         rows = [member for member in members if isinstance(member, dict)]
         for row in rows:
             # Each row has its own text: a bad one is written without the others of a long array.
-            self._add_row(row, msgspec.json.encode(row), line)
+            self._add_row(row, json_text(row), line)
         others = len(members) - len(rows)
         if others:
             reason = f"has {others:,} value{'' if others == 1 else 's'} in an array that are not objects"
@@ -91,13 +115,13 @@ def _reason(error: Exception) -> str:
     return str(error).removeprefix("JSON is malformed: ").replace("Input data was truncated", "is not complete")
 
 
-def read_json_records(source: ByteSource) -> Iterator[JsonRecords]:
-    """Yield the objects of a file in blocks."""
+def read_json_records(source: ByteSource, *, exact: bool = False) -> Iterator[JsonRecords]:
+    """Yield the objects of a file in blocks; with `exact` a fraction keeps its text."""
     block = more = source.read()
     while more and not block.strip(_SPACE) and len(block) < MAX_RECORD_BYTES:
         more = source.read()
         block += more
-    yield from _of_lines(source, block) if has_objects_on_lines(block) else _of_values(source, block)
+    yield from (_of_lines if has_objects_on_lines(block) else _of_values)(source, block, exact)
 
 
 def has_objects_on_lines(block: bytes) -> bool:
@@ -125,7 +149,7 @@ def _parsed(line: bytes) -> Any:
         return None
 
 
-def _of_lines(source: ByteSource, block: bytes) -> Iterator[JsonRecords]:
+def _of_lines(source: ByteSource, block: bytes, exact: bool) -> Iterator[JsonRecords]:
     carried, line, is_skipping = b"", 1, False
     while True:
         data, at_end = carried + block, not block
@@ -136,7 +160,7 @@ def _of_lines(source: ByteSource, block: bytes) -> Iterator[JsonRecords]:
                 continue
             data, line, is_skipping = data[end + 1 :] if end >= 0 else b"", line + 1, False
         end = len(data) if at_end else data.rfind(b"\n") + 1
-        records = JsonRecords()
+        records = JsonRecords(exact=exact)
         texts = data[:end].split(b"\n")
         for number, text in enumerate(texts):
             if text.strip(_SPACE):
@@ -152,7 +176,7 @@ def _of_lines(source: ByteSource, block: bytes) -> Iterator[JsonRecords]:
         block = source.read()
 
 
-def _of_values(source: ByteSource, block: bytes) -> Iterator[JsonRecords]:
+def _of_values(source: ByteSource, block: bytes, exact: bool) -> Iterator[JsonRecords]:
     """Yield the values of an array, or values that follow each other, whatever their lines."""
     start = len(block) - len(block.lstrip(_SPACE))
     is_array = block[start : start + 1] == b"["
@@ -162,7 +186,7 @@ def _of_values(source: ByteSource, block: bytes) -> Iterator[JsonRecords]:
     has_ended = False
     while True:
         data, at_end = carried + block, not block
-        records = JsonRecords()
+        records = JsonRecords(exact=exact)
         rest, line, has_ended = _cut(data, line, records, is_array=is_array, has_ended=has_ended)
         carried = data[rest:]
         if at_end:

@@ -5,7 +5,6 @@ import binascii
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -28,6 +27,7 @@ from icefloe.kernel.types import (
     StructType,
     UnknownType,
 )
+from icefloe.loading.json_records import ExactNumber, json_text
 from icefloe.loading.text_types import TIMESTAMPS, TextTypes, described, from_text
 
 # Deeper values become texts of JSON: a table's types may be nested 30 deep.
@@ -36,6 +36,7 @@ MAX_DEPTH: Final = 24
 MAX_FIELDS: Final = 10_000
 _MAX_LONG, _MAX_INT = 2**63, 2**31
 _MOST_DIGITS: Final = 10**38
+_MOST_FLOAT: Final = 10**308
 
 Reject = Callable[[int, str], None]
 
@@ -216,12 +217,12 @@ def _primitives(values: list[Any], kind: PrimitiveType, rows: Sequence[int], rej
         except (pa.ArrowInvalid, OverflowError):
             return pa.array(_checked(whole, lambda value: -limit <= value < limit, name, rows, reject), target)
     if isinstance(kind, FloatType | DoubleType):
-        return pa.array(_checked(values, lambda value: type(value) in (int, float), name, rows, reject), target)
+        return pa.array([None if value is None else float(value) for value in _checked(values, _is_float, name, rows, reject)], target)
     if isinstance(kind, UnknownType):
         return pa.array(_checked(values, lambda _: False, "null, and the column has no type yet", rows, reject), target)
     if isinstance(kind, DecimalType):
-        numbers = _checked(values, lambda value: type(value) in (int, float, str), name, rows, reject)
-        values = [None if value is None else str(value) for value in numbers]
+        numbers = _checked(values, lambda value: type(value) in (int, float, str, ExactNumber), name, rows, reject)
+        values = [None if value is None else value.text if type(value) is ExactNumber else str(value) for value in numbers]
     texts = _of_type(values, str, name, rows, reject)
     if isinstance(kind, BinaryType):
         return pa.array([None if value is None else _bytes(value, row, reject) for row, value in zip(rows, texts, strict=True)], target)
@@ -241,12 +242,17 @@ def _checked(values: list[Any], fits: Callable[[Any], bool], kind: str, rows: Se
     return kept
 
 
+def _is_float(value: Any) -> bool:
+    """Return True for a number that a float can hold, rounded."""
+    return type(value) in (float, ExactNumber) or (type(value) is int and abs(value) < _MOST_FLOAT)
+
+
 def _strings(values: list[Any], rows: Sequence[int], reject: Reject) -> pa.Array:
     if set(map(type, values)) - {str, type(None)}:
         texts: list[str | None] = []
         for row, value in zip(rows, values, strict=True):
             try:
-                texts.append(value if value is None or type(value) is str else msgspec.json.encode(value).decode())
+                texts.append(value if value is None or type(value) is str else json_text(value).decode())
             except RecursionError:
                 reject(row, "is nested too deeply")
                 texts.append(None)
