@@ -229,6 +229,13 @@ def test_columns_are_not_added_if_the_load_fails(load: Load, catalog: SqlCatalog
     assert catalog.load_table("n.t").metadata_location == before
 
 
+def test_a_new_column_that_differs_only_in_letter_case_is_refused(load: Load, catalog: SqlCatalog) -> None:
+    load(write("a.csv", "id,v\n1,a\n"))
+    with pytest.raises(InvalidSchemaError, match="letter case: 'ID'"):
+        load(write("b.csv", "ID,w\n2,b\n"), add_columns=True)
+    assert catalog.load_table("n.t").schema().names == ["id", "v"]
+
+
 def test_adding_columns_changes_no_other_column(catalog: SqlCatalog) -> None:
     catalog.create_namespace("n")
     fields = [pa.field("id", pa.int32(), nullable=False), pa.field("v", pa.string())]

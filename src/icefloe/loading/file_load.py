@@ -5,6 +5,7 @@ order, are held as a whole. `icefloe load` is the same on the command line, wher
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -33,7 +34,7 @@ from icefloe.kernel.metadata.table_properties import FORMAT_VERSION
 from icefloe.kernel.partitioning.partition_spec import partition_spec_from_text
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.column_text import columns_from_text
-from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
+from icefloe.kernel.schema.schema import Schema, assign_fresh_ids, walk
 from icefloe.kernel.schema.schema_cast import cast_to_schema, check_fits
 from icefloe.kernel.types import NestedField, StringType
 from icefloe.loading.bad_rows import BadRow, BadRowCollector, BadRows, bad_rows_path
@@ -383,6 +384,7 @@ class FileLoad:
         """Check that the columns fit the table, after adding those that it does not have, if that was requested."""
         if self._request.add_columns:
             columns = schema_of(with_new_columns(member.table_metadata.schema().fields, self._fields))
+            _check_letter_case(member.table_metadata.schema(), columns, dotted(self.name))
             with member.update_schema() as update:
                 update.union_by_name(columns)
         try:
@@ -430,7 +432,7 @@ class FileLoad:
                 self._catalog.drop_namespace(self.name[:-1])
 
     def _delete_own_files(self, folder: str) -> None:
-        """Delete the files of this load, such as those of interrupted tasks of Spark, and empty folders. Another load may have files of the same table there."""
+        """Delete the files of this load, also those of interrupted tasks of Spark, and empty folders. Other loads may have files there."""
         for parent, _, names in os.walk(folder, topdown=False):
             for name in names:
                 if any(drawn in name for drawn in self._ids.drawn):
@@ -452,6 +454,20 @@ class _RecordedIds(RandomIds):
         drawn = super().uuid()
         self.drawn.add(drawn)
         return drawn
+
+
+def _check_letter_case(before: Schema, after: Schema, table: str) -> None:
+    """Raise `InvalidSchemaError` for a new column whose name differs from another one only in letter case, which is ambiguous in Spark."""
+    old = {path for path, _ in walk(before.fields)}
+    paths = [path for path, _ in walk(after.fields)]
+    spellings = Counter(tuple(map(str.lower, path)) for path in paths)
+    same = [".".join(path) for path in paths if path not in old and spellings[tuple(map(str.lower, path))] > 1]
+    if same:
+        raise InvalidSchemaError(
+            f"new columns differ from other columns only in letter case: {', '.join(map(repr, same))}",
+            table=table,
+            next_step="rename the columns in the files, or rename those of the table",
+        )
 
 
 def _check_same_partitioning(table: Table, texts: Sequence[str]) -> None:
