@@ -44,6 +44,18 @@ def icefloe() -> Command:
 
 
 @pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Make the standard output and error of `icefloe` a terminal without colours, of a width."""
+
+    def of_width(width: int) -> None:
+        for name, value in {"COLUMNS": width, "LINES": 50, "TERM": "dumb"}.items():
+            monkeypatch.setenv(name, str(value))
+        monkeypatch.setattr("typer.testing._NamedTextIOWrapper.isatty", lambda stream: stream.name != "<stdin>", raising=False)
+
+    return of_width
+
+
+@pytest.fixture
 def process() -> Process:
     """Run the command in another process, as a user does."""
 

@@ -311,3 +311,19 @@ def test_the_new_commands_do_not_load_spark(filled: Path) -> None:
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
     assert result.stdout.strip() == "[]", result.stderr
+
+
+@pytest.mark.parametrize("subject", [("properties", "db.t"), ("namespace", "properties", "db")], ids=" ".join)
+def test_an_action_on_properties_is_written_before_or_after_the_name(
+    icefloe: Command, as_json: JsonCommand, tmp_path: Path, subject: tuple[str, ...]
+) -> None:
+    where = ("--warehouse", tmp_path)
+    assert icefloe("create", "db.t", "--schema", "id long", *where).exit_code == 0
+    *command, name = subject
+    assert as_json(*command, "set", name, "k=v", "l=w", *where)["properties"]["k"] == "v"
+    assert icefloe(*command, *where, "get", name, "l").stdout == "w\n"
+    assert icefloe(*command, name, "get", "l", *where).stdout == "w\n"
+    assert "k" not in as_json(*command, "remove", name, "k", *where)["properties"]
+    refused = icefloe(*command, "set", name, *where)
+    assert refused.exit_code == 1
+    assert "set KEY=VALUE" in refused.stderr

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,8 +60,8 @@ def test_a_shell_completes_commands_and_names_of_tables(shell: str, script: str,
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_script_is_printed_unwrapped_and_names_the_program(icefloe: Command, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
+def test_a_script_is_printed_unwrapped_and_names_the_program(icefloe: Command, terminal: Callable[[int], None], shell: str) -> None:
+    terminal(40)
     result = icefloe("completion", shell)
     assert result.exit_code == 0
     assert "_ICEFLOE_COMPLETE=complete_" in result.stdout

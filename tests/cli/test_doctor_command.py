@@ -176,9 +176,9 @@ def test_a_check_that_fails_in_an_unexpected_way_leaves_the_others(
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
 def test_every_status_and_remedy_is_shown_at_any_width(
-    icefloe: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, width: int
+    icefloe: Command, terminal: Callable[[int], None], tmp_path: Path, width: int
 ) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
+    terminal(width)
     text = icefloe("doctor", "--warehouse", tmp_path / "nowhere").stdout
     assert max(map(len, text.splitlines())) <= width
     assert "fault" in text

@@ -279,3 +279,13 @@ def test_memory_does_not_grow_with_the_size_of_the_files() -> None:
         assert done.returncode == 0, done.stderr
         peaks.append(int(done.stdout.rsplit("peak", 1)[1]))
     assert peaks[1] < peaks[0] + 250_000, peaks
+
+
+@pytest.mark.parametrize(("is_installed", "begin"), [(True, "In SQL:    icefloe"), (False, "In SQL (needs icefloe[spark]): icefloe")])
+def test_the_line_for_sql_names_the_package_that_it_needs(
+    icefloe: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_installed: bool, begin: str
+) -> None:
+    monkeypatch.setattr(command, "find_spec", lambda name: object() if is_installed else None)
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    result = icefloe("load", tmp_path / "a.csv", "--into", "a.t", "--warehouse", tmp_path / "lake")
+    assert begin in result.stderr

@@ -145,3 +145,15 @@ def test_an_impossible_command_is_refused_with_the_reason_and_an_exit_code(icefl
         assert "metadata file cannot be" in " ".join(done.stderr.split())
     assert loaded(lake).metadata_location == before
     assert json.loads(icefloe("properties", before, "--json").stdout)["properties"]["write.wap.enabled"] == "true"
+
+
+def test_distances_that_expired_snapshots_hide_are_unknown(as_json: JsonCommand, icefloe: Command, lake: Path) -> None:
+    where = ("--warehouse", lake)
+    first, second, third = (snapshot.snapshot_id for snapshot in loaded(lake).snapshots())
+    as_json("tag", "create", "db.t", "newest", "--at", third, *where)
+    as_json("rollback", "db.t", first, *where)
+    assert [(ref["ahead"], ref["behind"]) for ref in as_json("refs", "db.t", *where)["refs"]] == [(0, 0), (2, 0)]
+    as_json("expire", "db.t", "--snapshot", second, *where)
+    assert [(ref["ahead"], ref["behind"]) for ref in as_json("refs", "db.t", *where)["refs"]] == [(0, 0), (None, None)]
+    line = next(line for line in icefloe("refs", "db.t", *where).stdout.splitlines() if line.startswith("newest"))
+    assert line.split().count("unknown") == 2

@@ -304,3 +304,19 @@ def test_a_password_in_a_uri_is_not_shown(icefloe: Command, tmp_path: Path) -> N
         assert result.exit_code == 1
         assert "someone:***@" in "".join(result.stderr.split())
         assert "secret" not in result.output
+
+
+def test_contents_of_files_are_one_word_in_json(as_json: JsonCommand, tmp_path: Path) -> None:
+    _, table = make_lake(tmp_path)
+    table.set_properties({"write.delete.mode": "merge-on-read"})
+    table.delete("id = 1")
+    found = as_json("files", "demo.events", "--warehouse", tmp_path)
+    assert {file["content"] for file in found["files"]} == {"data", "position_deletes"}
+
+
+def test_the_package_runs_as_a_module(warehouse: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "icefloe", "uuid", "demo.events", "--warehouse", str(warehouse)], capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert len(run.stdout.strip()) == 36

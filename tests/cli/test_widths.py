@@ -1,14 +1,18 @@
 """What the commands print in terminals of several widths, in a pipe, and where their output cannot be written."""
 
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Command
 from tests.cli.test_show_commands import LOOKS
+from tests.inspect.example import make_lake
 
+Terminal = Callable[[int], None]
 EXECUTABLE = str(Path(sys.executable).with_name("icefloe"))
 # A word of more characters, such as a path or a checksum, may continue in the next line.
 LONGEST_WORD = 20
@@ -17,10 +21,12 @@ LONGEST_WORD = 20
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
 @pytest.mark.parametrize("words", LOOKS, ids=" ".join)
 def test_no_id_number_size_or_name_is_cut_at_any_width(
-    icefloe: Command, warehouse: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], width: int
+    icefloe: Command, warehouse: Path, terminal: Terminal, words: tuple[str, ...], width: int
 ) -> None:
     complete = set(icefloe(*words, "--warehouse", warehouse).stdout.split())
-    monkeypatch.setenv("COLUMNS", str(width))
+    terminal(1000)
+    complete |= set(icefloe(*words, "--warehouse", warehouse).stdout.split())  # with the numbers of lines that are left out
+    terminal(width)
     printed = icefloe(*words, "--warehouse", warehouse).stdout
     assert max(map(len, printed.splitlines())) <= width
     long_words = [word for word in complete if len(word) > LONGEST_WORD]
@@ -34,8 +40,97 @@ def test_a_pipe_gets_every_column_with_a_row_in_one_line(icefloe: Command, wareh
     assert "not shown at this width" not in icefloe(*words, "--warehouse", warehouse).stdout
 
 
-def test_columns_that_give_way_are_named(icefloe: Command, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [("tree",), ("show", "manifest-list"), ("show", "manifest"), ("show", "snapshots"), ("trace",)],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("width", [60, 80, 100, None])
+def test_a_printed_file_name_is_whole(
+    icefloe: Command, warehouse: Path, terminal: Terminal, words: tuple[str, ...], width: int | None
+) -> None:
+    if width is not None:
+        terminal(width)
+    printed = icefloe(*words, "demo.events", "--warehouse", warehouse).stdout
+    assert re.search(r"[0-9a-f]{8}…", printed) is None
+    names = {path.name for path in (warehouse / "demo" / "events").rglob("*") if path.suffix in (".avro", ".json", ".parquet")}
+    assert any(name in re.sub(r"[\s│├└─]", "", printed) for name in names)
+    if width is None or (width > 60 and words[0] == "show"):
+        assert any(name in printed for name in names), "no line break is within a name"
+
+
+def test_a_printed_manifest_is_found_by_its_printed_name(icefloe: Command, warehouse: Path, terminal: Terminal) -> None:
+    terminal(80)
+    printed = icefloe("show", "manifest-list", "demo.events", "--warehouse", warehouse).stdout
+    name = re.findall(r"metadata/\S+-m\d+\.avro", printed)[-1]
+    shown = icefloe("show", "manifest", "demo.events", name, "--warehouse", warehouse)
+    assert shown.exit_code == 0, shown.stderr
+
+
+def test_a_pipe_gets_every_line_of_a_long_list_and_a_terminal_the_first(icefloe: Command, tmp_path: Path, terminal: Terminal) -> None:
+    where = ("--warehouse", tmp_path / "lake")
+    for number in range(25):
+        assert icefloe("create", f"a.t{number}", "--schema", "id long", *where).exit_code == 0
+    query = ("sql", "SELECT * FROM a.t0.metadata_log_entries", *where)
+    for number in range(25):
+        assert icefloe("properties", "set", "a.t0", f"k{number}=v", *where).exit_code == 0
+    piped = icefloe("list", *where).stdout
+    assert all(f"a.t{number}" in piped.split() for number in range(25))
+    assert "more" not in piped
+    assert icefloe(*query).stdout.count(".metadata.json") == 26
+    terminal(200)
+    assert "… and 5 more" in icefloe("list", *where).stdout
+    assert "the first 20 rows; --all shows every row" in icefloe(*query).stdout
+
+
+def test_columns_is_ignored_where_the_output_is_a_pipe(icefloe: Command, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    look = ("show", "snapshots", "demo.events", "--warehouse", warehouse)
+    wide = icefloe(*look).stdout
     monkeypatch.setenv("COLUMNS", "60")
+    assert icefloe(*look).stdout == wide
+    missing = "/" + "long/" * 60 + "x.metadata.json"
+    assert missing in icefloe("tree", missing).stderr
+
+
+def test_a_path_in_an_error_is_in_one_line_of_a_terminal(icefloe: Command, terminal: Terminal) -> None:
+    terminal(60)
+    missing = "/" + "long/" * 40 + "x.metadata.json"
+    assert missing in icefloe("tree", missing).stderr
+
+
+@pytest.mark.parametrize("width", [60, None])
+def test_a_dropped_table_is_restored_by_the_printed_line(icefloe: Command, tmp_path: Path, terminal: Terminal, width: int | None) -> None:
+    where = ("--warehouse", tmp_path / "a lake" / ("long" * 20))
+    assert icefloe("create", "a.t", "--schema", "id long", *where).exit_code == 0
+    if width is not None:
+        terminal(width)
+    printed = icefloe("drop", "a.t", "--yes", *where).stdout
+    line = next(line for line in printed.splitlines() if "icefloe register" in line)
+    program, *words = shlex.split(line.partition("restored by: ")[2])
+    assert program == "icefloe"
+    result = icefloe(*words)
+    assert result.exit_code == 0, result.stderr
+    assert icefloe("describe", "a.t", *where).exit_code == 0
+
+
+def test_a_dry_run_at_80_columns_is_a_grid(icefloe: Command, tmp_path: Path, terminal: Terminal) -> None:
+    make_lake(tmp_path)
+    terminal(80)
+    printed = icefloe("expire", "demo.events", "--older-than", "0s", "--retain-last", 1, "--dry-run", "--warehouse", tmp_path).stdout
+    assert re.search(r"^kind +path +size *$", printed, re.MULTILINE), printed
+    assert len(printed.splitlines()) < 40, "two lines for a path wider than the terminal"
+
+
+def test_columns_of_one_value_give_way_first(icefloe: Command, warehouse: Path, terminal: Terminal) -> None:
+    terminal(80)
+    printed = icefloe("sql", "SELECT * FROM demo.events.files", "--warehouse", warehouse).stdout
+    header, _, _ = printed.partition("not shown at this width")
+    assert "spec_id" not in header
+    assert "record_count" in header
+
+
+def test_columns_that_give_way_are_named(icefloe: Command, warehouse: Path, terminal: Terminal) -> None:
+    terminal(60)
     printed = icefloe("show", "snapshots", "demo.events", "--warehouse", warehouse).stdout
     assert "not shown at this width: seq, made" in printed
     assert "--json shows them" in printed
@@ -68,9 +163,9 @@ def test_a_closed_pipe_ends_a_command_without_a_word(warehouse: Path, words: tup
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
 def test_commands_that_change_print_within_the_width_and_cut_no_id(
-    icefloe: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
+    icefloe: Command, tmp_path: Path, terminal: Terminal, width: int
 ) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
+    terminal(width)
     warehouse = tmp_path / "lake"
     for words in (
         ("namespace", "create", "a", "--property", "owner=somebody.with.a.long.name@example.org"),
@@ -91,4 +186,4 @@ def test_commands_that_change_print_within_the_width_and_cut_no_id(
         assert result.exit_code == 0, (words, result.stderr)
         assert max(map(len, result.stdout.splitlines())) <= width, words
         if words[0] in ("create", "describe", "rename"):
-            assert re.search(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\n", result.stdout), "the uuid of the table is whole"
+            assert re.search(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12} *\n", result.stdout), "the uuid of the table is whole"

@@ -14,7 +14,7 @@ from tests.inspect.example import WHERE
 
 import icefloe.inspect as look
 from icefloe import SqlCatalog
-from icefloe.display.formatting import count_text, share_text, short_path, size_text, time_text
+from icefloe.display.formatting import count_text, share_text, size_text, time_text, within
 from icefloe.inspect.inspection import View
 from icefloe.inspect.terminal import text_of
 from icefloe.table import Table
@@ -94,7 +94,7 @@ def test_a_view_cannot_be_changed(events: Table) -> None:
 def test_everything_is_shown_without_a_limit(events: Table) -> None:
     found = look.tree(events)
     assert found.snapshot is not None
-    names = [short_path(file.file_path, found.location) for manifest in found.snapshot.manifests for file in manifest.files]
+    names = [within(file.file_path, found.location) for manifest in found.snapshot.manifests for file in manifest.files]
     short, whole = (text_of(found.report(most), 300) for most in (4, None))
     assert [name in whole for name in names] == [True] * 12
     assert sum(name in short for name in names) == 4
@@ -141,5 +141,5 @@ def test_counts_shares_times_and_paths_for_readers() -> None:
     ]
     assert time_text(10**18) == f"{10**18} ms since 1970"
     uuid = "0cb5daf9-d436-496f-9973-c3d7df9dc5a0"
-    assert short_path(f"/lake/t/data/00000-1-{uuid}-00001.parquet", "/lake/t") == "data/00000-1-0cb5daf9…-00001.parquet"
-    assert short_path("/elsewhere/x", "/lake/t") == "/elsewhere/x"
+    assert within(f"/lake/t/data/00000-1-{uuid}-00001.parquet", "/lake/t") == f"data/00000-1-{uuid}-00001.parquet"
+    assert within("/elsewhere/x", "/lake/t") == "/elsewhere/x"

@@ -40,7 +40,7 @@ ENVIRONMENT = (
     ),
     Option("XDG_CACHE_HOME", "Folder of caches, where `icefloe` keeps compiled classes.", "`~/.cache`", java=False),
     Option("ICEFLOE_PROGRESS", "`0`: long work shows no progress on a terminal or in a notebook.", "`1`", java=False),
-    Option("COLUMNS", "Width of the command line's output where it does not go to a terminal.", java=False),
+    Option("COLUMNS", "Width of the command line's output to a terminal; by default the terminal's own.", java=False),
     Option("VIRTUAL_ENV", "The activated environment; errors about missing packages name another one by its interpreter.", java=False),
     Option("JAVA_HOME", "Java that Spark runs on, where it is 17 or later; else Icefloe looks for one, or brings its own.", java=False),
     Option("PYSPARK_PYTHON", "Python of Spark's tasks.", "this Python", java=False),

@@ -3,6 +3,7 @@
 Spec: Table Metadata Fields; Metastore Tables.
 """
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,13 +14,14 @@ import typer
 import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier, to_table_identifier
+from icefloe.catalog_store.sql_errors import without_password
 from icefloe.cli.layout_text import comma_separated, schema_from_options, sort_order_from_texts
-from icefloe.cli.property_commands import changed_properties
+from icefloe.cli.property_commands import Action, ActionFirst, Words, changed_properties
 from icefloe.cli.screen import confirm, print_message
 from icefloe.cli.shared_options import Properties, complete_name, properties_of
 from icefloe.cli.table_command import creates_in_catalog, looks_at_catalog
 from icefloe.display.formatting import count_text, size_text
-from icefloe.display.report import Column, Facts, Part, Report, grid
+from icefloe.display.report import Column, Facts, Part, Prose, Report, grid
 from icefloe.errors import (
     InvalidInputError,
     NoSuchNamespaceError,
@@ -79,10 +81,6 @@ AllowOutside = Annotated[
     typer.Option("--allow-outside", metavar="FOLDER", help="With --purge, also delete files in this folder outside the table's location."),
 ]
 Folder = Annotated[str | None, typer.Option("--location", metavar="DIR", help="The parent folder of its tables.")]
-Action = Annotated[
-    str | None, typer.Argument(metavar="get|set|remove", help="Print one property, or set or remove some; without it all are shown.")
-]
-Words = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE|KEY ...", help="The properties to print, set or remove.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,11 +119,15 @@ class NamespaceList(View):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped(View):
-    """What was dropped, and of a purge the deleted files by kind. `undeleted` and `unreadable` are pairs of path and reason."""
+    """What was dropped, and of a purge the deleted files by kind. `undeleted` and `unreadable` are pairs of path and reason.
+
+    `restored_by` is the command that restores a table whose files remain, None for anything else.
+    """
 
     type: str
     name: str
     metadata_location: str | None
+    restored_by: str | None
     purged: bool
     totals: Mapping[str, Any]
     outside: tuple[str, ...]
@@ -138,8 +140,10 @@ class Dropped(View):
             (f"deleted {name}", f"{count_text(total['files'])}, {size_text(total['size_in_bytes'])}") for name, total in self.totals.items()
         ]
         if self.metadata_location is not None and not self.purged:
-            pairs += [("files", "all remain"), ("metadata", self.metadata_location)]
+            pairs += [("files", "all remain")]
         parts: list[Part] = [Facts(tuple(pairs))] if pairs else []
+        if self.restored_by is not None:
+            parts.append(Prose(f"  restored by: {self.restored_by}", whole=True))
         kept = [(path, "outside the table's location, see --allow-outside") for path in self.outside]
         for title, lines in (("kept", kept), ("not deleted", self.undeleted), ("not readable, what it names is kept", self.unreadable)):
             parts += [grid(title, (Column("file", whole=True), Column("why")), list(lines), most)] if lines else []
@@ -220,6 +224,7 @@ def register(opened: Catalog, name: TableName, metadata_file: MetadataFile) -> V
 @looks_at_catalog
 def drop(
     opened: Catalog,
+    ctx: typer.Context,
     name: Name,
     purge: Purge = False,
     yes: Yes = False,
@@ -233,16 +238,17 @@ def drop(
     if not yes:
         files = "" if found is not Kind.TABLE else " and delete its files" if purge else ", whose files remain"
         confirm(in_one_line(f"drop the {found} {name}{files}"))
-    location, report = None, None
+    location, report, restored_by = None, None, None
     if found is Kind.TABLE:
         location = opened.load_table(name).metadata_location if not purge else None
         report = opened.drop_table(name, purge=purge, allow_outside=allow_outside or ())
+        restored_by = _register_command(name, location, ctx.params) if location is not None else None
     elif found is Kind.VIEW:
         location = opened.load_view(name).metadata_location
         opened.drop_view(name)
     else:
         opened.drop_namespace(name)
-    return _dropped(found, dotted(to_identifier(name)), location, report, purged=purge)
+    return _dropped(found, dotted(to_identifier(name)), location, report, purged=purge, restored_by=restored_by)
 
 
 @namespace_app.command("list")
@@ -276,7 +282,7 @@ def show_namespace(opened: Catalog, namespace: NamespaceName) -> View:
     return _namespace(opened, to_identifier(namespace))
 
 
-@namespace_app.command("properties")
+@namespace_app.command("properties", cls=ActionFirst)
 @looks_at_catalog
 def namespace_properties(opened: Catalog, namespace: NamespaceName, action: Action = None, words: Words = None) -> View:
     """Show a namespace's properties, or print, set or remove some."""
@@ -341,11 +347,25 @@ def _namespace(opened: Catalog, name: Identifier) -> NamespaceOverview:
     )
 
 
-def _dropped(kind: Kind, name: str, location: str | None, report: PurgeReport | None, *, purged: bool) -> Dropped:
+def _register_command(name: str, metadata_location: str, options: Mapping[str, Any]) -> str:
+    """Return the command that registers a dropped table, with the catalog options of the drop; a password in them is not shown."""
+    catalog = [
+        text
+        for option in ("catalog", "uri", "warehouse")
+        if (value := options[option]) is not None
+        for text in (f"--{option}", without_password(value) if "://" in value else value)
+    ]
+    return shlex.join(["icefloe", "register", name, metadata_location, *catalog])
+
+
+def _dropped(
+    kind: Kind, name: str, location: str | None, report: PurgeReport | None, *, purged: bool, restored_by: str | None = None
+) -> Dropped:
     return Dropped(
         type=str(kind),
         name=name,
         metadata_location=location,
+        restored_by=restored_by,
         purged=purged,
         totals={}
         if report is None

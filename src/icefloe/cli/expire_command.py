@@ -83,7 +83,9 @@ class Expiry(View):
         parts: list[Part] = [Facts(tuple(pairs))]
         if self.dry_run:
             listed = [(f["kind"], within(f["path"], self.location), size_text(f["size_in_bytes"])) for f in self.files]
-            parts.append(grid("files", (Column("kind", rank=1), Column("path", whole=True), Column("size", is_number=True)), listed, most))
+            parts.append(
+                grid("files", (Column("kind", rank=2), Column("path", whole=True), Column("size", is_number=True, rank=1)), listed, most)
+            )
         if self.outside:
             kept = [(path,) for path in self.outside]
             parts.append(

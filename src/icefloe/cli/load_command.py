@@ -291,7 +291,8 @@ def _ways_to_open(catalog: Catalog, table: Identifier, *, has_name_in_configurat
     names = ".".join(part if _SQL_NAME.fullmatch(part) else "`" + part.replace("`", "``") + "`" for part in (catalog.name, *table))
     opening = f"catalog = icefloe.load_catalog({', '.join(arguments)})"
     query = f"SELECT * FROM {names}"  # noqa: S608  text for a reader
+    label = "In SQL:   " if find_spec("pyspark") is not None else "In SQL (needs icefloe[spark]):"
     return (
         f"In Python: {opening}; catalog.load_table({dotted(table)!r})\n"
-        f"In SQL:    icefloe.spark.session(catalogs={{{catalog.name!r}: catalog}}).sql({query!r})"
+        f"{label} icefloe.spark.session(catalogs={{{catalog.name!r}: catalog}}).sql({query!r})"
     )

@@ -21,7 +21,7 @@ from icefloe.cli.expire_command import expire
 from icefloe.cli.installed_versions import versions
 from icefloe.cli.load_command import load
 from icefloe.cli.maintenance_commands import call_procedure, rewrite_manifests
-from icefloe.cli.property_commands import properties, upgrade
+from icefloe.cli.property_commands import ActionFirst, properties, upgrade
 from icefloe.cli.ref_commands import branch_app, cherry_pick, publish, rollback, tag_app
 from icefloe.cli.row_commands import head, sql
 from icefloe.cli.schema_commands import schema_app, sort, spec_app
@@ -78,7 +78,7 @@ app.add_typer(view_app, name="view", rich_help_panel=CHANGE, cls=PlainGroup)
 app.add_typer(schema_app, name="schema", rich_help_panel=CHANGE, cls=PlainGroup)
 app.add_typer(spec_app, name="spec", rich_help_panel=CHANGE, cls=PlainGroup)
 app.command("sort", rich_help_panel=CHANGE)(sort)
-app.command("properties", rich_help_panel=CHANGE)(properties)
+app.command("properties", rich_help_panel=CHANGE, cls=ActionFirst)(properties)
 app.command("upgrade", rich_help_panel=CHANGE)(upgrade)
 app.add_typer(branch_app, name="branch", rich_help_panel=CHANGE, cls=PlainGroup)
 app.add_typer(tag_app, name="tag", rich_help_panel=CHANGE, cls=PlainGroup)

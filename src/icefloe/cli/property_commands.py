@@ -4,9 +4,10 @@ Spec: Table Metadata Fields (`properties`, `format-version`).
 """
 
 from collections.abc import Callable, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 import icefloe.inspect as look
 from icefloe.cli.screen import SingleValue
@@ -17,16 +18,33 @@ from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
 
 GET, SET, REMOVE = "get", "set", "remove"
+_ACTIONS = (GET, SET, REMOVE)
+
+Action = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="get|set|remove",
+        help="Print one property, or set or remove some; without it all are shown. It may also be written before the name.",
+    ),
+]
+Words = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE|KEY ...", help="The properties to print, set or remove.")]
+
+
+class ActionFirst(TyperCommand):
+    """A command whose first two arguments are a name and an action, which may also be written in the other order, as in `schema` and `branch`."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command with the name first."""
+        name = next(parameter.name for parameter in self.params if parameter.param_type_name == "argument")
+        first, second = ctx.params[name], ctx.params["action"]
+        # `set get` is the action `get` of a table called set.
+        if first in _ACTIONS and second is not None and second not in _ACTIONS:
+            ctx.params[name], ctx.params["action"] = second, first
+        return super().invoke(ctx)
 
 
 @looks_at_table
-def properties(
-    opened: TableReader,
-    action: Annotated[
-        str | None, typer.Argument(metavar="get|set|remove", help="Print one property, or set or remove some; without it all are shown.")
-    ] = None,
-    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE|KEY ...", help="The properties to print, set or remove.")] = None,
-) -> View:
+def properties(opened: TableReader, action: Action = None, words: Words = None) -> View:
     """Show a table's properties, or print, set or remove some."""
 
     def update(removals: list[str], updates: dict[str, str]) -> None:
@@ -79,7 +97,7 @@ def changed_properties(
     """
     if action is None:
         return shown()
-    if action not in (GET, SET, REMOVE) or not words or (action == GET and len(words) != 1):
+    if action not in _ACTIONS or not words or (action == GET and len(words) != 1):
         raise InvalidInputError(
             f"{action!r} with {len(words or [])} properties is not understood",
             next_step="write get KEY, set KEY=VALUE ... or remove KEY ...",

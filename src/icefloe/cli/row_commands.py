@@ -16,7 +16,7 @@ from icefloe.catalog.catalog_config import known_catalogs
 from icefloe.catalog_store.identifier import to_identifier
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog, open_table
 from icefloe.cli.row_view import RowBatches, check_formats, print_rows, rows_of_arrow
-from icefloe.cli.screen import print_message, step
+from icefloe.cli.screen import most_lines, print_message, step
 from icefloe.cli.select_statement import (
     NeedsSparkError,
     SelectStatement,
@@ -36,7 +36,6 @@ from icefloe.errors import (
     in_one_line,
 )
 from icefloe.inspect import METADATA_TABLES, MetadataTable
-from icefloe.inspect.inspection import MOST_LINES
 from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.optional_packages import install_command
 from icefloe.table.table_reader import TableReader
@@ -128,7 +127,7 @@ def sql(
     check_formats(as_json=as_json, as_csv=as_csv)
     text = typer.get_text_stream("stdin").read() if statement == "-" else statement
     choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
-    most = None if everything else MOST_LINES
+    most = most_lines(everything=everything)
     source = None
     if engine is not Engine.SPARK:
         try:

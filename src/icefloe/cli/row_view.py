@@ -67,9 +67,14 @@ class RowGrid(View):
         """See `View.report`."""
         if not self.columns:
             return Report("", (Prose("the statement returned no rows"),))
-        # Later columns give way first; the first one stays.
-        columns = tuple(Column(name, is_number=_is_number(kind), rank=place) for place, (name, kind) in enumerate(self.columns))
-        parts: list[Part] = [grid("", columns, [tuple(map(cell_text, row)) for row in self.rows], None)]
+        texts = [tuple(map(cell_text, row)) for row in self.rows]
+        # Later columns give way first, but those with one value in all rows before every other; the first one stays.
+        repeated = [len(texts) > 1 and len(set(column)) == 1 for column in zip(*texts, strict=True)] or [False] * len(self.columns)
+        columns = tuple(
+            Column(name, is_number=_is_number(kind), rank=place + len(self.columns) * (repeated[place] and place > 0))
+            for place, (name, kind) in enumerate(self.columns)
+        )
+        parts: list[Part] = [grid("", columns, texts, None)]
         if not self.is_complete:
             parts.append(Prose(f"the first {len(self.rows):,} rows; --all shows every row"))
         return Report("", tuple(parts))

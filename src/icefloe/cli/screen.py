@@ -1,7 +1,6 @@
 """Output of commands: results to standard output, progress and errors to standard error, so that `--json` prints JSON and nothing else."""
 
 import json
-import os
 import sys
 import threading
 import time
@@ -10,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
@@ -44,29 +43,34 @@ class SingleValue(View):
 
 
 def console(*, to_errors: bool = False) -> Console:
-    """Return a console as wide as the terminal; wide enough for paths where the output is a file or a pipe."""
+    """Return a console as wide as the terminal; wide enough for paths where the output is a file or a pipe, whatever `COLUMNS` is."""
     stream = sys.stderr if to_errors else sys.stdout
-    width = None if stream.isatty() or os.environ.get("COLUMNS") else PLAIN_WIDTH
+    width = None if stream.isatty() else PLAIN_WIDTH
     return Console(file=stream, width=width, highlight=False, soft_wrap=False)
 
 
 def show(view: View, *, as_json: bool, everything: bool = False) -> None:
-    """Print a view: complete as JSON, or for reading, where long lists are cut unless `everything` is true."""
+    """Print a view: complete as JSON, or for reading, where a terminal gets the first lines of long lists unless `everything` is true."""
     if as_json:
         write_json(view.to_dict())
     elif isinstance(view, SingleValue):
         sys.stdout.write(visible(view.value) + "\n")
     else:
-        draw(view.report(None if everything else MOST_LINES))
+        draw(view.report(most_lines(everything=everything)))
+
+
+def most_lines(*, everything: bool) -> int | None:
+    """Return how many lines of a list are printed: None, for all, where `everything` is true or the output is a file or a pipe."""
+    return MOST_LINES if sys.stdout.isatty() and not everything else None
 
 
 def draw(report: Report) -> None:
     """Print a report; to a file or a pipe as plain lines without trailing blanks."""
     target = console()
     if target.is_terminal:
-        target.print(renderable_of(report))
+        target.print(renderable_of(report), crop=False)
     else:
-        sys.stdout.write(text_of(report, target.width if os.environ.get("COLUMNS") else None) + "\n")
+        sys.stdout.write(text_of(report) + "\n")
 
 
 def write_json(value: Any) -> None:
@@ -97,9 +101,12 @@ def print_json_error(value: Any) -> None:
     sys.stderr.write(visible(json.dumps(value, ensure_ascii=False)) + "\n")
 
 
-def print_message(text: RenderableType) -> None:
-    """Print a line to standard error. Text is not interpreted as markup."""
-    console(to_errors=True).print(Text(visible(text)) if isinstance(text, str) else text)
+def print_message(text: str) -> None:
+    """Print text to standard error: a terminal gets lines of its width, in which no path is broken; a file or a pipe gets it unchanged."""
+    if sys.stderr.isatty():
+        console(to_errors=True).print(Text(visible(text)), overflow="ignore", crop=False)
+    else:
+        sys.stderr.write(visible(text) + "\n")
 
 
 @contextmanager

@@ -45,7 +45,7 @@ class RefType(StrEnum):
 
 OfType = Annotated[RefType | None, typer.Option("--type", help="Only branches, or only tags.")]
 
-_CONTENTS = ("data", "position deletes", "equality deletes")
+_CONTENTS = ("data", "position_deletes", "equality_deletes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +62,14 @@ class FileList(View):
         """See `View.report`."""
         columns = (
             Column("content", rank=3),
-            Column("path"),
-            Column("rows", is_number=True),
-            Column("size", is_number=True),
+            Column("path", whole=True),
+            Column("rows", is_number=True, rank=1),
+            Column("size", is_number=True, rank=2),
             Column("format", rank=4),
         )
         rows = [
             (
-                file["content"],
+                file["content"].replace("_", " "),
                 within(file["path"], self.location),
                 count_text(file["records"]),
                 size_text(file["size_in_bytes"]),

@@ -3,10 +3,8 @@
 Values of a table's own types are in `decoded.py`.
 """
 
-import re
 from datetime import UTC, datetime, timedelta
 
-_UUID = re.compile(r"([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Characters of a text that a value displays of itself, such as a column's comment.
 LONGEST_TEXT = 200
@@ -54,11 +52,6 @@ def within(path: str, location: str) -> str:
     """Return a path relative to the table's folder if it is inside; otherwise unchanged."""
     folder = location.rstrip("/") + "/"
     return path.removeprefix(folder)
-
-
-def short_path(path: str, location: str = "") -> str:
-    """Return a path relative to the table's folder, each UUID cut to its first eight digits. The result is for reading only and names no file."""
-    return _UUID.sub(r"\1…", within(path, location) if location else path)
 
 
 def shortened(text: str) -> str:

@@ -19,9 +19,10 @@ class Mark(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """A paragraph."""
+    """A paragraph; `whole`: a line to copy, never wrapped."""
 
     text: str
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,13 @@
 Spec: Snapshot References; Snapshot Retention Policy; Table Metadata Fields (`properties`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from icefloe.display.formatting import count_text, time_text
 from icefloe.display.report import Column, Report, grid
 from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.table.table_reader import TableReader
 
@@ -18,7 +19,7 @@ class RefOverview:
     """One branch or tag.
 
     `ahead` is the number of snapshots in its history that are not in the history of `main`; `behind` is the number in the history of `main` that are
-    not in its own.
+    not in its own. Both are None if expired snapshots hide where the two histories part.
     """
 
     name: str
@@ -26,8 +27,8 @@ class RefOverview:
     snapshot_id: int
     timestamp_ms: int | None
     operation: str | None
-    ahead: int
-    behind: int
+    ahead: int | None
+    behind: int | None
     min_snapshots_to_keep: int | None
     max_snapshot_age_ms: int | None
     max_ref_age_ms: int | None
@@ -71,10 +72,10 @@ class Properties(View):
 
 def refs(reader: TableReader) -> Refs:
     """Return a table's branches and tags, from its metadata alone."""
-    of_main = {found.snapshot_id for found in reader.ancestors(MAIN)} if MAIN in reader.metadata.refs else set()
+    of_main = list(reader.ancestors(MAIN)) if MAIN in reader.metadata.refs else []
     found = []
     for name, ref in sorted(reader.metadata.refs.items(), key=lambda item: (item[0] != MAIN, item[1].type, item[0])):
-        line = {ancestor.snapshot_id for ancestor in reader.ancestors(name)}
+        ahead, behind = _distance(list(reader.ancestors(name)), of_main)
         snapshot = reader.metadata.snapshot_by_id(ref.snapshot_id)
         found.append(
             RefOverview(
@@ -83,8 +84,8 @@ def refs(reader: TableReader) -> Refs:
                 snapshot_id=ref.snapshot_id,
                 timestamp_ms=snapshot.timestamp_ms if snapshot else None,
                 operation=snapshot.operation if snapshot else None,
-                ahead=len(line - of_main),
-                behind=len(of_main - line),
+                ahead=ahead,
+                behind=behind,
                 min_snapshots_to_keep=ref.min_snapshots_to_keep,
                 max_snapshot_age_ms=ref.max_snapshot_age_ms,
                 max_ref_age_ms=ref.max_ref_age_ms,
@@ -96,6 +97,14 @@ def refs(reader: TableReader) -> Refs:
 def properties(reader: TableReader) -> Properties:
     """Return the properties that are set on a table, by name."""
     return Properties(table=reader.full_name, properties=dict(sorted(reader.properties.items())))
+
+
+def _distance(history: Sequence[Snapshot], of_main: Sequence[Snapshot]) -> tuple[int | None, int | None]:
+    """Return how many snapshots of a history, newest first, are not in that of `main`, and the reverse; (None, None) where that is not known."""
+    ids, main_ids = ({snapshot.snapshot_id for snapshot in line} for line in (history, of_main))
+    is_cut = any(line and line[-1].parent_snapshot_id is not None for line in (history, of_main))
+    # Histories without a common snapshot may have had one among those that were expired.
+    return (None, None) if is_cut and ids.isdisjoint(main_ids) else (len(ids - main_ids), len(main_ids - ids))
 
 
 def _row(ref: RefOverview) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from icefloe.display.formatting import short_path
+from icefloe.display.formatting import within
 from icefloe.errors import FormatError
 from icefloe.kernel.geo_bounds import geospatial_bound_from_bytes
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
@@ -133,7 +133,7 @@ def what_it_deletes(file: DataFile, columns: Mapping[int, tuple[str, NestedField
     if file.content is FileContent.EQUALITY_DELETES:
         names = [columns[field_id][0] if field_id in columns else f"column {field_id}" for field_id in file.equality_ids or ()]
         return f"rows with these values of {', '.join(names)}"
-    of = f"rows of {short_path(file.referenced_data_file, location)}" if file.referenced_data_file is not None else "rows by position"
+    of = f"rows of {within(file.referenced_data_file, location)}" if file.referenced_data_file is not None else "rows by position"
     return f"{of}, by a deletion vector" if is_deletion_vector(file) else of
 
 

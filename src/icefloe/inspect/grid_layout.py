@@ -1,10 +1,11 @@
 """The widths of a grid's columns in a line of limited width.
 
-Ids, numbers and names are never cut. Text wraps first; then columns give way by their rank; what still does not fit is drawn as records.
+Ids, numbers and names are never cut. Text wraps first, and so do names wider than a line; then columns give way by their rank; what still does not fit is
+drawn as records.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 
@@ -45,7 +46,12 @@ def fit_grid(part: Grid, width: int) -> GridLayout | None:
         part: The grid.
         width: The width of a line in characters.
     """
-    least = [_least(column, _cells(part, index)) for index, column in enumerate(part.columns)]
+    # What is wider than a line is wrapped in a record too, which takes more lines than a row.
+    columns = [
+        replace(column, whole=False) if column.whole and _least(column, _cells(part, index)) > width else column
+        for index, column in enumerate(part.columns)
+    ]
+    least = [_least(column, _cells(part, index)) for index, column in enumerate(columns)]
     shown = list(range(len(part.columns)))
     while _total([least[index] for index in shown]) > width:
         ranked = [index for index in shown if part.columns[index].rank]
@@ -53,7 +59,7 @@ def fit_grid(part: Grid, width: int) -> GridLayout | None:
             return None
         shown.remove(max(ranked, key=lambda index: (part.columns[index].rank, index)))
     natural = [_natural(part.columns[index], _cells(part, index)) for index in shown]
-    is_text = [not (part.columns[index].is_number or part.columns[index].whole) for index in shown]
+    is_text = [not (columns[index].is_number or columns[index].whole) for index in shown]
     left = width - _total([least[index] for index in shown])
     # Text first: of a column that is never wrapped only the header is wider than its least width.
     widths, left = _widened([least[index] for index in shown], natural, is_text, left)

@@ -10,7 +10,7 @@ from icefloe.table.table_reader import TableReader
 
 # Number of candidates that an error lists.
 _SHOWN_CHOICES = 5
-# Digits of a UUID in a shortened path. Decimal text of this length or more may be part of a UUID; shorter text is a file's number.
+# Digits of the first part of a UUID. Decimal text of this length or more may be part of a UUID; shorter text is a file's number.
 UUID_BEGIN = 8
 
 

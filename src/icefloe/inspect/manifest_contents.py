@@ -6,7 +6,7 @@ Spec: Manifest Lists; Manifests; Data File Fields.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from icefloe.display.formatting import count_text, short_path, size_text
+from icefloe.display.formatting import count_text, size_text, within
 from icefloe.display.report import Column, Facts, Grid, Part, Report, grid
 from icefloe.inspect.decoded import (
     ColumnStatistics,
@@ -92,7 +92,7 @@ class ManifestList(View):
     def _row(self, number: int, manifest: ManifestOverview, numbered: bool) -> tuple[str, ...]:
         return (
             str(number),
-            short_path(manifest.manifest_path, self.location),
+            within(manifest.manifest_path, self.location),
             size_text(manifest.manifest_length),
             manifest.content,
             str(manifest.partition_spec_id),
@@ -158,9 +158,7 @@ class Manifest(View):
         parts: list[Part] = [facts, self._entries(most)]
         detailed = self.entries if most is None else self.entries[: max(1, most // MOST_LINES)]
         parts += [
-            statistics_grid(f"columns of {short_path(entry.file_path, self.location)}", entry.columns)
-            for entry in detailed
-            if entry.columns
+            statistics_grid(f"columns of {within(entry.file_path, self.location)}", entry.columns) for entry in detailed if entry.columns
         ]
         return Report(f"manifest of {self.table}", tuple(parts))
 
@@ -174,20 +172,20 @@ class Manifest(View):
         deletes = any(entry.deletes is not None for entry in self.entries)
         numbered = any(entry.first_row_id is not None for entry in self.entries)
         columns = [
-            Column("status"),
+            Column("status", rank=3),
             Column("seq", is_number=True, rank=4),
-            Column("file"),
-            Column("rows", is_number=True),
-            Column("size", is_number=True, rank=1),
+            Column("file", whole=True),
+            Column("rows", is_number=True, rank=1),
+            Column("size", is_number=True, rank=2),
         ]
         columns += [Column("first row id", is_number=True, rank=5)] if numbered else []
-        columns += [Column("deletes", rank=2)] if deletes else []
+        columns += [Column("deletes", rank=3)] if deletes else []
         rows = []
         for entry in self.entries:
             row = [
                 entry.status,
                 str(entry.sequence_number),
-                short_path(entry.file_path, self.location),
+                within(entry.file_path, self.location),
                 count_text(entry.record_count),
                 size_text(entry.file_size_in_bytes if entry.content_size_in_bytes is None else entry.content_size_in_bytes),
             ]

@@ -6,7 +6,7 @@ The decisions are those of the planner (`kernel/scan`); this module decides noth
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from icefloe.display.formatting import count_text, share_text, short_path, size_text, time_text
+from icefloe.display.formatting import count_text, share_text, size_text, time_text, within
 from icefloe.display.report import Facts, Mark, Outline, Part, Report, outline
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import size_of
@@ -121,7 +121,7 @@ class ScanTrace(View):
             return Outline("1. Catalog", "none: the table was opened by its metadata file")
         lines = (
             Outline(" ".join(self.catalog.sql.split())),
-            Outline(f"the row names {short_path(self.catalog.metadata_location, self.location)}"),
+            Outline(f"the row names {within(self.catalog.metadata_location, self.location)}"),
         )
         return Outline("1. Catalog", f"one look-up in {self.catalog.catalog}", lines)
 
@@ -130,7 +130,7 @@ class ScanTrace(View):
         current = f"current snapshot {metadata.current_snapshot_id}" if metadata.current_snapshot_id else "no snapshot yet: nothing to read"
         return Outline(
             "2. Metadata file",
-            f"{short_path(metadata.path, self.location)}, {size_text(metadata.file_size)}, format version {metadata.format_version}",
+            f"{within(metadata.path, self.location)}, {size_text(metadata.file_size)}, format version {metadata.format_version}",
             (Outline(current),),
         )
 
@@ -139,7 +139,7 @@ class ScanTrace(View):
         if snapshot is None:
             return Outline("3. Snapshot", "none")
         list_text = (
-            f"manifest list {short_path(snapshot.manifest_list, self.location)}, {size_text(snapshot.file_size)}"
+            f"manifest list {within(snapshot.manifest_list, self.location)}, {size_text(snapshot.file_size)}"
             if snapshot.manifest_list
             else "the snapshot itself"
         )
@@ -158,7 +158,7 @@ class ScanTrace(View):
 
     def _line(self, decision: Decision) -> Outline:
         return Outline(
-            f"{short_path(decision.path, self.location)}",
+            f"{within(decision.path, self.location)}",
             f"{count_text(decision.records, 'row')}, {size_text(decision.bytes)}: {decision.explanation or decision.reason.value}",
             mark=Mark.KEPT if decision.kept else Mark.SKIPPED,
         )

@@ -6,7 +6,7 @@ Spec: Snapshots; Table Metadata Fields (`snapshot-log`, `metadata-log`, `refs`).
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from icefloe.display.formatting import count_text, short_path, size_text, time_text
+from icefloe.display.formatting import count_text, size_text, time_text, within
 from icefloe.display.report import Column, Report, grid
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.table_overview import summary_number
@@ -86,9 +86,9 @@ class SnapshotHistory(View):
         )
         files = grid(
             "metadata log: the metadata files, the current one last",
-            (Column("written", whole=True), Column("file")),
+            (Column("written", whole=True, rank=1), Column("file", whole=True)),
             [
-                (time_text(line.timestamp_ms), short_path(line.metadata_file, self.location) + ("  (current)" if line.is_current else ""))
+                (time_text(line.timestamp_ms), within(line.metadata_file, self.location) + ("  (current)" if line.is_current else ""))
                 for line in self.metadata_log
             ],
             most,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from icefloe.display.formatting import count_text, short_path, size_text, time_text
+from icefloe.display.formatting import count_text, size_text, time_text, within
 from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report, grid
 from icefloe.inspect.decoded import PartitionColumn, partition_columns
 from icefloe.inspect.inspection import MOST_LINES, View
@@ -84,7 +84,7 @@ class StatisticsOverview(View):
     def _facts(self, title: str, snapshot_id: int, path: str, size: str) -> Facts:
         is_current = snapshot_id == self.current_snapshot_id
         snapshot = f"{snapshot_id}" + (" (current)" if is_current else "")
-        return Facts((("snapshot", snapshot), ("file", short_path(path, self.location)), ("size", size)), title)
+        return Facts((("snapshot", snapshot), ("file", within(path, self.location)), ("size", size)), title)
 
 
 def _blob_grid(blobs: Sequence[BlobStatistics], most: int | None) -> Grid:

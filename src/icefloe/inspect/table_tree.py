@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from icefloe.display.formatting import count_text, short_path, size_text, time_text
+from icefloe.display.formatting import count_text, size_text, time_text, within
 from icefloe.display.report import Facts, Outline, Report, outline
 from icefloe.inspect.decoded import PartitionColumn, PartitionRange, columns_by_id, partition_columns, partition_texts, what_it_deletes
 from icefloe.inspect.inspection import MOST_LINES, View
@@ -122,7 +122,7 @@ class TableTree(View):
         opened = [self._snapshot(self.snapshot, most, few)] if self.snapshot else []
         earlier = f", {count_text(self.earlier_metadata_files, 'earlier file')}" if self.earlier_metadata_files else ""
         file = outline(
-            f"metadata {short_path(self.metadata_location, self.location)}",
+            f"metadata {within(self.metadata_location, self.location)}",
             f"{size_text(self.metadata_size)}{earlier}",
             [*closed[-few if few else 0 :], *opened] if closed else opened,
             None,
@@ -145,7 +145,7 @@ class TableTree(View):
     def _snapshot(self, snapshot: SnapshotNode, most: int | None, few: int | None) -> Outline:
         manifests = [self._manifest(number, manifest, few) for number, manifest in enumerate(snapshot.manifests, start=1)]
         listed = outline(
-            f"manifest list {short_path(snapshot.manifest_list, self.location)}" if snapshot.manifest_list else "manifests in the snapshot",
+            f"manifest list {within(snapshot.manifest_list, self.location)}" if snapshot.manifest_list else "manifests in the snapshot",
             f"{size_text(snapshot.manifest_list_size)}, {count_text(len(manifests), 'manifest')}",
             manifests,
             most,
@@ -156,12 +156,12 @@ class TableTree(View):
         )
 
     def _manifest(self, number: int, manifest: ManifestNode, few: int | None) -> Outline:
-        files = [Outline(short_path(file.file_path, self.location), self._file(file)) for file in manifest.files]
+        files = [Outline(within(file.file_path, self.location), self._file(file)) for file in manifest.files]
         noun, counted = ("file", "row") if manifest.content == "data" else ("delete file", "delete")
         gone = f", {count_text(manifest.deleted_files, 'file')} marked deleted" if manifest.deleted_files else ""
         bounds = "".join(f"; {bound}" for bound in manifest.partitions)
         return outline(
-            f"{number}. manifest {short_path(manifest.manifest_path, self.location)}",
+            f"{number}. manifest {within(manifest.manifest_path, self.location)}",
             f"{size_text(manifest.file_size)}, {count_text(len(files), noun)}, {count_text(manifest.record_count, counted)}, "
             f"{size_text(manifest.data_size)}{gone}{bounds}",
             files,

@@ -46,7 +46,7 @@ def text_of(report: Report, width: int | None = None) -> str:
         titles = (report.title, *(part.title for part in report.parts if isinstance(part, Facts | Grid | Document)))
         width = max([PLAIN_WIDTH, *(cell_len(visible(title)) for title in titles), *map(_natural_width, report.parts)])
     target = io.StringIO()
-    Console(file=target, width=width, color_system=None).print(renderable_of(report))
+    Console(file=target, width=width, color_system=None).print(renderable_of(report), crop=False)
     return "\n".join(line.rstrip() for line in target.getvalue().splitlines())
 
 
@@ -60,7 +60,7 @@ def _pieces(report: Report) -> Iterator[RenderableType]:
 def _drawn(part: Part) -> Iterator[RenderableType]:
     match part:
         case Prose():
-            yield Text(visible(part.text))
+            yield Text(visible(part.text), no_wrap=part.whole, overflow="ignore" if part.whole else None)
         case Facts():
             yield from _titled(part.title, _FittedFacts(part))
         case Grid():
@@ -147,7 +147,7 @@ def _natural_width(part: Part) -> int:
     """Return the width at which no line of a part is wrapped; of prose the width of its longest word."""
     match part:
         case Prose():
-            return max(map(cell_len, visible(part.text).split()), default=0)
+            return max(map(cell_len, visible(part.text).split("\n" if part.whole else None)), default=0)
         case Facts():
             names, values = zip(*part.pairs, strict=True) if part.pairs else ((), ())
             return 2 + _FACTS_SPACE + sum(max((cell_len(visible(text)) for text in texts), default=0) for texts in (names, values))

@@ -9,7 +9,7 @@ from typing import Any
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import Identifier, dotted
-from icefloe.display.formatting import count_text, short_path, time_text
+from icefloe.display.formatting import count_text, time_text, within
 from icefloe.display.report import Column, Facts, Prose, Report, grid
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.kernel.schema.schema_json import type_to_json
@@ -68,7 +68,7 @@ class ViewHistory(View):
         facts = Facts(
             (
                 ("location", self.location),
-                ("metadata file", short_path(self.metadata_location, self.location)),
+                ("metadata file", within(self.metadata_location, self.location)),
                 ("names are looked for in", ".".join([current.default_catalog or "(the view's catalog)", *current.default_namespace])),
                 *((f"property {name}", text) for name, text in sorted(self.properties.items())),
             )

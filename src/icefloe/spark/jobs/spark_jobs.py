@@ -11,7 +11,7 @@ from typing import NoReturn, TypeVar, cast
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.util import inheritable_thread_target
 
@@ -111,6 +111,8 @@ def engine_error(error: Exception) -> EngineError:
             next_step="install this version of Icefloe where Spark's workers run, for the Python that PYSPARK_PYTHON names there",
         )
     lines = [line for line in text.splitlines() if line.strip()]
+    is_statement = isinstance(error, AnalysisException)  # also one that does not parse
     return EngineError(
-        "the Spark job failed: " + "\n".join(lines[:_SHOWN_LINES]), next_step="the cause, with its stack, is this error's __cause__"
+        "the Spark job failed: " + "\n".join(lines[:_SHOWN_LINES]),
+        next_step="correct the statement" if is_statement else "the whole text, with its stack, is in Spark's log",
     )
