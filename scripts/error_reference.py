@@ -21,6 +21,8 @@ COMMAND = ".venv/bin/python scripts/error_reference.py"
 # A value in a message, which the sources compute.
 VALUE = "…"
 
+# For entries about data files.
+REMOVAL = "`icefloe check TABLE` lists every such file; [The command line](command-line.md#a-missing-damaged-or-replaced-file) has the ways to remove one."
 # By heading: message, its cause, and what to do beyond the next step of the error. The next step itself is read from the sources.
 ENTRIES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Catalogs and names": (
@@ -137,6 +139,16 @@ ENTRIES: dict[str, tuple[tuple[str, str, str], ...]] = {
             "the metadata file is cut short",
             "The file was truncated, for example by an interrupted copy.",
             "Restore it from a copy, or register the previous metadata file.",
+        ),
+        (
+            "… is not the file that was committed: it has … rows, and its manifest entry states …; it has …",
+            "Another file was written at the path of a data file or delete file, for example by a copy. Its rows are not those of the table.",
+            REMOVAL,
+        ),
+        (
+            "… is not a complete, valid … file: …",
+            "The file was cut short, or is of another format than its manifest entry states.",
+            REMOVAL,
         ),
         ("… is encrypted: its snapshot … can only be read with the key …", "Icefloe does not decrypt tables.", ""),
         ("the table has format version …; Icefloe reads and writes versions 1 to ……", "A newer program wrote the table.", ""),

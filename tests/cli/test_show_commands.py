@@ -39,6 +39,7 @@ LOOKS = [
     ("describe", "demo"),
     ("files", "demo.events"),
     ("files", "demo.events", "--history"),
+    ("check", "demo.events"),
     ("refs", "demo.events"),
     ("namespace", "list"),
     ("namespace", "show", "demo"),

@@ -205,7 +205,8 @@ def test_a_type_that_cannot_be_promoted_is_refused(old: DataFile, field_id: int,
 def _foreign(folder: Path, table: Any, **options: Any) -> DataFile:
     path = f"{folder}/foreign.parquet"
     pq.write_table(table, path, **options)
-    return DataFile(file_path=path, file_format=FileFormat.PARQUET, record_count=table.num_rows, file_size_in_bytes=1, partition=())
+    size = Path(path).stat().st_size
+    return DataFile(file_path=path, file_format=FileFormat.PARQUET, record_count=table.num_rows, file_size_in_bytes=size, partition=())
 
 
 def _with_ids(table: Any) -> Any:

@@ -272,6 +272,7 @@ def test_position_deletes_with_a_null_path_or_an_invalid_position_are_refused(tm
     loose = pa.schema([field.with_nullable(True) for field in POSITIONS])
     row = {name: file.file_path if value == "FILE" else value for name, value in pair.items()}
     pq.write_table(pa.Table.from_pylist([row], schema=loose), tmp_path / "pos.parquet")
+    deletes = replace(deletes, file_size_in_bytes=(tmp_path / "pos.parquet").stat().st_size)
     with pytest.raises(DataFileFormatError) as refused:
         rows_of(replace(task_of(file), delete_files=(deletes,)))
     assert refused.value.path == deletes.file_path
@@ -284,6 +285,7 @@ def test_the_deleted_rows_in_a_position_delete_file_are_ignored(tmp_path: Path) 
     pairs = [{"file_path": file.file_path, "pos": 1, "row": {"id": 7}}, {"file_path": file.file_path, "pos": 2, "row": {"id": 8}}]
     deletes = position_deletes(tmp_path / "pos.parquet", [(file.file_path, 1), (file.file_path, 2)])
     pq.write_table(pa.Table.from_pylist(pairs, schema=whole), tmp_path / "pos.parquet")
+    deletes = replace(deletes, file_size_in_bytes=(tmp_path / "pos.parquet").stat().st_size)
     (found,) = read_position_deletes(IO, deletes).values()
     assert found.positions().tolist() == [1, 2]
 
@@ -294,6 +296,7 @@ def test_a_path_of_position_deletes_that_is_not_a_string_is_refused(tmp_path: Pa
     binary = pa.schema([POSITIONS.field(0).with_type(pa.binary()), POSITIONS.field(1)])
     torn = pa.Table.from_pylist([{"file_path": b"\xff\xfe", "pos": 1}], schema=binary).columns[0].cast(pa.string(), safe=False)
     pq.write_table(pa.Table.from_arrays([torn, pa.chunked_array([[1]], pa.int64())], schema=POSITIONS), tmp_path / "pos.parquet")
+    deletes = replace(deletes, file_size_in_bytes=(tmp_path / "pos.parquet").stat().st_size)
     with pytest.raises(DataFileFormatError, match="not valid UTF-8"):
         read_position_deletes(IO, deletes)
 

@@ -28,7 +28,17 @@ from icefloe.cli.schema_commands import schema_app, sort, spec_app
 from icefloe.cli.screen import show
 from icefloe.cli.shared_options import AsJson
 from icefloe.cli.show_commands import app as show_app
-from icefloe.cli.show_commands import list_files, list_refs, list_tables, show_location, show_log, show_trace, show_tree, show_uuid
+from icefloe.cli.show_commands import (
+    check_table,
+    list_files,
+    list_refs,
+    list_tables,
+    show_location,
+    show_log,
+    show_trace,
+    show_tree,
+    show_uuid,
+)
 from icefloe.cli.view_commands import app as view_app
 from icefloe.display.progress import hide_progress
 
@@ -63,6 +73,7 @@ app.command("sql", rich_help_panel=LOOK)(sql)
 app.command("tree", rich_help_panel=LOOK)(show_tree)
 app.command("log", rich_help_panel=LOOK)(show_log)
 app.command("files", rich_help_panel=LOOK)(list_files)
+app.command("check", rich_help_panel=LOOK)(check_table)
 app.command("refs", rich_help_panel=LOOK)(list_refs)
 app.command("location", rich_help_panel=LOOK)(show_location)
 app.command("uuid", rich_help_panel=LOOK)(show_uuid)

@@ -110,7 +110,7 @@ def print_message(text: str) -> None:
 
 
 @contextmanager
-def step(text: str, progress_source: ProgressSource | None = None) -> Iterator[None]:
+def step(text: str, progress_source: ProgressSource | None = None, unit: str = "tasks") -> Iterator[None]:
     """Show a running step: as a progress bar in a terminal, as one line with the elapsed time elsewhere."""
     target = console(to_errors=True)
     text = visible(text)
@@ -133,14 +133,14 @@ def step(text: str, progress_source: ProgressSource | None = None) -> Iterator[N
     )
     with (
         Progress(*columns, console=target, transient=True) as progress,
-        _polled(progress, progress.add_task(text, total=None, count=""), progress_source),
+        _polled(progress, progress.add_task(text, total=None, count=""), progress_source, unit),
     ):
         yield
     target.print(Text.assemble(("✓ ", "green"), text, (f"  {time.monotonic() - started:.1f} s", "dim")))
 
 
 @contextmanager
-def _polled(progress: Progress, task: TaskID, progress_source: ProgressSource | None) -> Iterator[None]:
+def _polled(progress: Progress, task: TaskID, progress_source: ProgressSource | None, unit: str) -> Iterator[None]:
     """Update a progress bar from a separate thread until the work is over."""
     if progress_source is None:
         yield
@@ -151,7 +151,7 @@ def _polled(progress: Progress, task: TaskID, progress_source: ProgressSource | 
         while not over.wait(POLL_S):
             done, everything = progress_source()
             if everything:
-                progress.update(task, completed=done, total=everything, count=f"{done}/{everything} tasks")
+                progress.update(task, completed=done, total=everything, count=f"{done}/{everything} {unit}")
 
     watcher = threading.Thread(target=watch, name="icefloe-progress", daemon=True)
     watcher.start()

@@ -1,6 +1,8 @@
-"""Read-only commands: `list`, `tree`, `trace`, `log`, `files`, `refs`, `location`, `uuid` and `show ...`. Each prints one view of `icefloe.inspect`."""
+"""Read-only commands: `list`, `tree`, `trace`, `log`, `files`, `check`, `refs`, `location`, `uuid` and `show ...`. Each prints one view."""
 
+import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any
@@ -11,13 +13,14 @@ import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import dotted, to_identifier
 from icefloe.cli.catalog_choice import chosen_snapshot
-from icefloe.cli.screen import SingleValue
+from icefloe.cli.screen import SingleValue, step
 from icefloe.cli.shared_options import SnapshotName
 from icefloe.cli.table_command import looks_at_catalog, looks_at_table
 from icefloe.display.formatting import count_text, size_text, within
 from icefloe.display.report import Column, Report, grid
 from icefloe.errors import InvalidInputError
 from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.inspect.table_check import CheckProgress
 from icefloe.table.table_reader import TableReader
 
 app = typer.Typer(help="Show one level of a table.", no_args_is_help=True)
@@ -113,6 +116,16 @@ def list_files(opened: TableReader, snapshot: SnapshotName = None, history: Hist
             for content, path, kind, records, size in dict.fromkeys(zip(*(rows[name].to_pylist() for name in columns), strict=True))
         ),
     )
+
+
+@looks_at_table
+def check_table(opened: TableReader, snapshot: SnapshotName = None) -> View:
+    """Check that every data and delete file exists and is the one that was committed. The exit code is 1 if there is a fault."""
+    progress = CheckProgress()
+    shown = step(f"Checking {opened.full_name}", lambda: (progress.done, progress.total), "files")
+    # Read-only commands write nothing to standard error where it is not a terminal.
+    with shown if sys.stderr.isatty() else nullcontext():
+        return look.check(opened, chosen_snapshot(opened, snapshot), progress)
 
 
 @looks_at_table

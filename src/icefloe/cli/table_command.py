@@ -4,8 +4,11 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import typer
+
 from icefloe.catalog.catalog import Catalog
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog, open_changeable, open_table
+from icefloe.cli.command_group import REFUSED
 from icefloe.cli.screen import show
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, TableName, Warehouse
 from icefloe.errors import IcefloeError
@@ -65,6 +68,8 @@ def _command(function: Callable[..., View], opening: Callable[..., Any], subject
                 error.table = named[0]
             raise
         show(view, as_json=values["as_json"], everything=values["everything"])
+        if view.has_faults:
+            raise typer.Exit(REFUSED)
 
     parameters = [*subject, *own, *_SHARED]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

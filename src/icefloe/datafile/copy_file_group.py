@@ -18,7 +18,7 @@ from icefloe.datafile.data_file_writer import write_partition
 from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
 from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.datafile.stored_batch import decode_dictionaries
-from icefloe.datafile.stored_file import file_opener
+from icefloe.datafile.stored_file import opened_stored_file
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.kernel.arrow_values import mask_array, numpy_of
 from icefloe.kernel.expressions.predicate import AlwaysTrue
@@ -172,8 +172,7 @@ class _Reader:
         """Yield the rows of a new file as they are stored: a row without an id gets one when it is committed."""
         task = FileScanTask(file=file, residual=AlwaysTrue(), spec_id=file.spec_id, length=file.file_size_in_bytes)
         arrow = schema_to_arrow(schema)
-        with self.target.io.open_input(file.file_path) as source:
-            stored = file_opener(task)(source, task, None)
+        with opened_stored_file(self.target.io, task) as stored:
             projector = Projector(file.file_path, {}, stored.floors_nanoseconds)
             for batch in map(decode_dictionaries, stored.batches(schema.fields, AlwaysTrue())):
                 arrays = projector.struct(batch.rows.column, columns_by_id(batch.rows.schema), schema.fields, arrow, batch.rows.num_rows)

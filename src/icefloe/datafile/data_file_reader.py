@@ -21,7 +21,7 @@ from icefloe.datafile.metadata_columns_of_rows import metadata_array
 from icefloe.datafile.projected_fields import fields_to_read
 from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.datafile.stored_batch import StoredBatch, decode_dictionaries, filter_batch, without_columns
-from icefloe.datafile.stored_file import StoredFile, file_opener
+from icefloe.datafile.stored_file import StoredFile, opened_stored_file
 from icefloe.errors import DataFileFormatError
 from icefloe.kernel.arrow_values import mask_array
 from icefloe.kernel.expressions.bind import predicates
@@ -53,6 +53,7 @@ def read_task(
     row_filter: BooleanExpression | None = None,
     name_mapping: NameMapping | None = None,
     deletes: DeleteLoader | None = None,
+    has_record_count: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the task's rows as batches of the projection's Arrow schema, in the file's order. The file is opened when the first batch is requested.
 
@@ -68,19 +69,20 @@ def read_task(
         row_filter: A filter bound to `schema`; the task's residual if it is None.
         name_mapping: Field ids for the columns of a file without field ids.
         deletes: Loader that keeps delete files for other tasks of the same scan.
+        has_record_count: False if the file has no manifest entry, and the number of its rows is unknown.
 
     Returns:
         Batches of at least one row.
 
     Raises:
         NoSuchFileError: The file, or a delete file, does not exist.
-        DataFileFormatError: The file is damaged, contains values that the schema does not allow, or has no field ids and no name mapping is given.
+        DataFileFormatError: The file is damaged, is not the one that its manifest entry describes, contains values that the schema does not allow, or has no
+            field ids and no name mapping is given.
         UnsupportedFeatureError: The file is encrypted, or its format cannot be read.
         PuffinFormatError: A deletion vector is damaged, or is not the one that the manifest describes.
 
     Spec: Scan Planning; Column Projection; Row-level Deletes; Row Lineage.
     """
-    open_file = file_opener(task)
     row_filter = task.residual if row_filter is None else row_filter
     if isinstance(row_filter, AlwaysFalse):
         return
@@ -88,8 +90,7 @@ def read_task(
     deleted = loader.deletes_of(task, schema) if task.delete_files else _NOTHING_DELETED
     data_columns = Schema(*(field for field in projection.fields if not is_reserved(field.field_id)))
     constants = identity_constants(specs[task.spec_id], task.file.partition)
-    with io.open_input(task.file.file_path) as file:
-        stored = open_file(file, task, name_mapping)
+    with opened_stored_file(io, task, name_mapping, has_record_count=has_record_count) as stored:
         rows = _TaskRows(
             task=task,
             spec=specs[task.spec_id],

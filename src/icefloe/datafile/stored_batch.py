@@ -20,6 +20,13 @@ from icefloe.kernel.storage_errors import storage_error
 # Rows of a batch. Large enough that the work for each batch is negligible, small enough that a query with a limit reads little.
 BATCH_ROWS = 131_072
 
+# What to do about a missing or damaged file. It is removed by its path, because a delete by a filter would read it unless the filter selects whole partitions.
+LISTING = "; icefloe check lists every such file of a table"
+RESTORE_DELETES = "restore the file from a copy, or roll the table back to a snapshot that does not use it" + LISTING
+RESTORE = (
+    "restore the file from a copy, or roll the table back to a snapshot that does not use it; or give up its rows: "
+    "`with table.update_snapshot().delete_files() as removal: removal.delete_file(path)`" + LISTING
+)
 _ABOVE_LIMIT = "size limit"  # part of Arrow's message for a footer above its limits
 _NUMBERS = frozenset([pa.int32(), pa.int64(), pa.float32(), pa.float64()])
 
@@ -102,7 +109,7 @@ def reading(path: str, file_format: str = "Parquet") -> Iterator[None]:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise storage_error(error, path) from error
-        next_step = "restore the file, or delete it from the table"
+        next_step = RESTORE
         if _ABOVE_LIMIT in str(error):
             next_step += "; " + " ".join(map(raise_limit, ("parquet_footer_bytes", "parquet_footer_items")))
         raise DataFileFormatError(f"{path} is not a complete, valid {file_format} file: {error}", path=path, next_step=next_step) from error

@@ -1,20 +1,24 @@
 """`StoredFile`: the interface of an open data file of any format: its columns with their field ids, and its rows as they are stored.
 
 `parquet_rows.py`, `orc_rows.py` and `avro_rows.py` implement it. `projection.py` converts the columns to the table's schema, and `data_file_reader.py` applies
-filters and deletes. Spec: Column Projection; Appendix A.
+filters and deletes. A file is compared with its manifest entry when it is opened: position deletes and column bounds are those of the file that was committed,
+so another file at its path would give wrong rows. Spec: Column Projection; Data File Fields (record_count, file_size_in_bytes); Appendix A.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from icefloe.datafile.avro.avro_rows import AvroRows
 from icefloe.datafile.orc.orc_rows import OrcRows
 from icefloe.datafile.parquet.parquet_rows import ParquetRows
-from icefloe.datafile.stored_batch import StoredBatch
-from icefloe.errors import DataFileFormatError, FormatError, UnsupportedFeatureError
-from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.manifest.data_file import FileFormat
+from icefloe.datafile.stored_batch import RESTORE, RESTORE_DELETES, StoredBatch
+from icefloe.errors import DataFileFormatError, FormatError, FormatWarning, NoSuchFileError, UnsupportedFeatureError, in_one_line
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.types import NestedField
@@ -26,6 +30,9 @@ class StoredFile(Protocol):
     schema: Any
     # True if timestamps are read in nanoseconds whatever unit the file has, so that rounding them to microseconds loses no stored value.
     floors_nanoseconds: bool
+
+    def count_rows(self) -> int:
+        """Return the number of rows of the whole file, without reading them. Raises `FormatError` if the file is cut short."""
 
     def batches(self, fields: tuple[NestedField, ...], row_filter: BooleanExpression) -> Iterator[StoredBatch]:
         """Yield the task's rows in the file's order, with at least the columns of the fields; rows that cannot match the filter may be left out."""
@@ -42,24 +49,113 @@ _READERS: Mapping[FileFormat, Callable[[Any, FileScanTask, NameMapping | None], 
 }
 
 
-def file_opener(task: FileScanTask) -> Callable[[Any, FileScanTask, NameMapping | None], StoredFile]:
-    """Return the function that opens the task's file, from an open input, the task, and a name mapping for a file without field ids.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCounts:
+    """The size of a file in bytes, and its number of rows, as the file itself has them."""
+
+    file_size: int
+    rows: int
+
+
+@contextmanager
+def opened_stored_file(
+    io: FileIO, task: FileScanTask, name_mapping: NameMapping | None = None, *, has_record_count: bool = True
+) -> Iterator[StoredFile]:
+    """Open the task's file, and close it at the end of the block.
+
+    Args:
+        io: Storage of the file.
+        task: The file, or a split of it.
+        name_mapping: Field ids for the columns of a file without ids.
+        has_record_count: False if the file has no manifest entry, and the number of its rows is unknown.
+
+    Yields:
+        The file.
 
     Raises:
+        NoSuchFileError: The file does not exist.
+        DataFileFormatError: The file is damaged, or has another number of rows than its manifest entry.
+        UnsupportedFeatureError: The file is encrypted, or its format cannot be read.
+
+    Warns:
+        FormatWarning: The file has the rows of its manifest entry, and another size.
+    """
+    open_file = _reader_of(task.file)
+    with _opened_input(io, task.file) as source:
+        file_size = source.size()
+        try:
+            stored = _open(open_file, source, task, name_mapping)
+            counts = StoredCounts(file_size=file_size, rows=stored.count_rows() if has_record_count else task.file.record_count)
+        except FormatError as error:
+            if file_size != task.file.file_size_in_bytes:
+                error.message += f"; it has {file_size} bytes, and its manifest entry states {task.file.file_size_in_bytes}"
+            raise
+        _check_counts(task.file, counts)
+        yield stored
+
+
+def stored_counts(io: FileIO, file: DataFile) -> StoredCounts:
+    """Return the size and the number of rows of a data file or delete file as it is stored, whatever its manifest entry states. It is no Puffin file.
+
+    Raises:
+        NoSuchFileError: The file does not exist.
+        FormatError: The file is damaged.
         UnsupportedFeatureError: The file is encrypted, or its format cannot be read.
     """
-    path = task.file.file_path
-    if task.file.key_metadata is not None:
+    task = FileScanTask(file=file, residual=AlwaysTrue(), spec_id=file.spec_id, length=file.file_size_in_bytes)
+    open_file = _reader_of(file)
+    with _opened_input(io, file) as source:
+        return StoredCounts(file_size=source.size(), rows=_open(open_file, source, task, None).count_rows())
+
+
+def _check_counts(file: DataFile, counts: StoredCounts) -> None:
+    """Refuse a file with another number of rows than its manifest entry; warn of one with as many rows and another size.
+
+    The number of rows decides as in manifests (`kernel/manifest/manifest_length.py`): some tables have files that were rewritten in place with the same rows.
+    """
+    path = file.file_path
+    size = f"{counts.file_size} bytes, and its manifest entry states {file.file_size_in_bytes}"
+    if counts.rows != file.record_count:
+        raise DataFileFormatError(
+            f"{path} is not the file that was committed: it has {counts.rows} rows, and its manifest entry states {file.record_count}; it has {size}",
+            path=path,
+            next_step=restore_step(file),
+        )
+    if counts.file_size != file.file_size_in_bytes:
+        warnings.warn(
+            f"{in_one_line(path)} has {size}; it is read, since it has the {counts.rows} rows of its manifest entry",
+            FormatWarning,
+            stacklevel=4,
+        )
+
+
+def restore_step(file: DataFile) -> str:
+    """Return what to do about a missing or damaged file."""
+    return RESTORE if file.content is FileContent.DATA else RESTORE_DELETES
+
+
+def _opened_input(io: FileIO, file: DataFile) -> Any:
+    try:
+        return io.open_input(file.file_path)
+    except NoSuchFileError as error:
+        error.next_step = restore_step(file)
+        raise
+
+
+def _reader_of(file: DataFile) -> Callable[[Any, FileScanTask, NameMapping | None], StoredFile]:
+    """Return the function that opens a file of its format, from an open input, a task, and a name mapping for a file without field ids."""
+    path = file.file_path
+    if file.key_metadata is not None:
         raise _encrypted(path)
-    reader = _READERS.get(task.file.file_format)
+    reader = _READERS.get(file.file_format)
     if reader is None:
         readable = ", ".join(sorted(_READERS))
         raise UnsupportedFeatureError(
-            f"{path} is a data file of format {task.file.file_format}; {readable} can be read",
+            f"{path} is a data file of format {file.file_format}; {readable} can be read",
             path=path,
             next_step="rewrite the table's files in one of these formats",
         )
-    return partial(_open, reader)
+    return reader
 
 
 def _open(

@@ -1,7 +1,7 @@
 """Contents of a table, and why a query reads what it reads, as values. A public package.
 
     from icefloe.inspect import catalog, listing, table, snapshots, metadata, manifest_list, manifest, data_file, tree, overhead, trace, statistics,
-        refs, properties, log
+        refs, properties, log, check
 
 Each function takes a table (or a catalog) and returns a frozen value: `print` it, display it in a notebook, or call `to_dict()`. The metadata tables, with the
 columns of Java's metadata tables, are Arrow tables:
@@ -25,6 +25,7 @@ from icefloe.inspect.metadata_tables.metadata_table_registry import MetadataTabl
 from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_table as metadata_table
 from icefloe.inspect.scan_trace import trace as trace
 from icefloe.inspect.snapshot_history import snapshots as snapshots
+from icefloe.inspect.table_check import check as check
 from icefloe.inspect.table_overview import table as table
 from icefloe.inspect.table_statistics import statistics as statistics
 from icefloe.inspect.table_tree import tree as tree

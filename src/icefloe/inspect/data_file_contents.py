@@ -10,14 +10,16 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.datafile.parquet.parquet_footer import open_parquet
+from icefloe.datafile.stored_batch import RESTORE
+from icefloe.datafile.stored_file import stored_counts
 from icefloe.display.formatting import count_text, size_text
 from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report
-from icefloe.errors import DataFileFormatError
+from icefloe.errors import DataFileFormatError, UnsupportedError
 from icefloe.inspect.decoded import columns_by_id, partition_columns
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import existing_snapshot_of, position_of
 from icefloe.inspect.manifest_contents import EntryOverview, entry_overview, statistics_grid
-from icefloe.kernel.manifest.data_file import FileFormat
+from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry
 from icefloe.table.pyiceberg_compat import TableManifest
 from icefloe.table.table_reader import TableReader
@@ -65,7 +67,10 @@ class ParquetFooter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFileContents(View):
-    """A data file's footer (None for a file that is not Parquet) and its manifest entry."""
+    """A data file's footer (None for a file that is not Parquet) and its manifest entry.
+
+    `stored_size` is the file's own size in bytes, and `stored_rows` its own number of rows; None for a Puffin file, and for a file that cannot be opened.
+    """
 
     table: str
     location: str
@@ -73,6 +78,13 @@ class DataFileContents(View):
     manifest_path: str
     entry: EntryOverview
     footer: ParquetFooter | None
+    stored_size: int
+    stored_rows: int | None
+
+    @property
+    def has_faults(self) -> bool:
+        """True if the file's size or number of rows is not that of its manifest entry."""
+        return self.stored_size != self.entry.file_size_in_bytes or self.stored_rows not in (None, self.entry.record_count)
 
     def report(self, most: int | None = MOST_LINES) -> Report:
         """Return the report. See `View.report`."""
@@ -86,6 +98,7 @@ class DataFileContents(View):
             (
                 ("file", entry.file_path),
                 ("size", size_text(entry.file_size_in_bytes)),
+                *self._differences(),
                 ("rows", count_text(entry.record_count)),
                 ("partition", ", ".join(f"{name} = {value}" for name, value in entry.partition.items()) or "none"),
                 ("manifest", self.manifest_path),
@@ -96,6 +109,10 @@ class DataFileContents(View):
             )
         )
         parts: list[Part] = [facts]
+        if self.has_faults:
+            parts.append(
+                Prose("The file is not the one that was committed: its size or its number of rows is not that of its manifest entry.")
+            )
         if self.footer is None:
             parts.append(Prose(f"The file is {entry.file_format}: only Parquet footers are read."))
         else:
@@ -103,6 +120,13 @@ class DataFileContents(View):
         if entry.columns:
             parts.append(statistics_grid("the same columns in the manifest", entry.columns))
         return Report(f"{'data' if entry.deletes is None else 'delete'} file of {self.table}", tuple(parts))
+
+    def _differences(self) -> Iterator[tuple[str, str]]:
+        """Yield the size and the number of rows of the file itself where they are not those of the manifest entry."""
+        if self.stored_size != self.entry.file_size_in_bytes:
+            yield "size on disk", f"{self.stored_size:,} bytes; the manifest states {self.entry.file_size_in_bytes:,}"
+        if self.stored_rows is not None and self.stored_rows != self.entry.record_count:
+            yield "rows in the file", f"{self.stored_rows:,}; the manifest states {self.entry.record_count:,}"
 
 
 def data_file(reader: TableReader, which: str | int = 1, snapshot_id: int | None = None) -> DataFileContents:
@@ -125,7 +149,7 @@ def data_file(reader: TableReader, which: str | int = 1, snapshot_id: int | None
     found = list(_live_entries(reader, snapshot.manifests(reader.io)))
     manifest, entry = found[position_of([entry.data_file.file_path for _, entry in found], str(which), "data file", reader.full_name)]
     path = entry.data_file.file_path
-    is_parquet = entry.data_file.file_format == FileFormat.PARQUET
+    footer = parquet_footer(reader, path) if entry.data_file.file_format is FileFormat.PARQUET else None
     partition = partition_columns(reader.metadata, manifest.partition_spec_id)
     return DataFileContents(
         table=reader.full_name,
@@ -133,8 +157,18 @@ def data_file(reader: TableReader, which: str | int = 1, snapshot_id: int | None
         snapshot_id=snapshot.snapshot_id,
         manifest_path=manifest.manifest_path,
         entry=entry_overview(entry, partition, columns_by_id(reader.metadata), reader.location()),
-        footer=parquet_footer(reader, path) if is_parquet else None,
+        footer=footer,
+        stored_size=reader.io.size(path),
+        stored_rows=_other_rows(reader, entry.data_file) if footer is None else footer.rows,
     )
+
+
+def _other_rows(reader: TableReader, file: DataFile) -> int | None:
+    """Return the number of rows of a file that is not Parquet; None for Puffin and for a file that cannot be opened."""
+    try:
+        return stored_counts(reader.io, file).rows
+    except UnsupportedError:
+        return None
 
 
 def parquet_footer(reader: TableReader, path: str) -> ParquetFooter:
@@ -144,9 +178,7 @@ def parquet_footer(reader: TableReader, path: str) -> ParquetFooter:
             file = open_parquet(source, path)
             return _footer(file.metadata, list(_leaf_ids(file.schema_arrow)))
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise DataFileFormatError(
-                f"the footer cannot be read: {error}", path=path, next_step="the file is damaged or not Parquet; restore it from a copy"
-            ) from error
+            raise DataFileFormatError(f"the footer cannot be read: {error}", path=path, next_step=RESTORE) from error
 
 
 def _footer(metadata: Any, ids: list[int | None]) -> ParquetFooter:

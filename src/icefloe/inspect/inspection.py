@@ -27,6 +27,11 @@ class View:
             most: Maximum number of lines of each list; None for all. The report counts the lines that are left out.
         """
 
+    @property
+    def has_faults(self) -> bool:
+        """True if the view shows something that is wrong with the table; the exit code of its command is 1 then."""
+        return False
+
     def to_dict(self) -> dict[str, Any]:
         """Return every field, JSON-ready; nothing is left out for length."""
         fields: dict[str, Any] = json_ready(self)

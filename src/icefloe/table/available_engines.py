@@ -30,7 +30,7 @@ from icefloe.datafile.foreign_files import FooterRequest
 from icefloe.datafile.partition_of_file import FilesToAdd, FileToAdd
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.display.progress import counted, progress
-from icefloe.errors import EngineError, InvalidInputError, NotInstalledError, StorageError, UnsupportedFeatureError
+from icefloe.errors import EngineError, IcefloeError, InvalidInputError, NotInstalledError, StorageError, UnsupportedFeatureError
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
@@ -355,15 +355,19 @@ def _read_ahead(request: ScanRequest) -> Iterator[pa.RecordBatch]:
 
 
 def _read_task(request: ScanRequest, task: FileScanTask, deletes: DeleteLoader) -> Iterator[pa.RecordBatch]:
-    return read_task(
-        request.io,
-        task,
-        schema=request.schema,
-        projection=request.projection,
-        specs=request.specs,
-        name_mapping=request.name_mapping,
-        deletes=deletes,
-    )
+    try:
+        yield from read_task(
+            request.io,
+            task,
+            schema=request.schema,
+            projection=request.projection,
+            specs=request.specs,
+            name_mapping=request.name_mapping,
+            deletes=deletes,
+        )
+    except IcefloeError as error:
+        error.table = error.table or request.table_name
+        raise
 
 
 def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:

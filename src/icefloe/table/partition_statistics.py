@@ -183,7 +183,7 @@ def _read(io: FileIO, file: PartitionStatisticsFile, schema: Schema) -> Any:
         file_size_in_bytes=file.file_size_in_bytes,
     )
     task = FileScanTask(file=stored, residual=AlwaysTrue(), spec_id=0, length=file.file_size_in_bytes)
-    batches = read_task(io, task, schema=schema, projection=schema, specs={0: UNPARTITIONED_SPEC})
+    batches = read_task(io, task, schema=schema, projection=schema, specs={0: UNPARTITIONED_SPEC}, has_record_count=False)
     return pa.Table.from_batches(batches, schema_to_arrow(schema))
 
 

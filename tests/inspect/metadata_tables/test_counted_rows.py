@@ -107,6 +107,7 @@ def test_every_deleted_position_has_a_row_with_its_delete_file(deleted: Table) -
     assert len(rows_of(deleted, "position_deletes", columns=["partition"])) == len(rows)
 
 
+@pytest.mark.filterwarnings("ignore:.*it is read, since it has the .* rows:icefloe.errors.FormatWarning")
 def test_the_rows_that_a_delete_file_holds_are_shown(tmp_path: Path) -> None:
     table = new_catalog(tmp_path).create_table(
         "db.t", pa.schema([("id", pa.int64()), ("name", pa.string())]), properties={"write.delete.mode": "merge-on-read"}

@@ -15,9 +15,9 @@ import pyarrow as pa
 from icefloe.datafile.avro.avro_file_schema import without_logical_types
 from icefloe.datafile.avro.avro_values import avro_columns
 from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
-from icefloe.datafile.stored_batch import StoredBatch, without_columns
+from icefloe.datafile.stored_batch import RESTORE, StoredBatch, without_columns
 from icefloe.errors import DataFileFormatError
-from icefloe.kernel.avro.avro_container import RawBlock, open_container, raw_blocks, read_block
+from icefloe.kernel.avro.avro_container import RawBlock, count_records, open_container, raw_blocks, read_block
 from icefloe.kernel.avro.avro_errors import SchemaSizeError
 from icefloe.kernel.avro.avro_schema import has_arrays_of_nothing, kind_of, parse_schema
 from icefloe.kernel.expressions.predicate import BooleanExpression
@@ -67,6 +67,10 @@ class AvroRows:
         if name_mapping is not None and not has_ids(self.schema):
             self.schema = with_ids(self.schema, mapped_ids(name_mapping))
 
+    def count_rows(self) -> int:
+        """Return the number of rows by the counts of the blocks; see `stored_file.py`."""
+        return count_records(self._container)
+
     def batches(self, fields: tuple[NestedField, ...], row_filter: BooleanExpression) -> Iterator[StoredBatch]:  # noqa: ARG002 - Parquet needs it
         """Yield the rows of the blocks that start in the task's split; see `stored_file.py`."""
         task = self._task
@@ -95,7 +99,7 @@ class AvroRows:
             raise DataFileFormatError(
                 f"the block of {self._path} at byte {block.offset} does not contain the records that it claims: {type(error).__name__} {error}",
                 path=self._path,
-                next_step="restore the file, or delete it from the table",
+                next_step=RESTORE,
             ) from error
 
     def _batch(self, first_row: int, records: list[dict[str, Any]]) -> StoredBatch:
@@ -107,6 +111,6 @@ class AvroRows:
             raise DataFileFormatError(
                 f"{self._path} contains a value that is not of its column's type: {error}",
                 path=self._path,
-                next_step="restore the file, or delete it from the table",
+                next_step=RESTORE,
             ) from error
         return StoredBatch(first_row, pa.RecordBatch.from_arrays(arrays, schema=self.schema))

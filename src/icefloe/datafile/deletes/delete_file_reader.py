@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.datafile.projection import Projector, columns_by_id
-from icefloe.datafile.stored_file import file_opener
-from icefloe.errors import DataFileFormatError, InvalidInputError
+from icefloe.datafile.stored_batch import RESTORE_DELETES
+from icefloe.datafile.stored_file import opened_stored_file
+from icefloe.errors import DataFileFormatError, InvalidInputError, NoSuchFileError
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, In
 from icefloe.kernel.expressions.row_evaluator import arrow_mask
@@ -85,10 +86,8 @@ def read_delete_columns(
     """
     row_filter = row_filter if row_filter is not None else AlwaysTrue()
     task = FileScanTask(file=file, residual=row_filter, spec_id=file.spec_id, length=file.file_size_in_bytes)
-    open_file = file_opener(task)
     targets = schema_to_arrow(Schema(*fields))
-    with io.open_input(file.file_path) as opened:
-        stored = open_file(opened, task, name_mapping)
+    with opened_stored_file(io, task, name_mapping) as stored:
         projector = Projector(file.file_path, {}, stored.floors_nanoseconds)
         for batch in stored.batches(fields, row_filter):
             columns = columns_by_id(batch.rows.schema)
@@ -97,7 +96,7 @@ def read_delete_columns(
                 raise DataFileFormatError(
                     f"{file.file_path} is not a valid delete file: it lacks the column {', '.join(missing)}",
                     path=file.file_path,
-                    next_step="restore the file, or roll the table back to a snapshot that does not use it",
+                    next_step=RESTORE_DELETES,
                 )
             arrays = projector.struct(batch.rows.column, columns, fields, targets, batch.rows.num_rows)
             yield pa.RecordBatch.from_arrays(arrays, schema=targets)
@@ -148,13 +147,18 @@ def _invalid_file(file: DataFile, what: str) -> DataFileFormatError:
     return DataFileFormatError(
         f"{file.file_path} is not a valid position delete file: {what}",
         path=file.file_path,
-        next_step="restore the file, or roll the table back to a snapshot that does not use it",
+        next_step=RESTORE_DELETES,
     )
 
 
 def read_vector_locations(io: FileIO, path: str) -> Mapping[int, VectorLocation]:
-    """Return the deletion vectors in the footer of a Puffin file, by offset. Raises `PuffinFormatError`."""
-    with io.open_input(path) as opened:
+    """Return the deletion vectors in the footer of a Puffin file, by offset. Raises `NoSuchFileError` and `PuffinFormatError`."""
+    try:
+        source = io.open_input(path)
+    except NoSuchFileError as error:
+        error.next_step = RESTORE_DELETES
+        raise
+    with source as opened:
         metadata = read_file_metadata(PuffinSource(path, opened.size(), lambda offset, length: opened.read_at(length, offset)))
     return {blob.offset: vector_location(blob, path=path) for blob in metadata.blobs}
 

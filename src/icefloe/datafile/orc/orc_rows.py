@@ -49,6 +49,10 @@ class OrcRows:
             self._ids = mapped_ids(name_mapping)
             self.schema = with_ids(file_schema, self._ids)
 
+    def count_rows(self) -> int:
+        """Return the number of rows of all stripes; see `stored_file.py`."""
+        return sum(stripe.rows for stripe in self._stripes)
+
     def batches(self, fields: tuple[NestedField, ...], row_filter: BooleanExpression) -> Iterator[StoredBatch]:  # noqa: ARG002 - Parquet needs it
         """Yield the rows of the task's stripes; see `stored_file.py`."""
         names = self._names(fields)

@@ -46,6 +46,11 @@ class ParquetRows:
         self.schema = file_schema if self._mapped is None else with_ids(file_schema, self._mapped)
         self._root = file_columns(self.schema)
 
+    def count_rows(self) -> int:
+        """Return the number of rows of all row groups; see `stored_file.py`."""
+        metadata = self._footer.metadata
+        return sum(metadata.row_group(index).num_rows for index in range(metadata.num_row_groups))
+
     def batches(self, fields: tuple[NestedField, ...], row_filter: BooleanExpression) -> Iterator[StoredBatch]:
         """Yield the rows of the task's row groups that may match; see `stored_file.py`."""
         row_groups = self._row_groups(row_filter)

@@ -25,7 +25,7 @@ from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.field_ids import has_ids, id_of, inner_fields
 from icefloe.datafile.projected_fields import fields_to_read
 from icefloe.datafile.projection import lacks_required
-from icefloe.datafile.stored_file import file_opener
+from icefloe.datafile.stored_file import opened_stored_file
 from icefloe.errors import in_one_line
 from icefloe.io.file_io_by_scheme import check_locations
 from icefloe.kernel.arrow_values import numpy_of
@@ -446,8 +446,8 @@ class FooterReader:
 
     def ids_in(self, task: FileScanTask) -> FieldIds:
         """Return the field ids in the task's file."""
-        with self.io.open_input(task.file.file_path) as file:
-            columns = file_opener(task)(file, task, None).schema
+        with opened_stored_file(self.io, task) as stored:
+            columns = stored.schema
         return frozenset(_ids(columns)) if has_ids(columns) or not len(columns) else None
 
 
