@@ -180,6 +180,37 @@ def test_uuids_come_as_arrows_uuid_type(catalog: Catalog) -> None:
     assert table.scan().count() == 4
 
 
+@pytest.mark.parametrize("file_format", ["parquet", "avro", "orc"])
+def test_a_null_struct_with_required_fields_is_read_beside_uuids(catalog: Catalog, file_format: str) -> None:
+    pair = StructType(NestedField(6, "n", "long", required=True), NestedField(7, "b", "boolean", required=True))
+    schema = Schema(
+        NestedField(1, "u", "uuid"),
+        NestedField(2, "s", pair),
+        NestedField(
+            3,
+            "m",
+            MapType(
+                4,
+                "uuid",
+                5,
+                StructType(*(NestedField(field.field_id + 2, field.name, field.field_type, True) for field in pair.fields)),
+                False,
+            ),
+        ),
+    )
+    table = catalog.create_table("db.s", schema, properties={"write.format.default": file_format})
+    value = uuid.uuid4()
+    both = pa.struct([pa.field("n", pa.int64(), False), pa.field("b", pa.bool_(), False)])
+    stored = pa.schema([("u", pa.binary(16)), ("s", both), ("m", pa.map_(pa.binary(16), both))])
+    row = {"n": 1, "b": True}
+    table.append(
+        pa.Table.from_pylist([{"u": None, "s": None, "m": [(value.bytes, None)]}, {"u": value.bytes, "s": row, "m": None}], stored)
+    )
+    expected = [{"u": None, "s": None, "m": [(value, None)]}, {"u": value, "s": row, "m": None}]
+    assert table.scan().to_arrow().to_pylist() == expected
+    assert table.scan().to_arrow_batch_reader().read_all().to_pylist() == expected
+
+
 def test_properties_have_constants(catalog: Catalog) -> None:
     table = catalog.create_table(
         "db.p", ROWS.schema, properties={TableProperties.FORMAT_VERSION: "3", TableProperties.DELETE_MODE: "merge-on-read"}

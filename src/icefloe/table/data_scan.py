@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
+
 from icefloe.display.formatting import shortened
 from icefloe.display.html import html_of
 from icefloe.display.report import Facts, Report
@@ -26,6 +28,7 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.scan_context import Parallel
 from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.kernel.scan.scan_planner import plan_scan
+from icefloe.kernel.schema.arrow_schema import with_uuid_type
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, PARTITION_NAME, partition_column
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.schema.schema_history import relax_required_fields, required_fields_absent_from_files
@@ -336,8 +339,10 @@ class DataScan:
             NoSuchFileError, DataFileFormatError: a file is missing or damaged.
         """
         request = self.request()
-        rows = IN_PROCESS.read(request)
-        return rows.cast(request.projection.as_arrow()) if _has_uuids(request.projection) else rows
+        rows, columns = IN_PROCESS.read(request), request.projection
+        if not _has_uuids(columns):
+            return rows
+        return pa.Table.from_batches((with_uuid_type(batch, columns) for batch in rows.to_batches()), columns.as_arrow())
 
     def to_arrow_batch_reader(self) -> Any:
         """Read the rows in this process as a stream, file after file.
@@ -349,8 +354,10 @@ class DataScan:
             IcefloeError: as for `to_arrow`; errors of files are raised when their rows are read.
         """
         request = self.request()
-        rows = IN_PROCESS.read_batches(request)
-        return rows.cast(request.projection.as_arrow()) if _has_uuids(request.projection) else rows
+        rows, columns = IN_PROCESS.read_batches(request), request.projection
+        if not _has_uuids(columns):
+            return rows
+        return pa.RecordBatchReader.from_batches(columns.as_arrow(), (with_uuid_type(batch, columns) for batch in rows))
 
     def to_pandas(self, **options: Any) -> Any:
         """Read the rows in this process into pandas.

@@ -4,6 +4,7 @@ Rows are cast to a table's schema by `schema_cast.py`. Spec: Appendix A (Parquet
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import count
 
 import pyarrow as pa
@@ -43,6 +44,27 @@ from icefloe.kernel.types import (
 def schema_to_arrow(schema: Schema) -> pa.Schema:
     """Return the Arrow schema of a table's rows, with the field id of every column, nested ones too, in its field metadata."""
     return pa.schema([field_to_arrow(field) for field in schema.fields])
+
+
+@dataclass(frozen=True, slots=True)
+class _InOtherTypes:
+    """A batch whose buffers are read as those of other types of the same layout, by Arrow's protocol for other libraries."""
+
+    batch: pa.RecordBatch
+    schema: pa.Schema
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self.schema.__arrow_c_schema__(), self.batch.__arrow_c_array__()[1]
+
+
+def with_uuid_type(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """Return a batch of a schema's rows with the UUIDs of Arrow's uuid type, also inside structs, lists and maps. No value is copied.
+
+    Args:
+        batch: Rows in the types of `schema_to_arrow`. A cast would refuse a null struct with required fields.
+        schema: Their columns.
+    """
+    return pa.record_batch(_InOtherTypes(batch, schema.as_arrow()))
 
 
 def schema_from_arrow(schema: pa.Schema, *, keep_ids: bool) -> Schema:
