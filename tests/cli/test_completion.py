@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Command
+from tests.inspect.example import make_lake
+
+from icefloe.kernel.types import LongType
 
 SHELLS = Path(sys.executable).parent
 
@@ -70,3 +73,29 @@ def test_a_script_is_printed_unwrapped_and_names_the_program(icefloe: Command, t
 
 def test_an_unknown_shell_is_wrong_usage(icefloe: Command) -> None:
     assert icefloe("completion", "tcsh").exit_code == 2
+
+
+@pytest.fixture
+def completed(tmp_path: Path) -> Callable[..., list[str]]:
+    """A function that returns the words with which bash would complete the last one, in a warehouse with a table of hostile names too."""
+    _, table = make_lake(tmp_path)
+    table.manage_snapshots().create_tag(table.snapshots()[0].snapshot_id, "v1").commit()
+    table.manage_snapshots().create_tag(table.snapshots()[0].snapshot_id, "v$(touch pwned)").commit()
+    table.update_schema().add_column("v `id`", LongType()).commit()
+
+    def complete(*words: str) -> list[str]:
+        line = ["icefloe", *(word.replace("LAKE", str(tmp_path)) for word in words)]
+        environment = {**os.environ, "_ICEFLOE_COMPLETE": "complete_bash", "COMP_WORDS": "\n".join(line), "COMP_CWORD": str(len(line) - 1)}
+        run = subprocess.run([str(SHELLS / "icefloe")], capture_output=True, text=True, check=False, timeout=120, env=environment)
+        assert run.stderr == ""
+        return run.stdout.split()
+
+    return complete
+
+
+def test_branches_tags_and_columns_are_completed_without_names_that_a_shell_would_run(completed: Callable[..., list[str]]) -> None:
+    lake = ("--warehouse", "LAKE")
+    assert completed("rollback", *lake, "demo.events", "v") == ["v1"]
+    assert completed("tree", *lake, "demo.events", "--snapshot", "m") == ["main"]
+    assert completed("schema", "drop", *lake, "demo.events", "v") == ["value"]
+    assert completed("schema", "drop", *lake, "demo.nothing", "v") == []

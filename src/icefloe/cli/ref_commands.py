@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 import icefloe.inspect as look
+from icefloe.cli.shared_options import complete_ref
 from icefloe.cli.table_command import changes_table, looks_at_table
 from icefloe.errors import InvalidInputError
 from icefloe.inspect.inspection import View
@@ -22,10 +23,17 @@ from icefloe.table.table_reader import TableReader
 branch_app = typer.Typer(help="Create, move, retain and remove branches.", no_args_is_help=True)
 tag_app = typer.Typer(help="Create, move, retain and remove tags.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The branch's or tag's name.", show_default=False)]
-Target = Annotated[str, typer.Argument(metavar="SNAPSHOT", help="A snapshot id, branch or tag.", show_default=False)]
-At = Annotated[str | None, typer.Option("--at", metavar="SNAPSHOT", help="A snapshot id, branch or tag; the head of main by default.")]
-OfBranch = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch to change.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The branch's or tag's name.", show_default=False, autocompletion=complete_ref)]
+Target = Annotated[
+    str, typer.Argument(metavar="SNAPSHOT", help="A snapshot id, branch or tag.", show_default=False, autocompletion=complete_ref)
+]
+At = Annotated[
+    str | None,
+    typer.Option(
+        "--at", metavar="SNAPSHOT", help="A snapshot id, branch or tag; the head of main by default.", autocompletion=complete_ref
+    ),
+]
+OfBranch = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch to change.", autocompletion=complete_ref)]
 KeepAtLeast = Annotated[
     int | None, typer.Option("--min-snapshots-to-keep", metavar="N", help="How many of its snapshots expiry always keeps.")
 ]
@@ -159,7 +167,10 @@ def replace_tag(opened: Table, name: Name, to: Target) -> View:
 @changes_table
 def rollback(
     opened: Table,
-    to: Annotated[str | None, typer.Argument(metavar="SNAPSHOT", help="A snapshot of the branch's history, by id or tag.")] = None,
+    to: Annotated[
+        str | None,
+        typer.Argument(metavar="SNAPSHOT", help="A snapshot of the branch's history, by id or tag.", autocompletion=complete_ref),
+    ] = None,
     to_time: Annotated[
         str | None,
         typer.Option(

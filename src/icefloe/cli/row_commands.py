@@ -24,7 +24,7 @@ from icefloe.cli.select_statement import (
     run_on_metadata_table,
     run_on_table,
 )
-from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, SnapshotName, TableName, Warehouse
+from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, SnapshotName, TableName, Warehouse, complete_ref
 from icefloe.cli.spark_access import spark_module, start_spark
 from icefloe.errors import (
     InvalidInputError,
@@ -55,7 +55,7 @@ Columns = Annotated[
     list[str] | None, typer.Option("--columns", metavar="NAMES", help="Only these columns, separated by commas; may be repeated.")
 ]
 Where = Annotated[str | None, typer.Option("--where", metavar="FILTER", help="Only rows that match, such as \"type = 'a' AND id < 10\".")]
-Branch = Annotated[str | None, typer.Option("--branch", metavar="NAME", help="Read the head of this branch.")]
+Branch = Annotated[str | None, typer.Option("--branch", metavar="NAME", help="Read the head of this branch.", autocompletion=complete_ref)]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV with a header line.")]
 Statement = Annotated[
     str, typer.Argument(metavar="STATEMENT", help="The statement, or - to read it from standard input.", show_default=False)

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from icefloe.cli.layout_text import comma_separated, sort_order_from_texts
+from icefloe.cli.shared_options import complete_column
 from icefloe.cli.table_command import changes_table, looks_at_table
 from icefloe.display.report import Column, Facts, Report, grid
 from icefloe.errors import InvalidInputError, InvalidSchemaError, MetadataFormatError
@@ -28,8 +29,13 @@ from icefloe.table.table_reader import TableReader
 schema_app = typer.Typer(help="Columns: show, add, rename, widen, move and drop them.", no_args_is_help=True)
 spec_app = typer.Typer(help="Partition fields: show, add, rename and remove them.", no_args_is_help=True)
 
-ColumnName = Annotated[str, typer.Argument(metavar="COLUMN", help="A column; of a struct as place.lat.", show_default=False)]
-ColumnNames = Annotated[list[str], typer.Argument(metavar="COLUMN...", help="Columns; of a struct as place.lat.", show_default=False)]
+ColumnName = Annotated[
+    str, typer.Argument(metavar="COLUMN", help="A column; of a struct as place.lat.", show_default=False, autocompletion=complete_column)
+]
+ColumnNames = Annotated[
+    list[str],
+    typer.Argument(metavar="COLUMN...", help="Columns; of a struct as place.lat.", show_default=False, autocompletion=complete_column),
+]
 NewName = Annotated[str, typer.Argument(metavar="NEW_NAME", help="Its new name, without the struct that it is in.", show_default=False)]
 NewColumns = Annotated[
     str,

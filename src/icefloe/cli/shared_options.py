@@ -1,17 +1,53 @@
 """Options and arguments that several commands share, with their help texts."""
 
+import re
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
-from icefloe.cli.catalog_choice import CatalogChoice, names_in_catalog
-from icefloe.errors import InvalidInputError
+from icefloe.cli.catalog_choice import CatalogChoice, names_in_catalog, open_table
+from icefloe.errors import IcefloeError, InvalidInputError
+from icefloe.table.table_reader import TableReader
+
+_PLAIN = re.compile(r"[\w.][\w.-]*")
 
 
 def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names with which a shell completes the argument of a command, by the catalog options before it."""
+    return _plain(names_in_catalog(_catalog_before(ctx), incomplete))
+
+
+def complete_ref(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the branches and tags with which a shell completes a snapshot of the table before it."""
+    table = _table_before(ctx)
+    return [] if table is None else _plain(name for name in sorted(table.metadata.refs) if name.startswith(incomplete))
+
+
+def complete_column(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the columns, with those in structs, with which a shell completes a column of the table before it."""
+    table = _table_before(ctx)
+    return [] if table is None else _plain(name for name in table.schema().column_names if name.startswith(incomplete))
+
+
+def _table_before(ctx: typer.Context) -> TableReader | None:
+    """Return the table that the words before the completed one name; None where it cannot be opened."""
+    # The words after an option without its value are not parsed into parameters.
+    name = ctx.params.get("table") or next(iter(ctx.args), None)
+    try:
+        return None if name is None else open_table(name, _catalog_before(ctx))
+    except IcefloeError:
+        return None
+
+
+def _plain(names: Iterable[str]) -> list[str]:
+    """Return the names that a shell takes as they are: it inserts a name unquoted, and the writer of a table chooses them."""
+    return [name for name in names if _PLAIN.fullmatch(name)]
+
+
+def _catalog_before(ctx: typer.Context) -> CatalogChoice:
     options = {name: ctx.params.get(parameter) for name, parameter in (("name", "catalog"), ("uri", "uri"), ("warehouse", "warehouse"))}
-    return names_in_catalog(CatalogChoice(**options), incomplete)
+    return CatalogChoice(**options)
 
 
 CatalogName = Annotated[
@@ -35,7 +71,10 @@ TableName = Annotated[
     ),
 ]
 SnapshotName = Annotated[
-    str | None, typer.Option("--snapshot", metavar="ID", help="A snapshot id, branch or tag; the current snapshot by default.")
+    str | None,
+    typer.Option(
+        "--snapshot", metavar="ID", help="A snapshot id, branch or tag; the current snapshot by default.", autocompletion=complete_ref
+    ),
 ]
 Properties = Annotated[list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="A property to set; may be repeated.")]
 

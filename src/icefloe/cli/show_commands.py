@@ -14,7 +14,7 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import dotted, to_identifier
 from icefloe.cli.catalog_choice import chosen_snapshot
 from icefloe.cli.screen import SingleValue, step
-from icefloe.cli.shared_options import SnapshotName
+from icefloe.cli.shared_options import SnapshotName, complete_ref
 from icefloe.cli.table_command import looks_at_catalog, looks_at_table
 from icefloe.display.formatting import count_text, size_text, within
 from icefloe.display.report import Column, Report, grid
@@ -31,7 +31,10 @@ Where = Annotated[
 ]
 Graph = Annotated[bool, typer.Option("--graph", help="Show every snapshot of the table, with lines to their parents.")]
 Ref = Annotated[
-    str | None, typer.Option("--ref", metavar="NAME", help="Show the history of this branch, tag or snapshot id; main by default.")
+    str | None,
+    typer.Option(
+        "--ref", metavar="NAME", help="Show the history of this branch, tag or snapshot id; main by default.", autocompletion=complete_ref
+    ),
 ]
 
 
