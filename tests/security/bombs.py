@@ -168,12 +168,18 @@ def avro_rows_of_nothing() -> Read:
     )
 
 
-def read_rows(content: bytes, form: FileFormat, schema: Schema) -> Read:
+def read_rows(content: bytes, form: FileFormat, schema: Schema, *, rows: int = 1) -> Read:
     store = MemoryFileIO()
     path = "memory://bombs/file"
     store.write(path, content, overwrite=True)
     file = DataFile(
-        content=FileContent.DATA, file_path=path, file_format=form, record_count=1, file_size_in_bytes=len(content), partition=(), spec_id=0
+        content=FileContent.DATA,
+        file_path=path,
+        file_format=form,
+        record_count=rows,
+        file_size_in_bytes=len(content),
+        partition=(),
+        spec_id=0,
     )
     task = FileScanTask(file=file, residual=AlwaysTrue(), spec_id=0, length=len(content))
     return lambda: sum(batch.num_rows for batch in read_task(store, task, schema=schema, projection=schema, specs={0: UNPARTITIONED_SPEC}))
@@ -186,7 +192,7 @@ def orc_stripe_of_many_rows() -> Read:
     file = io.BytesIO()
     schema = pa.schema([pa.field("n", pa.int64(), metadata={"iceberg.id": "1"})])
     orc.write_table(pa.table([pa.repeat(pa.scalar(7, pa.int64()), 3_000_000)], schema=schema), file)
-    return read_rows(file.getvalue(), FileFormat.ORC, ONE_COLUMN)
+    return read_rows(file.getvalue(), FileFormat.ORC, ONE_COLUMN, rows=3_000_000)
 
 
 def orc_stripe_of_many_columns() -> Read:
@@ -195,7 +201,7 @@ def orc_stripe_of_many_columns() -> Read:
     fields = [NestedField(number, f"n{number}", LongType()) for number in range(1, 101)]
     schema = pa.schema([pa.field(field.name, pa.int64(), metadata={"iceberg.id": str(field.field_id)}) for field in fields])
     orc.write_table(pa.table([pa.repeat(pa.scalar(7, pa.int64()), 100_000)] * 100, schema=schema), file)
-    return read_rows(file.getvalue(), FileFormat.ORC, Schema(*fields))
+    return read_rows(file.getvalue(), FileFormat.ORC, Schema(*fields), rows=100_000)
 
 
 def parquet_footer_of_many_columns() -> Read:
@@ -287,7 +293,7 @@ def parquet_page_of_two_gigabytes() -> Read:
     packed, _ = decode_long(content, 10)
     # The claim takes three bytes more, which are taken from the page's end, so that all else stays where it is.
     head = content[:7] + encode_long(2**31 - 1) + b"\x15" + encode_long(packed - 3)
-    return read_rows(head + content[12 : end - 3] + content[end:], FileFormat.PARQUET, ONE_COLUMN)
+    return read_rows(head + content[12 : end - 3] + content[end:], FileFormat.PARQUET, ONE_COLUMN, rows=100)
 
 
 def puffin_blob() -> Read:
