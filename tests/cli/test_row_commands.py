@@ -298,8 +298,10 @@ def test_two_columns_of_one_name_are_refused_as_json_alone(icefloe: Command, war
     assert "rename one with AS" in refused.stderr
 
 
-def test_a_grid_has_the_first_rows_and_names_the_option_for_all(icefloe: Command, warehouse: Path) -> None:
+def test_a_grid_has_the_first_rows_and_names_the_option_for_all(icefloe: Command, warehouse: Path, terminal: Callable[[int], None]) -> None:
     place = ("--warehouse", warehouse)
+    assert len(icefloe("sql", "SELECT id FROM demo.events", *place).stdout.splitlines()) == 402, "a pipe gets every row"
+    terminal(80)
     text = icefloe("sql", "SELECT id FROM demo.events", *place).stdout
     assert "the first 20 rows; --all shows every row" in text
     assert len(text.splitlines()) == 23
