@@ -180,6 +180,37 @@ def test_an_upsert_by_a_column_that_no_file_has_is_refused(load: Load, nothing_r
     nothing_remains()
 
 
+@pytest.mark.parametrize("add_columns", [False, True])
+def test_an_upsert_from_a_file_that_lacks_a_column_is_refused_and_changes_nothing(
+    load: Load, catalog: SqlCatalog, add_columns: bool
+) -> None:
+    before = load(write("a.csv", "id,v,region\n1,a,eu\n")).table.metadata_location
+    pq.write_table(pa.table({"id": [1], "v": ["b"]}), "b.parquet")
+    for name in (write("b.csv", "id,v\n1,b\n"), write("b.json", '{"id": 1, "v": "b"}\n'), "b.parquet"):
+        with pytest.raises(SchemaMismatchError, match=r"(?s)'region'.*Next: add the columns to the file") as refused:
+            load(name, upsert="id", add_columns=add_columns)
+        assert [problem.where for problem in refused.value.problems] == ["region"]
+    with pytest.raises(SchemaMismatchError, match=r"(?s)'region'.*Next: .*spelling.*'regoin'"):
+        load(write("c.csv", "id,v,regoin\n1,b,us\n"), upsert="id", add_columns=add_columns)
+    assert catalog.load_table("n.t").metadata_location == before
+
+
+def test_each_file_of_an_upsert_has_every_column_of_the_table(load: Load, catalog: SqlCatalog) -> None:
+    before = load(write("a.csv", "id,v\n1,a\n2,b\n")).table.metadata_location
+    files = [write("b.csv", "id,v\n1,A\n"), write("c.csv", "id,new\n2,x\n")]
+    with pytest.raises(SchemaMismatchError, match=r"(?s)c\.csv.*'v'|'v'.*c\.csv"):
+        load(files, upsert="id", add_columns=True)
+    with pytest.raises(SchemaMismatchError, match="'v'"):
+        load("b.csv", upsert="id", columns="id long")
+    assert catalog.load_table("n.t").metadata_location == before
+
+
+def test_an_upsert_from_structs_that_lack_a_field_is_refused(load: Load) -> None:
+    load(write("a.json", '{"id": 1, "at": {"x": 1, "y": 2}}\n'))
+    with pytest.raises(SchemaMismatchError, match=r"'at\.y'"):
+        load(write("b.json", '{"id": 1, "at": {"x": 3}}\n'), upsert="id")
+
+
 def test_a_single_name_is_a_list_of_one(load: Load) -> None:
     load(write("a.csv", "id,v\n1,a\n"), partition="v")
     assert load("a.csv", upsert="id").write.rows_inserted == 0

@@ -23,6 +23,7 @@ from icefloe.loading.load_progress import ProgressCounter
 from icefloe.loading.reader_options import ReaderOptions
 from icefloe.loading.text_decoding import utf8_decoder
 from icefloe.loading.text_types import TextTypes, described, from_text
+from icefloe.table.upsert_source import Names
 
 # Characters that separate values in files that are not comma-separated.
 _OTHER_SEPARATORS: Final = ";\t|,"
@@ -53,6 +54,10 @@ class CsvInput:
         if self.has_different_headers and not merges_columns:
             raise _different(headers)
         self.names = list(dict.fromkeys(name for header in headers.values() for name in header))
+
+    def names_by_file(self) -> Mapping[str, Names]:
+        """Return the columns of each file."""
+        return {path: dict.fromkeys(header) for path, header in self._headers.items()}
 
     def infer(self, known: Mapping[str, IcebergType], progress: ProgressCounter) -> list[NestedField]:
         """Return the columns, with the types that are known and those that all of their values have. Bad rows are left out."""

@@ -24,6 +24,7 @@ from icefloe.errors import (
     InvalidPartitionSpecError,
     InvalidSchemaError,
     NoSuchTableError,
+    Problem,
     SchemaMismatchError,
 )
 from icefloe.io.locations import local_path, scheme_of
@@ -47,6 +48,7 @@ from icefloe.loading.reader_options import ReaderOptions, reader_options, spark_
 from icefloe.loading.table_columns import schema_of, with_new_columns, with_table_types
 from icefloe.table.table import Table
 from icefloe.table.table_handle import RandomIds
+from icefloe.table.upsert_source import arrow_names, lacking
 from icefloe.table.write_result import WriteResult
 
 # Files up to this size are put into a table's sort order as a whole.
@@ -63,7 +65,7 @@ class LoadRequest:
         columns: The columns to load as text, such as `id long, time timestamptz`; all columns, with inferred types, by default.
         options: Options of the reader, such as `{"sep": ";"}`.
         overwrite: Replace all rows of the table.
-        upsert: Key columns: rows with the key of an existing row replace it, others are added.
+        upsert: Key columns: rows with the key of an existing row replace it, others are added. Each file needs every column of the table.
         where: A filter: only rows for which it is true are loaded.
         add_columns: Add columns of the files that the table does not have.
         cast_nanos: Cut timestamps of Parquet files to microseconds.
@@ -164,7 +166,7 @@ def load_files(
 
     Raises:
         InvalidInputError: A row cannot be loaded, or an argument is wrong.
-        SchemaMismatchError: The files do not fit the table.
+        SchemaMismatchError: The files do not fit the table, or a file of an upsert lacks a column of it.
         NoSuchFileError: A file does not exist.
         CommitConflictError, CommitUnknownError: As for `Table.append`.
     """
@@ -382,6 +384,8 @@ class FileLoad:
 
     def _fit(self, member: TableInTransaction) -> None:
         """Check that the columns fit the table, after adding those that it does not have, if that was requested."""
+        if self._request.upsert:
+            self._check_complete(member.table_metadata.schema())
         if self._request.add_columns:
             columns = schema_of(with_new_columns(member.table_metadata.schema().fields, self._fields))
             _check_letter_case(member.table_metadata.schema(), columns, dotted(self.name))
@@ -395,6 +399,24 @@ class FileLoad:
             raise SchemaMismatchError(
                 error.message, table=dotted(self.name), path=self.files.described, problems=error.problems, next_step=next_step
             ) from error
+
+    def _check_complete(self, schema: Schema) -> None:
+        """Raise `SchemaMismatchError` if a file lacks a column of the table: the upsert would set it to null in the rows that it replaces."""
+        loaded = arrow_names(list(schema_to_arrow(self.schema)))
+        # The fields of JSON objects are those of all files together.
+        names_by_file = {self.files.described: loaded} if isinstance(self._input, JsonInput) else self._input.names_by_file()
+        for path, names in names_by_file.items():
+            missing = list(lacking({name: fields for name, fields in names.items() if name in loaded}, schema.fields))
+            if missing:
+                new = [name for name in loaded if name not in {field.name for field in schema.fields}]
+                raise SchemaMismatchError(
+                    f"--upsert: the rows to load lack columns of the table, which would become null: {', '.join(map(repr, missing))}",
+                    table=dotted(self.name),
+                    path=path,
+                    problems=[Problem(where=name, what="is a column of the table, and the rows lack it") for name in missing],
+                    next_step="add the columns to the file, with the table's values where they must not change"
+                    + (f"; check the spelling of columns that the table does not have: {', '.join(map(repr, new))}" if new else ""),
+                )
 
     def _batches(self, schema: Schema, progress: ProgressCallback | None) -> Iterator[pa.RecordBatch]:
         counter = ProgressCounter(progress, "rows", self.files.size)

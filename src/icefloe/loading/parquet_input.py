@@ -15,6 +15,7 @@ from icefloe.kernel.types import IcebergType, NestedField
 from icefloe.loading.bad_rows import BadRow, BadRowCollector
 from icefloe.loading.input_files import InputFiles
 from icefloe.loading.load_progress import ProgressCounter
+from icefloe.table.upsert_source import Names, arrow_names
 
 _BATCH_ROWS: Final = 64 * 1024
 
@@ -63,6 +64,10 @@ class ParquetInput:
         self._merged = merged
         self._columns = schema_from_arrow(merged, keep_ids=False)
         self.names: list[str] = list(merged.names)
+
+    def names_by_file(self) -> Mapping[str, Names]:
+        """Return the columns of each file."""
+        return {path: arrow_names(list(schema)) for path, schema in self._schemas.items()}
 
     def infer(self, known: Mapping[str, IcebergType], progress: ProgressCounter) -> list[NestedField]:  # noqa: ARG002
         """Return the columns with the types of the files."""

@@ -59,7 +59,7 @@ class ArrowRows:
 def arrow_source(rows: pa.Table, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
     """See `Engine.upsert_source`."""
     if updates:
-        check_complete(_arrow_names(list(rows.schema)), schema)
+        check_complete(arrow_names(list(rows.schema)), schema)
     table = cast_to_schema(rows, schema).combine_chunks()
     keys = RowKeys(key_columns(table, schema, key_ids))
     repeated = keys.repeated()
@@ -72,7 +72,7 @@ def arrow_source(rows: pa.Table, schema: Schema, key_ids: Sequence[int], *, upda
 
 def check_complete(names: Names, schema: Schema) -> None:
     """Raise `SchemaMismatchError` if the rows lack columns of the table, or fields of its structs: an update would have to invent their values."""
-    problems = [Problem(where=where, what="is a column of the table, and the rows lack it") for where in _lacking(names, schema.fields, ())]
+    problems = [Problem(where=where, what="is a column of the table, and the rows lack it") for where in lacking(names, schema.fields)]
     if problems:
         raise SchemaMismatchError(
             "the rows lack columns that an update needs values for",
@@ -110,17 +110,19 @@ def _counted(keys: int) -> str:
     return "1 key" if keys == 1 else f"{keys:,} keys"
 
 
-def _lacking(names: Names, fields: Sequence[NestedField], path: tuple[str, ...]) -> Iterator[str]:
+def lacking(names: Names, fields: Sequence[NestedField], path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the full names of the fields, also of structs, that rows with these names lack."""
     for field in fields:
         field_path = (*path, field.name)
         if field.name not in names:
             yield ".".join(field_path)
         elif isinstance(field.field_type, StructType) and names[field.name] is not None:
-            yield from _lacking(names[field.name], field.field_type.fields, field_path)
+            yield from lacking(names[field.name], field.field_type.fields, field_path)
 
 
-def _arrow_names(fields: Sequence[Any]) -> Names:
-    return {field.name: _arrow_names(list(field.type.fields)) if pa.types.is_struct(field.type) else None for field in fields}
+def arrow_names(fields: Sequence[Any]) -> Names:
+    """Return the names of Arrow fields, with those of their structs."""
+    return {field.name: arrow_names(list(field.type.fields)) if pa.types.is_struct(field.type) else None for field in fields}
 
 
 def _key_values(field_id: int, kind: IcebergType, values: Any) -> KeyValues:
