@@ -72,7 +72,8 @@ def table(
         spark: The session.
         name: A table; or a name `catalog.namespace.table` whose catalog was given to `register` or is configured on this machine; or the location of a
             metadata file.
-        where: Filter of the rows. It is used for planning, so it prunes files that `frame.where` does not.
+        where: Filter of the rows. It is used for planning, so it prunes files that `frame.where` does not. A time without a zone is in UTC, not in the
+            session's zone.
         columns: Columns to read; all by default.
         snapshot_id: The snapshot to read.
         branch: The branch to read.

@@ -33,6 +33,7 @@ def write_connect_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
 
     Raises:
         SchemaMismatchError: The columns do not match the table; raised before a job runs.
+        StorageError: The workers wrote to disks of their own.
         EngineError: The job failed; the server may truncate the error of a task.
     """
     spark = rows.sparkSession

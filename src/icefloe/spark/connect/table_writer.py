@@ -3,7 +3,7 @@
 Spec: Writing Data Files; Snapshots.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,7 @@ from icefloe.spark.connect.connect_options import AS_OF, SNAPSHOT_ID, TAG, Regis
 from icefloe.spark.connect.connect_writer import NoFinishedFiles
 from icefloe.spark.write.data_file_job import TaskFiles, TaskWriter
 from icefloe.spark.write.failed_attempt_cleanup import delete_files_of_operation, delete_lost_attempts
+from icefloe.spark.write.reported_files import check_files_exist
 from icefloe.spark.write.schema_check import check_fits
 from icefloe.spark.write.write_options import write_options
 from icefloe.spark.write.written_files import WrittenFiles
@@ -72,6 +73,7 @@ class TableWriter(DataSourceArrowWriter):
         """Commit all files in one snapshot.
 
         Raises:
+            StorageError: Spark's driver does not find a local file of a task.
             IcefloeError: As `Table.append`, `Table.overwrite` or `Table.dynamic_partition_overwrite`.
         """
         written = [task_files for message in messages if isinstance(message, FilesMessage) for task_files in message.written]
@@ -93,8 +95,9 @@ class TableWriter(DataSourceArrowWriter):
             return
         delete_files_of_operation(self._task.target)
 
-    def _table_to_commit_to(self, files: Iterable[DataFile]) -> Table:
+    def _table_to_commit_to(self, files: Sequence[DataFile]) -> Table:
         try:
+            check_files_exist(self._task.target, (file.file_path for file in files))
             table = _load_writable_table(self._options, self._registered)
             check_branch(table.handle, table.metadata, self._branch)
         except IcefloeError:

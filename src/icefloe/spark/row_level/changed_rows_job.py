@@ -28,6 +28,7 @@ from icefloe.spark.types.spark_types import geo_to_wkb
 from icefloe.spark.write.data_file_job import advisory_partition_size, small_batches
 from icefloe.spark.write.distribution import distributed
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
+from icefloe.spark.write.reported_files import check_files_exist
 from icefloe.table.rows.row_level_commit import ChangedRows
 
 # Operations of rows, as Spark's first column has them (`RowDeltaUtils`).
@@ -136,7 +137,7 @@ def write_changed_rows(rows: DataFrame, ordinals: RowOrdinals, target: WriteTarg
 
     Raises:
         SchemaMismatchError: a value does not fit the table.
-        StorageError: the storage refused a task, and Spark's retries too.
+        StorageError: the storage refused a task, and Spark's retries too; or the workers wrote to disks of their own.
         EngineError: the job failed for another reason, such as a row of a MERGE that matches several source rows.
     """
     spark, schema = rows.sparkSession, target.schema
@@ -155,6 +156,7 @@ def write_changed_rows(rows: DataFrame, ordinals: RowOrdinals, target: WriteTarg
         outcomes = [_VALUES.from_bytes(packed, _Outcome) for (packed,) in results]
         files = tuple(file for outcome in outcomes for file in outcome.files)
         delete_lost_attempts(spark, target, {file.file_path for file in files}, (outcome.attempt for outcome in outcomes))
+        check_files_exist(target, (file.file_path for file in files))
     counts = [sum(outcome.counts[operation] for outcome in outcomes) for operation in range(REINSERT + 1)]
     unmatched_updated, unmatched_deleted = unmatched(job, counts[UPDATE], counts[DELETE])
     return ChangedRows(

@@ -22,6 +22,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
+from icefloe.spark.write.reported_files import check_files_exist
 from icefloe.table.engine import RewriteGroupsRequest, RewriteRequest
 
 
@@ -71,7 +72,7 @@ def rewrite_files(spark: SparkSession, request: RewriteRequest) -> list[Rewritte
     Raises:
         NoSuchFileError: a data or delete file is missing.
         DataFileFormatError: a file is damaged.
-        StorageError: the storage refused a task, and Spark's retries too.
+        StorageError: the storage refused a task, and Spark's retries too; or the workers wrote to disks of their own.
         EngineError: the job failed for another reason.
     """
     return _run(spark, request, request.tasks, request.delete_filter)
@@ -100,4 +101,5 @@ def _run(
         results = run_job(spark, f"rewrite files of {target.table_name}", outcomes.collect)
         added = {file.file_path for outcome, _ in results for file in outcome.added}
         delete_lost_attempts(spark, target, added, (attempt for _, attempt in results))
+        check_files_exist(target, added)
     return [outcome for outcome, _ in results]

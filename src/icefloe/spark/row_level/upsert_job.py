@@ -35,6 +35,7 @@ from icefloe.spark.types.spark_types import column_named, quoted
 from icefloe.spark.write.data_file_job import small_batches
 from icefloe.spark.write.distribution import distributed
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
+from icefloe.spark.write.reported_files import check_files_exist
 from icefloe.table.engine import UpsertedRows, UpsertRequest
 from icefloe.table.upsert_source import SHOWN_KEYS, ambiguous_keys
 
@@ -154,6 +155,7 @@ def upsert_rows(request: UpsertRequest) -> UpsertedRows:
             raise _ambiguous(request)
         added = tuple(file for outcome in outcomes for file in outcome.files)
         delete_lost_attempts(spark, target, {file.file_path for file in added}, (outcome.attempt for outcome in outcomes))
+        check_files_exist(target, (file.file_path for file in added))
     updated = sum(outcome.updated for outcome in outcomes)
     return UpsertedRows(
         positions=_positions(request, outcomes),

@@ -27,6 +27,7 @@ from icefloe.spark.types.arrow_conversion import from_spark_form, needs_conversi
 from icefloe.spark.types.spark_types import geo_to_wkb
 from icefloe.spark.write.distribution import distributed
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
+from icefloe.spark.write.reported_files import check_files_exist
 from icefloe.spark.write.schema_check import check_fits, widened_decimals
 
 # Rows in one Arrow batch from Spark to Python; larger batches were no faster, and take more memory where rows are wide.
@@ -103,7 +104,7 @@ def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
 
     Raises:
         SchemaMismatchError: the columns do not fit, found before a job runs; or a value does not, such as a null in a required column.
-        StorageError: the storage refused a task, and Spark's retries too.
+        StorageError: the storage refused a task, and Spark's retries too; or the workers wrote to disks of their own.
         EngineError: the job failed for another reason.
     """
     spark = rows.sparkSession
@@ -117,10 +118,15 @@ def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
 
 
 def files_of_results(spark: SparkSession, target: WriteTarget, results: Iterable[Row]) -> list[DataFile]:
-    """Return the data files that a job of `TaskWriter` wrote, and delete those of attempts whose results were not taken."""
+    """Return the data files that a job of `TaskWriter` wrote, and delete those of attempts whose results were not taken.
+
+    Raises:
+        StorageError: This process does not find a local file.
+    """
     task_files = [_VALUES.from_bytes(packed, TaskFiles) for (packed,) in results]
     files = [file for one in task_files for file in one.files]
     delete_lost_attempts(spark, target, {file.file_path for file in files}, (one.attempt for one in task_files))
+    check_files_exist(target, (file.file_path for file in files))
     return files
 
 
