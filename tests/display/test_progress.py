@@ -112,6 +112,25 @@ def test_counted_pieces_are_the_pieces(terminal: Terminal) -> None:
     assert list(counted("read", "files", iter("abc"), 3)) == ["a", "b", "c"]
 
 
+def test_an_interrupted_write_of_a_stream_ends_its_progress(notebook: io.StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", pa.schema([("id", pa.int64())]))
+
+    def interrupted(_target: Any, batches: Any, **_ids: int) -> None:
+        next(batches)
+        assert shown_in(notebook, "write lake.db.t")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("icefloe.table.available_engines.write_batches", interrupted)
+    rows = pa.table({"id": [1, 2]})
+    # The kept exception keeps every frame of its traceback, as a notebook does for the last error.
+    with pytest.raises(KeyboardInterrupt) as kept:
+        table.append(pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(max_chunksize=1)))
+    assert not any(thread.name == "icefloe-progress" for thread in threading.enumerate())
+    assert kept.traceback
+
+
 def slowly(function: Any) -> Any:
     def slow(*arguments: Any, **named: Any) -> Any:
         time.sleep(0.3)

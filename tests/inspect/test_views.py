@@ -1,5 +1,6 @@
 """Every value prints, becomes JSON and HTML, and keeps what it was given."""
 
+import builtins
 import json
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
@@ -70,6 +71,21 @@ def test_a_printed_view_has_no_terminal_codes(view: View) -> None:
     assert text.strip()
     assert "\x1b" not in text
     assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_a_view_is_text_in_a_notebook_and_displays_nothing(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = str(view)
+    shell = type("ZMQInteractiveShell", (), {})()
+    monkeypatch.setattr(builtins, "get_ipython", lambda: shell, raising=False)
+    assert Console().is_jupyter  # otherwise this test shows nothing about notebooks
+    assert (str(view), f"{view}") == (expected, expected)
+
+
+def test_a_view_at_a_prompt_is_one_line_with_its_name(view: View) -> None:
+    assert repr(view).startswith(f"{type(view).__name__}(")
+    assert repr(view).endswith("; print() shows it)")
+    assert len(repr(view).splitlines()) == 1
+    assert len(repr(view)) < 100
 
 
 def test_a_view_is_html_in_notebooks(view: View) -> None:

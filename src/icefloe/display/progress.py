@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, TypeVar
@@ -76,8 +76,10 @@ def progress(text: str, unit: str, total: int = 0, poll: Poll | None = None) -> 
         _SHOWING.release()
 
 
-def counted(text: str, unit: str, pieces: Iterable[T], total: int) -> Iterator[T]:
+def counted(text: str, unit: str, pieces: Iterable[T], total: int) -> Generator[T]:
     """Yield the pieces of long work, and show how many are done.
+
+    The progress ends with the generator: wrap it in `contextlib.closing`, because a kept traceback keeps a generator that was not read to its end.
 
     Args:
         text: What the work is.

@@ -1,5 +1,6 @@
 """Filters under the module name of PyIceberg: `from icefloe.expressions import EqualTo, Reference`."""
 
+from icefloe.expressions.literals import literal as literal
 from icefloe.kernel.expressions.predicate import AlwaysFalse as AlwaysFalse
 from icefloe.kernel.expressions.predicate import AlwaysTrue as AlwaysTrue
 from icefloe.kernel.expressions.predicate import And as And

@@ -34,7 +34,7 @@ class RefOverview:
     max_ref_age_ms: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Refs(View):
     """Every branch and tag: `main` first, then branches, then tags, by name."""
 
@@ -56,7 +56,7 @@ class Refs(View):
         return Report(f"branches and tags of {self.table}", (grid("", columns, [_row(ref) for ref in self.refs], most),))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Properties(View):
     """The properties that are set on a table."""
 

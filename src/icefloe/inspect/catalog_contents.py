@@ -20,7 +20,7 @@ from icefloe.inspect.inspection import MOST_LINES, View
 LONGEST_CELL = 40
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CatalogContents(View):
     """A SQL catalog: its database, and every row of its tables by table name, including rows of other catalogs in the same database."""
 
@@ -63,7 +63,7 @@ class NamespaceContents:
     views: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CatalogListing(View):
     """The namespaces of a catalog, including nested ones, with their tables."""
 

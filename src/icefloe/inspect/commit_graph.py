@@ -45,7 +45,7 @@ class Commit:
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CommitGraph(View):
     """Snapshots, none before its children, the newest first."""
 

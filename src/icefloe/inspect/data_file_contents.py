@@ -65,7 +65,7 @@ class ParquetFooter:
     key_value_metadata: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class DataFileContents(View):
     """A data file's footer (None for a file that is not Parquet) and its manifest entry.
 

@@ -4,18 +4,21 @@ import json
 from abc import abstractmethod
 from typing import Any
 
+from icefloe.display.formatting import shortened
 from icefloe.display.html import html_of
 from icefloe.display.report import Report
-from icefloe.errors import visible
+from icefloe.errors import in_one_line, visible
 from icefloe.inspect.as_json import json_ready
 from icefloe.inspect.terminal import renderable_of, text_of
 
 # Lines of one list before the rest is only counted, so that a table of 100,000 files is readable.
 MOST_LINES = 20
+# Fields with the name of what a view shows; each view has one of them.
+_NAME_FIELDS = ("table", "name", "catalog")
 
 
 class View:
-    """A frozen value with a report. `print(view)` gives text; a notebook shows HTML; `to_dict()` gives everything."""
+    """A frozen value with a report. `print(view)` gives text; its `repr` is one line; a notebook shows HTML; `to_dict()` gives everything."""
 
     __slots__ = ()
 
@@ -43,6 +46,10 @@ class View:
 
     def __str__(self) -> str:
         return text_of(self.report())
+
+    def __repr__(self) -> str:
+        name = next(getattr(self, field) for field in _NAME_FIELDS if hasattr(self, field))
+        return in_one_line(f"{type(self).__name__}({shortened(name)}; print() shows it)")
 
     def __rich__(self) -> Any:
         return renderable_of(self.report())

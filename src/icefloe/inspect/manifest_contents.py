@@ -50,7 +50,7 @@ class ManifestOverview:
     first_row_id: int | None  # of data manifests, from format version 3 on
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ManifestList(View):
     """The manifest list of one snapshot. `path` is None in old version 1 tables, whose snapshots name their manifests."""
 
@@ -130,7 +130,7 @@ class EntryOverview:
     columns: tuple[ColumnStatistics, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Manifest(View):
     """One manifest with all its entries, inherited numbers filled in. `file_size` is the size of the manifest file in bytes."""
 

@@ -16,7 +16,7 @@ from icefloe.table.table_reader import TableReader
 GZIP_MAGIC = b"\x1f\x8b"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MetadataFile(View):
     """A metadata file: its location, its stored size in bytes, and its content as parsed JSON with every key."""
 

@@ -27,7 +27,7 @@ class LevelSize:
     missing: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MetadataOverhead(View):
     """Metadata compared with data: of the current snapshot, and of everything that any snapshot reaches. Sizes in bytes.
 

@@ -85,7 +85,7 @@ class TraceTotals:
     delete_files_read: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ScanTrace(View):
     """A scan, step by step. Levels of deletes are empty for a table without delete files.
 

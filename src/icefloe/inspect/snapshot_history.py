@@ -47,7 +47,7 @@ class MetadataLogLine:
     is_current: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SnapshotHistory(View):
     """Snapshots, snapshot log and metadata log, oldest first."""
 

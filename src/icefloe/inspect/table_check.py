@@ -56,7 +56,7 @@ class Finding:
     next_step: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TableCheck(View):
     """The findings of a check of one snapshot, and how many manifests and files were checked."""
 

@@ -37,7 +37,7 @@ class PartitionFieldOverview:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TableOverview(View):
     """A table at a glance. Totals are from the current snapshot's summary, None where it has none. Sizes in bytes.
 

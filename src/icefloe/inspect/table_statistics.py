@@ -50,7 +50,7 @@ class PartitionStatistics:
     partitions: tuple[PartitionOverview, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class StatisticsOverview(View):
     """The statistics of a snapshot, or the newest ones; None for a kind that does not exist."""
 

@@ -98,7 +98,7 @@ class TreeTotals:
     metadata_size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TableTree(View):
     """A table from its catalog to its data files, with one snapshot opened. `catalog` is None for a table opened by its metadata file."""
 

@@ -46,7 +46,7 @@ def text_of(report: Report, width: int | None = None) -> str:
         titles = (report.title, *(part.title for part in report.parts if isinstance(part, Facts | Grid | Document)))
         width = max([PLAIN_WIDTH, *(cell_len(visible(title)) for title in titles), *map(_natural_width, report.parts)])
     target = io.StringIO()
-    Console(file=target, width=width, color_system=None).print(renderable_of(report), crop=False)
+    Console(file=target, width=width, color_system=None, force_jupyter=False).print(renderable_of(report), crop=False)
     return "\n".join(line.rstrip() for line in target.getvalue().splitlines())
 
 

@@ -49,7 +49,7 @@ class VersionLogLine:
     version_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ViewHistory(View):
     """A view, its versions and its version log, oldest first."""
 
@@ -120,7 +120,7 @@ def view_history(source: stored.View) -> ViewHistory:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ViewListing(View):
     """The full dotted names of a catalog's views."""
 

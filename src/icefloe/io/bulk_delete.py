@@ -5,6 +5,7 @@ Spec: File System Operations (deletes).
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -38,8 +39,9 @@ def delete_files(io: FileIO, locations: Sequence[str], may_delete: Callable[[str
     batches = list(_batches(io, locations, may_delete or (lambda _: True)))
     pool = ThreadPoolExecutor(max(1, min(THREADS, len(batches))), thread_name_prefix="icefloe-delete")
     try:
-        results = counted("delete files", "requests", pool.map(lambda delete_batch: delete_batch(), batches), len(batches))
-        return [failure for failures in results for failure in failures]
+        results = pool.map(lambda delete_batch: delete_batch(), batches)
+        with closing(counted("delete files", "requests", results, len(batches))) as counted_results:
+            return [failure for failures in counted_results for failure in failures]
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
@@ -106,9 +106,9 @@ class InProcessEngine:
         """
         if isinstance(rows, pa.RecordBatchReader):
             unsorted = replace(target, sort_order_id=UNSORTED_ORDER_ID)
-            batches = counted(f"write {target.table_name}", "batches", rows, 0)
-            cast = (cast_to_schema(pa.Table.from_batches([batch]), target.schema) for batch in batches)
-            return write_batches(unsorted, (batch for table in cast for batch in table.to_batches()), partition_id=0, task_id=0)
+            with closing(counted(f"write {target.table_name}", "batches", rows, 0)) as batches:
+                cast = (cast_to_schema(pa.Table.from_batches([batch]), target.schema) for batch in batches)
+                return write_batches(unsorted, (batch for table in cast for batch in table.to_batches()), partition_id=0, task_id=0)
         table = arrow_table(rows)
         if table.nbytes < LONG_WRITE_BYTES:
             return write_sorted(target, cast_to_schema(table, target.schema), partition_id=0, task_id=0)
@@ -295,8 +295,9 @@ def _all_or_none(target: WriteTarget, count: int, outcomes: Iterable[Rewritten])
     """Return every outcome. After a failure or Ctrl-C, delete the files of those before it."""
     done: list[Rewritten] = []
     try:
-        for outcome in counted(f"rewrite {target.table_name}", "files", outcomes, count):
-            done.append(outcome)
+        with closing(counted(f"rewrite {target.table_name}", "files", outcomes, count)) as counted_outcomes:
+            for outcome in counted_outcomes:
+                done.append(outcome)
     except BaseException:
         for file in (file for copy in done for file in copy.added):
             with suppress(StorageError):

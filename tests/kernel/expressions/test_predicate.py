@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from tests.kernel.brute_force import filters, rows, truth
 
+from icefloe import expressions
 from icefloe.kernel.expressions.filter_parser import FilterDialect, parse_filter
 from icefloe.kernel.expressions.predicate import (
     AlwaysFalse,
@@ -92,3 +93,7 @@ def test_a_filter_survives_pickling_and_its_negation_matches_where_it_is_false(e
     for row in found:
         value = truth(expression, row)
         assert truth(~expression, row) == (None if value is None else not value)
+
+
+def test_a_literal_is_imported_with_the_predicates() -> None:
+    assert expressions.EqualTo("age", expressions.literal(5)) == expressions.EqualTo("age", 5)
