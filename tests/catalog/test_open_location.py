@@ -105,7 +105,10 @@ def test_a_name_that_is_not_in_the_database_is_reported_with_the_names_that_are(
         with pytest.raises(NoSuchNamespaceError, match="other catalogs in this database: blue, default"):
             catalog.list_tables("db")
     messages = [record.getMessage() for record in caplog.records]
-    assert messages == ["catalog 'lake' is empty; its database holds tables of other catalogs: blue, default"]
+    assert messages == [
+        "catalog 'lake' is empty; its database holds tables of other catalogs: blue, default. Next: give the catalog that name, "
+        "by load_catalog('blue', ...) or the setting spark.sql.catalog.blue=icefloe, or open the folder with icefloe.open(...)"
+    ]
 
 
 def test_a_hostile_catalog_name_controls_no_terminal(tmp_path: Path) -> None:

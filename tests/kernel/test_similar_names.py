@@ -39,3 +39,9 @@ def test_every_property_of_java_is_known(name: str) -> None:
 def test_a_name_of_another_first_part_is_compared_with_names_of_that_part() -> None:
     assert similar_name("gcs.endpoint", ["s3.endpoint", "gcs.project-id"]) is None
     assert similar_name("s3.endpont", ["s3.endpoint", "gcs.project-id"]) == "s3.endpoint"
+
+
+def test_a_beginning_is_compared_without_the_name_that_the_user_chose() -> None:
+    for name in ("snapshot-propertie.job", "snapshot-propety.a", "Snapshot_Propertys.a.longer.name"):
+        assert similar_name(name, ["branch", "snapshot-property."]) == "snapshot-property."
+    assert similar_name("snapshots.job", ["branch", "snapshot-property."]) is None

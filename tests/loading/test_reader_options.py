@@ -25,6 +25,15 @@ def test_an_option_that_load_overrides_is_refused_by_name(option: str, file_form
 def test_a_misspelt_option_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(InvalidInputError, match=r"nulValue is not an option of csv files\n.*did you mean nullValue"):
         reader_options({"nulValue": "NA"}, FileFormat.CSV)
+    for given, meant in {
+        "seperator": "sep",
+        "Separater": "sep",
+        "quotechar": "quote",
+        "na_values": "nullValue",
+        "delimeter": "delimiter",
+    }.items():
+        with pytest.raises(InvalidInputError, match=f"did you mean {meant}[?]"):
+            reader_options({given: ";"}, FileFormat.CSV)
     with pytest.raises(InvalidInputError, match="parquet files have no options"):
         reader_options({"sep": ";"}, FileFormat.PARQUET)
 

@@ -45,7 +45,14 @@ class SqlNamespaces(SqlDatabase):
         listed = ", ".join(others[:_SHOWN_CATALOGS]) + (", ..." if len(others) > _SHOWN_CATALOGS else "")
         if self.name not in names and not self._has_warned_of_catalogs:
             self._has_warned_of_catalogs = True
-            LOG.warning("catalog %r is empty; its database holds tables of other catalogs: %s", self.name, listed)
+            LOG.warning(
+                "catalog %r is empty; its database holds tables of other catalogs: %s. Next: give the catalog that name, "
+                "by load_catalog(%r, ...) or the setting spark.sql.catalog.%s=icefloe, or open the folder with icefloe.open(...)",
+                self.name,
+                listed,
+                others[0],
+                others[0],
+            )
         return f"; other catalogs in this database: {listed}"
 
     def _namespace_properties_of(self, namespace: str) -> ColumnElement[bool]:

@@ -30,7 +30,16 @@ def similar_name(name: str, known: Iterable[str]) -> str | None:
     related = [other for other in names if dot and other.startswith(first + dot)]
     by_plain_name = {_plain(other): other for other in related or names}
     similar = get_close_matches(_plain(name), list(by_plain_name), 1, LEAST_SIMILARITY)
-    return by_plain_name[similar[0]] if similar else None
+    if similar:
+        return by_plain_name[similar[0]]
+    # The user's part of a name is no part of the comparison.
+    prefixes = (prefix for prefix in by_plain_name if prefix.endswith("."))
+    return next((by_plain_name[prefix] for prefix in prefixes if _begins_similarly(_plain(name), prefix)), None)
+
+
+def _begins_similarly(name: str, prefix: str) -> bool:
+    parts, length = name.split("."), prefix.count(".")
+    return len(parts) > length and bool(get_close_matches(".".join(parts[:length]), [prefix.removesuffix(".")], 1, LEAST_SIMILARITY))
 
 
 def _plain(name: str) -> str:

@@ -19,6 +19,27 @@ _SHARED: Final[Mapping[FileFormat, tuple[str, ...]]] = {
 }
 _SYNONYMS: Final[Mapping[str, str]] = {"delimiter": "sep", "charset": "encoding"}
 
+# Names that other readers of CSV have for these options.
+_ALIASES: Final[Mapping[str, str]] = {
+    "separator": "sep",
+    "seperator": "sep",
+    "delim": "delimiter",
+    "fieldDelimiter": "sep",
+    "field_delimiter": "sep",
+    "quoteChar": "quote",
+    "quote_char": "quote",
+    "quotation": "quote",
+    "escapeChar": "escape",
+    "escape_char": "escape",
+    "null": "nullValue",
+    "nulls": "nullValue",
+    "null_values": "nullValue",
+    "na_values": "nullValue",
+    "naValue": "nullValue",
+    "comments": "comment",
+    "character_set": "charset",
+}
+
 # Options that `load` sets, with what to use instead.
 _OVERRIDDEN: Final[Mapping[str, str]] = {
     "header": "files have a header line; for files without one, write it first",
@@ -128,8 +149,9 @@ def _refused(given: str, known: tuple[str, ...], file_format: FileFormat) -> Inv
     overridden = next((name for name in _OVERRIDDEN if name.lower() == given.lower()), None)
     if overridden is not None:
         return InvalidInputError(f"--option {overridden} cannot be set, because load sets it itself", next_step=_OVERRIDDEN[overridden])
-    close = get_close_matches(given.lower(), [name.lower() for name in known], n=1)
-    nearest = next((name for name in known if close and name.lower() == close[0]), None)
+    names = {alias.lower(): name for alias, name in _ALIASES.items() if name in known} | {name.lower(): name for name in known}
+    close = get_close_matches(given.lower(), names, n=1)
+    nearest = names[close[0]] if close else None
     options = f"the options of {file_format} files are {', '.join(known)}" if known else f"{file_format} files have no options"
     return InvalidInputError(
         f"--option {given} is not an option of {file_format} files",

@@ -1,8 +1,10 @@
 """Every session setting and option of Java's Iceberg has an effect, is refused, or causes a warning that it has none and why."""
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +15,15 @@ from tests.spark.comparing import plan_of
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
-from icefloe.spark.scan.read_options import ACTED_ON_OPTIONS, ACTED_ON_SETTINGS, SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
+from icefloe.errors import InvalidPropertyError
+from icefloe.spark.scan.read_options import (
+    ACTED_ON_OPTIONS,
+    ACTED_ON_SETTINGS,
+    SESSION_PREFIX,
+    UNUSED_READ_OPTIONS,
+    UNUSED_SETTINGS,
+    planning_mode,
+)
 from icefloe.spark.write.write_options import KNOWN_OPTIONS, REFUSED_OPTIONS, SETTINGS, SNAPSHOT_PROPERTY
 from icefloe.table import Table, warnings_once
 
@@ -115,7 +125,7 @@ def test_option_setting_and_property_choose_vectorized_reads(spark: SparkSession
     assert batched() == "false"
     with settings(spark, vectorization__enabled="true"):
         assert batched() == "true,"
-    with pytest.raises((IllegalArgumentException, PySparkException), match=r"read\.parquet\.vectorization\.enabled is 'perhaps'"):
+    with pytest.raises((IllegalArgumentException, PySparkException), match=r"the read option vectorization-enabled is 'perhaps'"):
         batched(**{"vectorization-enabled": "perhaps"})
 
 
@@ -197,5 +207,20 @@ def test_statistics_of_columns_reach_the_optimizer_unless_a_setting_turns_them_o
 
 @pytest.mark.spark
 def test_a_wrong_mode_of_planning_is_refused(spark: SparkSession, sql: Run, table: Table) -> None:
-    with settings(spark, data_planning_mode="somewhere"), pytest.raises(PySparkException, match=r"read\.data-planning-mode is 'somewhere'"):
+    name = r"the setting spark\.sql\.iceberg\.data-planning-mode"
+    with settings(spark, data_planning_mode="somewhere"), pytest.raises(PySparkException, match=rf"{name} is 'somewhere'"):
         sql("SELECT sum(id) FROM lake.db.t")
+
+
+@pytest.mark.parametrize(
+    ("options", "session", "named"),
+    [
+        ({}, {"spark.icefloe.planning.mode": "locl"}, "the setting spark.icefloe.planning.mode is 'locl'"),
+        ({"planning-mode": "locl"}, {"spark.icefloe.planning.mode": "auto"}, "the read option planning-mode is 'locl'"),
+        ({}, {}, "the table property read.data-planning-mode is 'lcl'"),
+    ],
+)
+def test_a_wrong_mode_of_planning_is_refused_by_the_name_that_has_it(options: dict[str, str], session: dict[str, str], named: str) -> None:
+    query: Any = {"options": options, "settings": session}
+    with pytest.raises(InvalidPropertyError, match=re.escape(named)):
+        planning_mode(query, {"read.data-planning-mode": "lcl"})

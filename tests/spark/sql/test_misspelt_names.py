@@ -36,6 +36,9 @@ def test_options_of_reads_and_writes_are_refused(spark: SparkSession, sql: Run) 
             read().collect()
     with pytest.raises(PySparkException, match=r"(?s)there is no write option.*Next: write 'write-format'"):
         spark.range(1).writeTo("lake.db.t").option("write_fromat", "orc").append()
+    for name in ("snapshot-propertie.job", "snapshot-propety.job"):
+        with pytest.raises(PySparkException, match=r"(?s)there is no write option.*Next: write 'snapshot-property.job'"):
+            spark.range(1).writeTo("lake.db.t").option(name, "x").append()
     assert (
         spark.read.option("header", "true")
         .option("snapshot-id", str(sql("SELECT snapshot_id FROM lake.db.t.snapshots")[0][0]))

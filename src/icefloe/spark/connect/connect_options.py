@@ -251,11 +251,13 @@ def _check_names(values: Mapping[str, str]) -> None:
     for name in values:
         if name in SPARK_POINTS:
             raise InvalidInputError(f"there is no option {name!r} here", next_step=f"give one of {', '.join(_POINTS)}")
-        if name in _OPTION_NAMES or name.startswith(SNAPSHOT_PROPERTY) or "." in name:
+        _, dot, rest = name.partition(".")
+        if name in _OPTION_NAMES:
             continue
-        similar = similar_name(name, _OPTION_NAMES)
+        # Other names with a dot are properties of the catalog.
+        similar = similar_name(name, (SNAPSHOT_PROPERTY,) if dot else _OPTION_NAMES)
         if similar is not None:
-            raise InvalidInputError(f"there is no option {name!r}", next_step=f"write {similar!r}")
+            raise InvalidInputError(f"there is no option {name!r}", next_step=f"write {similar + rest!r}")
 
 
 def _check_range(values: Mapping[str, str], points: list[str]) -> None:

@@ -5,13 +5,12 @@ in `spark/write/write_options.py`. Spec: Table Metadata Fields (`properties`).
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from pyspark.sql import SparkSession
 
 from icefloe.display.formatting import shortened
-from icefloe.errors import InvalidInputError
+from icefloe.errors import InvalidInputError, InvalidPropertyError
 from icefloe.kernel.metadata.table_properties import (
     ADAPTIVE_SPLITS,
     PARQUET_BATCH_ROWS,
@@ -26,6 +25,7 @@ from icefloe.kernel.similar_names import similar_name
 from icefloe.spark.scan.table_selector import RANGE_OPTIONS, SELECTING_OPTIONS
 from icefloe.table.warnings_once import warn_once
 
+T = TypeVar("T")
 PlanningMode = Literal["auto", "local", "distributed"]
 SESSION_PREFIX = "spark.sql.iceberg."
 # Reasons why an option or setting of Java Iceberg has no effect; the configuration reference and the warnings show them.
@@ -191,9 +191,7 @@ def planning_mode(query: PushedQuery, properties: Mapping[str, str]) -> Planning
     Raises:
         InvalidPropertyError: An option, setting or property has another value.
     """
-    settings = query["settings"]
-    mode = _option(query["options"], "planning-mode") or settings.get(PLANNING_SETTING) or settings.get(SESSION_PREFIX + _PLANNING)
-    return cast(PlanningMode, PLANNING_MODE.read(properties if mode is None else {PLANNING_MODE.name: mode}))
+    return cast(PlanningMode, _value(query, PLANNING_MODE, properties, "planning-mode", PLANNING_SETTING, SESSION_PREFIX + _PLANNING))
 
 
 def pushes_aggregates(query: PushedQuery) -> bool:
@@ -215,9 +213,24 @@ def reports_statistics(query: PushedQuery) -> bool:
 
 
 def _flag(query: PushedQuery, option: str, setting: str) -> bool:
-    value = _option(query["options"], option)
-    name, text = (SESSION_PREFIX + setting, query["settings"].get(SESSION_PREFIX + setting)) if value is None else (option, value)
-    return text is None or bool(replace(ADAPTIVE_SPLITS, name=name).read({name: text}))
+    return _value(query, ADAPTIVE_SPLITS, {}, option, SESSION_PREFIX + setting) is not False
+
+
+def _value(query: PushedQuery, known: Property[T], properties: Mapping[str, str], option: str, *settings: str) -> T:
+    """Return the value of an option, else of the first setting that is set, else of the table property.
+
+    Raises:
+        InvalidPropertyError: The value is not allowed; the option, setting or property that has it is named.
+    """
+    texts = [(f"the read option {option}", _option(query["options"], option))]
+    texts += [(f"the setting {name}", query["settings"].get(name)) for name in settings]
+    name, text = next(((name, text) for name, text in texts if text is not None), ("", None))
+    if text is None:
+        return known.read(properties)
+    try:
+        return known.read({known.name: text})
+    except InvalidPropertyError as error:
+        raise InvalidPropertyError(f"{name} is {text!r}, which is not {known.allowed}", next_step=f"give it {known.allowed}") from error
 
 
 def session_for(spark: SparkSession, query: PushedQuery, properties: Mapping[str, str]) -> SparkSession:
@@ -234,17 +247,14 @@ def session_for(spark: SparkSession, query: PushedQuery, properties: Mapping[str
     Raises:
         InvalidPropertyError: A value is not valid.
     """
-    settings: Mapping[str, str] = query["settings"]
     spark_settings: dict[str, Any] = {}
     for option, setting, read_property, spark_setting in _READS:
-        text = _option(query["options"], option) or settings.get(SESSION_PREFIX + setting)
-        value = read_property.read(properties if text is None else {read_property.name: text})
+        value = _value(query, read_property, properties, option, *([SESSION_PREFIX + setting] if setting else []))
         if value is not None:
             spark_settings[spark_setting] = value
-    adaptive = settings.get(SESSION_PREFIX + _ADAPTIVE)
-    if ADAPTIVE_SPLITS.read(properties if adaptive is None else {ADAPTIVE_SPLITS.name: adaptive}) is False:
+    if _value(query, ADAPTIVE_SPLITS, properties, "", SESSION_PREFIX + _ADAPTIVE) is False:
         spark_settings[_LEAST_SPLITS] = 1
-    elif (count := _SPLIT_COUNT.read({name.removeprefix(SESSION_PREFIX): text for name, text in settings.items()})) is not None:
+    elif (count := _value(query, _SPLIT_COUNT, {}, "", SESSION_PREFIX + _SPLIT_COUNT.name)) is not None:
         spark_settings[_LEAST_SPLITS] = count
     if not spark_settings:
         return spark

@@ -186,9 +186,11 @@ class _OptionReader:
                 )
             if name in _READS:
                 raise self._wrong(name, self.options[name], "an option of writes, but of reads", "give the option branch, or leave it out")
-            similar = None if "." in name else similar_name(name, KNOWN_OPTIONS)
+            # Other names with a dot are options of other data sources.
+            _, dot, rest = name.partition(".")
+            similar = similar_name(name, (SNAPSHOT_PROPERTY,) if dot else KNOWN_OPTIONS)
             if similar is not None:
-                raise InvalidInputError(f"there is no write option {name!r}", table=self.table_name, next_step=f"write {similar!r}")
+                raise InvalidInputError(f"there is no write option {name!r}", table=self.table_name, next_step=f"write {similar + rest!r}")
 
     def flag(self, name: str) -> bool:
         default, in_session = _FLAGS[name]
