@@ -6,10 +6,12 @@
 
 The wheels are built from the unpacked sdist, so that the sdist is known to be complete. Zig compiles the codec for each Linux platform, against the symbols of
 its oldest glibc; auditwheel then checks the symbols that the library uses and gives the wheel its manylinux tag. A wheel for another architecture is checked in
-the same way, but nothing runs it here. `make wheel` makes the environment first; `make release-check` installs the results.
+the same way, but nothing runs it here. Two builds of the same sources make the same files: SOURCE_DATE_EPOCH, which may be set, is the time of
+everything in them. `make wheel` makes the environment first; `make release-check` installs the results.
 """
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -17,6 +19,8 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
+
+from hatchling.builders.utils import get_reproducible_timestamp
 
 ROOT = Path(__file__).resolve().parents[1]
 # The platforms that get the compiled codec, and the glibc that their wheels need: 2.17 is of 2012.
@@ -33,6 +37,9 @@ def main():
     arguments = parser.parse_args()
     dist = arguments.dist.resolve()
     dist.mkdir(parents=True, exist_ok=True)
+    # auditwheel packs the wheels again, with the modes of the unpacked files, and with the current time where no other one is set.
+    os.environ["SOURCE_DATE_EPOCH"] = str(get_reproducible_timestamp())
+    os.umask(0o022)
     if arguments.what == "all":
         for path in dist.glob("icefloe-*"):
             path.unlink()
@@ -91,16 +98,39 @@ def manylinux_wheel(sources, work, architecture, dist):
 
 
 def sbom(dist):
-    """Write the SBOM of Icefloe with the packages of its core, as they are pinned, in CycloneDX's JSON; it is the same in every run."""
+    """Write the SBOM of Icefloe with the packages of its core, as they are pinned for this Python, in CycloneDX's JSON; it is the same in every run."""
     version = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE).group(1)
+    path = dist / f"icefloe-{version}.cdx.json"
     run(
         [
             str(PROGRAMS / "cyclonedx-py"), "environment", "--pyproject", str(ROOT / "pyproject.toml"), "--mc-type", "library",
-            "--output-reproducible", "--output-format", "JSON", "--output-file", str(dist / f"icefloe-{version}.cdx.json"),
+            "--output-reproducible", "--output-format", "JSON", "--output-file", str(path),
             str(ROOT / ".venvs" / "runtime" / "bin" / "python"),
         ],
         ROOT,
     )  # fmt: skip
+    bill = json.loads(path.read_text())
+    bill["metadata"]["component"]["purl"] = f"pkg:pypi/icefloe@{version}"
+    hashes = pinned_hashes((ROOT / "requirements" / "runtime.txt").read_text())
+    for component in bill["components"]:
+        pinned = [{"alg": "SHA-256", "content": digest} for digest in hashes[component["purl"]]]
+        reference = {
+            "type": "distribution",
+            "url": component["purl"],
+            "comment": "the files of this version that are pinned",
+            "hashes": pinned,
+        }
+        component["externalReferences"] = [*component.get("externalReferences", []), reference]
+    path.write_text(json.dumps(bill, indent=2) + "\n")
+
+
+def pinned_hashes(text):
+    """Return the SHA-256 of every file of each pinned version, by its package URL."""
+    found = {}
+    for block in re.split(r"\n(?=[A-Za-z0-9])", text):
+        name, version = re.match(r"([A-Za-z0-9._-]+)==([^\s;\\]+)", block).groups()
+        found[f"pkg:pypi/{name}@{version}"] = re.findall(r"--hash=sha256:([0-9a-f]{64})", block)
+    return found
 
 
 def run(command, folder, environment=None):

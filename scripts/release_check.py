@@ -55,9 +55,10 @@ def main():
     parser.add_argument("--no-spark", action="store_true", help="leave out the blocks that start Spark")
     parser.add_argument("--all", action="store_true", help="fail where something cannot be checked on this machine")
     arguments = parser.parse_args()
-    files = sorted(path for path in arguments.dist.glob("icefloe-*") if path.name.endswith((".whl", ".tar.gz")))
+    dist = arguments.dist.resolve()  # the commands run in other folders
+    files = sorted(path for path in dist.glob("icefloe-*") if path.name.endswith((".whl", ".tar.gz")))
     if not files:
-        sys.exit(f"{arguments.dist} has no wheel: run `make wheel` first")
+        sys.exit(f"{dist} has no wheel: run `make wheel` first")
     uv = run([sys.executable, str(ROOT / "scripts" / "setup"), "--print-uv"], ROOT).splitlines()[-1]
     failures, unchecked = [], [f"{path.name}: this machine is {platform.machine()}" for path in files if not runs_here(path)]
     for version in arguments.python or PYTHONS:
@@ -131,10 +132,10 @@ def check(uv, python, path, *, with_spark):
         for words in (["--help"], ["version"], ["list", *CATALOG], ["tree", "db.t", *CATALOG], ["show", "snapshots", "db.t", *CATALOG]):
             run([str(home / "bin" / "icefloe"), *words], work)
         if size > MOST_MIB:
-            raise CheckError(f"the environment has {size:.0f} MiB, more than {MOST_MIB}")
-        seen = f"ok  {size:.0f} MiB, codec {'compiled' if has_codec else 'in Python'}"
+            raise CheckError(f"the environment has {size:.1f} MiB, more than {MOST_MIB}")
+        seen = f"ok  {size:.1f} MiB, codec {'compiled' if has_codec else 'in Python'}"
         if with_spark:
-            run([uv, "pip", "install", "--quiet", "--python", str(installed), f"icefloe[spark] @ {path.resolve().as_uri()}"], work)
+            run([uv, "pip", "install", "--quiet", "--python", str(installed), f"icefloe[spark] @ {path.as_uri()}"], work)
             with tempfile.TemporaryDirectory() as empty:
                 run_readme(installed, empty, with_spark=True)
             seen += ", README with Spark"

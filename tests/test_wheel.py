@@ -3,6 +3,7 @@
 import email
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -108,13 +109,37 @@ def test_the_metadata_has_the_licence_its_files_and_classifiers_that_exist(wheel
     assert {"Operating System :: POSIX :: Linux", "Programming Language :: Python :: 3 :: Only"} <= set(given)
 
 
+# The files of the repository that the sdist leaves out, and why; a folder ends with "/".
+LEFT_OUT = {
+    ".ci/": "runs the checks of the repository",
+    ".github/": "forms of the repository's issues",
+}
+
+
+def test_the_sdist_has_every_file_of_the_repository(tmp_path: Path) -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("an unpacked sdist has no list of the repository's files")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    (path,) = tmp_path.iterdir()
+    with tarfile.open(path) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")[:-1]
+    present = {name for name in listed if (ROOT / name).exists()}
+    assert sorted(name for name in present - packed if not name.startswith(tuple(LEFT_OUT))) == []
+    assert [folder for folder in LEFT_OUT if any(name.startswith(folder) for name in packed)] == []
+    assert sorted(name for name in packed - present if (ROOT / name).exists() and ignored(name)) == []
+
+
+def ignored(name: str) -> bool:
+    return subprocess.run(["git", "check-ignore", "-q", name], cwd=ROOT, check=False).returncode == 0
+
+
 @pytest.mark.slow
 def test_a_release_has_manylinux_wheels_one_for_any_platform_the_sdist_and_the_sbom(tmp_path: Path) -> None:
     subprocess.run([sys.executable, ROOT / "scripts" / "setup", "release"], check=True)
     programs = ROOT / ".venvs" / "release" / "bin"
-    command = [programs / "python", ROOT / "scripts" / "build_release.py", "--dist", tmp_path]
-    built = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert built.returncode == 0, built.stderr
+    build_release(programs, tmp_path)
     start = "icefloe-" + tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         [
@@ -143,6 +168,36 @@ def test_a_release_has_manylinux_wheels_one_for_any_platform_the_sdist_and_the_s
     components = {component["name"].lower() for component in bill["components"]}
     assert {"pyarrow", "numpy", "sqlalchemy"} <= components
     assert "pyspark" not in components
+    assert bill["metadata"]["component"]["purl"] == "pkg:pypi/" + start.replace("icefloe-", "icefloe@")
+    notices = (ROOT / "THIRD-PARTY-NOTICES.md").read_text()
+    pins = (ROOT / "requirements" / "runtime.txt").read_text()
+    for component in bill["components"]:
+        name, version = component["purl"].removeprefix("pkg:pypi/").split("@")
+        (versions,) = re.findall(rf"^\| {name} \| ([^|]+) \| [^|]+ \| core \|$", notices, re.MULTILINE)
+        assert version in versions.split(", ")
+        (files,) = [reference["hashes"] for reference in component["externalReferences"] if reference["url"] == component["purl"]]
+        (pinned,) = re.findall(rf"^{name}=={version}\b.*\n((?: +--hash=.*\n)+)", pins, re.MULTILINE)
+        assert [file["content"] for file in files] == re.findall(r"sha256:([0-9a-f]{64})", pinned)
+
+
+def build_release(programs: Path, target: Path) -> None:
+    command = [programs / "python", ROOT / "scripts" / "build_release.py", "--dist", target]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+
+
+@pytest.mark.slow
+def test_two_builds_of_a_release_have_the_same_bytes(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, ROOT / "scripts" / "setup", "release"], check=True)
+    for folder, mask in (("first", 0o077), ("second", 0o022)):
+        before = os.umask(mask)
+        try:
+            build_release(ROOT / ".venvs" / "release" / "bin", tmp_path / folder)
+        finally:
+            os.umask(before)
+    first, second = ({path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()} for folder in ("first", "second"))
+    assert len(first) == 5
+    assert [name for name in first if first[name] != second.get(name)] == []
 
 
 @pytest.mark.slow
@@ -155,17 +210,17 @@ def test_the_release_check_runs_the_readme_in_an_empty_environment(sources: Path
         sys.executable,
         ROOT / "scripts" / "release_check.py",
         "--dist",
-        tmp_path,
+        tmp_path.name,
         "--python",
         version,
         "--python",
         "3.99",
         "--no-spark",
     ]
-    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    checked = subprocess.run(command, cwd=tmp_path.parent, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert f"Python {version}  py3-none    ok" in checked.stdout
+    assert re.search(rf"^Python {version}  py3-none    ok  \d+\.\d MiB", checked.stdout, re.MULTILINE)
     assert "NOT CHECKED  Python 3.99" in checked.stdout
     assert "NOT CHECKED  icefloe-0-cp311-abi3-manylinux_2_17_riscv64.whl" in checked.stdout
-    complete = subprocess.run([*command, "--all"], capture_output=True, text=True, check=False)
+    complete = subprocess.run([*command, "--all"], cwd=tmp_path.parent, capture_output=True, text=True, check=False)
     assert complete.returncode == 1
