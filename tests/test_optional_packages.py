@@ -219,6 +219,38 @@ except NotInstalledError as error:
     assert next_step == f"run {install_command(extra)}"
 
 
+@pytest.mark.parametrize("variable", ["SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"])
+def test_the_command_in_a_process_that_uses_spark_connect_has_the_extra_connect(tmp_path: Path, variable: str) -> None:
+    script = f"""
+import os
+from icefloe.errors import NotInstalledError
+os.environ[{variable!r}] = "sc://localhost"
+try:
+    import icefloe.spark
+except NotInstalledError as error:
+    print(error.next_step)
+"""
+    assert run(script, tmp_path).strip() == f"run {install_command('connect')}"
+
+
+def test_pyspark_client_is_refused_with_the_extra_that_has_the_full_pyspark(tmp_path: Path) -> None:
+    # The thin package has the module pyspark, and no py4j.
+    (tmp_path / "client" / "pyspark").mkdir(parents=True)
+    (tmp_path / "client" / "pyspark" / "__init__.py").write_text("__version__ = '4.3.0'\n")
+    script = """
+sys.path.insert(0, "client")
+OPTIONAL.remove("pyspark")
+from icefloe.errors import NotInstalledError
+try:
+    import icefloe.spark
+except NotInstalledError as error:
+    print(error)
+"""
+    text = run(script, tmp_path)
+    assert "icefloe.spark needs the full package pyspark" in text
+    assert f"Next: uninstall pyspark-client, then run {install_command('connect')}" in text
+
+
 def test_rows_of_no_engine_are_refused_as_before_where_spark_is_missing(tmp_path: Path) -> None:
     script = """
 import icefloe, pyarrow as pa

@@ -4,13 +4,18 @@ The probe of a newer version is `scan/version_probe.py`. This module is imported
 interfaces that an older one lacks.
 """
 
+import os
 import re
+from importlib.util import find_spec
+from types import ModuleType
 
-from icefloe.errors import EngineError
-from icefloe.optional_packages import optional_module
+from icefloe.errors import EngineError, NotInstalledError
+from icefloe.optional_packages import install_command, optional_module
 
 # The Spark tests are run on these.
 PROVEN_VERSIONS = ("4.0.5", "4.1.4", "4.2.1", "4.3.0")
+# Environment variables of a process that uses Spark Connect: the address that the user sets, and what PySpark sets with the first session.
+CONNECT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 # The features that work where the Java classes of Icefloe do not compile.
 WITHOUT_JAVA_CLASSES = (
     "without the Java classes table.scan().to_arrow() reads, and so does spark.read.format('icefloe') after icefloe.spark.register(spark, NAME=catalog); "
@@ -55,6 +60,18 @@ def _numbers(version: str) -> tuple[int, int] | None:
     return None if match is None else (int(match[1]), int(match[2]))
 
 
+def _full_pyspark() -> ModuleType:
+    """Import PySpark. Raises `NotInstalledError` if it is missing, or is the package pyspark-client, which has no Py4J."""
+    uses_connect = any(name in os.environ for name in CONNECT_VARIABLES)
+    pyspark = optional_module("pyspark", extra="connect" if uses_connect else "spark", feature="icefloe.spark")
+    if find_spec("py4j") is None:
+        raise NotInstalledError(
+            "icefloe.spark needs the full package pyspark; the installed one has no py4j, as pyspark-client has none",
+            next_step=f"uninstall pyspark-client, then run {install_command('connect')}",
+        )
+    return pyspark
+
+
 _PROVEN = frozenset(numbers for version in PROVEN_VERSIONS if (numbers := _numbers(version)) is not None)
 
-check_version(optional_module("pyspark", extra="spark", feature="icefloe.spark").__version__)
+check_version(_full_pyspark().__version__)

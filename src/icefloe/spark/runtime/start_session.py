@@ -24,7 +24,7 @@ from icefloe.spark.runtime.interrupts import cancel_jobs_on_interrupt
 from icefloe.spark.runtime.java_runtime import JavaRuntime, find_java
 from icefloe.spark.runtime.jvm_launch import ADD_VECTOR_MODULE, environment_of, start_jvm
 from icefloe.spark.runtime.redaction import HIDDEN_SETTINGS, REDACTION, is_secret, shown
-from icefloe.spark.runtime.spark_versions import check_version
+from icefloe.spark.runtime.spark_versions import CONNECT_VARIABLES, check_version
 
 LOG = logging.getLogger(__name__)
 
@@ -39,8 +39,6 @@ DEFAULT_CONF: Mapping[str, str] = {
     REDACTION: HIDDEN_SETTINGS,
 }
 FAILED_STATEMENTS = "SQLQueryContextLogger"
-# Environment variables of a process that uses Spark Connect: the address that the user sets, and what PySpark sets with the first session.
-_CONNECT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 # What works without a JVM in the process.
 WITHOUT_JVM = (
     "read with icefloe.spark.table(spark, ...), and write with table.append, overwrite, delete and upsert; "
@@ -97,7 +95,7 @@ def session(
 
 def uses_connect() -> bool:
     """Return True if this process uses Spark Connect: no classic session can start in it."""
-    return any(variable in os.environ for variable in _CONNECT_VARIABLES)
+    return any(variable in os.environ for variable in CONNECT_VARIABLES)
 
 
 def active_session() -> SparkSession | None:
