@@ -2,6 +2,7 @@
 
 import sqlite3
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Barrier, Thread
@@ -242,3 +243,15 @@ def test_a_read_only_database_can_be_read_and_refuses_writes(store: SqlCatalogSt
     with pytest.raises(StoragePermissionError, match="readonly"):
         readonly.create(("db", "u"), "m0")
     readonly.engine.dispose()
+
+
+def test_the_traceback_of_a_database_that_cannot_be_opened_has_no_frame_of_sqlalchemy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StorageUnavailableError, match="unable to open database file") as refused:
+        load_catalog(warehouse="missing")
+    assert isinstance(refused.value.__cause__, sqlite3.OperationalError)
+    printed = "".join(traceback.format_exception(refused.value))
+    assert "/sqlalchemy/" not in printed
+    assert len(printed.splitlines()) < 40

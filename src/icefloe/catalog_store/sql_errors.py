@@ -121,8 +121,17 @@ def shown_text(text: str, uri: str) -> str:
 
 
 def shown_cause(error: BaseException, uri: str) -> BaseException | None:
-    """Return the driver's error as the cause of the raised one, or None if it quotes a secret in the URI."""
-    return cause_without_secrets(error, _secrets_of(uri))
+    """Return the driver's error as the cause of the raised one, or None if it quotes a secret in the URI.
+
+    For an error of a database, this is the error that SQLAlchemy received, without its traceback: every frame there is in SQLAlchemy.
+    """
+    if cause_without_secrets(error, _secrets_of(uri)) is None:
+        return None
+    if not isinstance(error, DBAPIError) or error.orig is None:
+        return error
+    driver_error = error.orig.with_traceback(None)
+    driver_error.__context__ = None
+    return driver_error
 
 
 def _secrets_of(uri: str) -> set[str]:
