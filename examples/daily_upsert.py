@@ -42,7 +42,7 @@ def read_orders(path: Path) -> pa.Table:
 
     orders = csv.read_csv(
         path,
-        parse_options=csv.ParseOptions(invalid_row_handler=set_aside),
+        parse_options=csv.ParseOptions(newlines_in_values=True, invalid_row_handler=set_aside),
         convert_options=csv.ConvertOptions(column_types=SCHEMA, include_columns=SCHEMA.names),
     )
     if bad:

@@ -41,6 +41,14 @@ def test_the_daily_upsert_writes_a_file_once_and_sets_bad_lines_aside(tmp_path: 
     assert dict(zip(*rows(tmp_path, "shop.orders").select(["id", "amount"]).to_pydict().values(), strict=True)) == {1: 11.0, 2: 2.0, 5: 3.0}
 
 
+def test_the_daily_upsert_reads_line_breaks_within_quotes(tmp_path: Path) -> None:
+    # Arrow reads blocks of 1 MiB, and values lie on both sides of their ends.
+    lines = [f'{number},"customer\n{"x" * 60}\n{number}",1,2024-05-01 10:00:00\n' for number in range(40_000)]
+    (tmp_path / "1.csv").write_text("id,customer,amount,changed_at\n" + "".join(lines))
+    assert "0 updated, 40000 inserted, 0 unchanged" in run(tmp_path, "daily_upsert.py", "1.csv")
+    assert rows(tmp_path, "shop.orders")["customer"].to_pylist().count(f"customer\n{'x' * 60}\n7") == 1
+
+
 def test_the_daily_upsert_reports_a_file_that_it_cannot_read(tmp_path: Path) -> None:
     (tmp_path / "1.csv").write_text("id,customer,amount,changed_at\nx,ann,10.5,2024-05-01 10:00:00\n")
     assert "invalid value 'x'" in run(tmp_path, "daily_upsert.py", "1.csv", code=1)
