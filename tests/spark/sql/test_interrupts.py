@@ -1,4 +1,4 @@
-"""Ctrl-C during a statement: `KeyboardInterrupt`, no running job, no remaining file, and a session that runs the next statement."""
+"""Ctrl-C during a statement: `KeyboardInterrupt`, no running job, no progress, no remaining file, and a session that runs the next statement."""
 
 import json
 import os
@@ -11,11 +11,13 @@ import pytest
 pytestmark = pytest.mark.spark
 
 INTERRUPTED = """
-import glob, json, os, signal, sys, threading, time
+import glob, io, json, os, signal, sys, threading, time
 from icefloe.catalog.catalog_loader import load_catalog
 from icefloe.spark import session
 lake = load_catalog("lake", type="sql", uri=f"sqlite:///{sys.argv[1]}/c.db", warehouse=sys.argv[1])
 spark = session(catalogs={"lake": lake}, master="local[2]", **{"spark.driver.memory": "700m"})
+if sys.argv[2] == "notebook":
+    sys.stdout = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
 spark.sql("CREATE NAMESPACE lake.a")
 spark.sql("CREATE TABLE lake.a.t (id bigint) TBLPROPERTIES ('write.update.mode' = 'merge-on-read')")
 spark.sql("INSERT INTO lake.a.t VALUES (1), (2)")
@@ -39,6 +41,8 @@ for statement in (
     presser = threading.Thread(target=press_soon, daemon=True)
     presser.start()
     came = None
+    if sys.argv[2] == "notebook":  # as a kernel does before each cell
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         spark.sql(statement).collect()
     except BaseException as error:
@@ -51,13 +55,20 @@ for statement in (
             break
         time.sleep(0.1)
     rows = sorted(row.id for row in spark.table("lake.a.t").collect())
-    print(json.dumps([came, rows, running, files() == before]))
+    reporters = [thread.name for thread in threading.enumerate() if thread.name == "icefloe-progress"]
+    print(json.dumps([came, rows, running, reporters, files() == before]), file=sys.__stdout__)
 """
 
 
-def test_ctrl_c_ends_a_statement_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["script", "notebook"])
+def test_ctrl_c_ends_a_statement_and_leaves_nothing(tmp_path: Path, place: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, str(tmp_path)], env={**os.environ}, capture_output=True, text=True, timeout=400, check=False
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path), place],
+        env={**os.environ},
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert [json.loads(line) for line in done.stdout.splitlines()] == [["KeyboardInterrupt", [1, 2], [], True]] * 3
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [["KeyboardInterrupt", [1, 2], [], [], True]] * 3

@@ -2,12 +2,15 @@
 
 PySpark's own handler sends a command on the connection that the interrupted call is reading from. That breaks it: the job runs on, the next statement hangs.
 Here another thread cancels the jobs, and the interrupted call receives its reply before the interrupt is raised. A second Ctrl-C does not wait for that reply.
+
+The kernel of a notebook sets Python's own handler before every cell. That one is replaced for the duration of each call of the JVM.
 """
 
 import signal
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import wraps
 from types import FrameType
 from typing import Any
@@ -25,16 +28,20 @@ _cancelling = threading.Lock()  # held while jobs are cancelled for a pending in
 
 
 def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
-    """Replace PySpark's handler of Ctrl-C by the one of this module; further calls change nothing.
+    """Replace PySpark's handler of Ctrl-C by the one of this module, and Python's during calls of the JVM; further calls change nothing.
 
-    A handler that the user installed is kept, and nothing happens in a thread other than the main one, where Python sets no handlers.
+    Another handler that the user installed is kept, and nothing happens in a thread other than the main one, where Python sets no handlers.
 
     Args:
         spark: A classic session.
     """
     handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is threading.main_thread() and getattr(handler, "__module__", "").startswith("pyspark."):
+    if threading.current_thread() is not threading.main_thread():
+        return
+    is_of_pyspark = (getattr(handler, "__module__", None) or "").startswith("pyspark.")
+    if is_of_pyspark or handler is signal.default_int_handler:
         _raise_pending_interrupts(spark.sparkContext._gateway._gateway_client)  # type: ignore[union-attr]  # a classic session has one
+    if is_of_pyspark:
         signal.signal(signal.SIGINT, _on_interrupt)
 
 
@@ -80,6 +87,20 @@ def _cancel_jobs_of_call() -> None:
         time.sleep(_RETRY_SECONDS)
 
 
+@contextmanager
+def _instead_of_pythons_handler() -> Iterator[None]:
+    """Use the handler of this module within the block if Python's own is set, whose exception would break the connection."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, _on_interrupt)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is _on_interrupt:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def _raise_pending_interrupts(client: Any) -> None:
     """Make the Py4J client raise a pending interrupt once it has the reply, when the connection is usable again."""
     send = client.send_command
@@ -88,7 +109,8 @@ def _raise_pending_interrupts(client: Any) -> None:
 
     @wraps(send)
     def send_command(*arguments: Any, **named: Any) -> Any:
-        reply = send(*arguments, **named)
+        with _instead_of_pythons_handler():
+            reply = send(*arguments, **named)
         if _interrupt_pending.is_set() and threading.current_thread() is threading.main_thread():
             with _cancelling:
                 _interrupt_pending.clear()
