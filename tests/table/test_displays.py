@@ -8,6 +8,7 @@ import pytest
 
 from icefloe import SqlCatalog, Table
 from icefloe.inspect import METADATA_TABLES, metadata_table
+from icefloe.inspect import table as table_overview
 from icefloe.table.write_result import WriteResult
 
 ROWS = pa.table({"id": [1, 2], "kind": ["a", "b"]})
@@ -70,6 +71,29 @@ def test_wide_tables_are_displayed_in_a_few_lines(tmp_path: Path) -> None:
     assert "… and 980 more" in repr(wide.schema())
     assert len(repr(wide).splitlines()) < 30
     assert "… and 800 more" in wide._repr_html_()
+
+
+def test_a_notebook_shows_a_table_in_the_words_of_its_overview(tmp_path: Path) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", ROWS.schema, partition_spec=["kind", "bucket(4, id)"])
+    table.append(ROWS)
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    html = table._repr_html_()
+    for text in (f">{snapshot.snapshot_id}</td>", ">kind, bucket[4](id)</td>", ">nothing</td>"):
+        assert text in html
+    assert table_overview(table).partitioning == "kind, bucket[4](id)"
+    assert (">none</td>" in snapshot._repr_html_(), "parent " in snapshot._repr_html_()) == (True, False)
+    assert repr(snapshot).endswith(", no parent)")
+
+
+def test_snapshots_name_their_branches_and_tags(table: Table) -> None:
+    first = table.snapshots()[0].snapshot_id
+    table.manage_snapshots().create_tag(first, "gold").commit()
+    _, header, *rows = repr(table.snapshots()).splitlines()
+    assert header.endswith("  refs")
+    assert [row.split()[-1] for row in rows] == ["gold", "main"]
 
 
 def test_a_scan_is_displayed_by_what_it_reads(table: Table) -> None:

@@ -13,7 +13,7 @@ from icefloe.kernel.metadata.snapshot import count_of
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.schema.schema import walk
 from icefloe.kernel.types import children
-from icefloe.table.table_reader import TableReader
+from icefloe.table.table_reader import TableReader, partition_text, sort_texts, source_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class TableOverview(View):
     @property
     def partitioning(self) -> str:
         """The partition fields as a new table takes them: `month(time), type`; `nothing` without any."""
-        return ", ".join(_call(field) for field in self.partition_fields) or "nothing"
+        return ", ".join(partition_text(field.transform, field.source) for field in self.partition_fields) or "nothing"
 
     def _deletes(self) -> Iterator[tuple[str, str]]:
         """Yield what the totals leave out, if the table has delete files."""
@@ -148,7 +148,7 @@ def table(reader: TableReader) -> TableOverview:
         total_equality_deletes=summary_number(summary, "total-equality-deletes"),
         columns=_columns(metadata),
         partition_fields=_partition_fields(metadata),
-        sort_order=tuple(f"{field.transform}({_column_name(metadata, field.source_id)})" for field in metadata.sort_order().fields),
+        sort_order=sort_texts(metadata),
         properties=dict(metadata.properties),
     )
 
@@ -177,20 +177,7 @@ def _partition_fields(metadata: TableMetadata) -> tuple[PartitionFieldOverview, 
             field_id=field.field_id,
             name=field.name,
             transform=str(field.transform),
-            source=_column_name(metadata, field.source_id),
+            source=source_name(metadata, field.source_id),
         )
         for field in metadata.spec().fields
     )
-
-
-def _column_name(metadata: TableMetadata, field_id: int) -> str:
-    """Return a column's name, also of a dropped column."""
-    for schema in (metadata.schema(), *reversed(metadata.schemas)):
-        name = schema.find_column_name(field_id)
-        if name is not None:
-            return name
-    return f"column {field_id}"
-
-
-def _call(field: PartitionFieldOverview) -> str:
-    return field.source if field.transform == "identity" else f"{field.transform}({field.source})"

@@ -3,13 +3,14 @@
 `inspect/snapshot_history.py` has the complete history of a table. Spec: Snapshots (summary).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from icefloe.display.formatting import MOST_SHOWN, count_text, shortened, time_text
 from icefloe.display.html import html_of
 from icefloe.display.report import Column, Grid, Report
 from icefloe.display.text_table import text_table
 from icefloe.kernel.metadata.snapshot import Snapshot, count_of
+from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef
 from icefloe.table.pyiceberg_compat import TableSnapshot
 
 _SECONDS = len("2026-01-31 12:00:00")
@@ -43,7 +44,15 @@ class SnapshotList(list[TableSnapshot]):
         number = count_text(len(self), "snapshot") if self else "no snapshots"
         which = "" if len(shown) == len(self) else f", the newest {len(shown)}"
         order = "" if len(self) < 2 else ", newest first" if self._newest_first else ", oldest first"
-        return Grid(f"{number} of {self._table_name}{which}{order}", _COLUMNS, tuple(map(_row, shown)))
+        # `main` is the line of the table itself; a column is worth its width where there are other branches, or tags.
+        refs = self[0].table_metadata.refs if self else {}
+        with_refs = any(name != MAIN for name in refs)
+        rows = tuple(_row(snapshot) + ((_refs_text(snapshot, refs),) if with_refs else ()) for snapshot in shown)
+        return Grid(f"{number} of {self._table_name}{which}{order}", (*_COLUMNS, *([Column("refs")] if with_refs else [])), rows)
+
+
+def _refs_text(snapshot: Snapshot, refs: Mapping[str, SnapshotRef]) -> str:
+    return shortened(", ".join(sorted(name for name, ref in refs.items() if ref.snapshot_id == snapshot.snapshot_id)))
 
 
 def _row(snapshot: Snapshot) -> tuple[str, ...]:

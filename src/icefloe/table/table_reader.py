@@ -368,14 +368,36 @@ class TableReader:
 
     def _repr_html_(self) -> str:
         snapshot = self.metadata.current_snapshot()
+        partitioning = ", ".join(
+            partition_text(str(field.transform), source_name(self.metadata, field.source_id)) for field in self.spec().fields
+        )
         facts = Facts(
             (
                 ("format version", str(self.format_version)),
                 ("location", shortened(self.location())),
-                ("partitioned by", shortened(str(self.spec()))),
-                ("sorted by", shortened(str(self.sort_order()))),
+                ("partitioned by", shortened(partitioning or "nothing")),
+                ("sorted by", shortened(", ".join(sort_texts(self.metadata)) or "nothing")),
                 ("snapshots", count_text(len(self.metadata.snapshots))),
-                ("current snapshot", repr(snapshot) if snapshot else "none yet"),
+                ("current snapshot", str(snapshot.snapshot_id) if snapshot else "none yet"),
             )
         )
         return html_of(Report(shortened(self.full_name), (facts, self.schema().columns_grid("columns"))))
+
+
+def partition_text(transform: str, source: str) -> str:
+    """Return a partition field as `create_table` takes it: `kind`, `month(time)`."""
+    return source if transform == "identity" else f"{transform}({source})"
+
+
+def sort_texts(metadata: TableMetadata) -> tuple[str, ...]:
+    """Return the keys of the default sort order: `identity(id)`."""
+    return tuple(f"{key.transform}({source_name(metadata, key.source_id)})" for key in metadata.sort_order().fields)
+
+
+def source_name(metadata: TableMetadata, field_id: int) -> str:
+    """Return a column's name, also of a dropped column."""
+    for schema in (metadata.schema(), *reversed(metadata.schemas)):
+        name = schema.find_column_name(field_id)
+        if name is not None:
+            return name
+    return f"column {field_id}"

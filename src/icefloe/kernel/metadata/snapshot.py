@@ -110,7 +110,9 @@ class Snapshot:
 
     def __repr__(self) -> str:
         facts = dict(self._facts())
-        return in_one_line(f"Snapshot({self.snapshot_id}: " + ", ".join([facts.pop("operation"), *facts.values()]) + ")")
+        operation, parent = facts.pop("operation"), facts.pop("parent")
+        parent = "no parent" if self.parent_snapshot_id is None else f"parent {parent}"
+        return in_one_line(f"Snapshot({self.snapshot_id}: " + ", ".join([operation, *facts.values(), parent]) + ")")
 
     def _repr_html_(self) -> str:
         summary = tuple((shortened(name), shortened(value)) for name, value in list(self.summary.items())[:MOST_SHOWN])
@@ -129,7 +131,7 @@ class Snapshot:
         yield "rows changed", " and ".join(f"{count_text(rows, 'row')} {verb}" for rows, verb in changes if rows) or "no rows changed"
         files = f"{count_text(count('total-records'), 'row')} in {count_text(count('total-data-files'), 'file')}"
         yield "table", f"{files}, {size_text(count('total-files-size'))}"
-        yield "parent", "no parent" if self.parent_snapshot_id is None else f"parent {self.parent_snapshot_id}"
+        yield "parent", "none" if self.parent_snapshot_id is None else str(self.parent_snapshot_id)
 
 
 def count_of(text: str | None) -> int | None:

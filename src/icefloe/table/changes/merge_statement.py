@@ -13,6 +13,7 @@ from icefloe.table.engine import Statement
 from icefloe.table.write_result import WriteResult
 
 Run = Callable[[Statement], WriteResult]
+_UPDATE_EXAMPLE = """pass expressions as text: update({"fare": "fare * 2"}, where="id = 20")"""
 
 
 def run_statement(table: Any, statement: Statement) -> WriteResult:
@@ -33,7 +34,9 @@ def run_statement(table: Any, statement: Statement) -> WriteResult:
 def update_statement(
     assignments: Mapping[str, str], where: str | None, branch: str, snapshot_properties: Mapping[str, str] | None
 ) -> Statement:
-    """Return an UPDATE. Raises `InvalidInputError` if no column is assigned."""
+    """Return an UPDATE. Raises `InvalidInputError` if no column is assigned, or an argument has another type."""
+    if where is not None and not isinstance(where, str):
+        raise InvalidInputError(f"where is a {type(where).__name__}, not a condition of Spark SQL", next_step=_UPDATE_EXAMPLE)
     text = f"UPDATE {{target}} AS t SET {_assignments(assignments)}" + (f" WHERE {where}" if where is not None else "")  # noqa: S608 expressions are SQL by intent
     return Statement(operation="update", text=text, branch=branch, snapshot_properties=dict(snapshot_properties or {}))
 
@@ -160,8 +163,9 @@ class MergeClause:
         Returns:
             The statement with this clause.
         """
+        _check_expressions(values)
         names = ", ".join(map(_quoted, values))
-        return self._then("insert", f"INSERT ({names}) VALUES ({', '.join(values.values())})")  # noqa: S608 expressions are SQL by intent
+        return self._then("insert", f"INSERT ({names}) VALUES ({', '.join(map(str, values.values()))})")  # noqa: S608 expressions are SQL by intent
 
     def _then(self, action: str, text: str) -> Merge:
         if action not in self.allowed:
@@ -170,9 +174,19 @@ class MergeClause:
         return replace(self.merge, clauses=(*self.merge.clauses, f"WHEN {self.when}{condition} THEN {text}"))
 
 
-def _assignments(assignments: Mapping[str, str]) -> str:
-    if not assignments:
+def _check_expressions(expressions: Any) -> None:
+    """Check expressions by column, which may be numbers too."""
+    if not isinstance(expressions, Mapping):
+        raise InvalidInputError(f"expressions by column are a {type(expressions).__name__}, not a dict", next_step=_UPDATE_EXAMPLE)
+    if not expressions:
         raise InvalidInputError("no column is assigned", next_step='pass {"column": "expression"}')
+    for column, expression in expressions.items():
+        if not isinstance(column, str) or not isinstance(expression, str | int | float):
+            raise InvalidInputError(f"{column!r}: {expression!r} is not a column and an expression of Spark SQL", next_step=_UPDATE_EXAMPLE)
+
+
+def _assignments(assignments: Mapping[str, str]) -> str:
+    _check_expressions(assignments)
     return ", ".join(f"{_quoted(name)} = {value}" for name, value in assignments.items())
 
 
