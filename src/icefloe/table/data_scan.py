@@ -13,6 +13,7 @@ from icefloe.display.formatting import shortened
 from icefloe.display.html import html_of
 from icefloe.display.report import Facts, Report
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError, in_one_line
+from icefloe.kernel.dates_and_times import format_timestamp
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
@@ -156,9 +157,9 @@ class DataScan:
         if snapshot is None:
             log = self.metadata.snapshot_log
             raise NoSuchSnapshotError(
-                f"{self.table_name} had no snapshot at {timestamp_ms} ms",
+                f"{self.table_name} had no snapshot at {_instant(timestamp_ms)}",
                 table=self.table_name,
-                next_step=f"its snapshot log begins at {log[0].timestamp_ms} ms"
+                next_step=f"its snapshot log begins at {_instant(log[0].timestamp_ms)}"
                 if log
                 else "its metadata has no snapshot log; choose a snapshot by its id",
             )
@@ -170,9 +171,9 @@ class DataScan:
         if snapshot is None:
             is_complete = not lineage or lineage[-1].parent_snapshot_id is None
             raise NoSuchSnapshotError(
-                f"the branch {branch!r} of {self.table_name} had no snapshot at {timestamp_ms} ms",
+                f"the branch {branch!r} of {self.table_name} had no snapshot at {_instant(timestamp_ms)}",
                 table=self.table_name,
-                next_step=f"its history begins at {lineage[-1].timestamp_ms if lineage else 'no'} ms"
+                next_step=f"its history begins at {_instant(lineage[-1].timestamp_ms) if lineage else 'no snapshot'}"
                 + ("" if is_complete else f"; what was before it, snapshot {lineage[-1].parent_snapshot_id}, was expired"),
             )
         return replace(self, snapshot_id=snapshot.snapshot_id, by_table_schema=False)
@@ -477,3 +478,8 @@ class DataScan:
 
 def _has_uuids(schema: Schema) -> bool:
     return any(isinstance(column.field_type, UUIDType) for _, column in walk(schema.fields))
+
+
+def _instant(timestamp_ms: int) -> str:
+    """Return a time in milliseconds, and in ISO 8601 with its zone."""
+    return f"{timestamp_ms} ms ({format_timestamp(timestamp_ms * 1000, utc=True)})"

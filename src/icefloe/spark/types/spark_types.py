@@ -146,7 +146,8 @@ def schema_to_struct(schema: Schema, field_ids: bool = True) -> spark_types.Stru
         raise UnsupportedTypeError(
             "this Spark has no type for some columns",
             problems=problems,
-            next_step="select the other columns alone, or read with to_arrow(); times of day need Spark 4.1 or later",
+            next_step="read with table.scan().to_arrow(), or other columns with table.scan(selected_fields=...).to_spark(); SQL needs a type for every "
+            "column of the table: load files with --cast-nanos for timestamps in microseconds; times of day need Spark 4.1 or later",
         )
     return struct
 
