@@ -9,6 +9,7 @@ import pytest
 from icefloe import SqlCatalog, Table
 from icefloe.inspect import METADATA_TABLES, metadata_table
 from icefloe.inspect import table as table_overview
+from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
 from icefloe.table.write_result import WriteResult
 
 ROWS = pa.table({"id": [1, 2], "kind": ["a", "b"]})
@@ -94,6 +95,20 @@ def test_snapshots_name_their_branches_and_tags(table: Table) -> None:
     _, header, *rows = repr(table.snapshots()).splitlines()
     assert header.endswith("  refs")
     assert [row.split()[-1] for row in rows] == ["gold", "main"]
+
+
+def test_values_of_a_table_are_one_short_line(table: Table) -> None:
+    table.update_spec().add_field("kind", "identity").commit()
+    first = table.history()[0]
+    assert repr(table.spec()) == "PartitionSpec(1: 1000: kind: identity(2))"
+    assert repr(table.specs()[0]) == "PartitionSpec(0: unpartitioned)"
+    assert repr(table.sort_order()) == "SortOrder(0: unsorted)"
+    assert repr(first).startswith(f"SnapshotLogEntry({first.snapshot_id} from 20")
+    assert repr(table.refs()["main"]) == f"SnapshotRef(branch at {table.history()[-1].snapshot_id})"
+    assert repr(SnapshotRef(snapshot_id=7, type="tag", max_ref_age_ms=5)) == "SnapshotRef(tag at 7, max_ref_age_ms=5)"
+    assert repr(table.inspect) == "TableInspection(lake.db.t: metadata tables as Arrow, such as files() and snapshots())"
+    assert repr(table.transaction()) == "Transaction(lake.db.t: 0 changes, open)"
+    assert repr(table.update_schema()) == "UpdateSchema(commit() or the end of a with block commits its changes)"
 
 
 def test_a_scan_is_displayed_by_what_it_reads(table: Table) -> None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from icefloe.display.formatting import shortened
+from icefloe.errors import in_one_line
 from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_table
 from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
@@ -13,6 +15,9 @@ class TableInspection:
 
     def __init__(self, tbl: TableReader) -> None:
         self.tbl = tbl
+
+    def __repr__(self) -> str:
+        return in_one_line(f"TableInspection({shortened(self.tbl.full_name)}: metadata tables as Arrow, such as files() and snapshots())")
 
     def snapshots(self) -> Any:
         """Return the snapshots."""

@@ -36,6 +36,9 @@ class MutationContext:
 class PendingChange(ABC):
     """Changes of a table that are committed at the end of a `with` block, unless the block ends in an error."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(commit() or the end of a with block commits its changes)"
+
     @abstractmethod
     def commit(self) -> None:
         """Commit all changes as one version of the table; do nothing if there are none."""

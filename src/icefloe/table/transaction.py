@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from icefloe.errors import CommitInvalidatedError, IcefloeError, InvalidInputError, NoSuchFileError, Problem
+from icefloe.display.formatting import count_text, shortened
+from icefloe.errors import CommitInvalidatedError, IcefloeError, InvalidInputError, NoSuchFileError, Problem, in_one_line
 from icefloe.kernel.commit.attempt import Action, Attempt
 from icefloe.kernel.commit.composite_action import CompositeAction, StagedFiles
 from icefloe.kernel.metadata.metadata_updates import apply_updates
@@ -44,6 +45,10 @@ class Transaction(TableMutations):
         self._afterwards: list[Callable[[], Any]] = []
         self._expired: list[ExpireReport] = []
         self._is_open = True
+
+    def __repr__(self) -> str:
+        state = "open" if self._is_open else "ended"
+        return in_one_line(f"Transaction({shortened(self._handle.table_name)}: {count_text(len(self._actions), 'change')}, {state})")
 
     @property
     def table_metadata(self) -> TableMetadata:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from icefloe.errors import in_one_line
 from icefloe.kernel.schema.json_shape import Key, a_long, an_int, object_problems, one_of, refuse
 
 MAIN = "main"  # the branch whose head is the table's current snapshot
@@ -19,6 +20,7 @@ _KEYS = (
     Key("max-snapshot-age-ms", a_long, required=False),
     Key("max-ref-age-ms", a_long, required=False),
 )
+_RETENTION = ("min_snapshots_to_keep", "max_snapshot_age_ms", "max_ref_age_ms")
 
 
 class SnapshotRefType(StrEnum):
@@ -38,6 +40,10 @@ class SnapshotRef:
     max_snapshot_age_ms: int | None = None
     max_ref_age_ms: int | None = None
     unknown: Mapping[str, Any] = field(default_factory=dict)  # keys this version does not know, kept for the next writer
+
+    def __repr__(self) -> str:
+        retention = "".join(f", {name}={getattr(self, name)}" for name in _RETENTION if getattr(self, name) is not None)
+        return in_one_line(f"SnapshotRef({self.type} at {self.snapshot_id}{retention})")
 
     @property
     def snapshot_ref_type(self) -> SnapshotRefType:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from icefloe.display.formatting import time_text
 from icefloe.kernel.metadata.raw_entries import EntryKind
 from icefloe.kernel.metadata.snapshot import SOURCE_SNAPSHOT_ID, Snapshot
 from icefloe.kernel.schema.json_shape import Key, a_long, a_string, object_problems, refuse
@@ -20,6 +21,9 @@ class SnapshotLogEntry:
 
     timestamp_ms: int
     snapshot_id: int
+
+    def __repr__(self) -> str:
+        return f"SnapshotLogEntry({self.snapshot_id} from {time_text(self.timestamp_ms)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import quote_plus
 
-from icefloe.errors import InvalidPartitionSpecError, MetadataFormatError, Problem, UnsupportedFeatureError
+from icefloe.errors import InvalidPartitionSpecError, MetadataFormatError, Problem, UnsupportedFeatureError, in_one_line
 from icefloe.kernel.partitioning.source_columns import sources_from_json, sources_to_json, to_transform, transform_of
 from icefloe.kernel.partitioning.transforms import (
     DayTransform,
@@ -93,6 +93,9 @@ class PartitionSpec:
 
     def __str__(self) -> str:
         return "[" + ", ".join(map(str, self.fields)) + "]"
+
+    def __repr__(self) -> str:
+        return in_one_line(f"PartitionSpec({self.spec_id}: {', '.join(map(str, self.fields)) or 'unpartitioned'})")
 
 
 UNPARTITIONED_SPEC = PartitionSpec()

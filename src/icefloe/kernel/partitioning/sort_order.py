@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.errors import InvalidInputError, InvalidPartitionSpecError, MetadataFormatError, Problem
+from icefloe.errors import InvalidInputError, InvalidPartitionSpecError, MetadataFormatError, Problem, in_one_line
 from icefloe.kernel.arrow_values import filled, numbers_array, numpy_of
 from icefloe.kernel.partitioning.source_columns import sources_from_json, sources_to_json, to_transform, transform_of
 from icefloe.kernel.partitioning.transforms import IdentityTransform, Transform, UnknownTransform
@@ -106,6 +106,9 @@ class SortOrder:
 
     def __str__(self) -> str:
         return "[" + ", ".join(map(str, self.fields)) + "]"
+
+    def __repr__(self) -> str:
+        return in_one_line(f"SortOrder({self.order_id}: {', '.join(map(str, self.fields)) or 'unsorted'})")
 
 
 UNSORTED_SORT_ORDER = SortOrder(order_id=UNSORTED_ORDER_ID)
