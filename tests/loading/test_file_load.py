@@ -444,3 +444,13 @@ def test_progress_counts_rows_and_bytes(load: Load) -> None:
     last = [state for state in seen if state.step == "rows"][-1]
     assert (last.rows, last.done_bytes, last.all_bytes) == (1500, 3006, 3006)
     assert {state.step for state in seen} == {"columns", "rows"}
+
+
+def test_a_column_that_few_values_make_a_string_is_reported(load: Load) -> None:
+    lines = [f"{'n/a' if number in (40, 90) else number},{number:05d},name {number},{number}" for number in range(1, 101)]
+    lines[59] = "60,n/a,x,60"
+    result = load(write("a.csv", "Qty,post,name,id\n" + "\n".join(lines) + "\n"))
+    assert [str(column) for column in result.mixed_columns] == [
+        "Qty is string: 2 of 100 values are not long, the first in a.csv line 41; state its type with --schema"
+    ]
+    assert load(write("b.csv", "Qty,post,name,id\nn/a,1,x,1\n")).mixed_columns == ()

@@ -264,6 +264,7 @@ def _summary(into: str, result: LoadResult) -> Iterator[str]:
     if result.bad_rows:
         where = f"written to {result.bad_rows_file}" if result.bad_rows_file else "skipped"
         yield f"{into}: {_rows(result.bad_rows, 'bad ')} {where}, the first: {result.first_bad_rows[0].problem()}"
+    yield from (f"{into}: {column}" for column in result.mixed_columns)
 
 
 def _rows(count: int, kind: str = "") -> str:
@@ -279,6 +280,7 @@ def _as_json(into: str, result: LoadResult) -> dict[str, Any]:
         "bad_rows": result.bad_rows,
         "bad_rows_file": result.bad_rows_file,
         "first_bad_rows": json_ready(list(result.first_bad_rows)),
+        "mixed_columns": json_ready(list(result.mixed_columns)),
     }
 
 

@@ -6,6 +6,7 @@
 import heapq
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,20 +14,51 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
-from icefloe.errors import InvalidInputError, InvalidSchemaError, Problem
+from icefloe.errors import InvalidInputError, InvalidSchemaError, Problem, in_one_line
 from icefloe.kernel.schema.arrow_types import field_to_arrow
-from icefloe.kernel.types import IcebergType, NestedField
+from icefloe.kernel.types import IcebergType, NestedField, PrimitiveType, StringType
 from icefloe.loading.bad_rows import BadRow, BadRowCollector
 from icefloe.loading.csv_records import CsvDialect, Fault, Records, read_records
 from icefloe.loading.input_files import InputFiles, open_bytes
 from icefloe.loading.load_progress import ProgressCounter
 from icefloe.loading.reader_options import ReaderOptions
 from icefloe.loading.text_decoding import utf8_decoder
-from icefloe.loading.text_types import TextTypes, described, from_text
+from icefloe.loading.text_types import NEAR_SHARE, TextTypes, described, from_text, nearest_type, wrong_texts
 from icefloe.table.upsert_source import Names
 
 # Characters that separate values in files that are not comma-separated.
 _OTHER_SEPARATORS: Final = ";\t|,"
+
+# Values of a column that are tried before all of them are.
+_SAMPLE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixedColumn:
+    """A new column that is `string` although nearly all of its values have another type.
+
+    Attributes:
+        name: The column.
+        type: The other type.
+        values: The number of its values.
+        wrong: The number of those that do not have the type.
+        file: The file with the first of these.
+        line: Its line, from 1.
+    """
+
+    name: str
+    type: str
+    values: int
+    wrong: int
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        """Return a sentence with a next step."""
+        return (
+            f"{in_one_line(self.name)} is string: {self.wrong:,} of {self.values:,} values are not {self.type}, the first in "
+            f"{in_one_line(self.file)} line {self.line}; state its type with --schema"
+        )
 
 
 class CsvInput:
@@ -53,6 +85,7 @@ class CsvInput:
         self.has_different_headers = len(set(map(tuple, headers.values()))) > 1
         if self.has_different_headers and not merges_columns:
             raise _different(headers)
+        self.mixed_columns: list[MixedColumn] = []
         self.names = list(dict.fromkeys(name for header in headers.values() for name in header))
 
     def names_by_file(self) -> Mapping[str, Names]:
@@ -62,14 +95,40 @@ class CsvInput:
     def infer(self, known: Mapping[str, IcebergType], progress: ProgressCounter) -> list[NestedField]:
         """Return the columns, with the types that are known and those that all of their values have. Bad rows are left out."""
         types = {name: TextTypes() for name in self.names if name not in known}
+        samples: dict[str, Any] = {}
         if types:
             for path, records in self._records(progress):
                 texts = self._texts(path, records)[0]
                 for name in types.keys() & texts.column_names:
                     for chunk in texts.column(name).chunks:
                         types[name].observe(chunk)
+                        if name not in samples and chunk.null_count < len(chunk):
+                            samples[name] = chunk.drop_null()[:_SAMPLE]
         chosen = {name: known[name] if name in known else types[name].chosen() for name in self.names}
+        strings = (name for name in types if isinstance(chosen[name], StringType))
+        near = {name: kind for name in strings if name in samples and (kind := nearest_type(samples[name])) is not None}
+        self.mixed_columns = self._mixed_columns(near) if near else []
         return [NestedField(number, name, kind) for number, (name, kind) in enumerate(chosen.items(), start=1)]
+
+    def _mixed_columns(self, near: Mapping[str, PrimitiveType]) -> list[MixedColumn]:
+        """Count the values of these columns that do not have a type, and return the columns of which nearly all values have it."""
+        values: Counter[str] = Counter()
+        wrong: Counter[str] = Counter()
+        first: dict[str, tuple[str, int]] = {}
+        for path, records in self._records(ProgressCounter(None, "columns", self._files.size)):
+            texts, kept, _ = self._texts(path, records)
+            for name in near.keys() & texts.column_names:
+                column = texts.column(name).combine_chunks()
+                is_wrong = wrong_texts(column, near[name])
+                values[name] += len(column) - column.null_count
+                wrong[name] += int(is_wrong.sum())
+                if name not in first and is_wrong.any():
+                    first[name] = (path, int(records.lines[kept[np.flatnonzero(is_wrong)[0]]]))
+        return [
+            MixedColumn(name=name, type=str(kind), values=values[name], wrong=wrong[name], file=first[name][0], line=first[name][1])
+            for name, kind in near.items()
+            if 0 < wrong[name] <= (1 - NEAR_SHARE) * values[name]
+        ]
 
     def batches(self, fields: Sequence[NestedField], bad_rows: BadRowCollector, progress: ProgressCounter) -> Iterator[pa.RecordBatch]:
         """Yield the rows with the columns of `fields`, and add the others to `bad_rows`."""

@@ -39,7 +39,7 @@ from icefloe.kernel.schema.schema import Schema, assign_fresh_ids, walk
 from icefloe.kernel.schema.schema_cast import cast_to_schema, check_fits
 from icefloe.kernel.types import NestedField, StringType
 from icefloe.loading.bad_rows import BadRow, BadRowCollector, BadRows, bad_rows_path
-from icefloe.loading.csv_input import CsvInput
+from icefloe.loading.csv_input import CsvInput, MixedColumn
 from icefloe.loading.input_files import FileFormat, InputFiles, find_files
 from icefloe.loading.json_input import JsonInput
 from icefloe.loading.load_progress import ProgressCallback, ProgressCounter
@@ -113,6 +113,7 @@ class LoadResult:
         first_bad_rows: The first of them.
         bad_rows_file: The file that has them all; None without bad rows, or unless it was requested.
         filtered_rows: The number of rows for which the filter was not true.
+        mixed_columns: New columns of CSV files that are `string` although nearly all of their values have another type.
     """
 
     table: Table
@@ -121,6 +122,7 @@ class LoadResult:
     first_bad_rows: tuple[BadRow, ...]
     bad_rows_file: str | None
     filtered_rows: int
+    mixed_columns: tuple[MixedColumn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,6 +329,7 @@ class FileLoad:
             first_bad_rows=tuple(self.bad_rows.first),
             bad_rows_file=self.bad_rows.path if self.bad_rows.count else None,
             filtered_rows=self._filtered,
+            mixed_columns=tuple(self._input.mixed_columns) if isinstance(self._input, CsvInput) else (),
         )
 
     def has_changed(self) -> bool:

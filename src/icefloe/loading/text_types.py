@@ -109,6 +109,9 @@ _CANDIDATES: Final[tuple[tuple[PrimitiveType, Callable[[Texts], bool]], ...]] = 
     (TimestampType(), _is_timestamp),
     (TimestamptzType(), _is_timestamptz),
 )
+# Types that a column of strings is compared with, and the share of its values that must have one for the column to be reported.
+_NEAR: Final = (LongType(), DoubleType(), DateType(), TimestampType(), TimestamptzType(), BooleanType())
+NEAR_SHARE: Final = 0.95
 TIMESTAMPS: Final = (TimestampType(), TimestamptzType())
 
 
@@ -143,6 +146,19 @@ class TextTypes:
     def chosen(self) -> PrimitiveType:
         """Return the narrowest type of all texts; string without texts."""
         return self._candidates[0][0] if self._candidates and not self._is_empty else StringType()
+
+
+def nearest_type(texts: Texts) -> PrimitiveType | None:
+    """Return the first type that nearly all of some texts have; None if there is none, as for numbers with a leading zero."""
+    if not len(texts) or _has_leading_zero(pc.utf8_trim_whitespace(texts)):
+        return None
+    return next((kind for kind in _NEAR if wrong_texts(texts, kind).sum() <= (1 - NEAR_SHARE) * len(texts)), None)
+
+
+def wrong_texts(texts: Texts, kind: PrimitiveType) -> NDArray[np.bool_]:
+    """Return which texts do not have a type; nulls have every type."""
+    is_wrong = from_text(texts, kind)[1]
+    return np.zeros(len(texts), bool) if is_wrong is None else is_wrong
 
 
 # ---- conversion ----
