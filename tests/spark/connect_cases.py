@@ -472,10 +472,20 @@ def test_what_needs_a_jvm_is_refused_with_what_works(connect: SparkSession, lake
             EngineError, match=r"(?s)Spark Connect.*Next: read with icefloe\.spark\.table\(spark, \.\.\.\), and write with table\.append"
         ):
             call()
-    with pytest.raises(UnsupportedFeatureError, match=r"Next: start one with icefloe\.spark\.session\(\), or use table\.upsert"):
-        table.update({"kind": "'y'"})
-    with pytest.raises(UnsupportedFeatureError, match=r"table\.upsert"):
-        table.merge(frame, on="t.id = s.id").when_matched().delete().merge()
+    for call in (lambda: table.update({"kind": "'y'"}), lambda: table.merge(frame, on="t.id = s.id")):
+        with pytest.raises(UnsupportedFeatureError, match=r"(?s)Spark Connect.*Next: .*or begin a new Python process") as refused:
+            call()
+        assert "start one with" not in str(refused.value)
+
+
+def test_a_server_without_the_catalogs_database_creates_none(connect: SparkSession, tmp_path: Path) -> None:
+    catalog = SqlCatalog("gone", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
+    icefloe.spark.register(connect, gone=catalog)
+    catalog.close()
+    (tmp_path / "catalog.db").unlink()
+    with pytest.raises(PySparkException, match="there is no database file"):
+        connect.read.format("icefloe").load("gone.db.t").collect()
+    assert list(tmp_path.glob("catalog.db*")) == []
 
 
 def test_errors_of_tasks_are_shown_without_their_packed_form(connect: SparkSession, lake: SqlCatalog) -> None:
@@ -489,7 +499,7 @@ def test_errors_of_tasks_are_shown_without_their_packed_form(connect: SparkSessi
     assert icefloe.spark.reading_of(frame).way == "data source"
     for task in table.scan().plan_files():
         Path(task.file.file_path.removeprefix("file:")).unlink()
-    with pytest.raises(PySparkException, match="there is no file") as lost:
+    with pytest.raises(PySparkException, match=r"(?s)there is no file.*Spark's workers do not see the file") as lost:
         frame.collect()
     assert "icefloe-error" not in "".join(traceback.format_exception(lost.value))
     with pytest.raises(EngineError) as missing:

@@ -1,5 +1,6 @@
 """The data source `icefloe` without a running Spark: its options, the filters it takes, how files are cut and packed, and its rows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,15 +14,17 @@ from pyspark import cloudpickle
 from pyspark.sql.types import StructType
 
 from icefloe import LongType, NestedField, Schema, SqlCatalog, StringType, TimestamptzType, UUIDType
-from icefloe.errors import InvalidInputError, InvalidPropertyError
+from icefloe.errors import InvalidInputError, InvalidPropertyError, NoSuchCatalogError, NoSuchFileError, StorageUnavailableError
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.spark.connect.connect_filters import as_row_filter
-from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatalogs, parse_options
+from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatalogs, SourceOptions, load_table, parse_options
+from icefloe.spark.connect.connect_table import table as spark_table
 from icefloe.spark.connect.parquet_reader import keeps_its_name, spark_path
 from icefloe.spark.connect.python_data_source import UNUSED_BY_SOURCE, IcefloeSource
 from icefloe.spark.connect.read_tasks import packed
+from icefloe.spark.connect.register import register
 from icefloe.spark.connect.table_writer import FilesMessage
 from icefloe.spark.scan.table_selector import timestamp_ms
 from icefloe.spark.types.spark_types import schema_to_struct
@@ -280,3 +283,55 @@ def test_the_files_of_a_table_that_was_dropped_meanwhile_are_deleted(lake: SqlCa
         writer.commit([message])
     assert isinstance(message, FilesMessage)
     assert not Path(message.written[0].files[0].file_path).exists()
+
+
+@pytest.mark.parametrize(("name", "argument"), [("laek", r"laek=catalog"), ("my-lake", r"\{'my-lake': catalog\}")])
+def test_an_unregistered_catalog_is_refused_with_the_call_that_registers_it(lake: SqlCatalog, name: str, argument: str) -> None:
+    known = RegisteredCatalogs(catalogs={"lake": CatalogRecipe.of(lake)})
+    with pytest.raises(NoSuchCatalogError, match=rf"(?s)register\(spark, {argument}\); registered: lake; configured") as caught:
+        load_table(SourceOptions(table=f"{name}.db.t"), known)
+    assert "uri=" not in str(caught.value)
+    with pytest.raises(InvalidInputError, match=r"(?s)has no catalog.*Next: write catalog\.namespace\.table; registered catalogs: lake$"):
+        load_table(SourceOptions(table="db.t"), known)
+
+
+class Session:
+    """What the checks of arguments need of a session."""
+
+    createDataFrame = None  # noqa: N815 Spark's name
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda lake: register(Session(), lake), r"(?s)of type SqlCatalog.*register\(spark, lake=catalog\)"),
+        (lambda _: register(Session(), lake="lake"), "'lake' is registered as a value of type str"),
+        (lambda lake: register(lake, lake=lake), "not a Spark session"),
+        (lambda _: spark_table("lake.db.t", Session()), "the first argument is of type str, not a Spark session"),
+        (lambda lake: spark_table(Session(), lake), "the second argument is of type SqlCatalog, not a table"),
+        (lambda _: spark_table(Session(), "lake.db.t", columns="id"), r"(?s)columns is the text 'id'.*columns=\['id'\]"),
+    ],
+)
+def test_arguments_of_wrong_types_are_refused(lake: SqlCatalog, call: Callable[[Any], object], words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        call(lake)
+
+
+def test_a_missing_file_is_reported_as_one_that_the_workers_do_not_see(lake: SqlCatalog) -> None:
+    table = table_of(lake)
+    found = source(lake, table="lake.db.t")
+    reader = found.reader(found.schema())
+    parts = list(reader.partitions())
+    for task in table.scan().plan_files():
+        Path(task.file.file_path).unlink()
+    with pytest.raises(NoSuchFileError, match=r"(?s)there is no file.*Next: Spark's workers do not see the file"):
+        list(reader.read(parts[0]))
+
+
+def test_a_catalog_is_not_created_where_its_database_does_not_exist(lake: SqlCatalog, tmp_path: Path) -> None:
+    recipe = CatalogRecipe.of(lake)
+    lake.close()
+    (tmp_path / "catalog.db").unlink()
+    with pytest.raises(StorageUnavailableError, match="there is no database file"):
+        recipe.catalog()
+    assert list(tmp_path.glob("catalog.db*")) == []

@@ -18,3 +18,16 @@ def test_any_other_error_shows_the_first_lines_of_spark() -> None:
 def test_a_refused_statement_is_to_be_corrected_and_no_advice_names_python() -> None:
     assert engine_error(ParseException("[PARSE_SYNTAX_ERROR] Syntax error at or near 'FORM'")).next_step == "correct the statement"
     assert "__cause__" not in str(engine_error(RuntimeError("out of memory")))
+
+
+def test_the_end_of_a_long_traceback_is_shown_and_no_java_stack() -> None:
+    frames = "".join(f'  File "worker.py", line {line}\n    call_{line}()\n' for line in range(20))
+    stack = "\n\nJVM stacktrace:\norg.apache.spark.SparkException\n\tat a.b(C.scala:1)"
+    text = f"An exception was thrown\n[PYTHON_EXCEPTION] Traceback:\n{frames}ValueError: the cause{stack}"
+    shown = str(engine_error(RuntimeError(text)))
+    assert "[PYTHON_EXCEPTION]" in shown
+    assert "ValueError: the cause" in shown
+    assert "call_19" in shown
+    assert "call_5()" not in shown
+    assert "JVM stacktrace" not in shown
+    assert "org.apache" not in shown

@@ -51,6 +51,8 @@ class SqlDatabase:
         try:
             if creates_tables:
                 self.create_tables()
+            else:
+                self._check_file_exists()
             self._look_at_columns()
             if add_types and not self.has_types:
                 self._add_type_column()
@@ -99,6 +101,18 @@ class SqlDatabase:
             with self.connection() as connection:
                 if not set(inspect(connection).get_table_names()) >= _OURS:
                     raise database_error(error, self.name, self.uri) from shown_cause(error, self.uri)
+
+    def _check_file_exists(self) -> None:
+        """Refuse an SQLite file that does not exist, because the first connection would create an empty one."""
+        url = self.engine.url
+        if url.get_backend_name() != "sqlite" or _is_in_memory(url) or str(url.database).startswith("file:"):
+            return
+        if not os.path.exists(str(url.database)):
+            raise StorageUnavailableError(
+                f"catalog {self.name!r}: there is no database file {url.database} on this machine",
+                path=url.database,
+                next_step="check the path; a database in a file can only be opened by processes that see the file, such as Spark's server on the same machine",
+            )
 
     def _look_at_columns(self) -> None:
         with self.connection() as connection:

@@ -21,7 +21,7 @@ from icefloe.io.locations import scheme_of
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.schema.schema import Schema
-from icefloe.spark.bridge.gateway import has_jvm
+from icefloe.spark.bridge.gateway import NO_JVM, has_jvm
 from icefloe.spark.connect.connect_writer import write_connect_rows
 from icefloe.spark.maintenance.unreachable_files_job import unreachable
 from icefloe.spark.row_level.copy_on_write_job import rewrite_files, rewrite_groups
@@ -125,6 +125,17 @@ class SparkEngine:
             return IN_PROCESS.upsert(request)
         _check_reachable(request.target.table_name, request.target.data_location)
         return upsert_rows(request)
+
+    def check_runs_statements(self, operation: str) -> None:
+        """Refuse where no classic session runs. Raises `UnsupportedFeatureError`."""
+        if self.is_active():
+            return
+        if uses_connect():
+            raise UnsupportedFeatureError(NO_JVM, next_step=WITHOUT_JVM)
+        raise UnsupportedFeatureError(
+            f"{operation.upper()} is run by Spark, and no classic session of it runs in this process",
+            next_step="start one with icefloe.spark.session(), or use table.upsert, table.delete and table.overwrite",
+        )
 
     def run_statement(self, table: Any, statement: Statement) -> WriteResult:
         """Run `Engine.run_statement`. Raises as `Table.update`, and `UnsupportedFeatureError` for rows of Spark Connect and locations in memory."""

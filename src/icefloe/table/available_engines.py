@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -202,8 +202,12 @@ class InProcessEngine:
 
     def run_statement(self, table: Any, statement: Statement) -> WriteResult:  # noqa: ARG002
         """Refuse: SQL is run by Spark."""
+        self.check_runs_statements(statement.operation)
+
+    def check_runs_statements(self, operation: str) -> NoReturn:
+        """Refuse: SQL is run by Spark."""
         raise UnsupportedFeatureError(
-            f"{statement.operation.upper()} is run by Spark, not in this process",
+            f"{operation.upper()} is run by Spark, not in this process",
             next_step="start a session with icefloe.spark.session(), or use table.upsert, table.delete and table.overwrite",
         )
 

@@ -209,6 +209,9 @@ class Engine(Protocol):
             InvalidInputError: two rows have the same key.
         """
 
+    def check_runs_statements(self, operation: str) -> None:
+        """Raise `UnsupportedFeatureError` if the engine cannot run a statement in this process, such as an `update` or a `merge`."""
+
     def run_statement(self, table: Any, statement: Statement) -> WriteResult:
         """Run a statement about a `Table`, and commit its changes. Raises `UnsupportedFeatureError` if the engine does not support SQL."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from icefloe.catalog_store.identifier import Identifier
 from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.table.changes.merge_statement import Merge, merge_statement, run_statement, update_statement
+from icefloe.table.changes.merge_statement import Merge, check_runs_statements, merge_statement, run_statement, update_statement
 from icefloe.table.column_statistics import TableStatistics, compute_statistics
 from icefloe.table.commits.commit_loop import commit
 from icefloe.table.partition_statistics import compute_partition_statistics
@@ -102,7 +102,11 @@ class Table(TableReader, TableMutations):
 
         Returns:
             The MERGE without clauses.
+
+        Raises:
+            UnsupportedFeatureError: no classic Spark session runs in this process.
         """
+        check_runs_statements("merge")
         return merge_statement(lambda statement: run_statement(self, statement), source, on, branch, snapshot_properties)
 
     def compute_statistics(self, columns: Sequence[str] | None = None, snapshot_id: int | None = None) -> TableStatistics | None:

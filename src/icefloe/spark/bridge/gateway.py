@@ -36,6 +36,7 @@ _SHIPPED_ATTRIBUTE = "_icefloe_jar_shipped"
 _LOADER_ATTRIBUTE = "_icefloe_class_loader"
 _CONSTRUCTORS_ATTRIBUTE = "_icefloe_constructors"
 _FOLDER_ATTRIBUTE = "_icefloe_class_folder"
+NO_JVM = "this session is one of Spark Connect, or has no JVM in this process for another reason; SQL on attached catalogs, UPDATE and MERGE need it"
 
 
 def gateway_of(spark: SparkSession) -> Any:
@@ -47,10 +48,7 @@ def gateway_of(spark: SparkSession) -> Any:
     context = getattr(spark, "_sc", None)
     gateway = getattr(context, "_gateway", None)
     if gateway is None:
-        raise EngineError(
-            "this session is one of Spark Connect, or has no JVM in this process for another reason; SQL on attached catalogs, UPDATE and MERGE need it",
-            next_step=WITHOUT_JVM,
-        )
+        raise EngineError(NO_JVM, next_step=WITHOUT_JVM)
     return gateway
 
 

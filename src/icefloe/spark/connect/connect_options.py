@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.catalog_config import known_catalogs
 from icefloe.catalog.catalog_loader import load_catalog
 from icefloe.catalog.in_memory_catalog import InMemoryCatalog
-from icefloe.errors import InvalidInputError, UnsupportedFeatureError
+from icefloe.catalog.sql_catalog import SqlCatalog
+from icefloe.errors import InvalidInputError, NoSuchCatalogError, UnsupportedFeatureError
 from icefloe.kernel.option import Option
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.similar_names import similar_name
@@ -76,8 +78,14 @@ class CatalogRecipe:
         return cls(kind=type(catalog), name=catalog.name, properties=properties)
 
     def catalog(self) -> Catalog:
-        """Open the catalog."""
-        return self.kind(self.name, **self.properties)  # type: ignore[arg-type]  # each kind takes its properties so
+        """Open the catalog, without creating its database.
+
+        Raises:
+            StorageUnavailableError: This machine does not have the database.
+        """
+        # The database exists, as the catalog was open when it was registered; a new one on another machine would be empty.
+        opened = {**self.properties, "init_catalog_tables": "false"} if issubclass(self.kind, SqlCatalog) else self.properties
+        return self.kind(self.name, **opened)  # type: ignore[arg-type]  # each kind takes its properties so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +179,7 @@ def load_table(options: SourceOptions, registered: RegisteredCatalogs) -> Table 
         if options.storage is not None:
             return load_table_at(options, _storage(options, registered))
         return StaticTable.from_metadata(options.path, options.properties)
-    catalog_name, table_name = (options.catalog, name) if options.catalog else _split_catalog_name(name)
+    catalog_name, table_name = (options.catalog, name) if options.catalog else _split_catalog_name(name, registered)
     return load_catalog_named(catalog_name, registered, options.properties).load_table(table_name)
 
 
@@ -187,7 +195,17 @@ def load_catalog_named(name: str, registered: RegisteredCatalogs, properties: Ma
         NoSuchCatalogError: There is none.
     """
     recipe = registered.catalogs.get(name)
-    return recipe.catalog() if recipe is not None else load_catalog(name, **properties)
+    if recipe is not None:
+        return recipe.catalog()
+    try:
+        return load_catalog(name, **properties)
+    except NoSuchCatalogError:
+        argument = f"{name}=catalog" if name.isidentifier() else f"{{{name!r}: catalog}}"
+        raise NoSuchCatalogError(
+            f"catalog {name!r} is neither registered in this session nor configured",
+            next_step=f"correct the name, or register the catalog with icefloe.spark.register(spark, {argument}); "
+            f"registered: {_listed(registered)}; configured: {', '.join(known_catalogs()) or 'none'}",
+        ) from None
 
 
 def load_table_at(options: SourceOptions, io: FileIO) -> StaticTable:
@@ -238,13 +256,17 @@ def _storage(options: SourceOptions, registered: RegisteredCatalogs) -> FileIO:
     return io
 
 
-def _split_catalog_name(name: str) -> tuple[str, str]:
+def _split_catalog_name(name: str, registered: RegisteredCatalogs) -> tuple[str, str]:
     catalog, dot, table = name.partition(".")
     if not dot or "." not in table:
         raise InvalidInputError(
-            f"the name {name!r} has no catalog", next_step=f'write catalog.namespace.table, or add option("{CATALOG}", NAME)'
+            f"the name {name!r} has no catalog", next_step=f"write catalog.namespace.table; registered catalogs: {_listed(registered)}"
         )
     return catalog, table
+
+
+def _listed(registered: RegisteredCatalogs) -> str:
+    return ", ".join(sorted(registered.catalogs)) or "none"
 
 
 def _check_names(values: Mapping[str, str]) -> None:

@@ -24,7 +24,7 @@ from icefloe.spark.connect import connect_options as names
 from icefloe.spark.connect.connect_options import SourceOptions, load_table, to_scan
 from icefloe.spark.connect.parquet_reader import NotReadableByParquet, read_by_parquet
 from icefloe.spark.connect.python_data_source import FORMAT
-from icefloe.spark.connect.register import registered_catalogs, storage_key
+from icefloe.spark.connect.register import check_session, registered_catalogs, storage_key
 from icefloe.spark.jobs.spark_jobs import raise_error_of
 from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.scan.table_selector import timestamp_ms
@@ -72,8 +72,7 @@ def table(
         spark: The session.
         name: A table; or a name `catalog.namespace.table` whose catalog was given to `register` or is configured on this machine; or the location of a
             metadata file.
-        where: Filter of the rows. It is used for planning, so it prunes files that `frame.where` does not. A time without a zone is in UTC, not in the
-            session's zone.
+        where: Filter of the rows, used for planning: it prunes files that `frame.where` does not. A time without a zone is in UTC.
         columns: Columns to read; all by default.
         snapshot_id: The snapshot to read.
         branch: The branch to read.
@@ -88,9 +87,10 @@ def table(
     Raises:
         NoSuchCatalogError, NoSuchTableError, NoSuchSnapshotError: The catalog, table or snapshot does not exist.
         InvalidFilterError, InvalidSchemaError: The filter or a column is not valid for the table.
-        InvalidInputError: Two arguments name a snapshot.
+        InvalidInputError: Two arguments name a snapshot, or one has the wrong type.
         UnsupportedTypeError: This Spark has no type for a column.
     """
+    _check_types(spark, name, columns)
     points = [point for point in (snapshot_id, branch, tag, as_of_timestamp) if point is not None]
     if len(points) > 1 and not (len(points) == 2 and branch is not None and as_of_timestamp is not None):
         raise InvalidInputError("a read is of one snapshot, and more than one is named", next_step="name one of them")
@@ -120,6 +120,18 @@ def table(
     except NotReadableByParquet as refusal:
         reason = str(refusal)
     return _with_reading(_read_by_data_source(spark, source, options), Reading(way=DATA_SOURCE, reason=reason), source)
+
+
+def _check_types(spark: object, name: object, columns: object) -> None:
+    """Refuse swapped arguments, and a text in place of a list. Raises `InvalidInputError`."""
+    check_session(spark)
+    if not isinstance(name, str | TableReader):
+        raise InvalidInputError(
+            f"the second argument is of type {type(name).__qualname__}, not a table or its name",
+            next_step='write table(spark, "catalog.namespace.table")',
+        )
+    if isinstance(columns, str):
+        raise InvalidInputError(f"columns is the text {columns!r}, not a list of names", next_step=f"pass columns=[{columns!r}]")
 
 
 def reading_of(frame: DataFrame) -> Reading:

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.errors import SchemaMismatchError
+from icefloe.errors import NoSuchFileError, SchemaMismatchError
 from icefloe.kernel.expressions.predicate import And, BooleanExpression
 from icefloe.kernel.metadata.table_properties import NAME_MAPPING, SPLIT_SIZE
 from icefloe.kernel.ports import FileIO
@@ -33,7 +33,7 @@ from icefloe.spark.connect.connect_options import (
 from icefloe.spark.connect.read_tasks import BYTES_PER_TASK, packed
 from icefloe.spark.connect.table_writer import TableWriter
 from icefloe.spark.jobs.task_errors import TaskErrors
-from icefloe.spark.scan.python_scan import TaskReader
+from icefloe.spark.scan.python_scan import UNSEEN_FILE, TaskReader
 from icefloe.spark.scan.read_options import UNUSED_READ_OPTIONS
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.table.data_scan import DataScan
@@ -72,7 +72,10 @@ class IcefloeSource(DataSource):
         """Return the columns to read, as a Spark struct."""
         # `icefloe.spark.table` requests the columns, and unpacks the error. The methods below are called by actions of the user, where errors stay plain.
         with TaskErrors(self.registered.error_key, self.options.get(READ_ID)).carried():
-            scan = self._scan()
+            try:
+                scan = self._scan()
+            except NoSuchFileError as error:  # this process is Spark's server, which may be another machine
+                raise NoSuchFileError(error.message, table=error.table, path=error.path, next_step=UNSEEN_FILE) from error
             return schema_to_struct(scan.as_held(scan.projection()), field_ids=False)
 
     def reader(self, schema: StructType) -> DataSourceReader:

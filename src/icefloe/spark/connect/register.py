@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.errors import InvalidInputError
 from icefloe.kernel.ports import FileIO
 from icefloe.spark.bridge.gateway import has_class, has_jvm
 from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatalogs
@@ -39,11 +40,33 @@ def register(spark: SparkSession, catalogs: Mapping[str, Catalog] | None = None,
 
     Raises:
         UnsupportedFeatureError: A catalog exists in this process only.
+        InvalidInputError: An argument is no session, no mapping or no catalog.
     """
-    recipes = {name: CatalogRecipe.of(catalog) for name, catalog in {**(catalogs or {}), **more}.items()}
+    check_session(spark)
+    if catalogs is not None and not isinstance(catalogs, Mapping):
+        raise InvalidInputError(
+            f"catalogs are registered by name, and the second argument is of type {type(catalogs).__qualname__}",
+            next_step="write register(spark, lake=catalog)",
+        )
+    named = {**(catalogs or {}), **more}
+    for name, catalog in named.items():
+        if not isinstance(catalog, Catalog):
+            raise InvalidInputError(
+                f"{name!r} is registered as a value of type {type(catalog).__qualname__}, not as a catalog",
+                next_step=f"pass what load_catalog({name!r}) returns",
+            )
+    recipes = {name: CatalogRecipe.of(catalog) for name, catalog in named.items()}
     with _LOCK:
         registered = registered_catalogs(spark)
         _register(spark, replace(registered, catalogs={**registered.catalogs, **recipes}))
+
+
+def check_session(spark: object) -> None:
+    """Refuse a value that is no session of Spark. Raises `InvalidInputError`."""
+    if not hasattr(spark, "createDataFrame"):
+        raise InvalidInputError(
+            f"the first argument is of type {type(spark).__qualname__}, not a Spark session", next_step="pass the session first"
+        )
 
 
 def registered_catalogs(spark: SparkSession) -> RegisteredCatalogs:

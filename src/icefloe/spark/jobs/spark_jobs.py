@@ -3,6 +3,7 @@
 The transport of an `IcefloeError` from a task to the driver is in `task_errors.py`.
 """
 
+import re
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -25,8 +26,10 @@ T = TypeVar("T")
 # Most tasks of one job: with more files than this a task takes several, which limits the number of tasks that the driver tracks.
 MOST_SPARK_TASKS = 10_000
 _AGAIN_SECONDS = 0.5
-# Lines of Spark's error that the message shows; the exception's cause has all of it.
-_SHOWN_LINES = 8
+# Lines of Spark's error that the message shows: the first name its kind, the last of a traceback its cause. The exception's cause has all of it.
+_FIRST_LINES, _LAST_LINES = 3, 6
+_JAVA_STACK = "JVM stacktrace:"
+_JAVA_FRAME = re.compile(r"\s*(at \S+\(.*\)|\.\.\. \d+ more|Driver stacktrace:)\s*")
 
 
 def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T:
@@ -42,7 +45,7 @@ def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T
 
     Raises:
         IcefloeError: The error that a task raised.
-        EngineError: Spark failed for another reason; the message has the first lines of its text.
+        EngineError: Spark failed for another reason; the message has the first and last lines of its text.
         KeyboardInterrupt: After Ctrl-C, when the job has ended.
     """
     context = spark.sparkContext
@@ -103,16 +106,19 @@ def raise_error_of(error: Exception, job: str) -> NoReturn:
 
 
 def engine_error(error: Exception) -> EngineError:
-    """Return an `EngineError` with the first lines of Spark's message, or with the reason if the workers do not have Icefloe."""
+    """Return an `EngineError` with the first and last lines of Spark's message, or with the reason if the workers do not have Icefloe."""
     text = without_packed_errors(java_message(error) if isinstance(error, Py4JError) else str(error))
     if "No module named 'icefloe'" in text:
         return EngineError(
             "the Spark job failed: the Python of Spark's workers does not have Icefloe",
             next_step="install this version of Icefloe where Spark's workers run, for the Python that PYSPARK_PYTHON names there",
         )
-    lines = [line for line in text.splitlines() if line.strip()]
+    text = text.partition(f"\n{_JAVA_STACK}")[0]
+    lines = [line for line in text.splitlines() if line.strip() and not _JAVA_FRAME.fullmatch(line)]
+    if len(lines) > _FIRST_LINES + _LAST_LINES:
+        lines = [*lines[:_FIRST_LINES], "...", *lines[-_LAST_LINES:]]
     is_statement = isinstance(error, AnalysisException)  # also one that does not parse
     return EngineError(
-        "the Spark job failed: " + "\n".join(lines[:_SHOWN_LINES]),
+        "the Spark job failed: " + "\n".join(lines),
         next_step="correct the statement" if is_statement else "the whole text, with its stack, is in Spark's log",
     )

@@ -12,6 +12,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.errors import NoSuchFileError
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
@@ -24,6 +25,10 @@ from icefloe.spark.types.spark_types import schema_to_struct
 # Bytes of data files per Spark task, the default of Spark's own scan (spark.sql.files.maxPartitionBytes).
 BYTES_PER_TASK = 128 * 1024 * 1024
 TASKS_COLUMN = "tasks"
+UNSEEN_FILE = (
+    "Spark's workers do not see the file: if it is in a local folder, run them on the machine that has the folder, or mount it there; "
+    "else check the path, as the file may have been deleted or moved"
+)
 _VALUES = TaskValues()
 
 
@@ -57,12 +62,20 @@ class TaskReader:
             name_mapping=self.name_mapping,
             deletes=self.deletes,
         )
-        for batch in batches:
+        for batch in with_advice_about_workers(batches):
             if any(needs_conversion(field.field_type) for field in fields):
                 arrays = [to_spark_form(batch.column(index), field.field_type) for index, field in enumerate(fields)]
                 yield pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])
             else:
                 yield batch
+
+
+def with_advice_about_workers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches; add to an error about a missing file that a worker may be another machine. Raises `NoSuchFileError`."""
+    try:
+        yield from batches
+    except NoSuchFileError as error:
+        raise NoSuchFileError(error.message, table=error.table, path=error.path, next_step=UNSEEN_FILE) from error
 
 
 def python_rows(spark: SparkSession, tasks: Sequence[FileScanTask], reader: TaskReader) -> DataFrame:

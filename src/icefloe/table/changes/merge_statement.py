@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from icefloe.errors import InvalidInputError, UnsupportedFeatureError
+from icefloe.errors import InvalidInputError
 from icefloe.table.available_engines import engine_named
 from icefloe.table.engine import Statement
 from icefloe.table.write_result import WriteResult
@@ -22,13 +22,13 @@ def run_statement(table: Any, statement: Statement) -> WriteResult:
     Raises:
         UnsupportedFeatureError: no classic Spark session runs in this process.
     """
-    spark = engine_named("spark")
-    if not spark.is_active():
-        raise UnsupportedFeatureError(
-            f"{statement.operation.upper()} is run by Spark, and no classic session of it runs in this process",
-            next_step="start one with icefloe.spark.session(), or use table.upsert, table.delete and table.overwrite",
-        )
-    return spark.run_statement(table, statement)
+    check_runs_statements(statement.operation)
+    return engine_named("spark").run_statement(table, statement)
+
+
+def check_runs_statements(operation: str) -> None:
+    """Refuse a statement, before it is built, where no classic Spark session runs in this process. Raises `UnsupportedFeatureError`."""
+    engine_named("spark").check_runs_statements(operation)
 
 
 def update_statement(
