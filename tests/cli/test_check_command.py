@@ -74,10 +74,10 @@ def test_every_fault_is_found_at_once(icefloe: Command, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
-def test_no_path_and_no_number_of_a_fault_is_cut(icefloe: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+def test_no_path_and_no_number_of_a_fault_is_cut(icefloe: Command, tmp_path: Path, terminal: Callable[[int], None], width: int) -> None:
     _, files = lake(tmp_path, "parquet", "parquet")
     shutil.copy(files[0].file_path, files[1].file_path)
-    monkeypatch.setenv("COLUMNS", str(width))
+    terminal(width)
     printed = icefloe("check", "db.t", "--warehouse", tmp_path).stdout
     assert max(map(len, printed.splitlines())) <= width
     assert Path(files[1].file_path).name in printed.replace("\n", "").replace(" ", "")

@@ -112,9 +112,9 @@ def test_every_type_is_written_and_read_back(spark: SparkSession, lake: SqlCatal
         "day": dt.date(1, 1, 1),
         "at": dt.datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=UTC),
         "wall": dt.datetime(1500, 1, 2, 3, 4, 5, 6),
-        "u": key.bytes,
+        "u": key,
         "f": b"abc",
-        "s": [{"u": key.bytes, "f": b"ab", "n": 1}, None],
+        "s": [{"u": key, "f": b"ab", "n": 1}, None],
         "absent": None,
         "b": b"",
     }

@@ -25,6 +25,7 @@ ARGUMENTS_OF_PYTHON = {
     "table/transaction.py",
     "table/table.py",
     "table/files/file_operations.py",
+    "io/input_and_output_file.py",
     "kernel/schema/schema_evolution.py",
     "kernel/partitioning/source_columns.py",
 }

@@ -233,7 +233,7 @@ def test_files_are_split_by_properties_and_options(spark: SparkSession, sql: Run
     assert cut.count() == 100_000
     table.set_properties({"read.split.target-size": str(size // 8)})
     assert spark.table("lake.db.t").rdd.getNumPartitions() >= 8
-    with pytest.raises(IllegalArgumentException, match=r"read\.split\.target-size"):
+    with pytest.raises(IllegalArgumentException, match="split-size"):
         spark.read.option("split-size", "many").table("lake.db.t").collect()
 
 
@@ -254,7 +254,7 @@ def test_manifests_are_read_by_a_job_in_distributed_mode(spark: SparkSession, sq
         assert any("plan a scan" in one for one in _jobs(spark)[len(before) :])
     finally:
         spark.conf.unset(setting)
-    with pytest.raises(IllegalArgumentException, match=r"read\.data-planning-mode"):
+    with pytest.raises(IllegalArgumentException, match="planning-mode"):
         spark.read.option("planning-mode", "elsewhere").table("lake.db.t").collect()
 
 

@@ -27,6 +27,7 @@ from typing import Any
 FOLDER = Path(__file__).parent
 Run = Callable[[str], list[Any]]
 _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]{3,})(?:\.[A-Z0-9_.]+)?\]")
+_STATEMENTS_WITH_COUNTS = ("INSERT", "UPDATE", "DELETE", "MERGE")
 _NAME = re.compile(r"\$\{([a-z0-9_.]+)\}")
 _DIRECTIVE = re.compile(r"-- (snapshot|metadata) ([a-z0-9_]+): (\S+)")
 
@@ -251,7 +252,11 @@ def agrees(expected: Outcome | None, found: Outcome, engine: str) -> bool:
 def mismatches(run: Run, path: Path, engine: str, folder: str, spark: str) -> list[Mismatch]:
     """Return the statements with another result than the expected one, and those that must differ on this version of Spark and do not."""
     found = []
-    for one, outcome in outcomes(run, path, engine, folder, spark):
+    for one, result in outcomes(run, path, engine, folder, spark):
+        has_counts = engine == "icefloe" and result.error is None and one.text.split(maxsplit=1)[0].upper() in _STATEMENTS_WITH_COUNTS
+        outcome = (
+            replace(result, rows=()) if has_counts else result
+        )  # Java returns no rows; `test_statement_results.py` has those of Icefloe
         differs = engine == "icefloe" and (one.differs is not None or version_of(spark) < one.since)
         if agrees(one.expected, outcome, engine) == differs:
             found.append(Mismatch(statement=one, found=outcome))
