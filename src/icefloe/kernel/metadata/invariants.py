@@ -161,7 +161,7 @@ def new_snapshots_are_numbered_on(before: TableMetadata, after: TableMetadata) -
         where = f"$.snapshots (snapshot {snapshot.snapshot_id})"
         yield from _sequence_number_problems(after, snapshot, where)
         yield from _row_id_problems(after, snapshot, where)
-        if after.format_version > 1 and snapshot.sequence_number <= before.last_sequence_number:
+        if before.format_version > 1 and snapshot.sequence_number <= before.last_sequence_number:
             yield Problem(where=where, what=f"has sequence number {snapshot.sequence_number}, which was given before")
         if after.format_version < ROW_LINEAGE_VERSION:
             continue
