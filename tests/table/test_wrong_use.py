@@ -41,17 +41,12 @@ def rows(number: int, money: str) -> pa.Table:
     return pa.table({"id": pa.array([number], pa.int64()), "money": pa.array([Decimal(money)], pa.decimal128(5, 2))})
 
 
-def test_arguments_of_update_and_merge_in_the_wrong_order_are_refused(table: Table) -> None:
+def test_arguments_of_update_in_the_wrong_order_are_refused(table: Table) -> None:
     with pytest.raises(InvalidInputError, match="where is a dict, not a condition of Spark SQL") as refused:
         table.update("id = 20", {"money": 1.0})  # type: ignore[arg-type]
     assert 'update({"fare": "fare * 2"}, where="id = 20")' in str(refused.value)
     with pytest.raises(InvalidInputError, match="expressions by column are a str, not a dict"):
         table.update("money = 1")  # type: ignore[arg-type]
-    clause = table.merge(None, "t.id = s.id")
-    with pytest.raises(InvalidInputError, match="'money': None is not a column and an expression of Spark SQL"):
-        clause.when_matched().update({"money": None})  # type: ignore[dict-item]
-    with pytest.raises(InvalidInputError, match="expressions by column are a list, not a dict"):
-        clause.when_not_matched().insert(["id"])  # type: ignore[arg-type]
 
 
 def test_a_filter_of_none_is_refused(table: Table) -> None:

@@ -51,6 +51,11 @@ def test_wrong_statements_are_refused(spark: SparkSession, lake: SqlCatalog) -> 
         table.merge(spark.range(1), "t.id = s.id").when_not_matched().delete()
     with pytest.raises(InvalidInputError, match="does nothing"):
         table.merge(spark.range(1), "t.id = s.id").merge()
+    clauses = table.merge(spark.range(1), "t.id = s.id")
+    with pytest.raises(InvalidInputError, match="'kind': None is not a column and an expression of Spark SQL"):
+        clauses.when_matched().update({"kind": None})  # type: ignore[dict-item]
+    with pytest.raises(InvalidInputError, match="expressions by column are a list, not a dict"):
+        clauses.when_not_matched().insert(["id"])  # type: ignore[arg-type]
     with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
         table.merge(spark.range(1), "t.nothing = s.id").when_matched().delete().merge()
     assert len(table.snapshots()) == 1
