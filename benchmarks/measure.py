@@ -73,7 +73,7 @@ def seconds(value: float) -> str:
 def as_markdown(comparisons: Sequence[Comparison]) -> str:
     """Format the comparisons as a Markdown table."""
     lines = ["| what | Icefloe | the other | ratio | goal |", "|---|---|---|---|---|"]
-    lines += [f"| {c.what} | {c.ours} | {c.theirs} | {c.ratio:.2f} | {c.goal} |" for c in comparisons]
+    lines += [f"| {c.what} | {c.ours} | {c.theirs} | {c.ratio:.{2 if c.ratio >= 0.01 else 3}f} | {c.goal} |" for c in comparisons]
     return "\n".join(lines)
 
 

@@ -22,7 +22,7 @@ def main() -> None:
 
     table.append(rows)  # the server's tasks write the files, this process commits
     changes = spark.createDataFrame([(2, "b", 5.0), (3, "c", 6.0)], "id bigint, kind string, price double")
-    print(table.upsert(changes.toArrow(), ["id"]))  # an upsert takes Arrow rows here
+    print(table.upsert(changes, ["id"]))  # the rows come to this process, which joins them with the table
     icefloe.spark.table(spark, table, where="price > 4").orderBy("id").show()
 
 

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from icefloe.procedures import procedure_names
+from icefloe.spark.catalog.changelog_table import session_procedures
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "coming-from-the-jar.md"
@@ -111,8 +112,9 @@ def _section(rows: list[list[str]], kind: str) -> str:
 
 
 def _procedures() -> str:
-    have = [name for name in JAVA_PROCEDURES if name in procedure_names()]
-    missing = [name for name in JAVA_PROCEDURES if name not in procedure_names()]
+    in_sql = {*procedure_names(), *session_procedures(None)}
+    have = [name for name in JAVA_PROCEDURES if name in in_sql]
+    missing = [name for name in JAVA_PROCEDURES if name not in in_sql]
     text = "\n`CALL lake.system.NAME(...)` with Java's names, arguments and columns: " + ", ".join(f"`{name}`" for name in have)
     text += ". [What each does](sql.md#procedures)\n"
     if missing:

@@ -9,10 +9,14 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
+from benchmarks import __main__ as benchmarks
+from typer.testing import CliRunner
 
+from icefloe.cli.main import app
 from icefloe.inspect import METADATA_TABLES
 from icefloe.procedures import procedure_names
 from icefloe.spark.functions.spark_functions import FUNCTIONS
@@ -33,16 +37,16 @@ SHELL = re.compile(r"^```(?:sh|bash|console)\n(?P<code>.*?)^```$", re.MULTILINE 
 
 
 def text_of(document: str) -> str:
-    path = ROOT / document
-    if not path.exists():
-        pytest.skip(f"there is no {document}")
-    return path.read_text()
+    return (ROOT / document).read_text()
+
+
+def documents_with_blocks(*, of_spark: bool) -> list[str]:
+    """Return the documents that have a marked block of Spark, or one of Python alone."""
+    return [document for document in DOCUMENTS if any(bool(match["spark"]) is of_spark for match in MARKED.finditer(text_of(document)))]
 
 
 def marked_python(document: str, *, with_spark: bool) -> str:
     blocks = [match for match in MARKED.finditer(text_of(document)) if with_spark or not match["spark"]]
-    if not blocks or (with_spark and not any(match["spark"] for match in blocks)):
-        pytest.skip(f"{document} has no block of that kind below a marker")
     return "\n".join(python_of_sql(match["code"]) if match["language"] == "sql" else match["code"] for match in blocks)
 
 
@@ -65,6 +69,12 @@ def commands(document: str) -> list[list[str]]:
     return found
 
 
+@cache
+def python_files() -> list[str]:
+    folders = ("src", "tests", "benchmarks", "scripts", "examples")
+    return [path.relative_to(ROOT).as_posix() for folder in folders for path in (ROOT / folder).rglob("*.py")]
+
+
 def run_python(code: str, folder: Path) -> None:
     script = folder / "document.py"
     script.write_text(code)
@@ -73,13 +83,13 @@ def run_python(code: str, folder: Path) -> None:
         pytest.fail(result.stderr[-3000:], pytrace=False)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("document", documents_with_blocks(of_spark=False))
 def test_marked_python_runs(document: str, tmp_path: Path) -> None:
     run_python(marked_python(document, with_spark=False), tmp_path)
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("document", documents_with_blocks(of_spark=True))
 def test_marked_python_runs_with_spark(document: str, tmp_path: Path) -> None:
     run_python(marked_python(document, with_spark=True), tmp_path)
 
@@ -93,24 +103,18 @@ def test_make_targets_exist(document: str) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_icefloe_commands_and_their_options_exist(document: str) -> None:
-    icefloe = Path(sys.executable).with_name("icefloe")
     for command in commands(document):
         if command[0] == "icefloe":
             # The program shows its help after it has parsed the subcommand and the options, and before it runs anything.
-            result = subprocess.run([icefloe, *command[1:], "--help"], capture_output=True, text=True, check=False, timeout=60)
-            if result.returncode:
-                pytest.fail(f"{shlex.join(command)}\n{result.stdout}{result.stderr}", pytrace=False)
+            result = CliRunner().invoke(app, [*command[1:], "--help"])
+            if result.exit_code:
+                pytest.fail(f"{shlex.join(command)}\n{result.output}", pytrace=False)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_named_source_files_exist(document: str) -> None:
     named = set(re.findall(r"`([\w/]+\.py)`", text_of(document)))
-    files = [
-        path.relative_to(ROOT).as_posix()
-        for folder in ("src", "tests", "benchmarks", "scripts", "examples")
-        for path in (ROOT / folder).rglob("*.py")
-    ]
-    assert sorted(name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in files)) == []
+    assert sorted(name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in python_files())) == []
 
 
 def test_the_sql_reference_names_every_procedure_function_and_metadata_table() -> None:
@@ -120,3 +124,14 @@ def test_the_sql_reference_names_every_procedure_function_and_metadata_table() -
     ] == []
     assert [name for name in METADATA_TABLES if f"lake.db.events.{name};" not in page] == []
     assert [name for name in FUNCTIONS if f"lake.system.{name}(" not in page] == []
+
+
+def test_the_readme_has_figures_of_the_page_about_speed() -> None:
+    figures = re.compile(r"^\| (?P<what>.+?) (?P<figures>\| [\d.]+ m?s \| [\d.]+ m?s \| [\d.]+ \|)", re.MULTILINE)
+    rows = list(figures.finditer(text_of("README.md")))
+    assert len(rows) == 5
+    assert [row["what"] for row in rows if row["figures"] not in text_of("docs/speed.md")] == []
+
+
+def test_the_page_about_speed_names_every_benchmark() -> None:
+    assert [name for name in benchmarks.MODULES if f"`{name}`" not in text_of("docs/speed.md")] == []
