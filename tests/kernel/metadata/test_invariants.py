@@ -12,11 +12,12 @@ from icefloe.kernel.metadata.encrypted_key import EncryptedKey
 from icefloe.kernel.metadata.invariants import check_change, every_problem_of, problems_of
 from icefloe.kernel.metadata.metadata_updates import apply_updates
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
-from icefloe.kernel.metadata.snapshot_updates import RemoveSnapshots
+from icefloe.kernel.metadata.snapshot_updates import AddSnapshot, RemoveSnapshots
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
 from icefloe.kernel.metadata.statistics_updates import SetStatistics
 from icefloe.kernel.metadata.table_history import MetadataLogEntry, SnapshotLogEntry
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_updates import UpgradeFormatVersion
 
 TABLE = with_snapshots(3, version=3)
 
@@ -126,6 +127,21 @@ def test_a_statistics_file_does_not_outlive_its_snapshot() -> None:
     with pytest.raises(InvalidInputError) as refused:
         check_change(before, after)
     assert [problem.where for problem in refused.value.problems] == ["$.statistics"]
+
+
+@pytest.mark.parametrize(("version", "upgraded"), [(1, 2), (1, 3), (2, 3)])
+def test_a_snapshot_is_numbered_by_its_version_if_the_same_commit_upgrades_the_table(version: int, upgraded: int) -> None:
+    before = with_snapshots(2, version)
+    added = AddSnapshot(snapshot(9, before.next_sequence_number))
+    after = apply_updates(before, [added, UpgradeFormatVersion(upgraded)], START + 50)
+    assert (after.format_version, after.snapshot_by_id(9)) == (upgraded, added.snapshot)
+    check_change(before, after)
+
+
+@pytest.mark.parametrize(("version", "upgraded", "number"), [(1, 2, 0), (1, 3, 0), (1, 3, 1), (2, 3, 2), (2, 3, 3)])
+def test_a_snapshot_after_the_upgrade_in_the_same_commit_is_numbered_by_the_new_version(version: int, upgraded: int, number: int) -> None:
+    with pytest.raises(InvalidInputError, match="sequence number|row"):
+        apply_updates(with_snapshots(2, version), [UpgradeFormatVersion(upgraded), AddSnapshot(snapshot(9, number))], START + 50)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])

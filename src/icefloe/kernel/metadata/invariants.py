@@ -151,7 +151,10 @@ def the_uuid_stays(before: TableMetadata, after: TableMetadata) -> Iterator[Prob
 
 
 def new_snapshots_are_numbered_on(before: TableMetadata, after: TableMetadata) -> Iterator[Problem]:
-    """Check that a new snapshot has a sequence number and row ids that none had before. Spec: Sequence Numbers; Snapshot Row IDs."""
+    """Check that a new snapshot has a sequence number and row ids that none had before. Spec: Sequence Numbers; Snapshot Row IDs.
+
+    The rules are those of the version before, because a commit may add a snapshot and then upgrade the table.
+    """
     if after.snapshots is before.snapshots:
         return
     for position in after.snapshots.only_here(before.snapshots):
@@ -163,7 +166,7 @@ def new_snapshots_are_numbered_on(before: TableMetadata, after: TableMetadata) -
         yield from _row_id_problems(after, snapshot, where)
         if before.format_version > 1 and snapshot.sequence_number <= before.last_sequence_number:
             yield Problem(where=where, what=f"has sequence number {snapshot.sequence_number}, which was given before")
-        if after.format_version < ROW_LINEAGE_VERSION:
+        if before.format_version < ROW_LINEAGE_VERSION:
             continue
         if snapshot.first_row_id is None or snapshot.added_rows is None:
             yield Problem(where=where, what="has no first-row-id or no added-rows")
