@@ -209,19 +209,12 @@ class NoSuchFileError(NotFoundError, FileNotFoundError):
     """A file that metadata or the user refers to does not exist; it is also a `FileNotFoundError`."""
 
     code = "no-such-file"
+    errno = errno.ENOENT
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        table: str | None = None,
-        path: str | None = None,
-        snapshot_id: int | None = None,
-        problems: Sequence[Problem] = (),
-        next_step: str | None = None,
-    ) -> None:
-        super().__init__(message, table=table, path=path, snapshot_id=snapshot_id, problems=problems, next_step=next_step)
-        self.errno, self.filename = errno.ENOENT, path
+    @property
+    def filename(self) -> str | None:
+        """The location of the file, under the name that `OSError` has for it."""
+        return self.path
 
 
 class AlreadyExistsError(IcefloeError):

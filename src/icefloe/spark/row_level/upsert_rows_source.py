@@ -82,9 +82,7 @@ def spark_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, upd
         InvalidInputError: two rows have the same key.
         EngineError: Spark's job failed.
     """
-    if updates:
-        check_complete(_names(rows.schema), schema)
-    check_fits(rows.schema, schema)
+    _check_columns(rows, schema, updates=updates)
     rows = geo_to_wkb(rows)
     spark = rows.sparkSession
     is_cached = rows.storageLevel != StorageLevel.NONE
@@ -108,7 +106,7 @@ def _collected(source: SparkRows, schema: Schema, key_ids: Sequence[int], *, upd
     frame = source.frame
     plan = frame.select("*")._jdf.queryExecution().optimizedPlan()  # a new plan has the size of the rows that are cached by now
     size = int(str(plan.stats().sizeInBytes()))
-    if size > MOST_BYTES_HERE or any(isinstance(field.field_type, _NOT_COLLECTED) for _, field in walk(schema.fields)):
+    if size > MOST_BYTES_HERE or _not_collected(schema):
         return None
     return _arrow_source(run_job(frame.sparkSession, "read the few rows to upsert", frame.toArrow), schema, key_ids, updates=updates)
 
@@ -117,22 +115,17 @@ def connect_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, u
     """Return the rows of Spark Connect as the source of an upsert in this process, to which all of them come.
 
     Args:
-        rows: the rows to upsert.
-        schema: the table's schema.
-        key_ids: ids of the key fields.
-        updates: True if matched rows are updated, which requires all columns.
+        rows: as for `spark_source`.
+        schema: as for `spark_source`.
+        key_ids: as for `spark_source`.
+        updates: as for `spark_source`.
 
     Raises:
-        SchemaMismatchError: the columns do not fit the table, or some are missing.
-        InvalidInputError: two rows have the same key.
         UnsupportedFeatureError: the table has a column whose values Spark does not return to a client.
-        EngineError: Spark's job failed.
+        IcefloeError: as for `spark_source`.
     """
-    if updates:
-        check_complete(_names(rows.schema), schema)
-    check_fits(rows.schema, schema)
-    not_returned = [".".join(path) for path, field in walk(schema.fields) if isinstance(field.field_type, _NOT_COLLECTED)]
-    if not_returned:
+    _check_columns(rows, schema, updates=updates)
+    if not_returned := _not_collected(schema):
         raise UnsupportedFeatureError(
             f"a DataFrame of Spark Connect cannot be upserted into a table with the columns {', '.join(not_returned)}, whose types a client cannot receive",
             next_step="use a classic session, which icefloe.spark.session() starts in a new Python process",
@@ -142,6 +135,18 @@ def connect_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, u
     except PySparkException as error:
         raise_error_of(error, "")
     return _arrow_source(table, schema, key_ids, updates=updates)
+
+
+def _check_columns(rows: DataFrame, schema: Schema, *, updates: bool) -> None:
+    """Check that the columns fit the table, and for updates that none is missing. Raises `SchemaMismatchError`."""
+    if updates:
+        check_complete(_names(rows.schema), schema)
+    check_fits(rows.schema, schema)
+
+
+def _not_collected(schema: Schema) -> list[str]:
+    """Return the full names of the fields whose values Spark does not return to the driver or a client as they are."""
+    return [".".join(path) for path, field in walk(schema.fields) if isinstance(field.field_type, _NOT_COLLECTED)]
 
 
 def _arrow_source(rows: pa.Table, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:

@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.display.html import html_of
-from icefloe.display.report import Prose, Report
+from icefloe.display.html import ShownAsText
 from icefloe.errors import Problem
 from icefloe.table.unreachable_files import FILES, FileKind
 
@@ -82,7 +81,7 @@ class ExpireState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ExpireReport:
+class ExpireReport(ShownAsText):
     """What an expiry removed, or would remove in a dry run.
 
     `files` is a `pyarrow.Table` with the columns `kind`, `path` and `size_in_bytes`, one row a file; it includes files that could not be deleted, which
@@ -127,13 +126,6 @@ class ExpireReport:
     def deleted_bytes(self) -> int:
         """The total size of the files in bytes, as far as it is known."""
         return sum(total.size_in_bytes for total in self.totals.values())
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        head, *lines = str(self).splitlines()
-        return html_of(Report(head, tuple(Prose(line.strip()) for line in lines)))
 
     def __str__(self) -> str:
         return "\n".join([self._head(), *(f"  {line}" for line in self._lines())])

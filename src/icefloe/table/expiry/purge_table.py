@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.catalog_store.catalog_store import KeepsFolders
-from icefloe.display.html import html_of
-from icefloe.display.report import Prose, Report
+from icefloe.display.html import ShownAsText
 from icefloe.errors import CommitConflictError, NotFoundError, Problem, StorageError
 from icefloe.io.locations import place_of_file, place_of_folder
 from icefloe.kernel.commit.snapshot_expiry import check_files_may_be_deleted
@@ -37,7 +36,7 @@ TRIES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class PurgeReport:
+class PurgeReport(ShownAsText):
     """What was deleted with a table. `files`, `outside`, `undeleted` and `unreadable` are those of `ExpireReport`."""
 
     table: str
@@ -55,13 +54,6 @@ class PurgeReport:
     def totals(self) -> dict[FileKind, FileTotal]:
         """The number and size of the files by kind, without those that could not be deleted."""
         return dict(totals(self.files, self.undeleted))
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        head, *lines = str(self).splitlines()
-        return html_of(Report(head, tuple(Prose(line.strip()) for line in lines)))
 
     def __str__(self) -> str:
         lines = [f"{self.table}: dropped", *(f"  {line}" for line in total_lines(self.totals, "deleted"))]

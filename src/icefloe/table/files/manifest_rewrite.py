@@ -7,8 +7,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from icefloe.display.html import html_of
-from icefloe.display.report import Prose, Report
+from icefloe.display.html import ShownAsText
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.commit.clustered_entries import Clustering
@@ -24,7 +23,7 @@ from icefloe.table.pending_change import Commit, MutationContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class RewriteManifestsResult:
+class RewriteManifestsResult(ShownAsText):
     """The result of a rewrite of manifests. `snapshot_id` is None if there was nothing to do."""
 
     snapshot_id: int | None
@@ -32,13 +31,6 @@ class RewriteManifestsResult:
     added_manifests: int
     kept_manifests: int
     entries: int  # entries of the added manifests
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        head, *lines = str(self).splitlines()
-        return html_of(Report(head, tuple(Prose(line.strip()) for line in lines)))
 
     def __str__(self) -> str:
         if self.snapshot_id is None:
