@@ -181,14 +181,35 @@ class CatalogTransaction:
     def replace_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> TableInTransaction:
         """Replace a table's definition and remove its rows; rows appended to it are part of the same commit.
 
-        Arguments and result are those of `create_table`; `options` are the other arguments of `Catalog.replace_table`, whose errors this raises.
+        Args:
+            identifier: its name, `"namespace.table"` or a tuple of levels.
+            schema: as for `Catalog.create_table`.
+            **options: the other arguments of `Catalog.replace_table`.
+
+        Returns:
+            The table in this transaction.
+
+        Raises:
+            IcefloeError: as for `Catalog.replace_table`.
         """
         member = self.load_table(identifier)
         member.replace_with(self._catalog.replacement(member.table_metadata, schema, **options))
         return member
 
     def create_or_replace_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> TableInTransaction:
-        """Replace the table if it exists, else create it. Arguments, result and errors are those of `replace_table` and `create_table`."""
+        """Replace the table if it exists, else create it.
+
+        Args:
+            identifier: its name, `"namespace.table"` or a tuple of levels.
+            schema: as for `Catalog.create_table`.
+            **options: the other arguments of `Catalog.create_table`.
+
+        Returns:
+            The table in this transaction.
+
+        Raises:
+            IcefloeError: as for `create_table` and `replace_table`.
+        """
         try:
             return self.replace_table(identifier, schema, **options)
         except NoSuchTableError:

@@ -71,7 +71,11 @@ class Properties(View):
 
 
 def refs(reader: TableReader) -> Refs:
-    """Return a table's branches and tags, from its metadata alone."""
+    """Return a table's branches and tags, from its metadata alone.
+
+    Args:
+        reader: The table.
+    """
     of_main = list(reader.ancestors(MAIN)) if MAIN in reader.metadata.refs else []
     found = []
     for name, ref in sorted(reader.metadata.refs.items(), key=lambda item: (item[0] != MAIN, item[1].type, item[0])):
@@ -95,7 +99,11 @@ def refs(reader: TableReader) -> Refs:
 
 
 def properties(reader: TableReader) -> Properties:
-    """Return the properties that are set on a table, by name."""
+    """Return the properties that are set on a table, by name.
+
+    Args:
+        reader: The table.
+    """
     return Properties(table=reader.full_name, properties=dict(sorted(reader.properties.items())))
 
 

@@ -38,6 +38,9 @@ class CatalogContents(View):
 def catalog(source: Catalog) -> CatalogContents:
     """Return the rows of a catalog's database.
 
+    Args:
+        source: The catalog.
+
     Raises:
         StorageError: The database cannot be read.
         UnsupportedFeatureError: The catalog does not use an SQL database.
@@ -82,7 +85,14 @@ class CatalogListing(View):
 
 
 def listing(source: Catalog) -> CatalogListing:
-    """Return the namespaces, tables and views of a catalog. Raises `StorageError`."""
+    """Return the namespaces, tables and views of a catalog.
+
+    Args:
+        source: The catalog.
+
+    Raises:
+        StorageError: The database or storage of the catalog failed.
+    """
     found: list[NamespaceContents] = []
     _walk(source, (), found, keeps_views=source.keeps_views)
     return CatalogListing(name=source.name, namespaces=tuple(found))

@@ -40,7 +40,14 @@ class MetadataFile(View):
 
 
 def metadata(reader: TableReader) -> MetadataFile:
-    """Return the metadata file that the table was opened with. Raises `NoSuchFileError` if it has been deleted since."""
+    """Return the metadata file that the table was opened with.
+
+    Args:
+        reader: The table.
+
+    Raises:
+        NoSuchFileError: It has been deleted since.
+    """
     stored = reader.io.read(reader.metadata_location)
     is_gzip = stored.startswith(GZIP_MAGIC)
     return MetadataFile(

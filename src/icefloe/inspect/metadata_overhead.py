@@ -74,6 +74,9 @@ class MetadataOverhead(View):
 def overhead(reader: TableReader) -> MetadataOverhead:
     """Return the bytes of every level. Opens every manifest of every snapshot once.
 
+    Args:
+        reader: The table.
+
     Raises:
         NoSuchFileError: A manifest list or manifest does not exist.
         AvroFormatError: A manifest or manifest list is damaged.

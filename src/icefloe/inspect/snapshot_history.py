@@ -97,7 +97,11 @@ class SnapshotHistory(View):
 
 
 def snapshots(reader: TableReader) -> SnapshotHistory:
-    """Return a table's snapshots and logs, from its metadata alone."""
+    """Return a table's snapshots and logs, from its metadata alone.
+
+    Args:
+        reader: The table.
+    """
     metadata = reader.metadata
     current = MetadataLogLine(timestamp_ms=metadata.last_updated_ms, metadata_file=reader.metadata_location, is_current=True)
     earlier = [

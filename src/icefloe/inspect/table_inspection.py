@@ -11,7 +11,10 @@ from icefloe.table.table_reader import TableReader
 
 
 class TableInspection:
-    """The metadata tables of a table, each as a `pyarrow.Table`. Methods without a snapshot are about the whole table."""
+    """The metadata tables of a table, each as a `pyarrow.Table`.
+
+    Methods without a snapshot are about the whole table. Errors are those of `MetadataTable.to_arrow`.
+    """
 
     def __init__(self, tbl: TableReader) -> None:
         self.tbl = tbl
@@ -24,7 +27,7 @@ class TableInspection:
         return self._rows("snapshots")
 
     def history(self) -> Any:
-        """Return when which snapshot became current."""
+        """Return the snapshot log: each snapshot that became current, and the time."""
         return self._rows("history")
 
     def refs(self) -> Any:
@@ -50,27 +53,51 @@ class TableInspection:
         return rows if isinstance(expression, AlwaysTrue) else self._of_filter(rows, expression, snapshot_id, case_sensitive)
 
     def entries(self, snapshot_id: int | None = None) -> Any:
-        """Return the entries of the manifests of a snapshot; of the current one by default."""
+        """Return the entries of the manifests of a snapshot.
+
+        Args:
+            snapshot_id: the snapshot; the current one by default.
+        """
         return self._rows("entries", snapshot_id)
 
     def files(self, snapshot_id: int | None = None) -> Any:
-        """Return the live data and delete files of a snapshot; of the current one by default."""
+        """Return the live data and delete files of a snapshot.
+
+        Args:
+            snapshot_id: the snapshot; the current one by default.
+        """
         return self._rows("files", snapshot_id)
 
     def data_files(self, snapshot_id: int | None = None) -> Any:
-        """Return the live data files of a snapshot; of the current one by default."""
+        """Return the live data files of a snapshot.
+
+        Args:
+            snapshot_id: the snapshot; the current one by default.
+        """
         return self._rows("data_files", snapshot_id)
 
     def delete_files(self, snapshot_id: int | None = None) -> Any:
-        """Return the live delete files of a snapshot; of the current one by default."""
+        """Return the live delete files of a snapshot.
+
+        Args:
+            snapshot_id: the snapshot; the current one by default.
+        """
         return self._rows("delete_files", snapshot_id)
 
     def manifests(self, snapshot_id: int | None = None) -> Any:
-        """Return the manifests of a snapshot; of the current one by default."""
+        """Return the manifests of a snapshot.
+
+        Args:
+            snapshot_id: the snapshot; the current one by default.
+        """
         return self._rows("manifests", snapshot_id)
 
     def position_deletes(self, snapshot_id: int | None = None) -> Any:
-        """Return the rows that delete files and deletion vectors delete of a snapshot; of the current one by default."""
+        """Return the positions that delete files and deletion vectors of a snapshot delete.
+
+        Args:
+            snapshot_id: the snapshot; the current one by default.
+        """
         return self._rows("position_deletes", snapshot_id)
 
     def all_files(self) -> Any:

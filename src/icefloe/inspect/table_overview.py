@@ -125,7 +125,11 @@ class TableOverview(View):
 
 
 def table(reader: TableReader) -> TableOverview:
-    """Return a table at a glance, from its metadata alone."""
+    """Return a table at a glance, from its metadata alone.
+
+    Args:
+        reader: The table.
+    """
     metadata = reader.metadata
     current = metadata.current_snapshot()
     summary = current.summary if current else {"total-records": "0", "total-data-files": "0", "total-files-size": "0"}

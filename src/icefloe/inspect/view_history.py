@@ -106,7 +106,11 @@ class ViewHistory(View):
 
 
 def view_history(source: stored.View) -> ViewHistory:
-    """Return a view's versions, the SQL of each, and its version log, from its metadata alone."""
+    """Return a view's versions, the SQL of each, and its version log, from its metadata alone.
+
+    Args:
+        source: The view.
+    """
     metadata = source.metadata
     return ViewHistory(
         name=source.full_name,
@@ -136,6 +140,10 @@ class ViewListing(View):
 
 def view_listing(source: Catalog, namespace: Identifier = ()) -> ViewListing:
     """Return the views of a namespace and of those below it, of the whole catalog by default.
+
+    Args:
+        source: The catalog.
+        namespace: The levels of the namespace; empty for the whole catalog.
 
     Raises:
         NoSuchNamespaceError: The namespace does not exist.

@@ -140,7 +140,7 @@ def test_a_snapshot_is_numbered_by_its_version_if_the_same_commit_upgrades_the_t
 
 @pytest.mark.parametrize(("version", "upgraded", "number"), [(1, 2, 0), (1, 3, 0), (1, 3, 1), (2, 3, 2), (2, 3, 3)])
 def test_a_snapshot_after_the_upgrade_in_the_same_commit_is_numbered_by_the_new_version(version: int, upgraded: int, number: int) -> None:
-    with pytest.raises(InvalidInputError, match="sequence number|row"):
+    with pytest.raises(InvalidInputError, match=r"sequence number|row"):
         apply_updates(with_snapshots(2, version), [UpgradeFormatVersion(upgraded), AddSnapshot(snapshot(9, number))], START + 50)
 
 

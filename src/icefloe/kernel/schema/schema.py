@@ -155,7 +155,15 @@ class Schema:
         return path_and_field[1]
 
     def find_type(self, name_or_id: str | int, case_sensitive: bool = True) -> IcebergType:
-        """Return the type of the field of an id or a dotted name; see `find_field`."""
+        """Return the type of the field of an id or a dotted name.
+
+        Args:
+            name_or_id: as for `find_field`.
+            case_sensitive: as for `find_field`.
+
+        Raises:
+            InvalidSchemaError: as for `find_field`.
+        """
         return self.find_field(name_or_id, case_sensitive=case_sensitive).field_type
 
     def find_column_name(self, field_id: int) -> str | None:

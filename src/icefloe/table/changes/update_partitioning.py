@@ -74,31 +74,110 @@ class UpdateSpec(PendingChange):
         return self.add_field(source_column_name, IdentityTransform())
 
     def identity(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
-        """Add a partition field with the column's own values. Args, returns and raises as `add_field`."""
+        """Add a partition field with the column's own values.
+
+        Args:
+            source_column_name: the column's dotted name.
+            partition_field_name: the field's name; by default the one that Java gives it.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError, InvalidPartitionSpecError: as for `add_field`.
+        """
         return self.add_field(source_column_name, IdentityTransform(), partition_field_name)
 
     def year(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
-        """Add a partition field with the year. Args, returns and raises as `add_field`."""
+        """Add a partition field with the year.
+
+        Args:
+            source_column_name: the column's dotted name.
+            partition_field_name: the field's name; by default the one that Java gives it.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError, InvalidPartitionSpecError: as for `add_field`.
+        """
         return self.add_field(source_column_name, YearTransform(), partition_field_name)
 
     def month(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
-        """Add a partition field with the month. Args, returns and raises as `add_field`."""
+        """Add a partition field with the month.
+
+        Args:
+            source_column_name: the column's dotted name.
+            partition_field_name: the field's name; by default the one that Java gives it.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError, InvalidPartitionSpecError: as for `add_field`.
+        """
         return self.add_field(source_column_name, MonthTransform(), partition_field_name)
 
     def day(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
-        """Add a partition field with the day. Args, returns and raises as `add_field`."""
+        """Add a partition field with the day.
+
+        Args:
+            source_column_name: the column's dotted name.
+            partition_field_name: the field's name; by default the one that Java gives it.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError, InvalidPartitionSpecError: as for `add_field`.
+        """
         return self.add_field(source_column_name, DayTransform(), partition_field_name)
 
     def hour(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
-        """Add a partition field with the hour. Args, returns and raises as `add_field`."""
+        """Add a partition field with the hour.
+
+        Args:
+            source_column_name: the column's dotted name.
+            partition_field_name: the field's name; by default the one that Java gives it.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError, InvalidPartitionSpecError: as for `add_field`.
+        """
         return self.add_field(source_column_name, HourTransform(), partition_field_name)
 
     def bucket(self, source_column_name: str, num_buckets: int, partition_field_name: str | None = None) -> Self:
-        """Add a partition field with a hash of the column, from 0 to `num_buckets` - 1. Other args, returns and raises as `add_field`."""
+        """Add a partition field with a hash of the column.
+
+        Args:
+            source_column_name: the column's dotted name.
+            num_buckets: the number of hash values: they are from 0 to `num_buckets` - 1.
+            partition_field_name: the field's name; by default the one that Java gives it.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError, InvalidPartitionSpecError: as for `add_field`.
+        """
         return self.add_field(source_column_name, BucketTransform(num_buckets), partition_field_name)
 
     def truncate(self, source_column_name: str, width: int, partition_field_name: str | None = None) -> Self:
-        """Add a partition field with the column cut to `width`. Other args, returns and raises as `add_field`."""
+        """Add a partition field with the column truncated.
+
+        Args:
+            source_column_name: the column's dotted name.
+            width: the length of a text in characters, or of binary values in bytes; numbers are rounded down to its multiples.
+            partition_field_name: the field's name; by default the one that Java gives it.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError, InvalidPartitionSpecError: as for `add_field`.
+        """
         return self.add_field(source_column_name, TruncateTransform(width), partition_field_name)
 
     def remove_field(self, name: str) -> Self:
@@ -175,7 +254,20 @@ class UpdateSortOrder(PendingChange):
         return self._add(source_column_name, transform, SortDirection.ASC, null_order)
 
     def desc(self, source_column_name: str, transform: str | Transform = "identity", null_order: NullOrder | None = None) -> Self:
-        """Add a key, largest values first; nulls come last by default. Arguments, result and errors are those of `asc`."""
+        """Add a key, largest values first.
+
+        Args:
+            source_column_name: the column's dotted name.
+            transform: a transform whose result is the key.
+            null_order: whether nulls come first, or last, the default.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError: the column does not exist.
+            InvalidInputError: the transform does not fit the column.
+        """
         return self._add(source_column_name, transform, SortDirection.DESC, null_order)
 
     def commit(self) -> None:
