@@ -49,6 +49,7 @@ format: setup ## format, and fix what lint can fix
 
 bench: setup ## measure against PyIceberg and against Spark's own Parquet, as ratios of one run: make bench [ARGS="planning append"]
 	@python3 scripts/setup pyiceberg
+	@python3 scripts/setup duckdb
 	@$(PYTHON) -m benchmarks $(ARGS)
 
 wheel: ## dist/: wheels for Linux with the compiled manifest codec, one for any platform without it, the sdist and the SBOM

@@ -14,7 +14,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / ".benchmarks"  # tables that are created once, and files of the runs
-PYTHON_OF = {"icefloe": Path(sys.executable), "pyiceberg": ROOT / ".venvs" / "pyiceberg" / "bin" / "python"}
+PYTHON_OF = {"icefloe": Path(sys.executable)}
+PYTHON_OF |= {name: ROOT / ".venvs" / name / "bin" / "python" for name in ("pyiceberg", "duckdb")}
 
 
 @dataclass(frozen=True, slots=True)

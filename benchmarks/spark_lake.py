@@ -29,11 +29,11 @@ def new_lake_in(folder: Path, name: str = "bench") -> SqlCatalog:
 
 
 @contextmanager
-def session_with_lake(benchmark: str) -> Iterator[tuple[SparkSession, SqlCatalog, Path]]:
+def session_with_lake(benchmark: str, **settings: str) -> Iterator[tuple[SparkSession, SqlCatalog, Path]]:
     """Start a session; return it, the catalog of the benchmark, which is attached as `lake`, and their folder."""
     folder = measure.BUILD / benchmark
     catalog = lake_in(folder)
-    spark = session()
+    spark = session(**settings)
     try:
         attach(spark, "lake", catalog)
         yield spark, catalog, folder
