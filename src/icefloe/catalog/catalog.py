@@ -1,16 +1,16 @@
-"""`Catalog`: namespaces and tables by name, over any catalog store; views are `catalog_views.py`. `load_catalog` opens one by its configuration.
+"""`Catalog`: tables by name, over any catalog store; namespaces are `catalog_namespaces.py`, views `catalog_views.py`. `load_catalog` opens a catalog.
 
 Names and metadata locations are kept by `icefloe.catalog_store`; configuration is `catalog_config.py`. Spec: Table Metadata; Metastore Tables.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from icefloe.catalog.catalog_base import CatalogBase
+from icefloe.catalog.catalog_base import CatalogBase, Name
 from icefloe.catalog.catalog_config import is_true
+from icefloe.catalog.catalog_namespaces import CatalogNamespaces
 from icefloe.catalog.catalog_transaction import CatalogTransaction, CreateTableTransaction
 from icefloe.catalog.catalog_views import CatalogViews
 from icefloe.catalog.replace_location import replace_location
@@ -21,7 +21,6 @@ from icefloe.errors import (
     AlreadyExistsError,
     InvalidInputError,
     InvalidPropertyError,
-    NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
     StorageFullError,
@@ -55,8 +54,6 @@ from icefloe.table.table_handle import (
     read_metadata_at,
 )
 
-Name = str | Iterable[str]
-
 # Properties of a catalog that its new tables get unless they are given others, and those that they get in any case. JAVA: CatalogProperties.
 TABLE_DEFAULT_PREFIX = "table-default."
 TABLE_OVERRIDE_PREFIX = "table-override."
@@ -65,16 +62,7 @@ UNIQUE_TABLE_LOCATION = "unique-table-location"
 DEFAULT_NAMESPACE = "default-namespace"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceChange:
-    """What `update_namespace_properties` did, by property name."""
-
-    removed: list[str]
-    updated: list[str]
-    missing: list[str]
-
-
-class Catalog(CatalogViews, CatalogBase):
+class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
     """Tables and views by name. Names are `"namespace.table"` or a tuple of levels."""
 
     def __init__(self, name: str, store: CatalogStore, properties: Mapping[str, str]) -> None:
@@ -100,109 +88,6 @@ class Catalog(CatalogViews, CatalogBase):
         """
         parts = to_identifier(name)
         return to_table_identifier((*self.default_namespace, *parts) if len(parts) == 1 else parts)
-
-    def create_namespace(self, namespace: Name, properties: Mapping[str, str] | None = None) -> None:
-        """Create a namespace.
-
-        Args:
-            namespace: its name, `"a.b"` or a tuple of levels.
-            properties: its properties; `location` is the parent folder of its tables.
-
-        Raises:
-            NamespaceAlreadyExistsError: the namespace exists.
-            InvalidIdentifierError, InvalidPropertyError: a name or value that the catalog cannot store.
-        """
-        self.store.create_namespace(to_identifier(namespace), property_texts(properties or {}, "namespace"))
-
-    def create_namespace_if_not_exists(self, namespace: Name, properties: Mapping[str, str] | None = None) -> None:
-        """Create a namespace unless it exists.
-
-        Args:
-            namespace: its name.
-            properties: its properties; those of an existing namespace do not change.
-        """
-        try:
-            self.create_namespace(namespace, properties)
-        except NamespaceAlreadyExistsError:
-            return
-
-    def namespace_exists(self, namespace: Name) -> bool:
-        """Return whether a namespace exists.
-
-        Args:
-            namespace: its name, `"a.b"` or a tuple of levels.
-        """
-        try:
-            self.store.namespace_properties(to_identifier(namespace))
-        except NoSuchNamespaceError:
-            return False
-        return True
-
-    def list_namespaces(self, namespace: Name = ()) -> list[Identifier]:
-        """Return the namespaces one level below another, sorted.
-
-        Args:
-            namespace: the parent; the top level by default.
-
-        Raises:
-            NoSuchNamespaceError: the parent does not exist.
-        """
-        return self.store.list_namespaces(to_identifier(namespace) if namespace else ())
-
-    def load_namespace_properties(self, namespace: Name) -> dict[str, str]:
-        """Return the properties of a namespace.
-
-        Args:
-            namespace: its name, `"a.b"` or a tuple of levels.
-
-        Raises:
-            NoSuchNamespaceError: the namespace does not exist.
-        """
-        return self.store.namespace_properties(to_identifier(namespace))
-
-    def update_namespace_properties(
-        self, namespace: Name, removals: Iterable[str] = (), updates: Mapping[str, str] | None = None
-    ) -> NamespaceChange:
-        """Remove and set properties of a namespace.
-
-        Args:
-            namespace: its name.
-            removals: properties to remove; one that is not set is reported as missing.
-            updates: values by property.
-
-        Returns:
-            The properties removed, set and missing.
-
-        Raises:
-            NoSuchNamespaceError: the namespace does not exist.
-            InvalidPropertyError: a value that the catalog cannot store.
-            InvalidInputError: a property is both removed and set.
-        """
-        levels, new_properties = to_identifier(namespace), property_texts(updates or {}, "namespace")
-        removed_names = frozenset(property_texts(dict.fromkeys(removals or (), ""), "namespace"))
-        if removed_names & new_properties.keys():
-            raise InvalidInputError(
-                f"{', '.join(sorted(removed_names & new_properties.keys()))}: both removed and updated", next_step="choose one"
-            )
-        properties = self.store.namespace_properties(levels)
-        self.store.update_namespace(levels, removals=removed_names, updates=new_properties)
-        return NamespaceChange(
-            removed=sorted(removed_names & properties.keys()),
-            updated=sorted(new_properties),
-            missing=sorted(removed_names - properties.keys()),
-        )
-
-    def drop_namespace(self, namespace: Name) -> None:
-        """Remove an empty namespace.
-
-        Args:
-            namespace: its name, `"a.b"` or a tuple of levels.
-
-        Raises:
-            NoSuchNamespaceError: the namespace does not exist.
-            NamespaceNotEmptyError: it contains namespaces, tables or views.
-        """
-        self.store.drop_namespace(to_identifier(namespace))
 
     def list_tables(self, namespace: Name) -> list[Identifier]:
         """Return the tables of a namespace, sorted.

@@ -4,13 +4,14 @@ Changes of each table are collected by `icefloe.table.transaction`; the commit i
 compares and swaps all metadata locations together. Spec: Optimistic Concurrency; Metastore Tables.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
+from icefloe.catalog.catalog_base import Name
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.errors import InvalidInputError, NoSuchTableError, TableAlreadyExistsError
 from icefloe.kernel.commit.attempt import Action
@@ -21,8 +22,6 @@ from icefloe.table.commits.commit_loop import TableChange, commit_together
 from icefloe.table.table import Table
 from icefloe.table.table_handle import LoadedMetadata, TableHandle
 from icefloe.table.transaction import Transaction
-
-Name = str | Iterable[str]
 
 
 class Tables(Protocol):

@@ -5,11 +5,12 @@ Spec: View spec, View Metadata; View spec, Metadata Location.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from icefloe.catalog.catalog_base import Name
 from icefloe.catalog_store.catalog_store import CatalogStore, KeepsViews, ViewStore
 from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier
 from icefloe.errors import InvalidInputError, InvalidSchemaError, NoSuchViewError, UnsupportedFeatureError, ViewAlreadyExistsError
@@ -24,7 +25,6 @@ from icefloe.kernel.view.view_version import SQLViewRepresentation, ViewVersion
 from icefloe.view.view import View
 from icefloe.view.view_handle import ENGINE, LoadedView, ViewHandle, create_view_metadata, load_view_metadata
 
-Name = str | Iterable[str]
 Queries = str | Mapping[str, str]
 
 # Prefixes of catalog properties: defaults of properties of new views, and values that override those of the caller. JAVA: CatalogProperties.

@@ -1,0 +1,131 @@
+"""`CatalogNamespaces`: the methods of a catalog about namespaces, a base class of `Catalog`.
+
+Spec: Metastore Tables.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from icefloe.catalog.catalog_base import Name
+from icefloe.catalog_store.catalog_store import CatalogStore
+from icefloe.catalog_store.identifier import Identifier, to_identifier
+from icefloe.errors import InvalidInputError, NamespaceAlreadyExistsError, NoSuchNamespaceError
+from icefloe.kernel.metadata.table_properties import property_texts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceChange:
+    """What `update_namespace_properties` did, by property name."""
+
+    removed: list[str]
+    updated: list[str]
+    missing: list[str]
+
+
+class CatalogNamespaces:
+    """Namespaces by name. Names are `"a.b"` or a tuple of levels."""
+
+    store: CatalogStore
+
+    def create_namespace(self, namespace: Name, properties: Mapping[str, str] | None = None) -> None:
+        """Create a namespace.
+
+        Args:
+            namespace: its name, `"a.b"` or a tuple of levels.
+            properties: its properties; `location` is the parent folder of its tables.
+
+        Raises:
+            NamespaceAlreadyExistsError: the namespace exists.
+            InvalidIdentifierError, InvalidPropertyError: a name or value that the catalog cannot store.
+        """
+        self.store.create_namespace(to_identifier(namespace), property_texts(properties or {}, "namespace"))
+
+    def create_namespace_if_not_exists(self, namespace: Name, properties: Mapping[str, str] | None = None) -> None:
+        """Create a namespace unless it exists.
+
+        Args:
+            namespace: its name.
+            properties: its properties; those of an existing namespace do not change.
+        """
+        try:
+            self.create_namespace(namespace, properties)
+        except NamespaceAlreadyExistsError:
+            return
+
+    def namespace_exists(self, namespace: Name) -> bool:
+        """Return whether a namespace exists.
+
+        Args:
+            namespace: its name, `"a.b"` or a tuple of levels.
+        """
+        try:
+            self.store.namespace_properties(to_identifier(namespace))
+        except NoSuchNamespaceError:
+            return False
+        return True
+
+    def list_namespaces(self, namespace: Name = ()) -> list[Identifier]:
+        """Return the namespaces one level below another, sorted.
+
+        Args:
+            namespace: the parent; the top level by default.
+
+        Raises:
+            NoSuchNamespaceError: the parent does not exist.
+        """
+        return self.store.list_namespaces(to_identifier(namespace) if namespace else ())
+
+    def load_namespace_properties(self, namespace: Name) -> dict[str, str]:
+        """Return the properties of a namespace.
+
+        Args:
+            namespace: its name, `"a.b"` or a tuple of levels.
+
+        Raises:
+            NoSuchNamespaceError: the namespace does not exist.
+        """
+        return self.store.namespace_properties(to_identifier(namespace))
+
+    def update_namespace_properties(
+        self, namespace: Name, removals: Iterable[str] = (), updates: Mapping[str, str] | None = None
+    ) -> NamespaceChange:
+        """Remove and set properties of a namespace.
+
+        Args:
+            namespace: its name.
+            removals: properties to remove; one that is not set is reported as missing.
+            updates: values by property.
+
+        Returns:
+            The properties removed, set and missing.
+
+        Raises:
+            NoSuchNamespaceError: the namespace does not exist.
+            InvalidPropertyError: a value that the catalog cannot store.
+            InvalidInputError: a property is both removed and set.
+        """
+        levels, new_properties = to_identifier(namespace), property_texts(updates or {}, "namespace")
+        removed_names = frozenset(property_texts(dict.fromkeys(removals or (), ""), "namespace"))
+        if removed_names & new_properties.keys():
+            raise InvalidInputError(
+                f"{', '.join(sorted(removed_names & new_properties.keys()))}: both removed and updated", next_step="choose one"
+            )
+        properties = self.store.namespace_properties(levels)
+        self.store.update_namespace(levels, removals=removed_names, updates=new_properties)
+        return NamespaceChange(
+            removed=sorted(removed_names & properties.keys()),
+            updated=sorted(new_properties),
+            missing=sorted(removed_names - properties.keys()),
+        )
+
+    def drop_namespace(self, namespace: Name) -> None:
+        """Remove an empty namespace.
+
+        Args:
+            namespace: its name, `"a.b"` or a tuple of levels.
+
+        Raises:
+            NoSuchNamespaceError: the namespace does not exist.
+            NamespaceNotEmptyError: it contains namespaces, tables or views.
+        """
+        self.store.drop_namespace(to_identifier(namespace))
