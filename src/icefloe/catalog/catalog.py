@@ -33,8 +33,8 @@ from icefloe.io.location_policy import LocationPolicy
 from icefloe.io.locations import join, qualified
 from icefloe.kernel.commit.replace_table import ReplaceTable
 from icefloe.kernel.metadata.new_table import new_table_metadata
+from icefloe.kernel.metadata.property_kinds import property_texts
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import property_texts
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.schema.arrow_schema import to_schema

@@ -10,7 +10,7 @@ from icefloe.catalog.catalog_base import Name
 from icefloe.catalog_store.catalog_store import CatalogStore
 from icefloe.catalog_store.identifier import Identifier, to_identifier
 from icefloe.errors import InvalidInputError, NamespaceAlreadyExistsError, NoSuchNamespaceError
-from icefloe.kernel.metadata.table_properties import property_texts
+from icefloe.kernel.metadata.property_kinds import property_texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

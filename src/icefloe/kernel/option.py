@@ -1,6 +1,6 @@
 """`Option`: one name that users may set, with its meaning, for the generated configuration reference.
 
-Table and view properties are declared in `kernel/metadata/table_properties.py`, which also reads them. The format has no such names.
+Table and view properties are values of `Property` instead (`kernel/metadata/property_kinds.py`), which reads them. The format has no such names.
 """
 
 from dataclasses import dataclass

@@ -9,7 +9,7 @@ from typing import Self
 
 from icefloe.catalog_store.identifier import to_identifier
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.metadata.table_properties import property_texts
+from icefloe.kernel.metadata.property_kinds import property_texts
 from icefloe.kernel.schema.arrow_schema import to_schema
 from icefloe.kernel.view.view_definition import ViewEdit, check_queries, edit_updates, property_updates
 from icefloe.kernel.view.view_properties import check_view_properties

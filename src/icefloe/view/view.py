@@ -8,7 +8,7 @@ from uuid import UUID
 
 from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.metadata.table_properties import property_texts
+from icefloe.kernel.metadata.property_kinds import property_texts
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.view.view_definition import ViewDefinition, definition_updates, location_updates, property_updates, rollback_updates
 from icefloe.kernel.view.view_metadata import ViewMetadata

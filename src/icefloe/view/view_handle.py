@@ -12,7 +12,8 @@ from icefloe.errors import AlreadyExistsError, NoSuchNamespaceError, NoSuchViewE
 from icefloe.io.location_policy import LocationPolicy
 from icefloe.io.locations import is_relative, join
 from icefloe.kernel.metadata.naming import metadata_file_name, metadata_version
-from icefloe.kernel.metadata.table_properties import METADATA_PATH, property_texts
+from icefloe.kernel.metadata.property_kinds import property_texts
+from icefloe.kernel.metadata.table_properties import METADATA_PATH
 from icefloe.kernel.ports import Clock, FileIO, IdSource
 from icefloe.kernel.view.view_definition import FIRST_VERSION_ID, ViewDefinition
 from icefloe.kernel.view.view_metadata import ViewMetadata

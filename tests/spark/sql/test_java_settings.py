@@ -217,7 +217,7 @@ def test_a_wrong_mode_of_planning_is_refused(spark: SparkSession, sql: Run, tabl
     [
         ({}, {"spark.icefloe.planning.mode": "locl"}, "the setting spark.icefloe.planning.mode is 'locl'"),
         ({"planning-mode": "locl"}, {"spark.icefloe.planning.mode": "auto"}, "the read option planning-mode is 'locl'"),
-        ({}, {}, "the table property read.data-planning-mode is 'lcl'"),
+        ({}, {}, "the property read.data-planning-mode is 'lcl'"),
     ],
 )
 def test_a_wrong_mode_of_planning_is_refused_by_the_name_that_has_it(options: dict[str, str], session: dict[str, str], named: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from icefloe.errors import InvalidInputError, InvalidPropertyError
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.metadata_updates import Update
+from icefloe.kernel.metadata.property_kinds import property_texts
 from icefloe.kernel.metadata.requirement import AssertTableUUID, Requirement
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_updates import AssignUUID, RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
@@ -29,7 +30,7 @@ def set_property_updates(base: TableMetadata, properties: Mapping[str, object], 
     Raises:
         InvalidPropertyError: a value is no string, number or boolean, or is invalid for its property; or the property is derived from other metadata.
     """
-    texts = table_properties.property_texts(properties)
+    texts = property_texts(properties)
     if derived := sorted(texts.keys() & table_properties.DERIVED):
         raise InvalidPropertyError(
             f"{', '.join(derived)}: not a property that can be set; it is derived from the table's metadata",

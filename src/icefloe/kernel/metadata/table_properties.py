@@ -1,115 +1,21 @@
 """Every table property that Icefloe acts on, with name, default and allowed values.
 
-Properties known to Java that it does not act on are in `unused_properties.py`.
+The kinds of their values are in `property_kinds.py`; properties known to Java that Icefloe does not act on are in `unused_properties.py`.
 
 Read one with `TARGET_FILE_SIZE_BYTES.read(metadata.properties)`. Spec: Table Metadata Fields (`properties`). The names are those
 of the table properties in the format's documentation.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from icefloe.display.formatting import shortened
-from icefloe.errors import InvalidPropertyError, MetadataFormatError, Problem
+from icefloe.errors import InvalidPropertyError, Problem
+from icefloe.kernel.metadata.property_kinds import Property, at_least, choice, flag, location, number, optional, true_or_false
 from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
 from icefloe.kernel.schema.name_mapping import NameMapping, mapping_from_json
 from icefloe.kernel.similar_names import similar_name
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Property(Generic[T]):
-    """A table property.
-
-    Attributes:
-        name: Name of the property.
-        default: Value where it is not set.
-        parse: Returns the value of a text; raises ValueError or `MetadataFormatError` where the text is invalid.
-        allowed: The allowed values in words.
-        meaning: Effect of the property, for the configuration reference.
-        java_default: Java's default as text, where it is another one; for the configuration reference.
-    """
-
-    name: str
-    default: T
-    parse: Callable[[str], T]
-    allowed: str
-    meaning: str
-    java_default: str | None = None
-
-    def read(self, properties: Mapping[str, str]) -> T:
-        """Return the value, or the default where it is not set.
-
-        Raises:
-            InvalidPropertyError: the text is not a value of this property; names both.
-        """
-        text = properties.get(self.name)
-        if text is None:
-            return self.default
-        try:
-            return self.parse(text)
-        except (ValueError, MetadataFormatError) as error:
-            raise InvalidPropertyError(
-                f"the table property {self.name} is {text!r}, which is not {self.allowed}",
-                problems=error.problems if isinstance(error, MetadataFormatError) else (),
-                next_step=f"set {self.name} to {self.allowed}",
-            ) from error
-
-    def of_column(self, column: str) -> "Property[T]":
-        """Return the property of one column, where the name is a prefix of such names."""
-        return replace(self, name=self.name + column)
-
-
-# Python's own int() would also take `1_000` and blanks.
-_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
-
-
-def _number(name: str, default: int, smallest: int, unit: str, meaning: str) -> Property[int]:
-    return Property(name, default, _at_least(smallest), f"a whole number ({unit}) of at least {smallest}", meaning)
-
-
-def _at_least(smallest: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if _WHOLE_NUMBER.fullmatch(text) is None or int(text) < smallest:
-            raise ValueError(text)
-        return int(text)
-
-    return parse
-
-
-def _flag(name: str, meaning: str, *, default: bool, java_default: str | None = None) -> Property[bool]:
-    return Property(name, default, _true_or_false, "true or false", meaning, java_default)
-
-
-def _true_or_false(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError(text)
-    return text.lower() == "true"
-
-
-def _choice(name: str, default: str, *choices: str, meaning: str, java_default: str | None = None) -> Property[str]:
-    def parse(text: str) -> str:
-        if text.lower() not in choices:
-            raise ValueError(text)
-        return text.lower()
-
-    return Property(name, default, parse, f"one of {', '.join(choices)}", meaning, java_default)
-
-
-def _optional(name: str, like: Property[str], meaning: str) -> Property[str | None]:
-    return Property(name, None, like.parse, like.allowed, meaning)
-
-
-def _location(name: str, meaning: str) -> Property[str | None]:
-    def parse(text: str) -> str:
-        if not text.strip("/"):
-            raise ValueError(text)
-        return text.rstrip("/")
-
-    return Property(name, None, parse, "a location", meaning)
 
 
 def _probability(text: str) -> float:
@@ -131,58 +37,56 @@ def _metrics_mode(text: str) -> str:
 _METRICS_MODES = "none, counts, full or truncate(n) with n of at least 1"
 
 # Commits. Waits double from the minimum to the maximum, with jitter, until the retries or the time are used up.
-COMMIT_NUM_RETRIES = _number("commit.retry.num-retries", 4, 0, "retries", "How often a commit is retried after other writers won the race.")
-COMMIT_MIN_WAIT_MS = _number(
+COMMIT_NUM_RETRIES = number("commit.retry.num-retries", 4, 0, "retries", "How often a commit is retried after other writers won the race.")
+COMMIT_MIN_WAIT_MS = number(
     "commit.retry.min-wait-ms",
     100,
     0,
     "milliseconds",
     "Wait before the first retry of a commit; each later wait is twice as long, with jitter.",
 )
-COMMIT_MAX_WAIT_MS = _number("commit.retry.max-wait-ms", 60_000, 0, "milliseconds", "Longest wait between two attempts of a commit.")
-COMMIT_TOTAL_TIMEOUT_MS = _number(
-    "commit.retry.total-timeout-ms", 1_800_000, 0, "milliseconds", "Time after which a commit is not retried."
-)
-STATUS_CHECK_NUM_RETRIES = _number(
+COMMIT_MAX_WAIT_MS = number("commit.retry.max-wait-ms", 60_000, 0, "milliseconds", "Longest wait between two attempts of a commit.")
+COMMIT_TOTAL_TIMEOUT_MS = number("commit.retry.total-timeout-ms", 1_800_000, 0, "milliseconds", "Time after which a commit is not retried.")
+STATUS_CHECK_NUM_RETRIES = number(
     "commit.status-check.num-retries",
     3,
     0,
     "retries",
     "How often the status of a commit whose answer was lost is checked again in the catalog.",
 )
-STATUS_CHECK_MIN_WAIT_MS = _number(
+STATUS_CHECK_MIN_WAIT_MS = number(
     "commit.status-check.min-wait-ms",
     1_000,
     0,
     "milliseconds",
     "Wait before the second status check; each later wait is twice as long, with jitter.",
 )
-STATUS_CHECK_MAX_WAIT_MS = _number("commit.status-check.max-wait-ms", 60_000, 0, "milliseconds", "Longest wait between two status checks.")
-STATUS_CHECK_TOTAL_TIMEOUT_MS = _number(
+STATUS_CHECK_MAX_WAIT_MS = number("commit.status-check.max-wait-ms", 60_000, 0, "milliseconds", "Longest wait between two status checks.")
+STATUS_CHECK_TOTAL_TIMEOUT_MS = number(
     "commit.status-check.total-timeout-ms",
     1_800_000,
     0,
     "milliseconds",
     "Time after which the status of a commit is not checked again: its state is unknown.",
 )
-MANIFEST_TARGET_SIZE_BYTES = _number(
+MANIFEST_TARGET_SIZE_BYTES = number(
     "commit.manifest.target-size-bytes", 8_388_608, 1, "bytes", "Size at which a manifest is full; smaller ones may be merged up to it."
 )
-MANIFEST_MIN_COUNT_TO_MERGE = _number(
+MANIFEST_MIN_COUNT_TO_MERGE = number(
     "commit.manifest.min-count-to-merge",
     100,
     1,
     "manifests",
     "Number of manifests of one partition spec from which on a commit merges small ones.",
 )
-MANIFEST_MERGE_ENABLED = _flag("commit.manifest-merge.enabled", "Whether commits merge small manifests.", default=True)
+MANIFEST_MERGE_ENABLED = flag("commit.manifest-merge.enabled", "Whether commits merge small manifests.", default=True)
 
 # Data files.
-DEFAULT_FILE_FORMAT = _choice("write.format.default", "parquet", "parquet", "avro", "orc", meaning="Format of new data files.")
-TARGET_FILE_SIZE_BYTES = _number(
+DEFAULT_FILE_FORMAT = choice("write.format.default", "parquet", "parquet", "avro", "orc", meaning="Format of new data files.")
+TARGET_FILE_SIZE_BYTES = number(
     "write.target-file-size-bytes", 536_870_912, 1, "bytes", "Size at which a data file is closed and the next one is begun."
 )
-DISTRIBUTION_MODE = _choice(
+DISTRIBUTION_MODE = choice(
     "write.distribution-mode",
     "hash",
     "none",
@@ -191,23 +95,23 @@ DISTRIBUTION_MODE = _choice(
     meaning="How Spark distributes rows to tasks before it writes them: as they are, by partition, or by ranges of the sort order.",
 )
 # For DELETE, UPDATE and MERGE in place of the property above; None: the property above applies.
-DELETE_DISTRIBUTION_MODE: Property[str | None] = _optional(
+DELETE_DISTRIBUTION_MODE: Property[str | None] = optional(
     "write.delete.distribution-mode",
     DISTRIBUTION_MODE,
     "How Spark distributes the rows of DELETE; `write.distribution-mode` where it is not set.",
 )
-UPDATE_DISTRIBUTION_MODE: Property[str | None] = _optional(
+UPDATE_DISTRIBUTION_MODE: Property[str | None] = optional(
     "write.update.distribution-mode",
     DISTRIBUTION_MODE,
     "How Spark distributes the rows of UPDATE; `write.distribution-mode` where it is not set.",
 )
-MERGE_DISTRIBUTION_MODE: Property[str | None] = _optional(
+MERGE_DISTRIBUTION_MODE: Property[str | None] = optional(
     "write.merge.distribution-mode",
     DISTRIBUTION_MODE,
     "How Spark distributes the rows of MERGE; `write.distribution-mode` where it is not set.",
 )
 # For engines that write in many tasks. Without fan-out, rows reach a task's writer sorted by partition, so that a task has one open file at a time.
-FANOUT_ENABLED = _flag(
+FANOUT_ENABLED = flag(
     "write.spark.fanout.enabled",
     "Whether a task keeps a file open for each partition. With `false` its rows are sorted by partition first, and one file is open at a time.",
     default=True,
@@ -216,20 +120,20 @@ FANOUT_ENABLED = _flag(
 ADVISORY_PARTITION_SIZE_BYTES: Property[int | None] = Property(
     "write.spark.advisory-partition-size-bytes",
     None,
-    _at_least(1),
+    at_least(1),
     "a whole number (bytes) of at least 1",
     "Bytes of shuffled rows for one task of a write; Spark's own setting where it is not set.",
 )
-ACCEPT_ANY_SCHEMA = _flag(
+ACCEPT_ANY_SCHEMA = flag(
     "write.spark.accept-any-schema",
     "Whether Spark leaves the check of a write's columns to Icefloe, which the write option `merge-schema` needs.",
     default=False,
 )
-AUTO_SCHEMA_EVOLUTION = _flag(
+AUTO_SCHEMA_EVOLUTION = flag(
     "write.spark.auto-schema-evolution.enabled", "Whether the table takes MERGE WITH SCHEMA EVOLUTION.", default=True
 )
-DATA_PATH = _location("write.data.path", "Folder of new data files; `data` below the table's location where it is not set.")
-PARQUET_CODEC = _choice(
+DATA_PATH = location("write.data.path", "Folder of new data files; `data` below the table's location where it is not set.")
+PARQUET_CODEC = choice(
     "write.parquet.compression-codec",
     "zstd",
     "zstd",
@@ -243,26 +147,24 @@ PARQUET_CODEC = _choice(
 PARQUET_COMPRESSION_LEVEL: Property[int | None] = Property(
     "write.parquet.compression-level",
     None,
-    _at_least(-131_072),
+    at_least(-131_072),
     "a whole number that the codec takes as a level",
     "Level of that compression; the codec's own where it is not set.",
 )
-PARQUET_ROW_GROUP_SIZE_BYTES = _number(
+PARQUET_ROW_GROUP_SIZE_BYTES = number(
     "write.parquet.row-group-size-bytes", 134_217_728, 1, "bytes", "Bytes of the rows in memory that make a row group of a Parquet file."
 )
-PARQUET_PAGE_SIZE_BYTES = _number("write.parquet.page-size-bytes", 1_048_576, 1, "bytes", "Size of a page of a Parquet file.")
-PARQUET_PAGE_ROW_LIMIT = _number("write.parquet.page-row-limit", 20_000, 1, "rows", "Most rows in a page of a Parquet file.")
-PARQUET_DICT_SIZE_BYTES = _number(
+PARQUET_PAGE_SIZE_BYTES = number("write.parquet.page-size-bytes", 1_048_576, 1, "bytes", "Size of a page of a Parquet file.")
+PARQUET_PAGE_ROW_LIMIT = number("write.parquet.page-row-limit", 20_000, 1, "rows", "Most rows in a page of a Parquet file.")
+PARQUET_DICT_SIZE_BYTES = number(
     "write.parquet.dict-size-bytes", 2_097_152, 1, "bytes", "Size from which on a Parquet column is written without a dictionary."
 )
-PARQUET_PAGE_VERSION = _choice("write.parquet.page-version", "v1", "v1", "v2", meaning="Version of the pages of a Parquet file.")
-PARQUET_BLOOM_MAX_BYTES = _number(
+PARQUET_PAGE_VERSION = choice("write.parquet.page-version", "v1", "v1", "v2", meaning="Version of the pages of a Parquet file.")
+PARQUET_BLOOM_MAX_BYTES = number(
     "write.parquet.bloom-filter-max-bytes", 1_048_576, 32, "bytes", "Largest bloom filter of a Parquet column."
 )
 # Prefixes of property names; the rest of the name is a column's.
-_BLOOM_ENABLED = _flag(
-    "write.parquet.bloom-filter-enabled.column.", "Whether the column has bloom filters in Parquet files.", default=False
-)
+_BLOOM_ENABLED = flag("write.parquet.bloom-filter-enabled.column.", "Whether the column has bloom filters in Parquet files.", default=False)
 _BLOOM_FPP = Property(
     "write.parquet.bloom-filter-fpp.column.",
     0.01,
@@ -273,18 +175,16 @@ _BLOOM_FPP = Property(
 _BLOOM_NDV: Property[int | None] = Property(
     "write.parquet.bloom-filter-ndv.column.",
     None,
-    _at_least(1),
+    at_least(1),
     "a whole number (distinct values) of at least 1",
     "Distinct values that its bloom filters are made for; the rows of the first row group where it is not set.",
 )
 BLOOM_ENABLED_PREFIX = _BLOOM_ENABLED.name
-ORC_CODEC = _choice(
-    "write.orc.compression-codec", "zlib", "none", "zlib", "snappy", "lz4", "zstd", meaning="Compression of ORC data files."
-)
-ORC_COMPRESSION_STRATEGY = _choice(
+ORC_CODEC = choice("write.orc.compression-codec", "zlib", "none", "zlib", "snappy", "lz4", "zstd", meaning="Compression of ORC data files.")
+ORC_COMPRESSION_STRATEGY = choice(
     "write.orc.compression-strategy", "speed", "speed", "compression", meaning="Whether that compression prefers speed or size."
 )
-ORC_STRIPE_SIZE_BYTES = _number("write.orc.stripe-size-bytes", 67_108_864, 1, "bytes", "Size of a stripe of an ORC file.")
+ORC_STRIPE_SIZE_BYTES = number("write.orc.stripe-size-bytes", 67_108_864, 1, "bytes", "Size of a stripe of an ORC file.")
 ORC_BLOOM_FILTER_COLUMNS: Property[str] = Property(
     "write.orc.bloom.filter.columns", "", str, "names of columns, with commas between them", "Columns that have bloom filters in ORC files."
 )
@@ -316,7 +216,7 @@ METRICS_DEFAULT: Property[str] = Property(
     _METRICS_MODES,
     "Which metrics of a column manifests keep: none, counts, counts and bounds cut to n characters, or full bounds.",
 )
-METRICS_MAX_INFERRED_COLUMNS = _number(
+METRICS_MAX_INFERRED_COLUMNS = number(
     "write.metadata.metrics.max-inferred-column-defaults",
     100,
     0,
@@ -333,19 +233,19 @@ METRICS_COLUMN: Property[str] = Property(
 METRICS_COLUMN_PREFIX = METRICS_COLUMN.name
 
 # Metadata files. The metadata log has at least one entry: see `metadata_updates.py`.
-METADATA_PATH = _location(
+METADATA_PATH = location(
     "write.metadata.path",
     "Folder of new metadata files, manifest lists and manifests; `metadata` below the table's location where it is not set.",
 )
-METADATA_CODEC = _choice("write.metadata.compression-codec", "none", "none", "gzip", meaning="Compression of metadata files.")
-METADATA_PREVIOUS_VERSIONS_MAX = _number(
+METADATA_CODEC = choice("write.metadata.compression-codec", "none", "none", "gzip", meaning="Compression of metadata files.")
+METADATA_PREVIOUS_VERSIONS_MAX = number(
     "write.metadata.previous-versions-max", 100, 0, "files", "How many older metadata files the metadata log names."
 )
-METADATA_DELETE_AFTER_COMMIT = _flag(
+METADATA_DELETE_AFTER_COMMIT = flag(
     "write.metadata.delete-after-commit.enabled", "Whether metadata files that leave the log are deleted.", default=False
 )
 # `gzip` is the name the format's properties use for Avro's `deflate`.
-AVRO_CODEC = _choice(
+AVRO_CODEC = choice(
     "write.avro.compression-codec",
     "gzip",
     "gzip",
@@ -368,17 +268,17 @@ ENCRYPTION_KEY: Property[str | None] = Property(
 )
 
 # Row-level operations.
-DELETE_MODE = _choice(
+DELETE_MODE = choice(
     "write.delete.mode",
     "copy-on-write",
     "copy-on-write",
     "merge-on-read",
     meaning="Whether DELETE rewrites data files, or writes deletion vectors (version 3) or position delete files (version 2).",
 )
-UPDATE_MODE = _choice("write.update.mode", "copy-on-write", "copy-on-write", "merge-on-read", meaning="The same for UPDATE.")
-MERGE_MODE = _choice("write.merge.mode", "copy-on-write", "copy-on-write", "merge-on-read", meaning="The same for MERGE and upserts.")
+UPDATE_MODE = choice("write.update.mode", "copy-on-write", "copy-on-write", "merge-on-read", meaning="The same for UPDATE.")
+MERGE_MODE = choice("write.merge.mode", "copy-on-write", "copy-on-write", "merge-on-read", meaning="The same for MERGE and upserts.")
 # The property's own default is `partition`. Java's Spark writes by file where it is not set, as does Icefloe: such deletes leave with their data file.
-DELETE_GRANULARITY = _choice(
+DELETE_GRANULARITY = choice(
     "write.delete.granularity",
     "file",
     "file",
@@ -386,15 +286,15 @@ DELETE_GRANULARITY = _choice(
     meaning="Whether a position delete file is about one data file, or about all of a partition.",
     java_default="partition",
 )
-DELETE_ISOLATION_LEVEL = _choice(
+DELETE_ISOLATION_LEVEL = choice(
     "write.delete.isolation-level",
     "serializable",
     "serializable",
     "snapshot",
     meaning="Whether a DELETE is refused where others added matching rows meanwhile (`serializable`), or only where they removed some.",
 )
-UPDATE_ISOLATION_LEVEL = _choice("write.update.isolation-level", "serializable", "serializable", "snapshot", meaning="The same for UPDATE.")
-MERGE_ISOLATION_LEVEL = _choice(
+UPDATE_ISOLATION_LEVEL = choice("write.update.isolation-level", "serializable", "serializable", "snapshot", meaning="The same for UPDATE.")
+MERGE_ISOLATION_LEVEL = choice(
     "write.merge.isolation-level", "serializable", "serializable", "snapshot", meaning="The same for MERGE and upserts."
 )
 
@@ -402,7 +302,7 @@ MERGE_ISOLATION_LEVEL = _choice(
 SPLIT_SIZE: Property[int | None] = Property(
     "read.split.target-size",
     None,
-    _at_least(1),
+    at_least(1),
     "a whole number (bytes) of at least 1",
     "Bytes of files that one task reads; Spark's `spark.sql.files.maxPartitionBytes` where it is not set.",
     java_default="134217728",
@@ -410,7 +310,7 @@ SPLIT_SIZE: Property[int | None] = Property(
 SPLIT_OPEN_FILE_COST: Property[int | None] = Property(
     "read.split.open-file-cost",
     None,
-    _at_least(0),
+    at_least(0),
     "a whole number (bytes) of at least 0",
     "Bytes that each file counts as more; Spark's `spark.sql.files.openCostInBytes` where it is not set.",
     java_default="4194304",
@@ -418,7 +318,7 @@ SPLIT_OPEN_FILE_COST: Property[int | None] = Property(
 ADAPTIVE_SPLITS: Property[bool | None] = Property(
     "read.split.adaptive-size.enabled",
     None,
-    _true_or_false,
+    true_or_false,
     "true or false",
     "`false`: tasks are not made smaller where the table is too small to keep all processors busy.",
     java_default="true",
@@ -426,7 +326,7 @@ ADAPTIVE_SPLITS: Property[bool | None] = Property(
 PARQUET_VECTORIZED: Property[bool | None] = Property(
     "read.parquet.vectorization.enabled",
     None,
-    _true_or_false,
+    true_or_false,
     "true or false",
     "`false`: Spark reads Parquet row by row.",
     java_default="true",
@@ -434,12 +334,12 @@ PARQUET_VECTORIZED: Property[bool | None] = Property(
 PARQUET_BATCH_ROWS: Property[int | None] = Property(
     "read.parquet.vectorization.batch-size",
     None,
-    _at_least(1),
+    at_least(1),
     "a whole number (rows) of at least 1",
     "Rows that Spark reads from Parquet at a time; its `spark.sql.parquet.columnarReaderBatchSize` where it is not set.",
     java_default="5000",
 )
-PLANNING_MODE = _choice(
+PLANNING_MODE = choice(
     "read.data-planning-mode",
     "auto",
     "auto",
@@ -449,27 +349,27 @@ PLANNING_MODE = _choice(
 )
 
 # Staged commits.
-WAP_ENABLED = _flag(
+WAP_ENABLED = flag(
     "write.wap.enabled", "Whether the session's `spark.wap.id` and `spark.wap.branch` stage the table's writes.", default=False
 )
 
 # Retention of snapshots and references. The default age of snapshots is five days.
-MAX_SNAPSHOT_AGE_MS = _number(
+MAX_SNAPSHOT_AGE_MS = number(
     "history.expire.max-snapshot-age-ms", 432_000_000, 0, "milliseconds", "Age from which on snapshots may expire."
 )
-MIN_SNAPSHOTS_TO_KEEP = _number(
+MIN_SNAPSHOTS_TO_KEEP = number(
     "history.expire.min-snapshots-to-keep", 1, 1, "snapshots", "How many snapshots of a branch are kept however old they are."
 )
-MAX_REF_AGE_MS = _number(
+MAX_REF_AGE_MS = number(
     "history.expire.max-ref-age-ms", 2**63 - 1, 1, "milliseconds", "Age from which on branches and tags, but for `main`, may expire."
 )
 # With `false`, files of the table may belong to other tables too.
-GC_ENABLED = _flag(
+GC_ENABLED = flag(
     "gc.enabled", "`false`: files of the table may belong to other tables, so that expiry and purge delete none.", default=True
 )
 
 # An argument at the creation of a table; never kept among its properties. JAVA: TableProperties.RESERVED_PROPERTIES.
-FORMAT_VERSION = _number(
+FORMAT_VERSION = number(
     "format-version",
     2,
     1,
@@ -497,29 +397,6 @@ ALL: tuple[Property[object], ...] = (
 # Properties of PyIceberg without effect here, which are similar to others.
 _OF_PYICEBERG = ("write.parquet.row-group-limit", "write.py-location-provider.impl")
 KNOWN_NAMES = frozenset((*(known.name for known in ALL), *UNUSED_PROPERTIES, *UNUSED_PREFIXES, *DERIVED, *_OF_PYICEBERG))
-
-
-def property_texts(given: Mapping[str, object], what: str = "table") -> dict[str, str]:
-    """Return the properties as texts: numbers as they are written, truth values as true or false.
-
-    Args:
-        given: Names and values as the caller passed them.
-        what: Owner of the properties, for messages.
-
-    Raises:
-        InvalidPropertyError: a name is not text, or a value is neither text nor a number nor a truth value; None is not a value.
-    """
-    for name, value in given.items():
-        if not isinstance(name, str):
-            raise InvalidPropertyError(
-                f"{name!r} cannot be the name of a {what} property: names are text", next_step="pass the name as text"
-            )
-        if not isinstance(value, str | int | float):
-            raise InvalidPropertyError(
-                f"the {what} property {name} cannot be {value!r}: properties are text",
-                next_step="leave it out, or pass text" if value is None else "pass text",
-            )
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
 
 
 def without_derived(given: Mapping[str, str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from icefloe.display.formatting import shortened
 from icefloe.errors import InvalidInputError, InvalidPropertyError
+from icefloe.kernel.metadata.property_kinds import Property
 from icefloe.kernel.metadata.table_properties import (
     ADAPTIVE_SPLITS,
     PARQUET_BATCH_ROWS,
@@ -18,7 +19,6 @@ from icefloe.kernel.metadata.table_properties import (
     PLANNING_MODE,
     SPLIT_OPEN_FILE_COST,
     SPLIT_SIZE,
-    Property,
 )
 from icefloe.kernel.option import Option
 from icefloe.kernel.similar_names import similar_name

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from icefloe.errors import InvalidInputError, InvalidPropertyError, UnsupportedFeatureError
 from icefloe.kernel.metadata import table_properties
+from icefloe.kernel.metadata.property_kinds import Property
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import Property
 from icefloe.kernel.option import Option
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder

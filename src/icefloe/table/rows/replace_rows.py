@@ -14,8 +14,9 @@ from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.row_delta import RowDelta
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.property_kinds import Property
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import DELETE_ISOLATION_LEVEL, DELETE_MODE, UPDATE_ISOLATION_LEVEL, Property
+from icefloe.kernel.metadata.table_properties import DELETE_ISOLATION_LEVEL, DELETE_MODE, UPDATE_ISOLATION_LEVEL
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.table.available_engines import engine_for_files

@@ -23,9 +23,10 @@ from icefloe.kernel.commit.attempt import CommitContext
 from icefloe.kernel.commit.staged_snapshot import WAP_ID, check_wap_id_is_new
 from icefloe.kernel.metadata.encryption import refuse_encrypted, refuse_plain_files
 from icefloe.kernel.metadata.manifests import spec_schema
+from icefloe.kernel.metadata.property_kinds import property_texts
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import WAP_ENABLED, property_texts
+from icefloe.kernel.metadata.table_properties import WAP_ENABLED
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
 from icefloe.kernel.schema.nesting import check_write_nesting
 from icefloe.kernel.schema.schema import Schema
