@@ -283,6 +283,19 @@ def test_metadata_contains_the_absolute_path_of_a_relative_warehouse(tmp_path: P
     assert catalog.load_table("db.t").scan().to_arrow().to_pylist() == [{"id": 1}]
 
 
+def test_a_relative_location_becomes_absolute_where_it_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse="lake")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", ARROW)
+    table.set_location("elsewhere")
+    view = catalog.create_view("db.v", "SELECT 1 AS id", ARROW)
+    view.set_location("elsewhere/view")
+    monkeypatch.chdir("/")
+    assert catalog.load_table("db.t").location() == f"{tmp_path}/elsewhere"
+    assert catalog.load_view("db.v").location() == f"{tmp_path}/elsewhere/view"
+
+
 def test_relative_paths_in_properties_are_below_the_table_location(tmp_path: Path) -> None:
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
     catalog.create_namespace("db")

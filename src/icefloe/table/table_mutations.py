@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Self, TypeVar
 
 from icefloe.errors import InvalidInputError
+from icefloe.io.locations import qualified
 from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.commit.change_properties import (
     location_updates,
@@ -446,7 +447,7 @@ class TableMutations(ABC):
         """Set the folder of the table's new files; existing files stay where they are.
 
         Args:
-            location: the folder.
+            location: the folder; a relative path is one below the working directory.
 
         Returns:
             This table or transaction.
@@ -454,7 +455,8 @@ class TableMutations(ABC):
         Raises:
             InvalidInputError: the location is empty.
         """
-        self._change(lambda base: location_updates(base, location))
+        folder = qualified(location)
+        self._change(lambda base: location_updates(base, folder))
         return self
 
     def update_location(self, location: str) -> Self:

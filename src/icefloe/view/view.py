@@ -8,6 +8,7 @@ from uuid import UUID
 
 from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import InvalidInputError
+from icefloe.io.locations import qualified
 from icefloe.kernel.metadata.property_kinds import property_texts
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.view.view_definition import ViewDefinition, definition_updates, location_updates, property_updates, rollback_updates
@@ -173,13 +174,14 @@ class View:
         """Set the folder of the view's new metadata files; existing files stay where they are.
 
         Args:
-            location: the folder.
+            location: the folder; a relative path is one below the working directory.
 
         Raises:
             InvalidInputError: the location is empty.
             CommitConflictError, CommitUnknownError, NoSuchViewError: as for `rollback_to_version`.
         """
-        self._commit(lambda base, _: location_updates(base, location))
+        folder = qualified(location)
+        self._commit(lambda base, _: location_updates(base, folder))
 
     def _commit(self, change: ViewChange) -> None:
         self._loaded = commit_view(self._handle, change, self._loaded)
