@@ -8,7 +8,7 @@ from typing import Any
 
 from icefloe.catalog.in_memory_catalog import InMemoryCatalog
 from icefloe.io.file_io_by_scheme import load_file_io
-from icefloe.io.location_policy import LocationPolicy
+from icefloe.io.locations import LocationPolicy
 from icefloe.table.metadata import TableMetadataUtil
 from icefloe.table.table import Table
 from icefloe.table.table_handle import LoadedMetadata, TableHandle

@@ -14,7 +14,7 @@ from tests.spark.merge_on_read import delete_keys_everywhere, delete_positions
 
 from icefloe import SqlCatalog
 from icefloe.kernel.scan.scan_plan import ScanPlan
-from icefloe.table import Table
+from icefloe.table import Table, data_scan
 
 cloudpickle = pytest.importorskip("pyspark.cloudpickle")
 
@@ -90,3 +90,24 @@ def test_other_processes_return_only_files_that_may_match(table: Table) -> None:
     table.scan("id >= 0").plan(parallel=counting, prune_in_parallel=True)
     assert one.files_kept == 1
     assert few < sum(carried)
+
+
+def test_no_thread_starts_for_few_small_local_manifests(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = table.scan("id > 5").plan()
+    threads: list[object] = []
+
+    def counted(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        threads.append(function)
+        return map(function, items)
+
+    monkeypatch.setattr(data_scan, "in_threads", counted)
+    assert plan.delete_files
+    assert list(table.scan("id > 5").plan().tasks()) == list(plan.tasks())
+    assert not threads
+    # One byte less than the manifests have, and threads read them; a planner that is chosen by the caller always does.
+    monkeypatch.setattr(data_scan, "SERIAL_BYTES", plan.manifest_bytes_read - 1)
+    assert list(table.scan("id > 5").plan().tasks()) == list(plan.tasks())
+    assert threads
+    threads.clear()
+    table.scan("id > 5").plan(parallel=counted)
+    assert threads

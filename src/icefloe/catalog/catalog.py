@@ -29,8 +29,7 @@ from icefloe.errors import (
     UnfinishedDropError,
 )
 from icefloe.io.file_io_by_scheme import load_file_io
-from icefloe.io.location_policy import LocationPolicy
-from icefloe.io.locations import join, qualified
+from icefloe.io.locations import LocationPolicy, join, qualified
 from icefloe.kernel.commit.replace_table import ReplaceTable
 from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.metadata.property_kinds import property_texts

@@ -15,8 +15,7 @@ from icefloe.catalog_store.catalog_store import CatalogStore, KeepsViews, ViewSt
 from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier
 from icefloe.errors import InvalidInputError, InvalidSchemaError, NoSuchViewError, UnsupportedFeatureError, ViewAlreadyExistsError
 from icefloe.io.file_io_by_scheme import load_file_io
-from icefloe.io.location_policy import LocationPolicy
-from icefloe.io.locations import qualified
+from icefloe.io.locations import LocationPolicy, qualified
 from icefloe.kernel.schema.arrow_schema import to_schema
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.view.view_definition import ViewDefinition

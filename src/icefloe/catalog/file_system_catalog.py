@@ -13,8 +13,7 @@ from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.local_folders import LocalFolders
-from icefloe.io.location_policy import LocationPolicy
-from icefloe.io.locations import local_path, qualified, scheme_of
+from icefloe.io.locations import LocationPolicy, local_path, qualified, scheme_of
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
 from icefloe.table.table_handle import load_metadata

@@ -16,8 +16,8 @@ from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.data_file_writer import write_partition
 from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
 from icefloe.datafile.file_metrics import leaves_of
-from icefloe.datafile.projected_fields import filter_field_ids
 from icefloe.datafile.write_target import WriteTarget
+from icefloe.kernel.expressions.bind import filter_field_ids
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.manifest.data_file import DataFile

@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 from icefloe.datafile.deletes.delete_loader import DeleteLoader, FileDeletes
 from icefloe.datafile.field_ids import has_ids
 from icefloe.datafile.metadata_columns_of_rows import metadata_array
-from icefloe.datafile.projected_fields import fields_to_read
 from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.datafile.stored_batch import StoredBatch, decode_dictionaries, filter_batch, without_columns
 from icefloe.datafile.stored_file import StoredFile, opened_stored_file
 from icefloe.errors import DataFileFormatError
 from icefloe.kernel.arrow_values import mask_array
-from icefloe.kernel.expressions.bind import predicates
+from icefloe.kernel.expressions.bind import filter_field_ids, predicates
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, BooleanExpression
 from icefloe.kernel.expressions.residual import simplify
 from icefloe.kernel.expressions.row_evaluator import arrow_mask
@@ -35,7 +34,7 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import DELETED, LINEAGE_COLUMNS, is_reserved
 from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema import Schema, fields_to_read
 from icefloe.kernel.types import NestedField
 
 # Rows. Looking up a batch in a set of equality deletes costs time for each deleted key, so batches are joined until they have as many rows, up to this.
@@ -95,7 +94,7 @@ def read_task(
             task=task,
             spec=specs[task.spec_id],
             projection=projection,
-            fields=fields_to_read(schema, data_columns, row_filter),
+            fields=fields_to_read(schema, data_columns, filter_field_ids(row_filter)),
             row_filter=row_filter,
             deletes=deleted,
             projector=Projector(task.file.file_path, constants, stored.floors_nanoseconds),

@@ -17,10 +17,19 @@ import pyarrow.compute as pc
 from icefloe.errors import LocationNotAllowedError
 from icefloe.io.input_and_output_file import InputFile, OutputFile
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.io.location_policy import ALLOWED_LOCATIONS, LocationPolicy, listed
-from icefloe.io.locations import LocationScope, folders_of, local_path, scheme_of
+from icefloe.io.locations import (
+    ALLOWED_LOCATIONS,
+    AZURE,
+    LocationPolicy,
+    LocationScope,
+    folders_of,
+    host_of,
+    listed,
+    local_path,
+    scheme_of,
+)
 from icefloe.io.memory_file_io import MemoryFileIO
-from icefloe.io.object_store_file_io import ACCOUNT_HOST, AZURE, ObjectStoreFileIO, file_io_for, host_of
+from icefloe.io.object_store_file_io import ACCOUNT_HOST, ObjectStoreFileIO, file_io_for
 from icefloe.kernel.ports import FileIO
 
 ALLOWED_SCHEMES = "io.allowed-schemes"

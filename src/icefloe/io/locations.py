@@ -1,4 +1,4 @@
-"""Locations: their text, that is schemes, local paths and joins; and places, which are resolved locations, and whether a location is in a folder.
+"""Locations: their text, that is schemes, hosts, local paths and joins; places, which are resolved locations; and the folders that a location may be in.
 
 A location is literal text. Nothing is percent-decoded, because the names of partition folders contain `%3A` and the like, also in `file:` locations that Java
 writes. The storage of each scheme is chosen by `file_io_by_scheme.py`.
@@ -6,16 +6,17 @@ writes. The storage of each scheme is chosen by `file_io_by_scheme.py`.
 `LocationScope` is the one rule for deleting, writing and reading the files of a table. A table's paths are hostile: they hold `..`, symbolic links, doubled
 slashes, other schemes and prefixes that are no folders (`/lake/t2` is not in `/lake/t`). Local paths are resolved by the file system itself, names in an object
 store by their text. A location that cannot be resolved for certain is in no folder. The folders of a table are determined by
-`icefloe.table.expiry.deletion_scope`. Spec: File Locations in Metadata; Paths in Metadata.
+`icefloe.table.expiry.deletion_scope`. `LocationPolicy` has the folders that the catalog's properties name; a table's own metadata cannot change them.
+Spec: File Locations in Metadata; Paths in Metadata.
 """
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from icefloe.errors import InvalidInputError
+from icefloe.errors import InvalidInputError, InvalidPropertyError
 
 # A scheme is only the text before `://`, so that a relative path may hold a colon; `file:/x` (Hadoop's form) is the one exception.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -23,8 +24,16 @@ _FILE_PREFIX = "file:"
 _LOCAL_HOSTS = ("", "localhost")
 # Schemes that are other names of a store.
 STORE_OF_SCHEME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs"}
+# The schemes of Azure.
+AZURE = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 # Segments that some clients of object stores resolve and others keep, and characters that some drop.
 _UNCERTAIN = re.compile(r"(^|/)\.{1,2}(/|$)|[\x00-\x1f\x7f]")
+# Properties of a catalog that restrict the locations of its tables, and the values of the last one.
+WAREHOUSE = "warehouse"
+ALLOWED_LOCATIONS = "io.allowed-locations"
+DELETE_OUTSIDE = "io.delete-outside"
+POLICY = "io.location-policy"
+WARN, STRICT = "warn", "strict"
 
 
 def scheme_of(location: str) -> str:
@@ -33,6 +42,20 @@ def scheme_of(location: str) -> str:
         raise InvalidInputError(f"{location!r} is not a location", next_step="give a path such as /data/x or a URI such as s3://bucket/x")
     match = _SCHEME.match(location)
     return match.group(1).lower() if match else "file"
+
+
+def host_of(location: str) -> str:
+    """Return the host that a client of a location connects to; empty where the configuration alone determines it.
+
+    The host is in lower case and without its port.
+    """
+    scheme = scheme_of(location)
+    authority = location.partition("://")[2].partition("/")[0]
+    if scheme in AZURE:
+        authority = authority.rpartition("@")[2] if "@" in authority else ""
+    elif scheme != "hdfs":
+        return ""
+    return authority.rpartition("@")[2].partition(":")[0].lower()
 
 
 def local_path(location: str) -> str:
@@ -180,3 +203,43 @@ class LocationScope:
 def folders_of(locations: Iterable[str]) -> tuple[Place, ...]:
     """Return the places of folders, without those that cannot be determined for certain."""
     return tuple(place for place in map(place_of_folder, locations) if place is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocationPolicy:
+    """The catalog properties `warehouse`, `io.allowed-locations`, `io.delete-outside` and `io.location-policy`.
+
+    Attributes:
+        warehouse: The location of the warehouse, absolute; None where the catalog has none.
+        allowed_locations: Folders that tables may name besides the warehouse.
+        delete_outside: Folders outside of a table in which its expiry and purge may delete files.
+        is_strict: Whether reading and writing outside of the table, the warehouse and the allowed locations is refused.
+    """
+
+    warehouse: str | None = None
+    allowed_locations: tuple[str, ...] = ()
+    delete_outside: tuple[str, ...] = ()
+    is_strict: bool = False
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> "LocationPolicy":
+        """Return the policy that a catalog's properties configure. Raises `InvalidPropertyError`."""
+        policy = properties.get(POLICY, WARN).strip().lower()
+        if policy not in (WARN, STRICT):
+            raise InvalidPropertyError(f"the catalog property {POLICY} is {policy!r}", next_step=f"set it to {WARN} or {STRICT}")
+        warehouse = properties.get(WAREHOUSE)
+        return cls(
+            warehouse=qualified(warehouse) if warehouse else None,
+            allowed_locations=listed(properties.get(ALLOWED_LOCATIONS)),
+            delete_outside=listed(properties.get(DELETE_OUTSIDE)),
+            is_strict=policy == STRICT,
+        )
+
+    def trusted(self) -> LocationScope:
+        """Return the folders that the configuration names: the warehouse and the allowed locations."""
+        return LocationScope(folders_of([*([self.warehouse] if self.warehouse else []), *self.allowed_locations]))
+
+
+def listed(text: str | None) -> tuple[str, ...]:
+    """Return the values of a property whose values are separated by commas."""
+    return tuple(value.strip() for value in (text or "").split(",") if value.strip())

@@ -14,12 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.errors import IcefloeError, StorageError, UnsupportedFeatureError
-from icefloe.io.locations import scheme_of
+from icefloe.io.locations import AZURE, host_of, scheme_of
 from icefloe.kernel.storage_errors import cause_without_secrets, storage_error, without_secrets
 from icefloe.optional_packages import not_installed, optional_module
 
-# The schemes of Azure.
-AZURE = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 # Scheme -> (fsspec protocol, extra of this package that brings it). Hadoop's scheme names are aliases of the store's own.
 PROTOCOLS: Mapping[str, tuple[str, str | None]] = {
     "s3": ("s3", "s3"),
@@ -235,20 +233,6 @@ def file_io_for(location: str, properties: Mapping[str, str]) -> ObjectStoreFile
     properties = _account_properties(location, properties) if scheme in AZURE else properties
     options = _OPTIONS.get(protocol, {})
     return ObjectStoreFileIO(protocol, {name: text for name, text in properties.items() if name in options}, extra)
-
-
-def host_of(location: str) -> str:
-    """Return the host that a client of a location connects to; empty where the configuration alone determines it.
-
-    The host is in lower case and without its port.
-    """
-    scheme = scheme_of(location)
-    authority = location.partition("://")[2].partition("/")[0]
-    if scheme in AZURE:
-        authority = authority.rpartition("@")[2] if "@" in authority else ""
-    elif scheme != "hdfs":
-        return ""
-    return authority.rpartition("@")[2].partition(":")[0].lower()
 
 
 def _account_properties(location: str, properties: Mapping[str, str]) -> dict[str, str]:

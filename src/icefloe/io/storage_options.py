@@ -1,10 +1,10 @@
 """Catalog properties about storage, with their meanings: which locations are allowed, and how object stores are reached.
 
-`location_policy.py`, `file_io_by_scheme.py` and `object_store_file_io.py` read them.
+`locations.py`, `file_io_by_scheme.py` and `object_store_file_io.py` read them.
 """
 
 from icefloe.io.file_io_by_scheme import ALLOWED_SCHEMES
-from icefloe.io.location_policy import ALLOWED_LOCATIONS, DELETE_OUTSIDE, POLICY, WARN
+from icefloe.io.locations import ALLOWED_LOCATIONS, DELETE_OUTSIDE, POLICY, WARN
 from icefloe.kernel.option import Option
 
 LOCATION_OPTIONS = (

@@ -4,7 +4,13 @@ The kernel opens no file, reads no clock and draws no random number: its callers
 `icefloe.table.clock_and_ids` (the system clock and random ids).
 """
 
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
+
+# Returns the content of the file at a location, as `FileIO.read` does.
+Read = Callable[[str], bytes]
+# Applies a function to each item, perhaps in parallel, and returns the results in order, like `map`.
+Parallel = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 class FileIO(Protocol):

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.data_file_writer import write_sorted
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.datafile.projected_fields import select_fields
 from icefloe.datafile.row_keys import key_columns
 from icefloe.datafile.same_values import differing
 from icefloe.kernel.arrow_values import numbers_array, numpy_of, positions_array
@@ -26,7 +25,7 @@ from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import POS, with_lineage
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema import Schema, select_fields
 from icefloe.kernel.schema.schema_cast import cast_to_schema
 from icefloe.table.engine import UpsertedRows, UpsertRequest
 from icefloe.table.upsert_source import ArrowRows, ambiguous_keys, shown_keys

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from icefloe.catalog_store.catalog_store import KeepsFolders, TableLocation, other_tables
 from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import FormatError, LocationNotAllowedError, NotFoundError, StorageError, UnsupportedError, in_one_line
-from icefloe.io.location_policy import LocationPolicy
-from icefloe.io.locations import LocationScope, Place, folders_of, is_relative, join, place_of_file, place_of_folder
+from icefloe.io.locations import LocationPolicy, LocationScope, Place, folders_of, is_relative, join, place_of_file, place_of_folder
 from icefloe.kernel.metadata.naming import metadata_version
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import DATA_PATH, METADATA_PATH

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from icefloe.catalog_store.catalog_store import CatalogStore
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.errors import NoSuchTableError
-from icefloe.io.location_policy import LocationPolicy
-from icefloe.io.locations import is_relative, join
+from icefloe.io.locations import LocationPolicy, is_relative, join
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.metadata_reader import read_table_metadata
 from icefloe.kernel.metadata.metadata_writer import write_table_metadata

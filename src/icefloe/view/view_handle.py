@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from icefloe.catalog_store.catalog_store import TableLocation, ViewStore
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.errors import AlreadyExistsError, NoSuchNamespaceError, NoSuchViewError, StorageError
-from icefloe.io.location_policy import LocationPolicy
-from icefloe.io.locations import is_relative, join
+from icefloe.io.locations import LocationPolicy, is_relative, join
 from icefloe.kernel.metadata.naming import metadata_file_name, metadata_version
 from icefloe.kernel.metadata.property_kinds import property_texts
 from icefloe.kernel.metadata.table_properties import METADATA_PATH

@@ -16,7 +16,7 @@ from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
 from icefloe.kernel.scan.decision import Reason
-from icefloe.kernel.scan.prune_files import explain, inclusive_mask, strict_mask
+from icefloe.kernel.scan.pruning import explain, inclusive_mask, strict_mask
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import GeographyType, GeometryType, NestedField, StringType, UnknownType, VariantType
 

@@ -19,7 +19,7 @@ from icefloe.kernel.manifest.manifest_columns import ManifestColumns, every_stat
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.transforms import BucketTransform, DayTransform, IdentityTransform, MonthTransform, TruncateTransform
 from icefloe.kernel.scan.decision import Reason
-from icefloe.kernel.scan.prune_files import FileMetricsEvaluator, explain, inclusive_mask, required_statistics, strict_mask
+from icefloe.kernel.scan.pruning import FileMetricsEvaluator, explain, inclusive_mask, required_statistics, strict_mask
 
 UNPARTITIONED = PartitionSpec()
 

@@ -14,7 +14,7 @@ from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile, PartitionFieldSummary
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, MonthTransform
-from icefloe.kernel.scan.prune_manifests import explain_manifests, manifest_mask
+from icefloe.kernel.scan.pruning import explain_manifests, manifest_mask
 
 
 @settings(max_examples=300, deadline=None)

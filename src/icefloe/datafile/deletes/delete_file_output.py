@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from icefloe.datafile.data_file_writer import write_partition
 from icefloe.datafile.deletes.delete_file_reader import POSITION_DELETE_SCHEMA
 from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
-from icefloe.datafile.projected_fields import select_fields
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import InvalidInputError, Problem, StorageError
 from icefloe.kernel.arrow_values import numbers_array, scalar_of
@@ -35,7 +34,7 @@ from icefloe.kernel.puffin.deletion_vector import (
 )
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema import Schema, select_fields
 from icefloe.kernel.types import DoubleType, FloatType, PrimitiveType, StructType
 
 # Rows of a batch of a position delete file.

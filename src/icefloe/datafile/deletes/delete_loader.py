@@ -18,7 +18,6 @@ from icefloe.datafile.deletes.delete_file_reader import (
     read_vector_locations,
 )
 from icefloe.datafile.deletes.equality_key_set import EqualityKeySet
-from icefloe.datafile.projected_fields import select_fields
 from icefloe.errors import DataFileFormatError
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.ports import FileIO
@@ -26,7 +25,7 @@ from icefloe.kernel.puffin.deletion_vector import DeletionVector, merge_deletion
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH
 from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema import Schema, select_fields
 from icefloe.kernel.types import ListType, MapType, NestedField, PrimitiveType, StructType
 
 # Bytes of memory for cached deletes. A vector of a million scattered positions takes 2 MB.

@@ -18,7 +18,7 @@ from icefloe.kernel.metadata.manifests import read_manifests
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import UnknownTransform
-from icefloe.kernel.scan.prune_manifests import ManifestEvaluator, summaries_of
+from icefloe.kernel.scan.pruning import ManifestEvaluator, summaries_of
 from icefloe.kernel.types import IntegerType
 from icefloe.kernel.values import physical_array
 from icefloe.table.parallel_requests import in_threads

@@ -41,9 +41,7 @@ from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.scan.delete_file_index import PATH_BOUNDS
 from icefloe.kernel.scan.live_deletes import equality_tests
-from icefloe.kernel.scan.prune_files import FileMetricsEvaluator, required_statistics
-from icefloe.kernel.scan.prune_manifests import manifest_mask
-from icefloe.kernel.scan.scan_context import ScanContext
+from icefloe.kernel.scan.pruning import FileMetricsEvaluator, ScanContext, manifest_mask, required_statistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

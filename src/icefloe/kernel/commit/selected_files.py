@@ -24,9 +24,7 @@ from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.scan.prune_files import FileMetricsEvaluator, required_statistics
-from icefloe.kernel.scan.prune_manifests import manifest_mask
-from icefloe.kernel.scan.scan_context import ScanContext
+from icefloe.kernel.scan.pruning import FileMetricsEvaluator, ScanContext, manifest_mask, required_statistics
 
 
 class SelectedFiles:

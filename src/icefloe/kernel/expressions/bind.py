@@ -221,6 +221,11 @@ def predicates(expression: BooleanExpression) -> Iterator[BoundPredicate]:
         yield expression
 
 
+def filter_field_ids(row_filter: BooleanExpression) -> set[int]:
+    """Return the field ids of the columns that a bound filter tests."""
+    return {predicate.field.field_id for predicate in predicates(row_filter)}
+
+
 def _find(name: str, schema: Schema, case_sensitive: bool) -> "_Column":
     field_id = schema.find_id(name, case_sensitive=case_sensitive)
     path = schema.path_of(field_id) if field_id is not None else None

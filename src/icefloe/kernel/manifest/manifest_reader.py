@@ -4,15 +4,17 @@ Pruning of the columns is in `kernel/scan`. Spec: Manifests; Sequence Number Inh
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from icefloe.errors import AvroFormatError, ManifestFormatError, Problem
-from icefloe.kernel.arrow_values import filled, numpy_of
+from icefloe.kernel.arrow_values import filled, mask_array, numpy_of
 from icefloe.kernel.avro.avro_columns import read_arrays, read_batches, read_spans
 from icefloe.kernel.avro.avro_container import Container, count_records, open_container
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
@@ -93,6 +95,61 @@ def read_many_columns(
         # Reading one at a time shows which one is damaged; or none is, where only all together exceed a limit.
         parts = [_read([manifest], read, partition_type, statistics, None) for manifest in manifests]
     return ManifestColumns(pa.concat_tables([columns.entries for columns, _ in parts])), [count for _, counts in parts for count in counts]
+
+
+class LiveEntries(NamedTuple):
+    """The live entries of some manifests as a `ManifestColumns` table, and the place of each entry's manifest among the manifests."""
+
+    entries: Any
+    places: NDArray[np.int64]
+
+
+def read_live_entries(
+    manifests: Sequence[ManifestFile],
+    read: Callable[[str], bytes],
+    partition_type: StructType,
+    *,
+    statistics: Collection[Statistic] = (),
+    added_in: AbstractSet[int] | None = None,
+) -> LiveEntries:
+    """Return the live entries of manifests of one partition spec and content.
+
+    Args:
+        manifests: The manifests, at least one.
+        read: Returns the content of a file.
+        partition_type: Type of their partition tuples.
+        statistics: The column statistics to decode.
+        added_in: Return only the entries that one of these snapshots added; None for all live entries.
+
+    Raises:
+        AvroFormatError: A manifest is damaged.
+        ManifestFormatError: An entry breaks a rule of the format, or a manifest does not have the content that its list declares.
+    """
+    columns, counts = read_many_columns(manifests, read, partition_type, statistics=statistics)
+    entries, places = columns.entries, np.repeat(np.arange(len(counts)), counts)
+    if added_in is not None:
+        ids = pa.array(added_in, pa.int64())
+        live = (numpy_of(entries["status"]) == int(ManifestEntryStatus.ADDED)) & pc.is_in(entries["snapshot_id"], ids).to_numpy()
+        entries, places = entries.filter(mask_array(live)), places[live]
+    elif any(manifest.has_deleted_files for manifest in manifests):
+        live = numpy_of(entries["status"]) != int(ManifestEntryStatus.DELETED)
+        entries, places = entries.filter(mask_array(live)), places[live]
+    _check_content(entries, manifests, places)
+    return LiveEntries(entries, places)
+
+
+def _check_content(entries: Any, manifests: Sequence[ManifestFile], places: NDArray[np.int64]) -> None:
+    is_data = manifests[0].content is ManifestContent.DATA
+    other_content = (numpy_of(entries["content"]) == int(FileContent.DATA)) != is_data
+    if not other_content.any():
+        return
+    manifest = manifests[int(places[other_content][0])]
+    actual, declared = ("delete files", "data files") if is_data else ("data files", "delete files")
+    raise ManifestFormatError(
+        f"manifest {manifest.manifest_path} contains {actual}, but its manifest list declares {declared}",
+        path=manifest.manifest_path,
+        next_step="the manifest or its manifest list is damaged; restore it from a copy, or roll the table back to an older snapshot",
+    )
 
 
 def _read(

@@ -73,3 +73,13 @@ class ManifestFile:
     def has_live_files(self) -> bool:
         """Whether a scan has to open this manifest, according to its counts."""
         return self.has_added_files or self.has_existing_files
+
+    @property
+    def live_files_count(self) -> int:
+        """Number of live files by the counts, 0 where they are unknown."""
+        return (self.added_files_count or 0) + (self.existing_files_count or 0)
+
+    @property
+    def live_rows_count(self) -> int:
+        """Number of rows in live files by the counts, 0 where they are unknown."""
+        return (self.added_rows_count or 0) + (self.existing_rows_count or 0)

@@ -1,6 +1,6 @@
 """`Decision`: the reason why a scan reads or skips one manifest, data file or delete file, for users who explain a plan.
 
-The decisions are made in `prune_manifests.py`, `prune_files.py` and `live_deletes.py`; the texts of explanations in `pruning_explanation.py`.
+The decisions are made in `pruning.py` and `live_deletes.py`; the texts of explanations in `pruning_explanation.py`.
 Spec: Scan Planning.
 """
 

@@ -30,7 +30,7 @@ from icefloe.kernel.manifest.manifest_columns import ManifestColumns, Statistic,
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.scan.delete_overlap import Indices, PairTest, column_test, equality_test, path_range
 from icefloe.kernel.scan.partition_keys import PartitionKeys
-from icefloe.kernel.scan.prune_files import column_range
+from icefloe.kernel.scan.pruning import column_range
 from icefloe.kernel.types import DoubleType, FloatType, PrimitiveType, StringType, StructType
 from icefloe.kernel.values import bounds_to_array
 

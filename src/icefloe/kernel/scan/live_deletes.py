@@ -20,13 +20,14 @@ from icefloe.kernel.expressions.metrics_evaluator import Mask
 from icefloe.kernel.expressions.residual import simplify
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns, every_statistic, statistic_column
+from icefloe.kernel.manifest.manifest_reader import read_live_entries
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
+from icefloe.kernel.ports import Parallel, Read
 from icefloe.kernel.scan.decision import Decision, Reason
 from icefloe.kernel.scan.delete_file_index import PATH_BOUNDS, DeleteFileIndex, DeleteFilesOfSpec, is_vector
 from icefloe.kernel.scan.file_objects import file_objects, partition_tuples
-from icefloe.kernel.scan.prune_files import FileMetricsEvaluator
-from icefloe.kernel.scan.scan_context import Parallel, Read, ScanContext
+from icefloe.kernel.scan.pruning import FileMetricsEvaluator, ScanContext
 from icefloe.kernel.types import PrimitiveType
 
 # Fields that the specification requires of every deletion vector.
@@ -104,12 +105,15 @@ def read_deletes(context: ScanContext, manifests: Sequence[ManifestFile], read: 
     def live(manifest: ManifestFile) -> Any:
         nonlocal compared_so_far
         content, decoded = read(manifest.manifest_path), compared_so_far
-        entries = context.live_entries([manifest], lambda _: content, {*PATH_BOUNDS, *every_statistic(decoded)}).entries
+        kind = context.partition_types[manifest.partition_spec_id]
+        statistics = {*PATH_BOUNDS, *every_statistic(decoded)}
+        entries = read_live_entries([manifest], lambda _: content, kind, statistics=statistics).entries
         _check(entries, manifest)
         compared = _compared(entries)
         if not compared <= decoded:  # only the decoded entries show which columns' bounds are needed
             compared_so_far = decoded | compared
-            entries = context.live_entries([manifest], lambda _: content, {*PATH_BOUNDS, *every_statistic(compared_so_far)}).entries
+            statistics = {*PATH_BOUNDS, *every_statistic(compared_so_far)}
+            entries = read_live_entries([manifest], lambda _: content, kind, statistics=statistics).entries
         return entries
 
     tables: dict[int, list[Any]] = {}

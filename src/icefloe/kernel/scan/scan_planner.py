@@ -3,8 +3,8 @@
     snapshot -> manifest list -> manifests whose partition summaries allow a match -> live delete files, indexed -> live data files whose partition values,
     bounds and counts allow a match, with their deletes -> `ScanPlan`, still as columns -> `FileScanTask`s on demand
 
-`prune_manifests.py` chooses the manifests, `live_deletes.py` reads the delete files, `ManifestGroup` reads the data files in parallel, `prune_files.py` tests
-them, `delete_file_index.py` matches deletes to them. A test costs the same for one file as for thousands, so that the files of small manifests are tested
+`pruning.py` chooses the manifests, `live_deletes.py` reads the delete files, `ManifestGroup` reads the data files in parallel, `pruning.py` tests them,
+`delete_file_index.py` matches deletes to them. A test costs the same for one file as for thousands, so that the files of small manifests are tested
 together. The caller passes `read`, which is called once for each file, so that this package needs no storage. Spec: Scan Planning.
 """
 
@@ -19,27 +19,28 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.kernel.arrow_values import mask_array, numbers_array, numpy_of
-from icefloe.kernel.expressions.bind import bind
+from icefloe.kernel.expressions.bind import bind, predicates
 from icefloe.kernel.expressions.metrics_evaluator import Mask
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns, Statistic, every_statistic, ordered_statistics, statistic_column
+from icefloe.kernel.manifest.manifest_reader import LiveEntries, read_live_entries
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.manifests import read_manifests
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.ports import Parallel, Read
 from icefloe.kernel.scan.decision import Decision, Reason
 from icefloe.kernel.scan.file_objects import LazyFiles, partition_tuples
 from icefloe.kernel.scan.live_deletes import LiveDeletes, delete_decisions, read_deletes
-from icefloe.kernel.scan.prune_files import FileMetricsEvaluator, required_statistics
-from icefloe.kernel.scan.prune_manifests import explain_manifests, manifest_mask
-from icefloe.kernel.scan.scan_context import LiveEntries, Parallel, Read, ScanContext, live_files, live_records
+from icefloe.kernel.scan.pruning import FileMetricsEvaluator, ScanContext, explain_manifests, manifest_mask, required_statistics
 from icefloe.kernel.scan.scan_plan import NO_FILES, FileCounts, PlannedFiles, ScanPlan
 from icefloe.kernel.schema.schema import Schema
 
 # Files of a batch: it is tested as soon as it has so many, which limits the entries in memory.
 BATCH_FILES = 2**15
-# Bytes of a group of manifests that one call reads, and the least number of groups. Larger groups are no faster, and leave more freed memory behind.
+# Bytes of a group of manifests that one call reads, and the least number of groups that are read in parallel. Larger groups are no faster, and leave more
+# freed memory behind.
 _GROUP_BYTES = 2**21
 _GROUPS = 8
 
@@ -52,6 +53,7 @@ def plan_scan(
     *,
     case_sensitive: bool = True,
     parallel: Parallel = map,
+    serial_bytes: int = 0,
     prune_in_parallel: bool = False,
     explain: bool = False,
     include_statistics: bool = False,
@@ -69,6 +71,7 @@ def plan_scan(
         read: Returns the content of the file at a location.
         case_sensitive: Whether names in the filter must match the case of column names.
         parallel: Reads several manifests at once.
+        serial_bytes: The length of all manifests to read up to which they are read one after the other, without `parallel`.
         prune_in_parallel: Test files in the parallel readers, before their results are sent back.
         explain: Give every manifest and file its `Decision`.
         include_statistics: Put column statistics into the files of the tasks.
@@ -98,13 +101,19 @@ def plan_scan(
     )
     manifests = read_manifests(snapshot, read) if appends is None else _added_manifests(appends, read)
     choice = _ManifestChoice(manifests, context)
+    return _plan(choice, snapshot, read, map if choice.length <= serial_bytes else parallel, prune_in_parallel=prune_in_parallel)
+
+
+def _plan(choice: "_ManifestChoice", snapshot: Snapshot, read: Read, parallel: Parallel, *, prune_in_parallel: bool) -> ScanPlan:
+    """Plan the files of the chosen manifests."""
+    context = choice.context
     deletes = read_deletes(context, choice.kept_deletes, read, parallel) if choice.kept_deletes else None
     batches = list(ManifestGroup(context, deletes, read, prune_in_parallel=prune_in_parallel).plan(choice.kept_data, parallel))
     parts, delete_files, counts = _with_deletes([batch.files for batch in batches if len(batch.files)], deletes)
     return ScanPlan(
         snapshot_id=snapshot.snapshot_id,
-        schema=chosen,
-        row_filter=bound,
+        schema=context.schema,
+        row_filter=context.bound,
         parts=parts,
         **choice.totals(),
         kept=sum((batch.kept for batch in batches), NO_FILES),
@@ -112,7 +121,7 @@ def plan_scan(
         skipped_by_metrics=sum((batch.skipped_by_metrics for batch in batches), NO_FILES),
         delete_files=delete_files,
         delete_files_considered=0 if deletes is None else deletes.total,
-        decisions=tuple(choice.decisions(batches, deletes, counts)) if explain else (),
+        decisions=tuple(choice.decisions(batches, deletes, counts)) if context.explain else (),
     )
 
 
@@ -135,7 +144,7 @@ class _ManifestChoice:
 
     def __init__(self, manifests: Sequence[ManifestFile], context: ScanContext) -> None:
         self._all = manifests
-        self._context = context
+        self.context = context
         is_data = np.array([manifest.content is ManifestContent.DATA for manifest in manifests], dtype=bool)
         live = np.array([manifest.has_live_files for manifest in manifests], dtype=bool)
         kept = manifest_mask(manifests, context.bound, context.specs, context.schema) & live
@@ -147,6 +156,11 @@ class _ManifestChoice:
         self._kept = kept & ~self._older
         self.kept_deletes = _chosen(manifests, self._kept & ~is_data)
 
+    @property
+    def length(self) -> int:
+        """The length of the manifests to read."""
+        return sum(manifest.manifest_length for manifest in (*self.kept_data, *self.kept_deletes))
+
     def totals(self) -> dict[str, int]:
         """Return the attributes of the plan that count manifests."""
         skipped = _chosen(self._all, ~self._kept)
@@ -156,24 +170,53 @@ class _ManifestChoice:
             "manifests_skipped": len(skipped),
             "delete_manifests_total": sum(manifest.content is ManifestContent.DELETES for manifest in self._all),
             "delete_manifests_skipped": len(skipped) - len(skipped_data),
-            "manifest_bytes_read": sum(manifest.manifest_length for manifest in _chosen(self._all, self._kept)),
+            "manifest_bytes_read": self.length,
             "manifest_bytes_skipped": sum(manifest.manifest_length for manifest in skipped),
-            "files_in_skipped_manifests": sum(map(live_files, skipped_data)),
-            "records_in_skipped_manifests": sum(map(live_records, skipped_data)),
+            "files_in_skipped_manifests": sum(manifest.live_files_count for manifest in skipped_data),
+            "records_in_skipped_manifests": sum(manifest.live_rows_count for manifest in skipped_data),
         }
 
     def decisions(self, batches: Sequence["PlannedBatch"], deletes: LiveDeletes | None, counts: NDArray[np.int64]) -> Iterator[Decision]:
         """Yield the decision for every manifest in list order; the files of a manifest that was read follow it."""
-        context = self._context
+        context = self.context
         explanations = explain_manifests(self._all, context.bound, context.specs, context.schema)
         of_data = {place: decisions for batch in batches for place, decisions in batch.decisions.items()}
         of_deletes = {} if deletes is None else delete_decisions(context, deletes, counts)
         places = {ManifestContent.DATA: iter(range(len(self._all))), ManifestContent.DELETES: iter(range(len(self._all)))}
         for manifest, keep, older, explanation in zip(self._all, self._kept.tolist(), self._older.tolist(), explanations, strict=True):
-            yield context.manifest_decision(manifest, keep, explanation, Reason.OLDER if older else None)
+            yield _manifest_decision(context, manifest, keep, explanation, Reason.OLDER if older else None)
             if keep:
                 place = next(places[manifest.content])
                 yield from (of_data if manifest.content is ManifestContent.DATA else of_deletes).get(place, ())
+
+
+def _manifest_decision(context: ScanContext, manifest: ManifestFile, keep: bool, explanation: str, skipped: Reason | None) -> Decision:
+    """Return the decision for a manifest.
+
+    Args:
+        context: The scan.
+        manifest: The manifest.
+        keep: Whether the scan reads it.
+        explanation: The partition bound that ruled it out.
+        skipped: The reason why it is not read, if that is not its partition summary.
+    """
+    if not manifest.has_live_files:
+        reason, explanation = Reason.NO_LIVE_FILES, ""
+    elif keep:
+        reason = Reason.NO_FILTER if context.is_unfiltered else Reason.MAY_MATCH
+    elif skipped is not None:
+        reason, explanation = skipped, ""
+    else:
+        reason = Reason.BY_PARTITION if any(predicates(context.bound)) else Reason.NEVER_TRUE
+    return Decision(
+        level="manifest" if manifest.content is ManifestContent.DATA else "delete manifest",
+        path=manifest.manifest_path,
+        kept=keep,
+        reason=reason,
+        explanation=explanation,
+        bytes=manifest.manifest_length,
+        records=manifest.live_rows_count,
+    )
 
 
 def _chosen(manifests: Sequence[ManifestFile], mask: Mask) -> list[ManifestFile]:
@@ -237,10 +280,13 @@ class ManifestReader:
     def __call__(self, manifests: Sequence[ManifestFile]) -> _ReadFiles:
         """Read the live entries of some manifests of one partition spec."""
         spec_id = manifests[0].partition_spec_id
-        live = self.context.live_entries(manifests, self.read, self.statistics[spec_id])
-        if not self.prunes or self.context.is_unfiltered:
+        context = self.context
+        live = read_live_entries(
+            manifests, self.read, context.partition_types[spec_id], statistics=self.statistics[spec_id], added_in=context.added_in
+        )
+        if not self.prunes or context.is_unfiltered:
             return _ReadFiles(live)
-        test = FileMetricsEvaluator(ManifestColumns(live.entries), self.context.bound, self.context.specs[spec_id], self.context.schema)
+        test = FileMetricsEvaluator(ManifestColumns(live.entries), context.bound, context.specs[spec_id], context.schema)
         may, by_partition = _tested(test)
         kept = LiveEntries(live.entries.filter(mask_array(may)).combine_chunks(), live.places[may])
         return _ReadFiles(kept, _count(live.entries, by_partition), _count(live.entries, ~may & ~by_partition))
@@ -286,7 +332,7 @@ class ManifestGroup:
             ManifestFormatError: An entry breaks a rule of the format.
         """
         pending: dict[int, _Pending] = {}
-        groups = _groups(manifests)
+        groups = _groups(manifests, 1 if parallel is map else _GROUPS)
         results: Iterable[_ReadFiles] = parallel(self._reader, ([manifest for _, manifest in group] for group in groups))
         for group, (live, by_partition, by_metrics) in zip(groups, results, strict=True):
             spec_id = group[0][1].partition_spec_id
@@ -368,17 +414,17 @@ class ManifestGroup:
         return decisions
 
 
-def _groups(manifests: Sequence[ManifestFile]) -> list[list[tuple[int, ManifestFile]]]:
+def _groups(manifests: Sequence[ManifestFile], least: int) -> list[list[tuple[int, ManifestFile]]]:
     """Group manifests, each with its place, for one read call per group, so that small manifests do not cost one call each.
 
-    A group has one partition spec. Each spec with at least `_GROUPS` manifests has at least so many groups, so that they can be read in parallel.
+    A group has one partition spec. Each spec with at least `least` manifests has at least so many groups, so that they can be read in parallel.
     """
     by_spec: dict[int, list[tuple[int, ManifestFile]]] = {}
     for place, manifest in enumerate(manifests):
         by_spec.setdefault(manifest.partition_spec_id, []).append((place, manifest))
     groups: list[list[tuple[int, ManifestFile]]] = []
     for members in by_spec.values():
-        most = max(len(members) // _GROUPS, 1)
+        most = max(len(members) // least, 1)
         group: list[tuple[int, ManifestFile]] = []
         size = 0
         for place, manifest in members:

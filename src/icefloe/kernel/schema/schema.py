@@ -5,7 +5,7 @@ Spec: Schemas and Data Types; Column Projection; Identifier Field IDs.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count, islice
@@ -366,6 +366,31 @@ def _prune(field: NestedField, selected_ids: set[int]) -> NestedField | None:
     if any(inner.field_id in selected_ids for _, inner in walk(children(field.field_type))):
         return field  # lists and maps are read whole
     return None
+
+
+def fields_to_read(schema: Schema, projection: Schema, tested_ids: Set[int]) -> Fields:
+    """Return the part of a schema that a read needs, in the schema's order: its projection and the columns that its filter tests. Spec: Column Projection."""
+    return select_fields(schema.fields, {*_ends(projection.fields), *tested_ids})
+
+
+def select_fields(fields: Fields, field_ids: Set[int]) -> Fields:
+    """Return the fields with these ids, whole; a struct that only contains such fields is reduced to them."""
+    selected = []
+    for field in fields:
+        if field.field_id in field_ids:
+            selected.append(field)
+        elif isinstance(field.field_type, StructType) and (inner := select_fields(field.field_type.fields, field_ids)):
+            selected.append(replace(field, field_type=StructType(*inner)))
+    return tuple(selected)
+
+
+def _ends(fields: Iterable[NestedField]) -> Iterator[int]:
+    """Yield the ids of the fields that a projection selects whole: all but structs with fields."""
+    for field in fields:
+        if isinstance(field.field_type, StructType) and field.field_type.fields:
+            yield from _ends(field.field_type.fields)
+        else:
+            yield field.field_id
 
 
 def _wrong_types(schema: Schema) -> Iterator[Problem]:

@@ -17,15 +17,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.datafile.projected_fields import fields_to_read
 from icefloe.io.file_io_by_scheme import check_locations
 from icefloe.io.locations import scheme_of
-from icefloe.kernel.expressions.bind import predicates
+from icefloe.kernel.expressions.bind import filter_field_ids, predicates
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.puffin.deletion_vector import DeletionVector
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.metadata_columns import is_reserved
-from icefloe.kernel.schema.schema import Schema, walk
+from icefloe.kernel.schema.schema import Schema, fields_to_read, walk
 from icefloe.kernel.types import IcebergType, NestedField, StructType
 from icefloe.spark.scan.expression_to_column import filter_to_column, literal
 from icefloe.spark.scan.native_scan import READER_OPTIONS, FileGroup, hadoop_paths, names_for_the_reader
@@ -94,7 +93,7 @@ def _columns_to_read(request: ScanRequest) -> Schema:
     metadata = sorted({field.name for field in requested if is_reserved(field.field_id)})
     if metadata:
         raise NotReadableByParquet(f"the scan reads the metadata columns {', '.join(metadata)}")
-    fields = fields_to_read(request.schema, request.projection, request.row_filter)
+    fields = fields_to_read(request.schema, request.projection, filter_field_ids(request.row_filter))
     names = [f"{'.'.join(path)} ({field.field_type})" for path, field in walk(fields) if isinstance(field.field_type, NOT_NATIVE)]
     if names:
         raise NotReadableByParquet(f"Spark's Parquet reader cannot read {', '.join(names)}")

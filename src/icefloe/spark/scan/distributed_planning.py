@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.kernel.metadata.manifests import read_manifests
-from icefloe.kernel.scan.prune_manifests import manifest_mask
-from icefloe.kernel.scan.scan_context import Parallel
+from icefloe.kernel.ports import Parallel
+from icefloe.kernel.scan.pruning import manifest_mask
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.scan.read_options import PlanningMode

@@ -18,7 +18,6 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 from pyspark.sql.types import IntegerType, LongType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
-from icefloe.datafile.projected_fields import select_fields
 from icefloe.errors import EngineError
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.kernel.expressions.bind import predicates
@@ -29,7 +28,7 @@ from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.puffin.deletion_vector import DeletionVector
 from icefloe.kernel.scan.scan_plan import PlannedFiles
 from icefloe.kernel.schema.metadata_columns import DELETED, PARTITION_FIELD_ID, is_reserved
-from icefloe.kernel.schema.schema import Schema, walk
+from icefloe.kernel.schema.schema import Schema, select_fields, walk
 from icefloe.kernel.schema.schema_history import is_complete_history
 from icefloe.kernel.types import DoubleType, FloatType, IcebergType, NestedField, PrimitiveType, StructType, UnknownType
 from icefloe.kernel.values import physical_array

@@ -23,12 +23,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.field_ids import has_ids, id_of, inner_fields
-from icefloe.datafile.projected_fields import fields_to_read
 from icefloe.datafile.projection import lacks_required
 from icefloe.datafile.stored_file import opened_stored_file
 from icefloe.errors import in_one_line
 from icefloe.io.file_io_by_scheme import check_locations
 from icefloe.kernel.arrow_values import numpy_of
+from icefloe.kernel.expressions.bind import filter_field_ids
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
@@ -36,7 +36,7 @@ from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.scan_plan import PlannedFiles
 from icefloe.kernel.schema.metadata_columns import DELETED, is_reserved
-from icefloe.kernel.schema.schema import Schema, walk
+from icefloe.kernel.schema.schema import Schema, fields_to_read, walk
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,
@@ -114,7 +114,7 @@ def planned_rows(spark: SparkSession, request: ScanRequest) -> DataFrame:
     if request.plan.files.num_rows:
         check_locations(request.io, request.plan.files["file_path"])  # Hadoop connects to any host
     table_columns = Schema(*(field for field in request.projection.fields if not is_reserved(field.field_id)))
-    needed = Schema(*fields_to_read(request.schema, table_columns, request.row_filter))
+    needed = Schema(*fields_to_read(request.schema, table_columns, filter_field_ids(request.row_filter)))
     deletes = cache(partial(DeleteLoader, request.io, schemas=request.schemas, name_mapping=request.name_mapping))
     reason = _why_not_native(spark, request, needed)
     if reason:

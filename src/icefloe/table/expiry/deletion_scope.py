@@ -17,8 +17,17 @@ import pyarrow.compute as pc
 from icefloe.catalog_store.catalog_store import KeepsFolders, TableLocation, other_tables
 from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import FormatError, InvalidInputError, NotFoundError, StorageError, UnsupportedError
-from icefloe.io.location_policy import LocationPolicy
-from icefloe.io.locations import LocationScope, Place, folders_of, is_relative, join, place_of_file, place_of_folder, qualified
+from icefloe.io.locations import (
+    LocationPolicy,
+    LocationScope,
+    Place,
+    folders_of,
+    is_relative,
+    join,
+    place_of_file,
+    place_of_folder,
+    qualified,
+)
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.table.expiry.file_cleanup import named_in_metadata
 from icefloe.table.own_location import holds_warehouse, is_configured, own_location

@@ -1,12 +1,12 @@
-"""Pruning of data files: which files of a manifest may have matching rows and which match entirely, by partition values, column bounds and counts.
+"""Pruning by a filter on a table, the `ScanContext`: which manifests may have files with matching rows, and which files may have such rows or match entirely.
 
-All files of a manifest are tested in one call. `prune_manifests.py` prunes the manifests themselves; the columns are described in
-`kernel/manifest/manifest_columns.py`; `kernel/expressions/metrics_evaluator.py` compares a predicate with bounds.
-Spec: Scan Planning.
+A manifest is tested by its partition summaries, with the partition spec it was written with, and all manifests of a spec in one call; a data file by its
+partition value, column bounds and counts, and all files of a manifest in one call. The columns are described in `kernel/manifest/manifest_columns.py`;
+`kernel/expressions/metrics_evaluator.py` compares a predicate with bounds. Spec: Scan Planning; Manifest Lists.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.kernel.arrow_values import filled, numbers_array, numpy_of
+from icefloe.errors import ManifestFormatError
+from icefloe.kernel.arrow_values import array_of, filled, numbers_array, numpy_of
 from icefloe.kernel.expressions.bind import BoundPredicate, Operation, predicates
 from icefloe.kernel.expressions.metrics_evaluator import (
     ColumnRange,
@@ -26,20 +27,210 @@ from icefloe.kernel.expressions.metrics_evaluator import (
     range_of_values,
     tree_mask,
 )
-from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.expressions.projections import inclusive_projection, is_decided, strict_projection
 from icefloe.kernel.expressions.residual import simplify
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns, Statistic, partition_column, statistic_column
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.manifest_list.manifest_file import ManifestFile, PartitionFieldSummary
+from icefloe.kernel.metadata.manifests import spec_partition_type, spec_schema
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec, partition_path
+from icefloe.kernel.partitioning.transforms import TruncateTransform, UnknownTransform
 from icefloe.kernel.scan.decision import Reason
 from icefloe.kernel.scan.pruning_explanation import PredicateOutcome, explain_predicate
 from icefloe.kernel.schema.metadata_columns import FILE, SPEC_ID, is_reserved
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import GeographyType, GeometryType, PrimitiveType, UnknownType
+from icefloe.kernel.types import GeographyType, GeometryType, IntegerType, LongType, PrimitiveType, StructType, UnknownType
 from icefloe.kernel.values import bounds_to_array, physical_arrow_type, to_human
 
+_UNKNOWN = PartitionFieldSummary(contains_null=True)
 # Metadata columns with one value in each file, which is known from its manifest entry.
 _OF_FILES = (FILE.field_id, SPEC_ID.field_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScanContext:
+    """A bound filter on a table, and the options of the scan, which `scan_planner.plan_scan` describes."""
+
+    metadata: TableMetadata
+    schema: Schema
+    bound: BooleanExpression
+    explain: bool
+    include_statistics: bool
+    find_covered: bool
+    every_delete: bool
+    # The snapshots of an incremental scan, whose added files are read; None in a scan of one snapshot.
+    added_in: frozenset[int] | None = None
+
+    @cached_property
+    def specs(self) -> dict[int, PartitionSpec]:
+        """The partition specs by id, with the transforms that pruning may rely on."""
+        return {spec.spec_id: _without_wrapped_fields(spec, self.metadata) for spec in self.metadata.partition_specs}
+
+    @cached_property
+    def partition_types(self) -> dict[int, StructType]:
+        """The types of partition tuples, by spec id."""
+        return {spec_id: spec_partition_type(self.metadata, spec_id) for spec_id in self.specs}
+
+    @property
+    def is_unfiltered(self) -> bool:
+        """True if the filter matches every row."""
+        return isinstance(self.bound, AlwaysTrue)
+
+    @cached_property
+    def primitive_ids(self) -> Sequence[int]:
+        """Field ids of the columns that may have statistics, ascending."""
+        return sorted(field_id for field_id in self.schema.field_ids if self.schema.find_type(field_id).is_primitive)
+
+    def partition_text(self, spec_id: int, partition: tuple[Any, ...]) -> str:
+        """Return a partition in folder form, such as `origin=JFK`."""
+        return partition_path(self.metadata.spec_by_id(spec_id), spec_schema(self.metadata, spec_id), partition)
+
+
+def manifest_mask(manifests: Sequence[ManifestFile], bound: BooleanExpression, specs: Mapping[int, PartitionSpec], schema: Schema) -> Mask:
+    """Return a mask of the manifests that may have a matching row: False only where the partition summary rules that out. Counts are not used.
+
+    Args:
+        manifests: The manifests of a manifest list.
+        bound: The filter, bound to `schema`.
+        specs: The partition specs, by id.
+        schema: The schema of the scan.
+
+    Raises:
+        ManifestFormatError: The partition spec of a manifest is not among `specs`.
+        InvalidFilterError: The filter is not bound.
+
+    Spec: Scan Planning.
+    """
+    mask = np.ones(len(manifests), dtype=bool)
+    for test in manifest_evaluators(manifests, bound, specs, schema):
+        mask[test.positions] = test.mask
+    return mask
+
+
+def explain_manifests(
+    manifests: Sequence[ManifestFile], bound: BooleanExpression, specs: Mapping[int, PartitionSpec], schema: Schema
+) -> list[str]:
+    """Return for each manifest the partition bound that rules it out, such as `partition time_hour_month: upper 2013-03 < 2013-06`, or an empty text."""
+    explanations = [""] * len(manifests)
+    for test in manifest_evaluators(manifests, bound, specs, schema):
+        for index, position in enumerate(test.positions):
+            if not test.mask[index]:
+                explanations[int(position)] = test.explanation(index)
+    return explanations
+
+
+def manifest_evaluators(
+    manifests: Sequence[ManifestFile], bound: BooleanExpression, specs: Mapping[int, PartitionSpec], schema: Schema
+) -> list["ManifestEvaluator"]:
+    """Group manifests by partition spec; return the evaluator of each group."""
+    positions: dict[int, list[int]] = {}
+    for position, manifest in enumerate(manifests):
+        positions.setdefault(manifest.partition_spec_id, []).append(position)
+    tests = []
+    for spec_id, positions_of_spec in positions.items():
+        if spec_id not in specs:
+            path = manifests[positions_of_spec[0]].manifest_path
+            raise ManifestFormatError(
+                f"manifest {path} was written with partition spec {spec_id}, which the table's metadata does not have",
+                path=path,
+                next_step="the metadata file is damaged or belongs to another table; use an older metadata file that has the spec",
+            )
+        spec = specs[spec_id]
+        summaries = [summaries_of(manifests[position], spec) for position in positions_of_spec]
+        tests.append(ManifestEvaluator(np.array(positions_of_spec), spec, inclusive_projection(bound, spec, schema), summaries))
+    return tests
+
+
+@dataclass(frozen=True)
+class ManifestEvaluator:
+    """The manifests of one partition spec, at `positions` in the list, and the filter projected to the spec's partition fields."""
+
+    positions: np.ndarray[tuple[int], np.dtype[np.int64]]
+    spec: PartitionSpec
+    projected: BooleanExpression
+    summaries: Sequence[tuple[PartitionFieldSummary, ...]]
+    _ranges: dict[int, ColumnRange] = field(default_factory=dict)
+
+    @cached_property
+    def mask(self) -> Mask:
+        """Manifests of this group that may have a matching row."""
+        return self._mask(self.projected)
+
+    def _mask(self, expression: BooleanExpression) -> Mask:
+        return tree_mask(expression, len(self.summaries), self.may_match)
+
+    def may_match(self, predicate: BoundPredicate) -> Mask:
+        """Return a mask of the manifests that may have a file whose partition value matches; the predicate is on a field of the spec."""
+        return may_match(predicate, self._range(predicate))
+
+    def explanation(self, index: int) -> str:
+        """Return the partition bound that rules out the manifest at `index` of this group."""
+        return explain_predicate(self.projected, self._mask, lambda predicate: self._tested(predicate).explanation(index), index)
+
+    def _tested(self, predicate: BoundPredicate) -> PredicateOutcome:
+        partition_field = next(item for item in self.spec.fields if item.field_id == predicate.field.field_id)
+        return PredicateOutcome(
+            predicate=predicate,
+            column=self._range(predicate),
+            mask=self._mask(predicate),
+            subject=f"partition {partition_field.name}",
+            bound="",
+            exact=False,
+            human=partition_field.transform.to_human,
+        )
+
+    def _range(self, predicate: BoundPredicate) -> ColumnRange:
+        field_id = predicate.field.field_id
+        if field_id not in self._ranges:
+            index = [item.field_id for item in self.spec.fields].index(field_id)
+            self._ranges[field_id] = _summary_range(predicate, [summaries[index] for summaries in self.summaries])
+        return self._ranges[field_id]
+
+
+def summaries_of(manifest: ManifestFile, spec: PartitionSpec) -> tuple[PartitionFieldSummary, ...]:
+    """Return one summary for each field of the spec; unknown ones where the list has none, or not as many as the spec has fields."""
+    summaries = manifest.partitions
+    return summaries if summaries is not None and len(summaries) == len(spec.fields) else (_UNKNOWN,) * len(spec.fields)
+
+
+def _summary_range(predicate: BoundPredicate, summaries: Sequence[PartitionFieldSummary]) -> ColumnRange:
+    lower = array_of([summary.lower_bound for summary in summaries], pa.binary())
+    upper = array_of([summary.upper_bound for summary in summaries], pa.binary())
+    null = np.array([summary.contains_null for summary in summaries], dtype=bool)
+    # A field has no bounds only if all its values are null or NaN; it counts as empty only if the flags agree. Spec: Manifest Lists, field summary.
+    empty = [
+        summary is not _UNKNOWN
+        and summary.lower_bound is None
+        and summary.upper_bound is None
+        and (summary.contains_null or summary.contains_nan is True)
+        for summary in summaries
+    ]
+    return range_of_bounds(
+        predicate.kind,
+        bounds_to_array(predicate.kind, lower),
+        bounds_to_array(predicate.kind, upper),
+        may_have_null=null,
+        may_have_nan=np.array([summary.contains_nan is not False for summary in summaries], dtype=bool),
+        may_have_value=~np.array(empty, dtype=bool),
+    )
+
+
+def _without_wrapped_fields(spec: PartitionSpec, metadata: TableMetadata) -> PartitionSpec:
+    """Return the spec with an unknown transform for truncated longs that were ints once, since their partition values cannot be compared.
+
+    Truncating the least ints wraps around to another value than truncating the same numbers as longs, and a file does not record which type it was written
+    with.
+    """
+    return PartitionSpec(*(_as_filtered(field, metadata) for field in spec.fields), spec_id=spec.spec_id)
+
+
+def _as_filtered(field: PartitionField, metadata: TableMetadata) -> PartitionField:
+    transform = field.transform
+    if not isinstance(transform, TruncateTransform) or transform.wrapped_result(IntegerType()) is None:
+        return field
+    kinds = {type(schema.find_type(field.source_id)) for schema in metadata.schemas if field.source_id in schema}
+    return replace(field, transform=UnknownTransform(str(transform))) if {IntegerType, LongType} <= kinds else field
 
 
 def inclusive_mask(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> Mask:
