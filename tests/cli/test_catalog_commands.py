@@ -17,6 +17,7 @@ import pytest
 from tests.cli.conftest import Command
 
 from icefloe import SqlCatalog
+from icefloe.errors import CommitUnknownError, StorageFullError
 
 JsonCommand = Callable[..., Any]
 EXECUTABLE = str(Path(sys.executable).with_name("icefloe"))
@@ -112,6 +113,58 @@ def test_create_refuses_and_leaves_no_table_and_no_namespace(icefloe: Command, l
     assert result.exit_code == 1
     assert message in " ".join(result.stderr.split())
     assert catalog_at(lake).list_namespaces() == []
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code", "namespaces"),
+    [
+        (KeyboardInterrupt(), 130, []),
+        (StorageFullError("no space left"), 1, []),
+        (CommitUnknownError("the reply was lost"), 1, [("db",)]),
+    ],
+    ids=["interrupt", "error", "unknown"],
+)
+def test_create_drops_its_new_namespace_unless_the_table_may_exist(
+    icefloe: Command, lake: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, exit_code: int, namespaces: list[tuple[str, ...]]
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        assert catalog_at(lake).list_namespaces() == [("db",)]
+        raise error
+
+    monkeypatch.setattr(SqlCatalog, "create_table", fails)
+    assert icefloe("create", "db.t", "--schema", "id long", "--warehouse", lake).exit_code == exit_code
+    assert catalog_at(lake).list_namespaces() == namespaces
+
+
+def test_create_keeps_the_namespace_of_another_writer(icefloe: Command, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def created_by_another(self: SqlCatalog, namespace: Any, properties: Any = None) -> None:
+        creates(catalog_at(lake), namespace)
+        creates(self, namespace, properties)
+
+    def fails(*_: object, **__: object) -> None:
+        raise StorageFullError("no space left")
+
+    creates = SqlCatalog.create_namespace
+    monkeypatch.setattr(SqlCatalog, "create_namespace", created_by_another)
+    monkeypatch.setattr(SqlCatalog, "create_table", fails)
+    assert "no space left" in icefloe("create", "db.t", "--schema", "id long", "--warehouse", lake).stderr
+    assert catalog_at(lake).list_namespaces() == [("db",)]
+
+
+def test_create_prints_its_error_where_the_new_namespace_cannot_be_dropped(
+    icefloe: Command, lake: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise StorageFullError("no space left")
+
+    def cannot_drop(*_: object) -> None:
+        raise StorageFullError("the database is full too")
+
+    monkeypatch.setattr(SqlCatalog, "create_table", fails)
+    monkeypatch.setattr(SqlCatalog, "drop_namespace", cannot_drop)
+    result = icefloe("create", "db.t", "--schema", "id long", "--warehouse", lake)
+    assert (result.exit_code, "icefloe: no space left" in result.stderr) == (1, True)
+    assert "the new namespace db could not be dropped and remains: the database is full too" in caplog.text
 
 
 def test_create_of_an_existing_name_is_refused_or_skipped(icefloe: Command, lake: Path) -> None:

@@ -12,6 +12,8 @@ import pytest
 from tests.loading.conftest import Load, rows_of, types_of
 
 from icefloe import SqlCatalog
+from icefloe.catalog.file_system_catalog import FileSystemCatalog
+from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.errors import (
     CommitUnknownError,
     EngineError,
@@ -24,7 +26,7 @@ from icefloe.errors import (
     SchemaMismatchError,
     StorageFullError,
 )
-from icefloe.loading import LoadProgress, file_load, load_files
+from icefloe.loading import LoadProgress, LoadRequest, file_load, load_files
 from icefloe.loading.csv_input import CsvInput
 from icefloe.loading.input_files import find_files
 
@@ -381,7 +383,7 @@ def test_a_load_that_fails_keeps_the_files_of_another_load_of_the_same_new_table
 ) -> None:
     catalog.create_namespace("n")
     first, second = (
-        file_load.FileLoad(catalog, "n.t", find_files([write(name, text)], None), file_load.LoadRequest())
+        file_load.FileLoad(catalog, "n.t", find_files([write(name, text)], None), LoadRequest())
         for name, text in (("a.csv", "id\n1\n2\n"), ("b.csv", "id,v\n1\n"))
     )
     commit = file_load.CatalogTransaction.commit_transaction
@@ -399,6 +401,81 @@ def test_a_load_that_fails_keeps_the_files_of_another_load_of_the_same_new_table
     assert sorted(catalog.load_table("n.t").scan().to_arrow()["id"].to_pylist()) == [1, 2]
 
 
+def test_a_load_that_fails_takes_the_namespace_from_no_other_load(catalog: SqlCatalog) -> None:
+    first, second = (
+        file_load.FileLoad(catalog, f"n.{name}", find_files([write(f"{name}.csv", "id\n1\n")], None), LoadRequest()) for name in "ab"
+    )
+
+    def fails() -> None:
+        with first.all_or_nothing():
+            first.open()
+            second.open()
+            raise EngineError("it fell over")
+
+    with second.all_or_nothing():
+        with pytest.raises(EngineError):
+            fails()
+        assert catalog.list_namespaces() == []
+        second.write(second.rows())
+    assert catalog.list_tables("n") == [("n", "b")]
+
+
+@pytest.mark.parametrize("is_created_by_another", [False, True])
+def test_a_load_drops_only_the_namespace_that_it_created(
+    load: Load, catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch, fails_with: Fault, is_created_by_another: bool
+) -> None:
+    creates = SqlCatalog.create_namespace
+
+    def created_at_the_same_moment(self: SqlCatalog, *arguments: Any) -> None:
+        creates(self, *arguments)
+        if is_created_by_another:
+            creates(self, *arguments)
+
+    monkeypatch.setattr(SqlCatalog, "create_namespace", created_at_the_same_moment)
+    fails_with(EngineError("it fell over"))
+    with pytest.raises(EngineError):
+        load(write("a.csv", "id\n1\n"))
+    assert catalog.list_namespaces() == ([("n",)] if is_created_by_another else [])
+
+
+def test_a_load_that_fails_keeps_the_empty_folder_of_a_namespace(fails_with: Fault, tmp_path: Path) -> None:
+    catalog = FileSystemCatalog("lake", warehouse=str(tmp_path / "lake"))
+    catalog.create_namespace("n")
+    fails_with(EngineError("it fell over"))
+    for name in ("n.t", "m.t"):
+        with pytest.raises(EngineError):
+            load_files(catalog, name, write("a.csv", "id\n1\n"))
+    assert catalog.list_namespaces() == [("n",)]
+
+
+def test_an_interrupt_during_the_commit_deletes_nothing_that_the_commit_may_need(
+    load: Load, catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch, dirty: str, tmp_path: Path
+) -> None:
+    """The database may still carry out a commit whose reply the interrupt has lost."""
+
+    def interrupted(self: Any, changes: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SqlCatalogStore, "swap_together", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        load(dirty, columns=COLUMNS, bad_rows="quarantine")
+    assert len(list((tmp_path / "lake").rglob("*.parquet"))) == 1
+    assert len(list(Path().glob("*.bad-rows"))) == 1
+
+
+def test_a_failure_of_the_clean_up_is_logged_and_hides_no_error(
+    load: Load, monkeypatch: pytest.MonkeyPatch, fails_with: Fault, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(self: Any) -> None:
+        raise RuntimeError("the disk is gone")
+
+    monkeypatch.setattr(file_load.CatalogTransaction, "give_up", broken)
+    fails_with(EngineError("it fell over"))
+    with pytest.raises(EngineError, match="it fell over"):
+        load(write("a.csv", "id\n1\n"))
+    assert "files of the failed load into n.t may remain: the disk is gone" in caplog.text
+
+
 def test_an_unreachable_catalog_hides_neither_the_error_nor_deletes_what_a_commit_may_need(
     load: Load, catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch, fails_with: Fault
 ) -> None:
@@ -412,6 +489,11 @@ def test_an_unreachable_catalog_hides_neither_the_error_nor_deletes_what_a_commi
     monkeypatch.setattr(file_load.FileLoad, "_table_if_exists", unreachable)
     with pytest.raises(EngineError, match="it fell over"):
         load(write("a.csv", "id\n1\n"))
+
+
+def test_an_unknown_format_is_refused(load: Load) -> None:
+    with pytest.raises(InvalidInputError, match=r"'xml'.*\n.*json, csv, parquet"):
+        load(write("a.xml", "<a/>"), file_format="xml")
 
 
 def test_properties_of_a_table_that_exists_are_refused(load: Load) -> None:

@@ -12,8 +12,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe import SqlCatalog
-from icefloe.loading.file_load import FileLoad, LoadRequest
+from icefloe.loading.file_load import FileLoad
 from icefloe.loading.input_files import find_files
+from icefloe.loading.load_request import LoadRequest
 from icefloe.spark.scan.input_file_rows import read_files
 
 pytestmark = pytest.mark.spark

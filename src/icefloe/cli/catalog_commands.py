@@ -13,6 +13,7 @@ import typer
 
 import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.new_namespace import NewNamespace
 from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier, to_table_identifier
 from icefloe.catalog_store.sql_errors import without_password
 from icefloe.cli.layout_text import comma_separated, schema_from_options, sort_order_from_texts
@@ -173,10 +174,9 @@ def create(
     if format_version is not None:
         table_properties["format-version"] = str(format_version)
     order = sort_order_from_texts(columns, comma_separated(sort))
-    is_new_namespace = not opened.namespace_exists(identifier[:-1])
-    if is_new_namespace:
-        opened.create_namespace_if_not_exists(identifier[:-1])
-    try:
+    namespace = NewNamespace(opened, identifier[:-1])
+    with namespace.dropped_on_error():
+        namespace.create()
         table = opened.create_table(
             identifier,
             columns,
@@ -185,12 +185,8 @@ def create(
             sort_order=order,
             properties=table_properties,
         )
-    except Exception:
-        if is_new_namespace:
-            opened.drop_namespace(identifier[:-1])
-        raise
-    if is_new_namespace:
-        print_message(f"created the namespace {dotted(identifier[:-1])}")
+    if namespace.is_created:
+        print_message(f"created the namespace {dotted(namespace.name)}")
     return look.table(table)
 
 

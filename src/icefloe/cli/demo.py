@@ -19,8 +19,9 @@ from icefloe.cli.shared_options import AsJson
 from icefloe.cli.spark_access import spark_module, start_spark
 from icefloe.errors import EngineError
 from icefloe.inspect.as_json import json_ready
-from icefloe.loading.file_load import FileLoad, LoadRequest, LoadResult
+from icefloe.loading.file_load import FileLoad
 from icefloe.loading.input_files import FileFormat, find_files
+from icefloe.loading.load_request import LoadRequest, LoadResult
 from icefloe.table.table import Table
 from icefloe.table.write_result import WriteResult
 

@@ -26,8 +26,9 @@ from icefloe.errors import InvalidInputError, SchemaMismatchError, visible
 from icefloe.inspect.as_json import json_ready
 from icefloe.io.locations import scheme_of
 from icefloe.loading.bad_rows import BadRows
-from icefloe.loading.file_load import FileLoad, LoadRequest, LoadResult
+from icefloe.loading.file_load import FileLoad
 from icefloe.loading.input_files import FileFormat, InputFiles, find_files
+from icefloe.loading.load_request import LoadRequest, LoadResult
 from icefloe.optional_packages import not_installed
 from icefloe.table.available_engines import WORK_ON_SPARK_BYTES
 
@@ -250,7 +251,7 @@ def _reports_interrupt(load: FileLoad) -> Iterator[None]:
         yield
     except KeyboardInterrupt as interrupt:
         table = dotted(load.name)
-        if load.has_changed():
+        if load.may_be_committed(interrupt):
             state = f"the commit may have happened already: see `icefloe show snapshots {table}`"
         else:
             state = f"no snapshot was made, {table} is unchanged"

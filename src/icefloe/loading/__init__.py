@@ -6,7 +6,7 @@
 from icefloe.loading.bad_rows import BadRow as BadRow
 from icefloe.loading.bad_rows import BadRows as BadRows
 from icefloe.loading.csv_input import MixedColumn as MixedColumn
-from icefloe.loading.file_load import LoadRequest as LoadRequest
-from icefloe.loading.file_load import LoadResult as LoadResult
 from icefloe.loading.file_load import load_files as load_files
 from icefloe.loading.load_progress import LoadProgress as LoadProgress
+from icefloe.loading.load_request import LoadRequest as LoadRequest
+from icefloe.loading.load_request import LoadResult as LoadResult

@@ -1,14 +1,13 @@
 """`FileLoad` and `load_files`: files into a table, in one commit or not at all.
 
 The files are read in blocks and written as they come, so that memory does not grow with their size; only an upsert, and rows that a table's sort order puts in
-order, are held as a whole. `icefloe load` is the same on the command line, where Spark may read the rows instead.
+order, are held as a whole. `icefloe load` is the same on the command line, where Spark may read the rows instead. The values of a load are `load_request.py`.
 """
 
-import os
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow as pa
 import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_transaction import CatalogTransaction, TableInTransaction
+from icefloe.catalog.new_namespace import NewNamespace
 from icefloe.catalog_store.identifier import dotted, to_table_identifier
 from icefloe.errors import (
     CommitUnknownError,
@@ -24,10 +24,9 @@ from icefloe.errors import (
     InvalidPartitionSpecError,
     InvalidSchemaError,
     NoSuchTableError,
-    Problem,
     SchemaMismatchError,
+    in_one_line,
 )
-from icefloe.io.locations import local_path, scheme_of
 from icefloe.kernel.expressions.bind import bind, rewrite_not
 from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.row_evaluator import arrow_mask
@@ -35,113 +34,27 @@ from icefloe.kernel.metadata.table_properties import FORMAT_VERSION
 from icefloe.kernel.partitioning.partition_spec import partition_spec_from_text
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.column_text import columns_from_text
-from icefloe.kernel.schema.schema import Schema, assign_fresh_ids, walk
+from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
 from icefloe.kernel.schema.schema_cast import cast_to_schema, check_fits
 from icefloe.kernel.types import NestedField, StringType
-from icefloe.loading.bad_rows import BadRow, BadRowCollector, BadRows, bad_rows_path
-from icefloe.loading.csv_input import CsvInput, MixedColumn
+from icefloe.loading.bad_rows import BadRowCollector, BadRows, bad_rows_path
+from icefloe.loading.csv_input import CsvInput
 from icefloe.loading.input_files import FileFormat, InputFiles, find_files
 from icefloe.loading.json_input import JsonInput
 from icefloe.loading.load_progress import ProgressCallback, ProgressCounter
+from icefloe.loading.load_request import LoadRequest, LoadResult, SparkRequest
+from icefloe.loading.own_files import OwnFiles
 from icefloe.loading.parquet_input import ParquetInput
 from icefloe.loading.reader_options import ReaderOptions, reader_options, spark_options
-from icefloe.loading.table_columns import schema_of, with_new_columns, with_table_types
+from icefloe.loading.table_columns import check_complete, check_letter_case, schema_of, with_new_columns, with_table_types
 from icefloe.table.table import Table
-from icefloe.table.table_handle import RandomIds
-from icefloe.table.upsert_source import arrow_names, lacking
-from icefloe.table.write_result import WriteResult
+from icefloe.table.upsert_source import arrow_names
 
+LOG = logging.getLogger(__name__)
 # Files up to this size are put into a table's sort order as a whole.
 SORTED_BYTES: Final = 256 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadRequest:
-    """What to load, and how.
-
-    Attributes:
-        partition: Partition fields of a new table, such as `month(time)`.
-        properties: Properties of a new table, such as `{"format-version": "3"}`.
-        columns: The columns to load as text, such as `id long, time timestamptz`; all columns, with inferred types, by default.
-        options: Options of the reader, such as `{"sep": ";"}`.
-        overwrite: Replace all rows of the table.
-        upsert: Key columns: rows with the key of an existing row replace it, others are added. Each file needs every column of the table.
-        where: A filter: only rows for which it is true are loaded.
-        add_columns: Add columns of the files that the table does not have.
-        cast_nanos: Cut timestamps of Parquet files to microseconds.
-        bad_rows: What is done with rows that cannot be loaded.
-        bad_rows_file: The file for `quarantine`; by default beside the first input file.
-    """
-
-    partition: str | Sequence[str] = ()
-    properties: Mapping[str, str] | None = None
-    columns: str | None = None
-    options: Mapping[str, str] | None = None
-    overwrite: bool = False
-    upsert: str | Sequence[str] = ()
-    where: str | None = None
-    add_columns: bool = False
-    cast_nanos: bool = False
-    bad_rows: BadRows | str = BadRows.FAIL
-    bad_rows_file: str | None = None
-
-    def __post_init__(self) -> None:
-        """Put single names in lists. Raise `InvalidInputError` for options that contradict each other."""
-        for name in ("partition", "upsert"):
-            value = getattr(self, name)
-            object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
-        try:
-            object.__setattr__(self, "bad_rows", BadRows(self.bad_rows))
-        except ValueError as error:
-            raise InvalidInputError(
-                f"{self.bad_rows!r} is nothing that is done with bad rows", next_step=f"choose one of {', '.join(BadRows)}"
-            ) from error
-        if self.overwrite and self.upsert:
-            raise InvalidInputError("--overwrite and --upsert contradict each other", next_step="pass one of them")
-        if self.bad_rows_file is not None and self.bad_rows is not BadRows.QUARANTINE:
-            raise InvalidInputError("--bad-rows-file is used only with --bad-rows quarantine", next_step="pass --bad-rows quarantine")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadResult:
-    """The outcome of a load.
-
-    Attributes:
-        table: The table after the load.
-        write: What the commit did.
-        bad_rows: The number of rows that were not loaded because they are bad.
-        first_bad_rows: The first of them.
-        bad_rows_file: The file that has them all; None without bad rows, or unless it was requested.
-        filtered_rows: The number of rows for which the filter was not true.
-        mixed_columns: New columns of CSV files that are `string` although nearly all of their values have another type.
-    """
-
-    table: Table
-    write: WriteResult
-    bad_rows: int
-    first_bad_rows: tuple[BadRow, ...]
-    bad_rows_file: str | None
-    filtered_rows: int
-    mixed_columns: tuple[MixedColumn, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkRequest:
-    """Files for Spark to read.
-
-    Attributes:
-        paths: The files.
-        file_format: Spark's name of their format.
-        columns: The columns to load.
-        read_as: The columns of the files in their order, where Spark matches them by position; else the same.
-        options: Options of Spark's reader.
-    """
-
-    paths: Sequence[str]
-    file_format: str
-    columns: Schema
-    read_as: Schema
-    options: Mapping[str, str]
+# The beginning of the problem of a column that a table does not have; more follows where one differs only in letter case.
+_NOT_A_COLUMN: Final = "is not a column of the table"
 
 
 def load_files(
@@ -172,6 +85,8 @@ def load_files(
         NoSuchFileError: A file does not exist.
         CommitConflictError, CommitUnknownError: As for `Table.append`.
     """
+    if file_format is not None and file_format not in list(FileFormat):
+        raise InvalidInputError(f"{file_format!r} is not a format that can be loaded", next_step=f"choose one of {', '.join(FileFormat)}")
     texts = [files] if isinstance(files, str) else list(files)
     found = find_files(texts, None if file_format is None else FileFormat(file_format), catalog.properties)
     load = FileLoad(catalog, table, found, LoadRequest(**request))
@@ -196,12 +111,12 @@ class FileLoad:
         self._declared = columns_from_text(request.columns) if request.columns is not None else None
         self._filter = to_expression(request.where) if request.where is not None else None
         self._existing = self._table_if_exists()
-        self._is_new_namespace = self._existing is None and not catalog.namespace_exists(self.name[:-1])
+        self._namespace = NewNamespace(catalog, self.name[:-1])
         self._location_before = self._existing.metadata_location if self._existing is not None else None
         self._transaction: CatalogTransaction | None = None
         self._member: TableInTransaction | None = None
-        self._new_folder: str | None = None
-        self._ids = _RecordedIds()
+        self._own_files = OwnFiles()
+        self._is_commit_begun = False
         self._fields: tuple[NestedField, ...] = ()
         self._filtered = 0
         self.bad_rows = BadRowCollector(BadRows(request.bad_rows), request.bad_rows_file or bad_rows_path(files.paths[0]))
@@ -226,13 +141,14 @@ class FileLoad:
         Raises:
             CommitUnknownError: The commit may have happened, so nothing that it needs is deleted.
         """
-        try:
-            yield
-        except CommitUnknownError:
-            raise
-        except BaseException:
-            self._undo()
-            raise
+        with self._namespace.dropped_on_error():
+            try:
+                yield
+            except CommitUnknownError:
+                raise
+            except BaseException as error:
+                self._undo(error)
+                raise
 
     def open(self, progress: ProgressCallback | None = None) -> None:
         """Determine the columns of the files, and create the table or add its columns in a transaction that `write` commits.
@@ -320,6 +236,9 @@ class FileLoad:
         except pa.ArrowException as error:
             raise InvalidInputError(f"the rows cannot be read: {error}", path=self.files.described) from error
         self.bad_rows.publish()
+        if self._existing is None:
+            self._namespace.create()
+        self._is_commit_begun = True
         transaction.commit_transaction()
         table = member.table or self._catalog.load_table(self.name)
         return LoadResult(
@@ -332,9 +251,19 @@ class FileLoad:
             mixed_columns=tuple(self._input.mixed_columns) if isinstance(self._input, CsvInput) else (),
         )
 
-    def has_changed(self) -> bool:
-        """Return True if the table has changed since the load began, by the load or by another writer."""
-        current = self._table_if_exists()
+    def may_be_committed(self, error: BaseException) -> bool:
+        """Return True unless an error is known to have come before the commit, or to have prevented it.
+
+        Args:
+            error: The error that ended the load. After one that is not Icefloe's, such as an interrupt, the state of a commit that had begun is unknown.
+        """
+        if self._is_commit_begun and not isinstance(error, IcefloeError):
+            return True
+        try:
+            current = self._table_if_exists()
+        except IcefloeError:
+            return True
+        # Another writer may have changed the table; then the files of this load are kept, too.
         return (None if current is None else current.metadata_location) != self._location_before
 
     def _opened_input(self) -> CsvInput | JsonInput | ParquetInput:
@@ -373,16 +302,14 @@ class FileLoad:
             )
 
     def _staged(self, transaction: CatalogTransaction) -> TableInTransaction:
+        check_letter_case(Schema(), self.schema, dotted(self.name))
         schema = assign_fresh_ids(self.schema)
-        if self._is_new_namespace:
-            self._catalog.create_namespace_if_not_exists(self.name[:-1])
+        self._namespace.create()
         member = transaction.create_table(
             self.name, schema, partition_spec=list(self._request.partition), properties=dict(self._request.properties or {})
         )
-        member.use_ids(self._ids)
-        location = member.table_metadata.location
-        if scheme_of(location) == "file" and not os.path.lexists(local_path(location)):
-            self._new_folder = local_path(location)
+        member.use_ids(self._own_files.ids)
+        self._own_files.begin_table(member.table_metadata.location)
         return member
 
     def _fit(self, member: TableInTransaction) -> None:
@@ -391,14 +318,16 @@ class FileLoad:
             self._check_complete(member.table_metadata.schema())
         if self._request.add_columns:
             columns = schema_of(with_new_columns(member.table_metadata.schema().fields, self._fields))
-            _check_letter_case(member.table_metadata.schema(), columns, dotted(self.name))
+            check_letter_case(member.table_metadata.schema(), columns, dotted(self.name))
             with member.update_schema() as update:
                 update.union_by_name(columns)
         try:
             check_fits(schema_to_arrow(self.schema), member.table_metadata.schema())
         except SchemaMismatchError as error:
-            has_new = any(problem.what.startswith("is not a column of the table") for problem in error.problems)
-            next_step = "pass --add-columns to add the new columns to the table" if has_new else error.next_step
+            new = [problem.what for problem in error.problems if problem.what.startswith(_NOT_A_COLUMN)]
+            # A name that differs from a column's only in letter case is not added.
+            can_add = bool(new) and all(what == _NOT_A_COLUMN for what in new)
+            next_step = "pass --add-columns to add the new columns to the table" if can_add else error.next_step
             raise SchemaMismatchError(
                 error.message, table=dotted(self.name), path=self.files.described, problems=error.problems, next_step=next_step
             ) from error
@@ -406,20 +335,9 @@ class FileLoad:
     def _check_complete(self, schema: Schema) -> None:
         """Raise `SchemaMismatchError` if a file lacks a column of the table: the upsert would set it to null in the rows that it replaces."""
         loaded = arrow_names(list(schema_to_arrow(self.schema)))
-        # The fields of JSON objects are those of all files together.
+        # The fields of JSON objects are those of all files together; an object that lacks one is a bad row.
         names_by_file = {self.files.described: loaded} if isinstance(self._input, JsonInput) else self._input.names_by_file()
-        for path, names in names_by_file.items():
-            missing = list(lacking({name: fields for name, fields in names.items() if name in loaded}, schema.fields))
-            if missing:
-                new = [name for name in loaded if name not in {field.name for field in schema.fields}]
-                raise SchemaMismatchError(
-                    f"--upsert: the rows to load lack columns of the table, which would become null: {', '.join(map(repr, missing))}",
-                    table=dotted(self.name),
-                    path=path,
-                    problems=[Problem(where=name, what="is a column of the table, and the rows lack it") for name in missing],
-                    next_step="add the columns to the file, with the table's values where they must not change"
-                    + (f"; check the spelling of columns that the table does not have: {', '.join(map(repr, new))}" if new else ""),
-                )
+        check_complete(names_by_file, loaded, schema, dotted(self.name))
 
     def _batches(self, schema: Schema, progress: ProgressCallback | None) -> Iterator[pa.RecordBatch]:
         counter = ProgressCounter(progress, "rows", self.files.size)
@@ -440,59 +358,18 @@ class FileLoad:
         if not rows:
             raise InvalidInputError(f"{self.files.described}: there are no rows", next_step="name files that contain rows")
 
-    def _undo(self) -> None:
-        if self._transaction is not None:
-            self._transaction.give_up()
+    def _undo(self, error: BaseException) -> None:
+        """Delete what the load wrote. An error of it is logged, because the load's own is the one to raise."""
+        may_be_committed = True
         try:
-            has_changed = self.has_changed()
-        except IcefloeError:
-            has_changed = True  # unknown, so nothing is deleted that a commit may need, and the first error is the one to see
-        self.bad_rows.discard(keeps_published=has_changed)
-        if self._existing is not None or has_changed:
-            return
-        if self._new_folder is not None:
-            self._delete_own_files(self._new_folder)
-        if self._is_new_namespace and self._catalog.namespace_exists(self.name[:-1]):
-            with suppress(IcefloeError):
-                self._catalog.drop_namespace(self.name[:-1])
-
-    def _delete_own_files(self, folder: str) -> None:
-        """Delete the files of this load, also those of interrupted tasks of Spark, and empty folders. Other loads may have files there."""
-        for parent, _, names in os.walk(folder, topdown=False):
-            for name in names:
-                if any(drawn in name for drawn in self._ids.drawn):
-                    with suppress(OSError):
-                        os.unlink(os.path.join(parent, name))
-            with suppress(OSError):
-                os.rmdir(parent)
-        with suppress(OSError):
-            os.rmdir(os.path.dirname(folder))
-
-
-class _RecordedIds(RandomIds):
-    """Random ids that are kept: the names of all new files of a load contain one of them."""
-
-    def __init__(self) -> None:
-        self.drawn: set[str] = set()
-
-    def uuid(self) -> str:
-        drawn = super().uuid()
-        self.drawn.add(drawn)
-        return drawn
-
-
-def _check_letter_case(before: Schema, after: Schema, table: str) -> None:
-    """Raise `InvalidSchemaError` for a new column whose name differs from another one only in letter case, which is ambiguous in Spark."""
-    old = {path for path, _ in walk(before.fields)}
-    paths = [path for path, _ in walk(after.fields)]
-    spellings = Counter(tuple(map(str.lower, path)) for path in paths)
-    same = [".".join(path) for path in paths if path not in old and spellings[tuple(map(str.lower, path))] > 1]
-    if same:
-        raise InvalidSchemaError(
-            f"new columns differ from other columns only in letter case: {', '.join(map(repr, same))}",
-            table=table,
-            next_step="rename the columns in the files, or rename those of the table",
-        )
+            if self._transaction is not None:
+                self._transaction.give_up()
+            may_be_committed = self.may_be_committed(error)
+            if self._existing is None and not may_be_committed:
+                self._own_files.delete()
+        except Exception as failure:  # noqa: BLE001  whatever the catalog or the storage fails with
+            LOG.warning("files of the failed load into %s may remain: %s", in_one_line(dotted(self.name)), in_one_line(str(failure)))
+        self.bad_rows.discard(keeps_published=may_be_committed)
 
 
 def _check_same_partitioning(table: Table, texts: Sequence[str]) -> None:

@@ -1,11 +1,14 @@
-"""Columns of files beside those of a table: the table's types where it has a column, and the columns that it does not have."""
+"""Columns of files beside those of a table: the table's types where it has a column, the columns that it does not have, and those that the files lack."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from icefloe.kernel.schema.schema import Schema, renumbered_type
+from icefloe.errors import InvalidSchemaError, Problem, SchemaMismatchError
+from icefloe.kernel.schema.schema import Schema, renumbered_type, walk
 from icefloe.kernel.types import IcebergType, ListType, NestedField, StructType
+from icefloe.table.upsert_source import Names, lacking
 
 
 def schema_of(fields: Iterable[NestedField]) -> Schema:
@@ -54,3 +57,52 @@ def _joined(table_type: IcebergType, file_type: IcebergType, *, only_known: bool
     if isinstance(table_type, ListType) and isinstance(file_type, ListType):
         return replace(table_type, element=_joined(table_type.element, file_type.element, only_known=only_known))
     return table_type
+
+
+def check_complete(names_by_file: Mapping[str, Names], loaded: Names, schema: Schema, table: str) -> None:
+    """Check that each file of an upsert has every column of the table, and every field of its structs.
+
+    Args:
+        names_by_file: The columns of each file.
+        loaded: The columns that are loaded.
+        schema: The table's columns.
+        table: Its name, for the error.
+
+    Raises:
+        SchemaMismatchError: A file lacks one, which would become null in the rows that are replaced.
+    """
+    for path, names in names_by_file.items():
+        missing = list(lacking({name: fields for name, fields in names.items() if name in loaded}, schema.fields))
+        if missing:
+            new = [name for name in loaded if name not in {field.name for field in schema.fields}]
+            raise SchemaMismatchError(
+                f"--upsert: the rows to load lack columns of the table, which would become null: {', '.join(map(repr, missing))}",
+                table=table,
+                path=path,
+                problems=[Problem(where=name, what="is a column of the table, and the rows lack it") for name in missing],
+                next_step="add the columns to the file, with the table's values where they must not change"
+                + (f"; check the spelling of columns that the table does not have: {', '.join(map(repr, new))}" if new else ""),
+            )
+
+
+def check_letter_case(before: Schema, after: Schema, table: str) -> None:
+    """Check that the names of new columns are not ambiguous in Spark.
+
+    Args:
+        before: The table's columns before the load; none for a new table.
+        after: Those after it.
+        table: The table's name, for the error.
+
+    Raises:
+        InvalidSchemaError: A new column, or a field of a struct, differs from another one only in letter case.
+    """
+    old = {path for path, _ in walk(before.fields)}
+    paths = [path for path, _ in walk(after.fields)]
+    spellings = Counter(tuple(map(str.lower, path)) for path in paths)
+    same = [".".join(path) for path in paths if path not in old and spellings[tuple(map(str.lower, path))] > 1]
+    if same:
+        raise InvalidSchemaError(
+            f"new columns differ from other columns only in letter case: {', '.join(map(repr, same))}",
+            table=table,
+            next_step="rename the columns in the files, load one of them with --schema, or rename those of the table",
+        )

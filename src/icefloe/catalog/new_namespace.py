@@ -1,0 +1,87 @@
+"""`NewNamespace`: the namespace of a table that is about to be created, dropped again if the table is not created.
+
+`icefloe create` and loads of files use it; a transaction of the catalog creates no namespace. Spec: Metastore Tables.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.errors import CommitUnknownError, NamespaceAlreadyExistsError, NamespaceNotEmptyError, NoSuchNamespaceError, in_one_line
+
+LOG = logging.getLogger(__name__)
+
+
+class NewNamespace:
+    """A namespace, and its levels that this object created.
+
+    Of several writers that create a level at once, one succeeds; only that one drops it. A level whose creation was interrupted is kept, because another writer
+    may have created it.
+    """
+
+    def __init__(self, catalog: Catalog, name: Identifier) -> None:
+        """Prepare to create a namespace; nothing is created yet.
+
+        Args:
+            catalog: the catalog.
+            name: the levels of the namespace.
+        """
+        self._catalog = catalog
+        self.name = name
+        self._created: list[Identifier] = []
+
+    @property
+    def is_created(self) -> bool:
+        """Whether this object created the namespace."""
+        return self.name in self._created
+
+    def create(self) -> None:
+        """Create the namespace, and each level above it, unless it exists.
+
+        Repeat it before the commit of a table that takes long: another writer may have created the namespace, and dropped it when its own table failed.
+
+        Raises:
+            IcefloeError: as for `Catalog.create_namespace`.
+        """
+        for level in (self.name[:depth] for depth in range(1, len(self.name) + 1)):
+            try:
+                self._catalog.create_namespace(level)
+            except NamespaceAlreadyExistsError:
+                continue
+            if level not in self._created:
+                self._created.append(level)
+
+    @contextmanager
+    def dropped_on_error(self) -> Iterator[None]:
+        """Drop what was created if the block fails or is interrupted.
+
+        A level that contains anything is kept: the table may have been committed before the error, or another writer uses the namespace. If a level cannot be
+        dropped, that is logged, and the error of the block is raised.
+
+        Raises:
+            CommitUnknownError: the table may have been committed, so nothing is dropped.
+        """
+        try:
+            yield
+        except CommitUnknownError:
+            raise
+        except BaseException:
+            self._drop()
+            raise
+
+    def _drop(self) -> None:
+        while self._created:
+            level = self._created.pop()
+            try:
+                self._catalog.drop_namespace(level)
+            except NoSuchNamespaceError:
+                continue
+            except NamespaceNotEmptyError:
+                return
+            except Exception as error:  # noqa: BLE001  the error of the block is the one to raise, whatever the catalog fails with
+                LOG.warning(
+                    "the new namespace %s could not be dropped and remains: %s", in_one_line(dotted(level)), in_one_line(str(error))
+                )
+                return
