@@ -213,6 +213,44 @@ def test_an_upsert_from_structs_that_lack_a_field_is_refused(load: Load) -> None
         load(write("b.json", '{"id": 1, "at": {"x": 3}}\n'), upsert="id")
 
 
+def test_an_object_without_a_field_is_a_bad_row_of_an_upsert(load: Load) -> None:
+    load(write("a.json", '{"id": 1, "v": "a", "at": {"x": 1, "y": 2}}\n{"id": 2, "v": "b", "at": {"x": 1, "y": 2}}\n'))
+    lines = [
+        '{"id": 1, "at": {"x": 9, "y": 9}}',
+        '{"id": 2, "v": "B", "at": {"x": 9}}',
+        '{"id": 3, "v": null, "at": null}',
+        '{"id": 4, "v": "d", "at": {"x": 4, "y": 4}, "new": 1}',
+    ]
+    write("b.json", "\n".join(lines))
+    with pytest.raises(InvalidInputError, match=r"2 of 4 rows") as refused:
+        load("b.json", upsert="id", add_columns=True)
+    assert [str(problem).partition(": has no such field, and an upsert")[0] for problem in refused.value.problems] == [
+        "b.json line 1, column 'v'",
+        "b.json line 2, column 'at.y'",
+    ]
+    result = load("b.json", upsert="id", add_columns=True, bad_rows="skip")
+    assert rows_of(result) == [
+        {"id": 1, "v": "a", "at": {"x": 1, "y": 2}, "new": None},
+        {"id": 2, "v": "b", "at": {"x": 1, "y": 2}, "new": None},
+        {"id": 3, "v": None, "at": None, "new": None},
+        {"id": 4, "v": "d", "at": {"x": 4, "y": 4}, "new": 1},
+    ]
+
+
+def test_objects_of_an_append_and_of_an_upsert_into_a_new_table_may_lack_fields(load: Load) -> None:
+    write("a.json", '{"id": 1, "v": "a"}\n{"id": 2}\n')
+    assert load("a.json", upsert="id").write.rows_inserted == 2
+    assert load("a.json").bad_rows == 0
+
+
+def test_spark_loads_no_upsert_of_json_into_a_table(load: Load, catalog: SqlCatalog) -> None:
+    load(write("a.json", '{"id": 1, "v": "a"}\n'))
+    prepared = file_load.FileLoad(catalog, "n.t", find_files(["a.json"], None), LoadRequest(upsert="id"))
+    with prepared.all_or_nothing():
+        prepared.open()
+        assert prepared.spark_obstacle() == "JSON with --upsert"
+
+
 def test_a_single_name_is_a_list_of_one(load: Load) -> None:
     load(write("a.csv", "id,v\n1,a\n"), partition="v")
     assert load("a.csv", upsert="id").write.rows_inserted == 0
@@ -267,6 +305,30 @@ def test_a_new_column_that_differs_only_in_letter_case_is_refused(load: Load, ca
     with pytest.raises(InvalidSchemaError, match="letter case: 'ID'"):
         load(write("b.csv", "ID,w\n2,b\n"), add_columns=True)
     assert catalog.load_table("n.t").schema().names == ["id", "v"]
+
+
+@pytest.mark.parametrize(
+    ("name", "same"), [("a.parquet", "'ID', 'id'"), ("*.parquet", "'ID', 'id'"), ("a.json", "'ID', 'id'"), ("b.json", "'at.X', 'at.x'")]
+)
+def test_columns_of_a_new_table_that_differ_only_in_letter_case_are_refused(
+    load: Load, nothing_remains: Callable[[], None], name: str, same: str
+) -> None:
+    pq.write_table(pa.table({"ID": [1], "id": [2]}), "a.parquet")
+    pq.write_table(pa.table({"id": [3]}), "b.parquet")
+    write("a.json", '{"ID": 1, "v": 1}\n{"id": 2}\n')
+    write("b.json", '{"at": {"X": 1, "x": 2}}\n')
+    with pytest.raises(InvalidSchemaError, match=f"letter case: {same}"):
+        load(name)
+    nothing_remains()
+    if name == "a.parquet":
+        assert rows_of(load(name, columns="ID long"), "ID") == [{"ID": 1}]
+
+
+def test_a_column_in_another_letter_case_than_the_table_s_is_refused_with_a_step_that_works(load: Load) -> None:
+    load(write("a.csv", "id,v\n1,a\n"))
+    with pytest.raises(SchemaMismatchError, match="ID: is not a column of the table; there is 'id'") as refused:
+        load(write("b.csv", "ID,v,w\n2,b,c\n"))
+    assert "--add-columns" not in str(refused.value)
 
 
 def test_adding_columns_changes_no_other_column(catalog: SqlCatalog) -> None:

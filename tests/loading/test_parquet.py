@@ -32,6 +32,13 @@ def test_rows_are_loaded_with_their_types_and_unusual_names(load: Load) -> None:
     assert rows_of(result) == rows.to_pylist()
 
 
+def test_a_file_with_two_columns_of_one_name_is_refused(load: Load, nothing_remains: Callable[[], None]) -> None:
+    pq.write_table(pa.table([[1], [2]], names=["id", "id"]), "a.parquet")
+    with pytest.raises(InvalidSchemaError, match=r"a\.parquet: the file has columns of the same name: 'id'"):
+        load("a.parquet")
+    nothing_remains()
+
+
 def test_the_columns_of_all_files_are_merged_by_name(load: Load) -> None:
     pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "a": ["x"]}), "1.parquet")
     pq.write_table(pa.table({"b": [1.5], "id": pa.array([2], pa.int64())}), "2.parquet")

@@ -208,6 +208,9 @@ class FileLoad:
         if isinstance(self._input, JsonInput) and not self._input.has_objects_on_lines():
             # Spark would read one value of each file.
             return "JSON with an object over several lines, or an array"
+        if isinstance(self._input, JsonInput) and self._existing is not None and self._request.upsert:
+            # Spark reads a field that an object lacks as null, which would replace the table's value.
+            return "JSON with --upsert"
         return None
 
     def count_bad_rows(self, progress: ProgressCallback | None = None) -> None:
@@ -270,7 +273,8 @@ class FileLoad:
         if self.files.format is FileFormat.CSV:
             return CsvInput(self.files, self.options, merges_columns=self._request.add_columns)
         if self.files.format is FileFormat.JSON:
-            return JsonInput(self.files, self.options)
+            replaced = self._existing.schema().fields if self._existing is not None and self._request.upsert else ()
+            return JsonInput(self.files, self.options, replaced=replaced)
         if self._existing is not None:
             version = self._existing.metadata.format_version
         else:

@@ -19,13 +19,21 @@ from icefloe.loading.json_types import JsonTypes, column_of
 from icefloe.loading.load_progress import ProgressCounter
 from icefloe.loading.reader_options import ReaderOptions
 from icefloe.loading.text_decoding import utf8_decoder
+from icefloe.table.upsert_source import lacking
 
 
 class JsonInput:
     """The rows of JSON files. Each file is read once for the types of its columns, unless they are stated, and once for its rows."""
 
-    def __init__(self, files: InputFiles, options: ReaderOptions) -> None:
-        self._files, self._options = files, options
+    def __init__(self, files: InputFiles, options: ReaderOptions, *, replaced: Sequence[NestedField] = ()) -> None:
+        """Prepare to read; no file is opened.
+
+        Args:
+            files: The files.
+            options: Options of the reader.
+            replaced: The columns of existing rows that an upsert replaces. An object that lacks one is a bad row, because the column would become null.
+        """
+        self._files, self._options, self._replaced = files, options, replaced
         # The fields of objects are known only when all are read.
         self.names: list[str] | None = None
 
@@ -55,6 +63,10 @@ class JsonInput:
         exact = any(isinstance(kind, DecimalType) for _, field in walk(fields) for kind in [field.field_type])
         for path, records in self._records(progress, exact=exact):
             wrong: dict[int, tuple[str, str]] = {}
+            for number, row in enumerate(records.rows) if self._replaced else ():
+                absent = next(lacking(row, self._replaced), None)
+                if absent is not None:
+                    wrong[number] = (absent, "has no such field, and an upsert would set the column to null")
             columns = []
             for field in fields:
                 values = [row.get(field.name) for row in records.rows]

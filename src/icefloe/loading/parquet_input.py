@@ -1,5 +1,6 @@
 """Rows of Parquet files: the columns of all footers by name, and batches of rows. Nothing in a footer but names and types is used."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -33,7 +34,7 @@ class ParquetInput:
 
         Raises:
             DataFileFormatError: A file is not a whole Parquet file.
-            InvalidSchemaError: A column has types in two files that cannot be joined.
+            InvalidSchemaError: A file has two columns of the same name, or a column has types in two files that cannot be joined.
             UnsupportedTypeError: A column has a type that tables do not have, or nanoseconds that would be cut.
         """
         self._files, self._casts = files, casts_nanoseconds
@@ -45,6 +46,11 @@ class ParquetInput:
                 file, _ = open_parquet_for_rows(source, path, coerce_int96_timestamp_unit="us")
                 self.row_count += file.metadata.num_rows
                 self._schemas[path] = file.schema_arrow.remove_metadata()
+                repeated = [name for name, count in Counter(file.schema_arrow.names).items() if count > 1]
+                if repeated:
+                    raise InvalidSchemaError(
+                        f"{path}: the file has columns of the same name: {', '.join(map(repr, repeated))}", next_step="rename the columns"
+                    )
                 schemas.append(_without_metadata(file.schema_arrow))
         try:
             merged = pa.unify_schemas(schemas, promote_options="permissive")

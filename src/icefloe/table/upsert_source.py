@@ -111,12 +111,12 @@ def _counted(keys: int) -> str:
 
 
 def lacking(names: Names, fields: Sequence[NestedField], path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield the full names of the fields, also of structs, that rows with these names lack."""
+    """Yield the full names of the fields, also of structs, that rows with these names lack. A row itself may be given, as a dictionary."""
     for field in fields:
         field_path = (*path, field.name)
         if field.name not in names:
             yield ".".join(field_path)
-        elif isinstance(field.field_type, StructType) and names[field.name] is not None:
+        elif isinstance(field.field_type, StructType) and isinstance(names[field.name], Mapping):
             yield from lacking(names[field.name], field.field_type.fields, field_path)
 
 
