@@ -66,7 +66,7 @@ def scan(spark: SparkSession, paths: list[str], constants: dict[str, tuple[str, 
     columns |= {name: pa.array(values, kind) for name, (_, kind, values) in constants.items()}
     fields = ", ".join(f"`{name}` {kind}" for name, (kind, _, _) in constants.items())
     struct = StructType.fromDDL(fields) if fields else StructType([])
-    return native_rows(spark, pa.table(columns), constants=struct, data=DATA, name="db.t", rows=20)
+    return native_rows(spark, pa.table(columns), constants=struct, data=DATA, name="db.t", size=20)
 
 
 def test_a_constant_has_its_value_in_every_row_of_its_file(spark: SparkSession, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_paths_are_read_without_decoding(spark: SparkSession, tmp_path: Path, fo
     paths = files_of(tmp_path / folder, 2)
     for spelled in (paths, [f"file:{path}" for path in paths], [f"file://{path}" for path in paths]):
         columns = {"path": hadoop_paths(pa.array(spelled)), "size": pa.array([Path(path).stat().st_size for path in paths], pa.int64())}
-        frame = native_rows(spark, pa.table(columns), constants=StructType([]), data=DATA, name="db.t", rows=20)
+        frame = native_rows(spark, pa.table(columns), constants=StructType([]), data=DATA, name="db.t", size=20)
         assert frame.count() == 20, spelled
 
 
@@ -126,10 +126,8 @@ def test_a_hundred_thousand_files_are_passed_to_spark_in_one_call(spark: SparkSe
     count = 100_000
     paths = pa.array([f"/warehouse/db/t/data/day=2024-01-01/{number:05d}-1-6dbd0ab0-0001.parquet" for number in range(count)])
     files = pa.table({"path": hadoop_paths(paths), "size": pa.array([7] * count, pa.int64()), "n": pa.array(range(count), pa.int64())})
-    frame = native_rows(spark, files, constants=StructType([StructField("n", LongType())]), data=DATA, name="db.t", rows=5)
-    # Spark estimates the width of a row: a long for the constant, and 8 bytes besides the columns.
-    width = spark._jsparkSession.parseDataType(DATA.json()).defaultSize() + 8 + 8
-    assert frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes() == 5 * width
+    frame = native_rows(spark, files, constants=StructType([StructField("n", LongType())]), data=DATA, name="db.t", size=5_000_000)
+    assert frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes() == 5_000_000
     assert len(frame.inputFiles()) == count
 
 

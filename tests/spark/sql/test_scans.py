@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.errors import IllegalArgumentException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from tests.spark.sql.conftest import Run
 
 from icefloe import LongType, SqlCatalog
@@ -184,14 +184,72 @@ def test_a_limit_plans_no_more_files_than_it_needs(spark: SparkSession, sql: Run
     assert _files_read(spark, "SELECT * FROM lake.db.events WHERE v > 3 LIMIT 150") == 10
 
 
+def _estimated_bytes(frame: DataFrame) -> int:
+    """Return the size of a query's rows by which Spark chooses its joins."""
+    return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+
+
+@pytest.mark.parametrize("columns", ["*", "id", "id, name", "price, day", "s, tags"])
+@pytest.mark.usefixtures("sql")
+def test_a_scan_has_the_estimated_size_of_a_scan_of_its_parquet_files(spark: SparkSession, lake: SqlCatalog, columns: str) -> None:
+    rows = pa.table(
+        {
+            "id": pa.array(range(2000), pa.int64()),
+            "name": [f"name {row}" for row in range(2000)],
+            "price": pa.array([Decimal(row).scaleb(-2) for row in range(2000)], pa.decimal128(15, 2)),
+            "day": pa.array([date(2024, 1, 1 + row % 9) for row in range(2000)]),
+            "s": pa.array([{"x": row, "y": str(row)} for row in range(2000)]),
+            "tags": pa.array([[str(row)] for row in range(2000)]),
+            "ok": pa.array([row % 2 == 0 for row in range(2000)]),
+        }
+    )
+    lake.create_table("db.sized", rows.schema).append(rows)
+    paths = [task.file.file_path for task in lake.load_table("db.sized").scan().plan_files()]
+    select = columns.split(", ")
+    ours = _estimated_bytes(spark.table("lake.db.sized").select(*select))
+    theirs = _estimated_bytes(spark.read.parquet(*paths).select(*select))
+    assert ours == pytest.approx(theirs, rel=0.02)
+
+
 def test_the_estimated_size_of_a_scan_follows_its_columns_and_files(spark: SparkSession, sql: Run, events: Table) -> None:
-    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "4000")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", str(_estimated_bytes(spark.sql("SELECT id, v FROM lake.db.events")) // 2))
     try:
         joined = "SELECT count(e.v) FROM lake.db.events e JOIN lake.db.events o ON e.id = o.id"
         assert "SortMergeJoin" in _physical(sql, joined)
         assert "BroadcastHashJoin" in _physical(sql, f"{joined} WHERE o.day = DATE'2024-01-01'")
     finally:
         spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+
+
+@pytest.mark.usefixtures("sql")
+def test_deleted_rows_do_not_count_in_the_estimated_size_of_a_scan(spark: SparkSession, lake: SqlCatalog) -> None:
+    rows = pa.table({"id": pa.array(range(10_000), pa.int64()), "name": [f"name {row}" for row in range(10_000)]})
+    table = lake.create_table("db.t", rows.schema, properties={"format-version": "3", "write.delete.mode": "merge-on-read"})
+    table.append(rows)
+    before = _estimated_bytes(spark.table("lake.db.t"))
+    table.delete("id >= 2500")
+    assert _estimated_bytes(spark.table("lake.db.t")) == pytest.approx(before / 4, rel=0.1)
+
+
+@pytest.mark.usefixtures("sql")
+def test_a_small_dimension_is_broadcast_as_its_parquet_file_is(spark: SparkSession, lake: SqlCatalog) -> None:
+    # The rows take more than the limit in Spark's memory, and less in the file: the strings repeat.
+    facts = pa.table({"id": pa.array(range(100_000), pa.int64()), "part": pa.array([row % 5000 for row in range(100_000)], pa.int64())})
+    parts = pa.table({"part": pa.array(range(5000), pa.int64()), "kind": [f"kind {row % 20}" for row in range(5000)]})
+    paths = {}
+    for name, rows in {"facts": facts, "parts": parts}.items():
+        lake.create_table(f"db.{name}", rows.schema).append(rows)
+        paths[name] = [task.file.file_path for task in lake.load_table(f"db.{name}").scan().plan_files()]
+        spark.read.parquet(*paths[name]).createOrReplaceTempView(f"bare_{name}")
+    limit = 2 * lake.load_table("db.parts").scan().plan_files()[0].file.file_size_in_bytes
+    assert limit < 5000 * (20 + 8)
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", str(limit))
+    try:
+        text = "SELECT kind, count(*) FROM {0}facts f JOIN {0}parts p ON f.part = p.part GROUP BY kind"
+        plans = [spark.sql(text.format(prefix))._jdf.queryExecution().executedPlan().toString() for prefix in ("lake.db.", "bare_")]
+    finally:
+        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+    assert ["BroadcastHashJoin" in plan for plan in plans] == [True, True]
 
 
 def test_distinct_values_reach_the_optimizer(spark: SparkSession, sql: Run, events: Table) -> None:

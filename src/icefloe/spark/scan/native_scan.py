@@ -44,7 +44,7 @@ from icefloe.spark.scan.metadata_column_values import (
     row_position,
 )
 from icefloe.spark.scan.position_deletes import DeletedRows
-from icefloe.spark.types.spark_types import COMMENT_KEY, column_named, quoted, schema_to_struct
+from icefloe.spark.types.spark_types import COMMENT_KEY, column_named, quoted, row_width, schema_to_struct
 from icefloe.table.engine import ScanRequest
 
 # The first columns of the table of files that the JVM receives; one per constant follows.
@@ -63,8 +63,8 @@ _OPTIONS_ATTRIBUTE = "_icefloe_reader_options"  # on the gateway
 _DATASOURCES = "org.apache.spark.sql.execution.datasources"
 # 1 is the fastest level of deflate; paths shrink to a tenth.
 _DEFLATE_LEVEL = 1
-# Bytes that Spark estimates for a row beside its columns.
-_ROW_OVERHEAD = 8
+# Bytes that Spark estimates for a column that only the scan itself needs; most of them are longs.
+_WIDTH_OF_A_HIDDEN_COLUMN = 8
 # Spark's metadata column of every scan of files.
 SPARK_METADATA = "_metadata"
 
@@ -198,8 +198,30 @@ def _scan(spark: SparkSession, request: ScanRequest, group: FileGroup, columns: 
     data = _with_reader_names(schema_to_struct(Schema(*columns.data, *stored)), reader_names)
     if deleted is not None or (metadata is not None and metadata.field_ids & OF_POSITIONS):
         data = data.add(POSITION_COLUMN, LongType())
-    rows = pc.sum(files["record_count"]).as_py() or 0
-    return native_rows(spark, pa.table(arrays), constants=SparkStruct(constants), data=data, name=request.table_name, rows=rows)
+    read = (*columns.data, *columns.constants)
+    # Spark's optimizer takes the share of the hidden columns off again, where it has only the sizes of types too.
+    hidden = _WIDTH_OF_A_HIDDEN_COLUMN * (len(data.fields) + len(constants) - len(read))
+    size = stored_bytes(files, read, request.schema, deleted=_count_deleted(group)) * (row_width(read) + hidden) // row_width(read)
+    return native_rows(spark, pa.table(arrays), constants=SparkStruct(constants), data=data, name=request.table_name, size=size)
+
+
+def stored_bytes(files: Any, columns: Sequence[NestedField], schema: Schema, *, deleted: int) -> int:
+    """Estimate the bytes that live rows of columns take in data files, by which Spark decides whether a join can broadcast them.
+
+    The columns share the bytes of the files by the sizes of their types, as in Spark's own scan of Parquet files: a query is planned as on the bare files.
+
+    Args:
+        files: The files, as `ScanPlan.files`.
+        columns: The columns to read.
+        schema: All columns of the table.
+        deleted: The number of deleted rows.
+    """
+    total, rows = (pc.sum(files[name]).as_py() or 0 for name in ("file_size_in_bytes", "record_count"))
+    return max(1, total * max(0, rows - deleted) * row_width(columns) // (max(1, rows) * row_width(schema.fields)))
+
+
+def _count_deleted(group: FileGroup) -> int:
+    return sum(vector.cardinality for vector in group.vectors or () if vector is not None)
 
 
 def _with_reader_names(struct: SparkStruct, reader_names: Mapping[str, str]) -> SparkStruct:
@@ -283,7 +305,7 @@ def _defaults(count: int, column: NestedField) -> Any:
     return as_constant(physical_array(kind, values) if isinstance(kind, PrimitiveType) else pa.nulls(count), kind)
 
 
-def native_rows(spark: SparkSession, files: Any, *, constants: SparkStruct, data: SparkStruct, name: str, rows: int) -> DataFrame:
+def native_rows(spark: SparkSession, files: Any, *, constants: SparkStruct, data: SparkStruct, name: str, size: int) -> DataFrame:
     """Return the rows of files as a DataFrame: the columns of `data` first, then the constants.
 
     Args:
@@ -293,7 +315,7 @@ def native_rows(spark: SparkSession, files: Any, *, constants: SparkStruct, data
         constants: The columns with one value per file.
         data: The columns to read; those with a field id are found by it.
         name: The name in EXPLAIN.
-        rows: The number of rows, by which Spark decides whether a join can broadcast them.
+        size: The bytes of all columns, as `stored_bytes` estimates them.
 
     Raises:
         EngineError: The session has no JVM at hand, or the Java classes do not work on this version of Spark.
@@ -301,8 +323,6 @@ def native_rows(spark: SparkSession, files: Any, *, constants: SparkStruct, data
     session = spark._jsparkSession
     java_constants, java_data = (session.parseDataType(struct.json()) for struct in (constants, data))
     try:
-        # Spark splits these bytes among the columns by the sizes of their types, as it estimates the size of rows elsewhere.
-        size = rows * (java_constants.defaultSize() + java_data.defaultSize() + _ROW_OVERHEAD)
         index = new_object(spark, "PlannedFiles", _stream(files), java_constants, f"icefloe:/{name}", size)
         relation = java_class(spark, f"{_DATASOURCES}.HadoopFsRelation")(
             index,

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StructField
@@ -18,6 +19,7 @@ from pyspark.sql.types import StructType as SparkStruct
 from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
+from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata
@@ -37,6 +39,7 @@ from icefloe.spark.scan.distributed_planning import parallel_of
 from icefloe.spark.scan.expression_to_column import literal
 from icefloe.spark.scan.filter_pushdown import bucket_filters, prune_buckets, to_expressions
 from icefloe.spark.scan.function_pushdown import LocalDays
+from icefloe.spark.scan.native_scan import stored_bytes
 from icefloe.spark.scan.read_options import PlanningMode, PushedQuery, planning_mode, pushes_aggregates, reports_statistics, session_for
 from icefloe.spark.scan.read_strategy import planned_rows
 from icefloe.spark.scan.scan_builder import ConnectorScan, statistics
@@ -218,10 +221,15 @@ class SparkScan(ConnectorScan):
         if "aggregation" in self._pushed.query:
             return statistics(1, self._width())
         request = self.request
-        records = request.plan.records_after_deletes
-        rows = request.plan.records_before_deletes if records is None else records
+        files = request.plan.files
+        total = pc.sum(files["record_count"]).as_py() or 0
+        # An estimate: a position delete file may delete rows of other files too, and how many rows equality deletes delete is not known.
+        deleted = min(
+            total, sum(file.record_count for file in request.plan.delete_files if file.content is not FileContent.EQUALITY_DELETES)
+        )
         distinct = _distinct_values(self._pushed.scan, request.projection) if reports_statistics(self._pushed.query) else {}
-        return statistics(rows, rows * self._width(), distinct)
+        size = stored_bytes(files, request.projection.fields, request.schema, deleted=deleted)
+        return statistics(total - deleted, size, distinct)
 
     @connector_method
     def filter_attributes(self) -> list[str]:

@@ -107,6 +107,24 @@ _TO_SPARK: Mapping[type[PrimitiveType], DataType] = {
     GeographyType: spark_types.BinaryType(),
     UnknownType: spark_types.NullType(),
 }
+# Bytes of a value as Spark's optimizer estimates them from its type alone; all other types are estimated at `_WIDTH_OF_A_LONG`.
+_WIDTHS: Mapping[type[IcebergType], int] = {
+    BooleanType: 1,
+    IntegerType: 4,
+    FloatType: 4,
+    DateType: 4,
+    StringType: 20,
+    UUIDType: 20,
+    FixedType: 100,
+    BinaryType: 100,
+    GeometryType: 100,
+    GeographyType: 100,
+    VariantType: 2048,
+    UnknownType: 1,
+}
+_WIDTH_OF_A_LONG = 8
+_DIGITS_OF_A_LONG = 18
+_ROW_OVERHEAD = 8
 # Exact classes: StringType is also the base of CharType and VarcharType.
 _FROM_SPARK: Mapping[type[DataType], IcebergType] = {
     spark_types.BooleanType: BooleanType(),
@@ -372,6 +390,23 @@ def wkb_to_geo(rows: DataFrame, struct: spark_types.StructType) -> DataFrame:
 def geo_to_wkb(rows: DataFrame) -> DataFrame:
     """Convert every geometry and geography in the rows to WKB."""
     return _convert_leaves(rows, rows.schema, lambda column, _: F.call_function("st_asbinary", column))
+
+
+def row_width(fields: Iterable[NestedField]) -> int:
+    """Return the bytes of a row as Spark's optimizer estimates them from the types of its columns."""
+    return _ROW_OVERHEAD + sum(_width(field.field_type) for field in fields)
+
+
+def _width(kind: IcebergType) -> int:
+    if isinstance(kind, StructType):
+        return sum(_width(field.field_type) for field in kind.fields)
+    if isinstance(kind, ListType):
+        return _width(kind.element)
+    if isinstance(kind, MapType):
+        return _width(kind.key_type) + _width(kind.value_type)
+    if isinstance(kind, DecimalType):
+        return _WIDTH_OF_A_LONG if kind.precision <= _DIGITS_OF_A_LONG else 2 * _WIDTH_OF_A_LONG
+    return _WIDTHS.get(type(kind), _WIDTH_OF_A_LONG)
 
 
 LeafConversion = Callable[[Column, DataType], Column]

@@ -44,7 +44,7 @@ public final class PlannedFiles implements FileIndex {
   private final StructType constants;
   private final Path root;
   private final byte[] digest;
-  private final long bytes; // estimated size of the rows in memory, for Spark's optimizer
+  private final long bytes; // estimated bytes of the columns in the files, for Spark's optimizer
 
   public PlannedFiles(byte[] stream, StructType constants, String root, Number bytes) throws Exception {
     this.constants = constants;
