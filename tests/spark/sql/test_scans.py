@@ -8,11 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import IllegalArgumentException
+from pyspark.errors import IllegalArgumentException, UnsupportedOperationException
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.sql.conftest import Run
 
-from icefloe import LongType, SqlCatalog
+import icefloe.inspect
+from icefloe import LongType, NestedField, Schema, SqlCatalog, TimestampNanoType
 from icefloe.errors import DataFileFormatError
 from icefloe.spark.attach_catalog import attach
 from icefloe.table import Table
@@ -419,3 +420,21 @@ def test_required_columns_that_always_were_take_nullable_rows_and_are_shown(sql:
         "INSERT INTO lake.db.r SELECT k, k, named_struct('a', k) FROM (SELECT max(k) AS k FROM lake.db.r LATERAL VIEW explode(array(key)) AS k)"
     )
     assert sql("SELECT key, s FROM lake.db.r ORDER BY s NULLS FIRST") == [(7, None), (7, (7,))]
+
+
+def test_a_column_that_spark_has_no_type_for_is_refused_with_the_ways_to_read_the_others(
+    sql: Run, spark: SparkSession, lake: SqlCatalog
+) -> None:
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "at", TimestampNanoType()))
+    table = lake.create_table("db.n", schema, properties={"format-version": "3"})
+    table.append(pa.table({"id": [7], "at": pa.array([1], pa.timestamp("ns"))}))
+    with pytest.raises(UnsupportedOperationException, match=r"\(table lake\.db\.n\)(?s:.)*at: type timestamp_ns") as refused:
+        sql("SELECT id FROM lake.db.n")
+    assert "table.scan(selected_fields=...).to_spark(), which createOrReplaceTempView() opens to SQL" in str(refused.value)
+    table.scan(selected_fields=("id",)).to_spark().createOrReplaceTempView("of_other_columns")
+    assert sql("SELECT id FROM of_other_columns") == [(7,)]
+    with pytest.raises(UnsupportedOperationException, match=r"readable_metrics\.at\.lower_bound") as refused:
+        sql("SELECT file_path FROM lake.db.n.files")
+    assert 'icefloe.inspect.metadata_table(table, "files").to_arrow()' in str(refused.value)
+    assert icefloe.inspect.metadata_table(table, "files").to_arrow().num_rows == 1
+    assert sql("SELECT operation FROM lake.db.n.snapshots") == [("append",)]

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from icefloe.errors import UnsupportedTypeError
 from icefloe.inspect.metadata_tables.file_tables import ManifestRows
 from icefloe.inspect.metadata_tables.metadata_table_registry import MetadataTable, metadata_table
 from icefloe.kernel.schema.schema import Schema
@@ -54,8 +55,13 @@ class SparkMetadataTable(ReadableTable):
         return f"{self._catalog_name}.{'.'.join(self._selected.table.name())}.{self._metadata_table.name}"
 
     def schema_json(self) -> str:
-        """Return the columns, in Spark's JSON."""
-        return schema_to_struct(self._metadata_table.schema, field_ids=False).json()
+        """Return the columns, in Spark's JSON. Raises `UnsupportedTypeError` for bounds and partitions of a type that this Spark lacks."""
+        try:
+            return schema_to_struct(self._metadata_table.schema, field_ids=False).json()
+        except UnsupportedTypeError as error:
+            error.table = self._selected.table.full_name
+            error.next_step = f'read it in Python: icefloe.inspect.metadata_table(table, "{self._metadata_table.name}").to_arrow()'
+            raise
 
     def scan(self, query: PushedQuery) -> "MetadataTableScan":
         """Return a scan of the rows at the chosen snapshot."""

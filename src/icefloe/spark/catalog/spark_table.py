@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
+from icefloe.errors import UnsupportedTypeError
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import ACCEPT_ANY_SCHEMA, AUTO_SCHEMA_EVOLUTION
@@ -92,10 +93,14 @@ class SparkTable(RowLevelTable):
     def _schema_json(self) -> str:
         scan = self._selected.scan()
         schema = scan.as_held(scan.schema())
-        return with_geo_types(self._spark, _columns_struct(schema), schema).json()
+        try:
+            return with_geo_types(self._spark, _columns_struct(schema), schema).json()
+        except UnsupportedTypeError as error:
+            error.table = self._selected.table.full_name
+            raise
 
     def schema_json(self) -> str:
-        """Return the columns, in Spark's JSON."""
+        """Return the columns, in Spark's JSON. Raises `UnsupportedTypeError` for columns of a type that this Spark lacks."""
         return self._schema_json
 
     @connector_method

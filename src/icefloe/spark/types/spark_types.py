@@ -164,8 +164,9 @@ def schema_to_struct(schema: Schema, field_ids: bool = True) -> spark_types.Stru
         raise UnsupportedTypeError(
             "this Spark has no type for some columns",
             problems=problems,
-            next_step="read with table.scan().to_arrow(), or other columns with table.scan(selected_fields=...).to_spark(); SQL needs a type for every "
-            "column of the table: load files with --cast-nanos for timestamps in microseconds; times of day need Spark 4.1 or later",
+            next_step="read with table.scan().to_arrow(), or other columns with table.scan(selected_fields=...).to_spark(), which createOrReplaceTempView() "
+            "opens to SQL; SQL on the table itself needs a type for every column: load files with --cast-nanos for timestamps in microseconds; "
+            "times of day need Spark 4.1 or later",
         )
     return struct
 
