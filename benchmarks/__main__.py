@@ -7,6 +7,7 @@ from importlib import import_module
 from benchmarks import measure
 
 MODULES = {
+    "starting": "benchmarks.starting",
     "planning": "benchmarks.planning",
     "manifests": "benchmarks.manifests",
     "planning-deletes": "benchmarks.planning_deletes",

@@ -9,12 +9,8 @@ catalogs, `icefloe.inspect` shows the metadata and files of a table, `icefloe.er
 """
 
 import os
-from importlib.metadata import version
+from typing import TYPE_CHECKING
 
-from icefloe.catalog.catalog import Catalog
-from icefloe.catalog.catalog_loader import load_catalog, open_location
-from icefloe.catalog.in_memory_catalog import InMemoryCatalog
-from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.errors import (
     AlreadyExistsError,
     CommitConflictError,
@@ -46,80 +42,131 @@ from icefloe.errors import (
     UnsupportedError,
     ViewAlreadyExistsError,
 )
-from icefloe.kernel.expressions.predicate import (
-    AlwaysFalse,
-    AlwaysTrue,
-    And,
-    EqualTo,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNaN,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
-    Not,
-    NotEqualTo,
-    NotIn,
-    NotNaN,
-    NotNull,
-    NotStartsWith,
-    Or,
-    StartsWith,
-)
 from icefloe.kernel.limits import Limits, limits_from_environment, set_limits
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionField, PartitionSpec
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
-from icefloe.kernel.partitioning.transforms import (
-    BucketTransform,
-    DayTransform,
-    HourTransform,
-    IdentityTransform,
-    MonthTransform,
-    TruncateTransform,
-    VoidTransform,
-    YearTransform,
-)
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FixedType,
-    FloatType,
-    GeographyType,
-    GeometryType,
-    IntegerType,
-    ListType,
-    LongType,
-    MapType,
-    NestedField,
-    StringType,
-    StructType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-    TimeType,
-    UnknownType,
-    UUIDType,
-    VariantType,
-)
-from icefloe.kernel.variant import encode as variant_from_python
-from icefloe.kernel.variant import to_json as variant_to_json
-from icefloe.kernel.variant import to_python as variant_to_python
-from icefloe.table.static_table import StaticTable
-from icefloe.table.table import Table
-from icefloe.view.view import View
+from icefloe.lazy_imports import lazy_exports
 
-__version__ = version("icefloe")
+if TYPE_CHECKING:
+    from icefloe.catalog.catalog import Catalog
+
+    # `icefloe.open(...)`. It is not in `__all__`, so that `from icefloe import *` keeps Python's.
+    from icefloe.catalog.catalog_loader import load_catalog
+    from icefloe.catalog.catalog_loader import open_location as open  # noqa: F401
+    from icefloe.catalog.in_memory_catalog import InMemoryCatalog
+    from icefloe.catalog.sql_catalog import SqlCatalog
+    from icefloe.kernel.expressions.predicate import (
+        AlwaysFalse,
+        AlwaysTrue,
+        And,
+        EqualTo,
+        GreaterThan,
+        GreaterThanOrEqual,
+        In,
+        IsNaN,
+        IsNull,
+        LessThan,
+        LessThanOrEqual,
+        Not,
+        NotEqualTo,
+        NotIn,
+        NotNaN,
+        NotNull,
+        NotStartsWith,
+        Or,
+        StartsWith,
+    )
+    from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionField, PartitionSpec
+    from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
+    from icefloe.kernel.partitioning.transforms import (
+        BucketTransform,
+        DayTransform,
+        HourTransform,
+        IdentityTransform,
+        MonthTransform,
+        TruncateTransform,
+        VoidTransform,
+        YearTransform,
+    )
+    from icefloe.kernel.schema.schema import Schema
+    from icefloe.kernel.types import (
+        BinaryType,
+        BooleanType,
+        DateType,
+        DecimalType,
+        DoubleType,
+        FixedType,
+        FloatType,
+        GeographyType,
+        GeometryType,
+        IntegerType,
+        ListType,
+        LongType,
+        MapType,
+        NestedField,
+        StringType,
+        StructType,
+        TimestampNanoType,
+        TimestampType,
+        TimestamptzNanoType,
+        TimestamptzType,
+        TimeType,
+        UnknownType,
+        UUIDType,
+        VariantType,
+    )
+    from icefloe.kernel.variant import encode as variant_from_python
+    from icefloe.kernel.variant import to_json as variant_to_json
+    from icefloe.kernel.variant import to_python as variant_to_python
+    from icefloe.table.static_table import StaticTable
+    from icefloe.table.table import Table
+    from icefloe.version import VERSION as __version__  # noqa: N811
+    from icefloe.view.view import View
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "icefloe.catalog.catalog": "Catalog",
+            "icefloe.catalog.catalog_loader": "load_catalog, open_location as open",
+            "icefloe.catalog.in_memory_catalog": "InMemoryCatalog",
+            "icefloe.catalog.sql_catalog": "SqlCatalog",
+            "icefloe.kernel.expressions.predicate": (
+                "AlwaysFalse, AlwaysTrue, And, EqualTo, GreaterThan, GreaterThanOrEqual, In, IsNaN, IsNull, LessThan, "
+                "LessThanOrEqual, Not, NotEqualTo, NotIn, NotNaN, NotNull, NotStartsWith, Or, StartsWith"
+            ),
+            "icefloe.kernel.partitioning.partition_spec": "UNPARTITIONED_SPEC, PartitionField, PartitionSpec",
+            "icefloe.kernel.partitioning.sort_order": "UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder",
+            "icefloe.kernel.partitioning.transforms": (
+                "BucketTransform, DayTransform, HourTransform, IdentityTransform, MonthTransform, TruncateTransform, "
+                "VoidTransform, YearTransform"
+            ),
+            "icefloe.kernel.schema.schema": "Schema",
+            "icefloe.kernel.types": (
+                "BinaryType, BooleanType, DateType, DecimalType, DoubleType, FixedType, FloatType, GeographyType, "
+                "GeometryType, IntegerType, ListType, LongType, MapType, NestedField, StringType, StructType, "
+                "TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType, TimeType, UnknownType, UUIDType, "
+                "VariantType"
+            ),
+            "icefloe.kernel.variant": "encode as variant_from_python, to_json as variant_to_json, to_python as variant_to_python",
+            "icefloe.table.static_table": "StaticTable",
+            "icefloe.table.table": "Table",
+            "icefloe.version": "VERSION as __version__",
+            "icefloe.view.view": "View",
+            "icefloe.catalog": "",
+            "icefloe.catalog_store": "",
+            "icefloe.datafile": "",
+            "icefloe.display": "",
+            "icefloe.inspect": "",
+            "icefloe.io": "",
+            "icefloe.kernel": "",
+            "icefloe.loading": "",
+            "icefloe.procedures": "",
+            "icefloe.spark": "",
+            "icefloe.table": "",
+            "icefloe.view": "",
+        },
+    )
+
 # Every process imports this package, also the Python workers of Spark, and the kernel does not read environment variables.
 set_limits(limits_from_environment(os.environ))
-
-# `icefloe.open(...)`. It is not in `__all__`, so that `from icefloe import *` keeps Python's.
-open = open_location
 
 __all__ = [
     "UNPARTITIONED_SPEC",

@@ -99,10 +99,23 @@ def is_re_export(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and all(alias.asname == alias.name for alias in node.names)
 
 
+def is_lazy_export(node: ast.stmt) -> bool:
+    """Return True for the imports at first use: their mechanism, and the branch with the re-exports for type checkers and the same as text."""
+    if isinstance(node, ast.ImportFrom):
+        return ast.unparse(node) in ("from typing import TYPE_CHECKING", "from icefloe.lazy_imports import lazy_exports")
+    return (
+        isinstance(node, ast.If)
+        and ast.unparse(node.test) == "TYPE_CHECKING"
+        and all(is_re_export(imported) for imported in node.body)
+        and [ast.unparse(statement).partition(" = lazy_exports(__name__, ")[0].strip("()") for statement in node.orelse]
+        == ["__getattr__, __dir__"]
+    )
+
+
 def test_only_public_packages_have_more_than_a_docstring_in_init() -> None:
     packages = [path for path in MODULES if path.name == "__init__.py" and path != ENTRY_POINT]
     fail_at([place_of(path) for path in packages if path.parent.name not in PUBLIC_PACKAGES and len(tree_of(path).body) > 1])
-    fail_at([place_of(path) for path in packages if not all(is_re_export(node) for node in tree_of(path).body[1:])])
+    fail_at([place_of(path) for path in packages if not all(is_re_export(node) or is_lazy_export(node) for node in tree_of(path).body[1:])])
 
 
 def test_no_function_imports() -> None:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from icefloe import InMemoryCatalog, InvalidPropertyError, SqlCatalog, load_catalog
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.catalog.options import CATALOG_OPTIONS, check_names
-from icefloe.cli.main import app
+from icefloe.cli.application import app
 from icefloe.io.storage_options import LOCATION_OPTIONS, STORAGE_OPTIONS
 
 SCHEMA = pa.schema([("id", pa.int64())])

@@ -11,7 +11,7 @@ import pytest
 from tests.inspect.example import make_lake
 from typer.testing import CliRunner, Result
 
-from icefloe.cli.main import app
+from icefloe.cli.application import app
 
 Command = Callable[..., Result]
 Process = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -357,7 +357,7 @@ def test_the_new_commands_do_not_load_spark(filled: Path) -> None:
         ["drop", "db.n", "--yes"],
     ]
     script = (
-        "import json, sys\nfrom typer.testing import CliRunner\nfrom icefloe.cli.main import app\n"
+        "import json, sys\nfrom typer.testing import CliRunner\nfrom icefloe.cli.application import app\n"
         f"for words in json.loads({json.dumps(json.dumps(commands))}):\n"
         f"    assert CliRunner().invoke(app, [*words, '--warehouse', {str(filled)!r}]).exit_code == 0, words\n"
         "print(sorted({'pyspark', 'py4j'} & set(sys.modules)))"

@@ -4,18 +4,19 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from tests.cli.conftest import Command
 from tests.inspect.example import make_lake
 from typer.testing import CliRunner
 
-from icefloe.cli import main as main_module
-from icefloe.cli.command_group import error_as_json
+from icefloe.cli.application import app
+from icefloe.cli.command_table import COMMANDS
+from icefloe.cli.failure_output import error_as_json
+from icefloe.cli.lazy_command import LazyCommand
 from icefloe.errors import CommitConflictError, MetadataFormatError, Problem
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
@@ -75,6 +76,27 @@ def test_an_interrupt_with_json_is_json_with_exit_code_130(icefloe: Command, mon
     assert icefloe("tree", "demo.events", "--warehouse", warehouse).stderr == "icefloe: interrupted\n"
 
 
+@pytest.mark.parametrize("module", ["typer", "icefloe.cli.command_group", "pyarrow", "icefloe.inspect", "sqlalchemy"])
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_an_interrupt_during_an_import_ends_with_exit_code_130_and_no_traceback(warehouse: Path, module: str, options: list[str]) -> None:
+    words = ["icefloe", "tree", "demo.events", "--warehouse", str(warehouse), *options]
+    script = (
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}:\n"
+        "            sys.meta_path.remove(self)\n"
+        "            raise KeyboardInterrupt\n"
+        f"from icefloe.cli.main import main\nsys.meta_path.insert(0, Interrupt())\nsys.argv = {words!r}\nmain()"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert (run.returncode, run.stdout) == (130, "")
+    if options:
+        assert (error_of(run.stderr)["code"], error_of(run.stderr)["exit_code"]) == ("interrupted", 130)
+    else:
+        assert run.stderr == "icefloe: interrupted\n"
+
+
 def test_an_interrupt_has_the_state_that_the_command_left(icefloe: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -118,36 +140,30 @@ def test_the_help_text_groups_the_commands_by_purpose(icefloe: Command) -> None:
     assert "\nCommands:\n" not in text
 
 
-def test_every_command_is_in_a_group_and_has_a_help_text() -> None:
-    app = main_module.app
-    commands = [(info.name, info.rich_help_panel, (info.callback or (lambda: None)).__doc__) for info in app.registered_commands]
-    groups = [
-        (info.name, info.rich_help_panel, info.typer_instance.info.help if info.typer_instance else None) for info in app.registered_groups
-    ]
-    for name, panel, text in commands + groups:
-        assert panel in ("Look", "Change", "Maintain", "Files in", "Set up"), name
-        assert text, name
+def test_every_command_is_in_a_group_and_has_the_first_sentence_of_its_help_text() -> None:
+    for command in COMMANDS:
+        assert command.rich_help_panel in ("Look", "Change", "Maintain", "Files in", "Set up"), command.name
+        assert command.short_help == command.command.get_short_help_str(10_000), command.name
+        assert command.name == command.command.name
 
 
-def commands_of(app: typer.Typer, above: str = "icefloe") -> Iterator[str]:
-    for info in app.registered_commands:
-        yield f"{above} {info.name}"
-    for group in app.registered_groups:
-        assert group.typer_instance is not None
-        yield f"{above} {group.name}"
-        yield from commands_of(group.typer_instance, f"{above} {group.name}")
+def commands_of(commands: Iterable[Any], above: str = "icefloe") -> Iterator[str]:
+    for listed in commands:
+        command = listed.command if isinstance(listed, LazyCommand) else listed
+        yield f"{above} {command.name}"
+        yield from commands_of(getattr(command, "commands", {}).values(), f"{above} {command.name}")
 
 
 def test_the_page_of_the_documentation_names_every_command() -> None:
     named = set(re.findall(r"`([a-z-]+)[^`]*`", PAGE)) | {
         word for words in re.findall(r"icefloe ([a-z -]+)", PAGE) for word in words.split()
     }
-    top = {command.split()[1] for command in commands_of(main_module.app)}
+    top = {command.split()[1] for command in commands_of(COMMANDS)}
     assert top - named == set()
 
 
 def test_every_command_that_the_comparison_names_exists() -> None:
-    existing = set(commands_of(main_module.app))
+    existing = set(commands_of(COMMANDS))
     named = set(re.findall(r"`(icefloe (?!--)[a-z -]+?)`", PAGE[PAGE.index("## For users of the command lines") :]))
     assert len(named) > 25
     assert named - existing == set()
@@ -167,8 +183,8 @@ def test_the_log_is_shown_from_a_level_on(warehouse: Path, options: list[str], s
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
 def test_no_help_text_is_cut(width: int) -> None:
-    for command in ["icefloe", *commands_of(main_module.app)]:
-        result = CliRunner().invoke(main_module.app, [*command.split()[1:], "--help"], terminal_width=width)
+    for command in ["icefloe", *commands_of(COMMANDS)]:
+        result = CliRunner().invoke(app, [*command.split()[1:], "--help"], terminal_width=width)
         assert result.exit_code == 0
         assert max(map(len, result.stdout.splitlines())) <= width, command
         assert "…" not in result.stdout, command

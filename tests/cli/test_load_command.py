@@ -174,7 +174,7 @@ def test_large_files_that_spark_would_not_read_whole_are_loaded_by_arrow(
 def test_a_load_by_arrow_imports_no_spark(process: Process) -> None:
     write("a.csv", "id\n1\n")
     script = (
-        "import sys; from icefloe.cli.main import app\n"
+        "import sys; from icefloe.cli.application import app\n"
         "try: app(['load', 'a.csv', '--into', 'n.t', '--warehouse', 'lake'])\n"
         "except SystemExit as end: assert not end.code, end.code\n"
         "assert not {'pyspark', 'py4j'} & set(sys.modules)"
@@ -270,7 +270,7 @@ def test_memory_does_not_grow_with_the_size_of_the_files() -> None:
             file.write("id,kind,value,text\n")
             file.writelines(f"{number},k{number % 7},{number / 7},some text of the row {number}\n" for number in range(rows))
         script = (
-            "import resource; from icefloe.cli.main import app\n"
+            "import resource; from icefloe.cli.application import app\n"
             f"try: app(['load', '{name}', '--into', 'n.{name[0]}', '--warehouse', 'lake', '--property', 'write.parquet.row-group-size-bytes=8388608'])\n"
             "except SystemExit as end: assert not end.code\n"
             "print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Command
 
 from icefloe import SqlCatalog
-from icefloe.cli.main import REFUSED
+from icefloe.cli.failure_output import REFUSED
 from icefloe.table import Table
 
 JsonCommand = Callable[..., Any]

@@ -324,7 +324,7 @@ def test_a_catalog_of_the_configuration_is_named_in_the_statement(as_json: JsonC
 
 def test_head_and_simple_statements_do_not_load_spark(warehouse: Path) -> None:
     script = (
-        "import sys\nfrom typer.testing import CliRunner\nfrom icefloe.cli.main import app\n"
+        "import sys\nfrom typer.testing import CliRunner\nfrom icefloe.cli.application import app\n"
         "for words in (['head', 'demo.events'], ['sql', 'SELECT id FROM demo.events LIMIT 3']):\n"
         f"    assert CliRunner().invoke(app, [*words, '--warehouse', {str(warehouse)!r}]).exit_code == 0, words\n"
         "print(sorted({'pyspark', 'py4j', 'pandas'} & set(sys.modules)))"

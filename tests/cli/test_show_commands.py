@@ -282,7 +282,7 @@ def test_output_to_a_terminal_has_colours(warehouse: Path, monkeypatch: pytest.M
 
 def test_read_only_commands_do_not_load_spark(warehouse: Path) -> None:
     script = (
-        "import sys\nfrom typer.testing import CliRunner\nfrom icefloe.cli.main import app\n"
+        "import sys\nfrom typer.testing import CliRunner\nfrom icefloe.cli.application import app\n"
         f"assert CliRunner().invoke(app, ['tree', 'demo.events', '--warehouse', {str(warehouse)!r}]).exit_code == 0\n"
         "print(sorted({'pyspark', 'py4j'} & set(sys.modules)))"
     )

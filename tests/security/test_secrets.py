@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 import icefloe.inspect as look
 from icefloe import SqlCatalog, load_catalog
-from icefloe.catalog_store.sql_errors import without_password
-from icefloe.cli.main import app
+from icefloe.catalog_store.database_uri import without_password
+from icefloe.cli.application import app
 from icefloe.errors import IcefloeError
 from icefloe.io import object_store_file_io
 from icefloe.io.file_io_by_scheme import load_file_io

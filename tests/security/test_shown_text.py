@@ -15,7 +15,7 @@ import icefloe.inspect as look
 from icefloe import EqualTo
 from icefloe.catalog import load_catalog
 from icefloe.catalog.catalog import Catalog
-from icefloe.cli.main import app
+from icefloe.cli.application import app
 from icefloe.errors import IcefloeError, InvalidFilterError, Problem, StorageError
 from icefloe.inspect import metadata_table
 from icefloe.spark.write import failed_attempt_cleanup

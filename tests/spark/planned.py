@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.filter_parser import to_expression
+from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.kernel.manifest.manifest_columns import partition_column
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_type
 from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan

@@ -12,7 +12,6 @@ from pyspark.sql.types import LongType as LongSpark
 
 from icefloe.errors import InvalidFilterError
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import (
     BooleanExpression,
     EqualTo,
@@ -31,6 +30,7 @@ from icefloe.kernel.expressions.predicate import (
     StartsWith,
 )
 from icefloe.kernel.expressions.row_evaluator import arrow_mask
+from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from icefloe import SqlCatalog
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.filter_parser import to_expression
+from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.engine import PositionsRequest
 

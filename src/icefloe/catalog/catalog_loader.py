@@ -2,6 +2,7 @@
 
 import glob
 import os
+from typing import TYPE_CHECKING
 
 from icefloe.catalog.catalog import TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, Catalog
 from icefloe.catalog.catalog_config import (
@@ -15,10 +16,16 @@ from icefloe.catalog.catalog_config import (
 from icefloe.catalog.catalog_views import DEFAULT_PREFIX, OVERRIDE_PREFIX
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.catalog.options import check_names
-from icefloe.catalog.sql_catalog import SqlCatalog
-from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.errors import InvalidInputError, NoSuchCatalogError, UnsupportedFeatureError, in_one_line
 from icefloe.io.locations import local_path, qualified, scheme_of
+from icefloe.lazy_imports import lazy_module
+
+if TYPE_CHECKING:  # SQLAlchemy is imported when a SQL catalog is opened
+    from icefloe.catalog import sql_catalog
+    from icefloe.catalog_store import sql_store
+else:
+    sql_catalog = lazy_module("icefloe.catalog.sql_catalog")
+    sql_store = lazy_module("icefloe.catalog_store.sql_store")
 
 # File name of the catalog database of a warehouse.
 CATALOG_FILE = "catalog.db"
@@ -80,7 +87,7 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
         catalog_name = only_catalog_name(uri, prefers_default=True, creates_tables=is_true(settings, "init_catalog_tables", default=True))
     if settings.get("warehouse"):
         settings["warehouse"] = qualified(settings["warehouse"])
-    return SqlCatalog(catalog_name, **{**settings, "uri": uri})
+    return sql_catalog.SqlCatalog(catalog_name, **{**settings, "uri": uri})
 
 
 def open_location(location: str | os.PathLike[str]) -> Catalog:
@@ -121,11 +128,11 @@ def open_location(location: str | os.PathLike[str]) -> Catalog:
     )
 
 
-def _open_database(uri: str, warehouse: str | None) -> SqlCatalog:
+def _open_database(uri: str, warehouse: str | None) -> "sql_catalog.SqlCatalog":
     """Return the only catalog of a database. Configured names are ignored: a configured default is another catalog."""
     name = only_catalog_name(uri, prefers_default=True, creates_tables=False)
     properties = {"uri": uri, "init_catalog_tables": "false"}
-    return SqlCatalog(name, **properties, **({"warehouse": warehouse} if warehouse else {}))
+    return sql_catalog.SqlCatalog(name, **properties, **({"warehouse": warehouse} if warehouse else {}))
 
 
 def _is_table_folder(folder: str) -> bool:
@@ -174,7 +181,7 @@ def only_catalog_name(uri: str, *, prefers_default: bool, creates_tables: bool =
         InvalidInputError: the database holds several catalogs.
         StorageUnavailableError: the database cannot be opened, or has no tables of a catalog.
     """
-    store = SqlCatalogStore(DEFAULT_CATALOG, uri, creates_tables=creates_tables)
+    store = sql_store.SqlCatalogStore(DEFAULT_CATALOG, uri, creates_tables=creates_tables)
     try:
         names = store.catalog_names()
     finally:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from icefloe.catalog.catalog import DEFAULT_NAMESPACE, TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, UNIQUE_TABLE_LOCATION
 from icefloe.catalog.catalog_views import DEFAULT_PREFIX, OVERRIDE_PREFIX
 from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
-from icefloe.catalog_store.sql_store import SCHEMA_VERSION
+from icefloe.catalog_store.catalog_store import SCHEMA_VERSION
 from icefloe.display.formatting import shortened
 from icefloe.errors import InvalidPropertyError
 from icefloe.io.storage_options import LOCATION_OPTIONS, STORAGE_OPTIONS

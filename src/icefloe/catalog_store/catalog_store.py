@@ -12,6 +12,9 @@ from icefloe.catalog_store.identifier import Identifier
 from icefloe.kernel.commit.outcome import Outcome
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 
+# The property by which a SQL catalog adds the column that views need. Origin: Java's JDBC catalog.
+SCHEMA_VERSION = "jdbc.schema-version"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLocation:

@@ -15,7 +15,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, m
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.pool import QueuePool
 
-from icefloe.catalog_store.sql_errors import database_error, shown_cause, shown_text, without_password
+from icefloe.catalog_store.database_uri import without_password
+from icefloe.catalog_store.sql_errors import database_error, shown_cause, shown_text
 from icefloe.catalog_store.sql_schema import ICEBERG_TABLES, NAMESPACE_PROPERTIES, TABLES
 from icefloe.errors import InvalidInputError, InvalidPropertyError, NotInstalledError, StorageError, StorageUnavailableError
 from icefloe.optional_packages import not_installed

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, unquote
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
+from icefloe.catalog_store.database_uri import without_password
 from icefloe.errors import IcefloeError, InvalidInputError, StorageFullError, StoragePermissionError, StorageUnavailableError
 from icefloe.kernel.storage_errors import HIDDEN, cause_without_secrets, without_secrets
 
@@ -30,8 +31,6 @@ _NO_DATABASE = _Case(StorageUnavailableError, "create the database, or name anot
 _NO_SERVER = _Case(StorageUnavailableError, "check the host and the port in `uri`, and that the server runs")
 _BUSY = _Case(StorageUnavailableError, "another transaction was in the way: repeat")
 _DISK = _Case(StorageUnavailableError, "check the disk of the database file, then repeat")
-# One setting of a URI's query, and its name.
-_SETTING = re.compile(r"((?:^|[&;])[^=&;]*=)[^&;]+")
 # Bytes that a disk must have free for SQLite to commit: its shared memory is 32 KiB, and its journal some pages of 4 KiB.
 ROOM_OF_A_COMMIT = 64 * 1024
 
@@ -92,27 +91,6 @@ def may_be_tried_again(error: DBAPIError) -> bool:
     """Return whether a transaction that failed before its commit may be repeated: a connection was lost, or another transaction held a lock."""
     case = _case(error)
     return case is _BUSY or (case in (_AWAY, _BY_STATE["57P03"]) and error.connection_invalidated)
-
-
-def without_password(uri: str) -> str:
-    """Return the URI without its password, for messages. It may be malformed, since malformed URIs are shown most often.
-
-    A password may hold `@`, `/` and `?` although it should not, so everything up to the last `@` is hidden but for a plain user name. Values of the query are
-    hidden, because drivers take passwords there under many names.
-    """
-    scheme, separator, rest = uri.partition("://")
-    if not separator or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+._-]*", scheme):
-        return HIDDEN
-    user, at, place = ("", "", rest) if rest.startswith("/") else rest.rpartition("@")  # a path of SQLite's may hold an @
-    name, colon, _ = user.partition(":")
-    hidden = f"{name if re.fullmatch(r'[A-Za-z0-9._%-]*', name) else HIDDEN}{f':{HIDDEN}' if colon else ''}{at}" if at else ""
-    place, question, query = place.partition("?")
-    host, slash, path = place.partition("/")
-    machine, colon, port = host.rpartition(":")
-    if colon and port and not port.isdigit() and not port.endswith("]"):  # SQLAlchemy quotes what it takes for a port
-        host = f"{machine}:{HIDDEN}"
-    settings = _SETTING.sub(lambda found: f"{found[1]}{HIDDEN}", query)
-    return f"{scheme}://{hidden}{host}{slash}{path}{question}{settings}"
 
 
 def shown_text(text: str, uri: str) -> str:

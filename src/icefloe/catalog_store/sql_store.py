@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, delete, insert, or_, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from icefloe.catalog_store.catalog_store import LocationChange, TableLocation
+from icefloe.catalog_store.catalog_store import SCHEMA_VERSION, LocationChange, TableLocation
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.sql_errors import database_error, may_be_tried_again, shown_text
 from icefloe.catalog_store.sql_namespaces import SqlNamespaces
@@ -38,8 +38,6 @@ from icefloe.errors import (
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 
-# The property that adds the column that views need. Origin: Java's JDBC catalog.
-SCHEMA_VERSION = "jdbc.schema-version"
 # Databases whose rows can be locked for a read.
 ROW_LOCKS = frozenset({"postgresql", "mysql", "mariadb", "oracle"})
 # Milliseconds that a read under a lock waits for the other transaction to end.

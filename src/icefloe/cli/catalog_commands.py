@@ -14,8 +14,9 @@ import typer
 import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.new_namespace import NewNamespace
+from icefloe.catalog_store.database_uri import without_password
 from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier, to_table_identifier
-from icefloe.catalog_store.sql_errors import without_password
+from icefloe.cli.command_group import PlainGroup
 from icefloe.cli.layout_text import comma_separated, schema_from_options, sort_order_from_texts
 from icefloe.cli.property_commands import Action, ActionFirst, Words, changed_properties
 from icefloe.cli.screen import confirm, print_message
@@ -42,7 +43,7 @@ class Kind(StrEnum):
     NAMESPACE = "namespace"
 
 
-namespace_app = typer.Typer(help="Namespaces: list, create, show, change and drop them.", no_args_is_help=True)
+namespace_app = typer.Typer(help="Namespaces: list, create, show, change and drop them.", no_args_is_help=True, cls=PlainGroup)
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="A table, a view or a namespace.", show_default=False, autocompletion=complete_name)

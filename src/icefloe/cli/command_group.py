@@ -1,25 +1,14 @@
 """The root command group: the groups of commands in `--help`, and errors as text or JSON with their exit codes."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
+from icefloe.cli.command_table import COMMANDS
+from icefloe.cli.failure_output import INTERRUPTED, REFUSED, WRONG_USAGE, error_as_json, error_content, print_failure
 from icefloe.cli.screen import print_json_error, print_message
 from icefloe.errors import IcefloeError
-
-# Exit codes, beside 0.
-REFUSED = 1
-WRONG_USAGE = 2
-INTERRUPTED = 130
-
-# The groups of commands in `icefloe --help`, by purpose.
-LOOK = "Look"
-CHANGE = "Change"
-MAINTAIN = "Maintain"
-FILES_IN = "Files in"
-SET_UP = "Set up"
 
 # Characters of a sentence in the help text; a shorter limit would cut it.
 _WHOLE = 10_000
@@ -49,6 +38,10 @@ class CommandGroup(PlainGroup):
     The text of a `KeyboardInterrupt` is the state that the interrupted command left. Any other exception is a fault of Icefloe and keeps its traceback.
     """
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands.update({str(command.name): command for command in COMMANDS})
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command; print an error of Icefloe and exit."""
         is_json = "--json" in ctx.args
@@ -69,48 +62,5 @@ class CommandGroup(PlainGroup):
             if not is_json or not message:
                 raise
             usage = f"see {error.ctx.command_path} --help" if error.ctx is not None else "see icefloe --help"
-            print_json_error(_error("usage", message, next_step=usage, exit_code=WRONG_USAGE))
+            print_json_error(error_content("usage", message, next_step=usage, exit_code=WRONG_USAGE))
             raise typer.Exit(WRONG_USAGE) from error
-
-
-def print_failure(code: str, what: str, exit_code: int, *, as_json: bool) -> None:
-    """Print why a command ended, where the reason is not an `IcefloeError`, as text or JSON."""
-    if as_json:
-        print_json_error(_error(code, what, exit_code=exit_code))
-    else:
-        print_message(f"icefloe: {what}")
-
-
-def error_as_json(error: IcefloeError, exit_code: int = REFUSED) -> dict[str, Any]:
-    """Return an error as it is printed with `--json`; what an error does not name is null.
-
-    Args:
-        error: The error. `field` and `rule` are those of its first problem, and `problems` has all of them.
-        exit_code: The exit code of the command.
-    """
-    return _error(
-        error.code,
-        error.message,
-        table=error.table,
-        file=error.path,
-        snapshot_id=error.snapshot_id,
-        problems=[{"field": problem.where or None, "rule": problem.what} for problem in error.problems],
-        next_step=error.next_step,
-        exit_code=exit_code,
-    )
-
-
-def _error(
-    code: str,
-    what: str,
-    *,
-    table: str | None = None,
-    file: str | None = None,
-    snapshot_id: int | None = None,
-    problems: Sequence[dict[str, str | None]] = (),
-    next_step: str | None = None,
-    exit_code: int,
-) -> dict[str, Any]:
-    first = problems[0] if problems else {"field": None, "rule": None}
-    content = {"code": code, "what": what, "table": table, "file": file, "snapshot_id": snapshot_id, **first}
-    return {"error": {**content, "problems": list(problems), "next_step": next_step, "exit_code": exit_code}}

@@ -18,9 +18,9 @@ import typer
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_config import configuration_files, configured_default_name, known_catalogs
-from icefloe.catalog_store.sql_errors import without_password
+from icefloe.catalog_store.database_uri import without_password
 from icefloe.cli.catalog_choice import CatalogChoice, open_catalog
-from icefloe.cli.command_group import REFUSED
+from icefloe.cli.failure_output import REFUSED
 from icefloe.cli.installed_versions import Versions, versions
 from icefloe.cli.screen import show
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Warehouse

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 import typer
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.catalog_store.database_uri import without_password
 from icefloe.catalog_store.identifier import Identifier, dotted, to_table_identifier
-from icefloe.catalog_store.sql_errors import without_password
 from icefloe.cli.catalog_choice import CatalogChoice, open_catalog
 from icefloe.cli.load_screen import load_step
 from icefloe.cli.screen import print_message, step, write_json

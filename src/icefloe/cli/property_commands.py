@@ -43,6 +43,10 @@ class ActionFirst(TyperCommand):
         return super().invoke(ctx)
 
 
+properties_app = typer.Typer()
+
+
+@properties_app.command("properties", cls=ActionFirst)
 @looks_at_table
 def properties(opened: TableReader, action: Action = None, words: Words = None) -> View:
     """Show a table's properties, or print, set or remove some."""

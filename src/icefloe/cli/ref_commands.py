@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 import icefloe.inspect as look
+from icefloe.cli.command_group import PlainGroup
 from icefloe.cli.shared_options import complete_ref
 from icefloe.cli.table_command import changes_table, looks_at_table
 from icefloe.errors import InvalidInputError
@@ -20,8 +21,8 @@ from icefloe.table.changes.manage_snapshots import ManageSnapshots
 from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
 
-branch_app = typer.Typer(help="Create, move, retain and remove branches.", no_args_is_help=True)
-tag_app = typer.Typer(help="Create, move, retain and remove tags.", no_args_is_help=True)
+branch_app = typer.Typer(help="Create, move, retain and remove branches.", no_args_is_help=True, cls=PlainGroup)
+tag_app = typer.Typer(help="Create, move, retain and remove tags.", no_args_is_help=True, cls=PlainGroup)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The branch's or tag's name.", show_default=False, autocompletion=complete_ref)]
 Target = Annotated[

@@ -36,7 +36,7 @@ from icefloe.errors import (
     in_one_line,
 )
 from icefloe.inspect import METADATA_TABLES, MetadataTable
-from icefloe.kernel.expressions.filter_parser import to_expression
+from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.optional_packages import install_command
 from icefloe.table.table_reader import TableReader
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from icefloe.cli.command_group import PlainGroup
 from icefloe.cli.layout_text import comma_separated, sort_order_from_texts
 from icefloe.cli.shared_options import complete_column
 from icefloe.cli.table_command import changes_table, looks_at_table
@@ -26,8 +27,8 @@ from icefloe.kernel.types import BooleanType, DoubleType, FloatType, IcebergType
 from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
 
-schema_app = typer.Typer(help="Columns: show, add, rename, widen, move and drop them.", no_args_is_help=True)
-spec_app = typer.Typer(help="Partition fields: show, add, rename and remove them.", no_args_is_help=True)
+schema_app = typer.Typer(help="Columns: show, add, rename, widen, move and drop them.", no_args_is_help=True, cls=PlainGroup)
+spec_app = typer.Typer(help="Partition fields: show, add, rename and remove them.", no_args_is_help=True, cls=PlainGroup)
 
 ColumnName = Annotated[
     str, typer.Argument(metavar="COLUMN", help="A column; of a struct as place.lat.", show_default=False, autocompletion=complete_column)

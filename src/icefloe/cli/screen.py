@@ -7,16 +7,24 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from icefloe.display.report import Prose, Report
 from icefloe.errors import InvalidInputError, visible
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.inspect.terminal import PLAIN_WIDTH, renderable_of, text_of
+from icefloe.lazy_imports import lazy_module
+
+if TYPE_CHECKING:  # rich is imported when something is drawn
+    from rich import console as rich_console
+    from rich import progress as rich_progress
+    from rich import text as rich_text
+
+    from icefloe.inspect import terminal
+else:
+    rich_console = lazy_module("rich.console")
+    rich_progress = lazy_module("rich.progress")
+    rich_text = lazy_module("rich.text")
+    terminal = lazy_module("icefloe.inspect.terminal")
 
 # Seconds between two updates of a progress bar.
 POLL_S = 0.25
@@ -42,11 +50,11 @@ class SingleValue(View):
         return {"name": self.owner, self.name: self.value}
 
 
-def console(*, to_errors: bool = False) -> Console:
+def console(*, to_errors: bool = False) -> "rich_console.Console":
     """Return a console as wide as the terminal; wide enough for paths where the output is a file or a pipe, whatever `COLUMNS` is."""
     stream = sys.stderr if to_errors else sys.stdout
-    width = None if stream.isatty() else PLAIN_WIDTH
-    return Console(file=stream, width=width, highlight=False, soft_wrap=False)
+    width = None if stream.isatty() else terminal.PLAIN_WIDTH
+    return rich_console.Console(file=stream, width=width, highlight=False, soft_wrap=False)
 
 
 def show(view: View, *, as_json: bool, everything: bool = False) -> None:
@@ -68,9 +76,9 @@ def draw(report: Report) -> None:
     """Print a report; to a file or a pipe as plain lines without trailing blanks."""
     target = console()
     if target.is_terminal:
-        target.print(renderable_of(report), crop=False)
+        target.print(terminal.renderable_of(report), crop=False)
     else:
-        sys.stdout.write(text_of(report) + "\n")
+        sys.stdout.write(terminal.text_of(report) + "\n")
 
 
 def write_json(value: Any) -> None:
@@ -104,7 +112,7 @@ def print_json_error(value: Any) -> None:
 def print_message(text: str) -> None:
     """Print text to standard error: a terminal gets lines of its width, in which no path is broken; a file or a pipe gets it unchanged."""
     if sys.stderr.isatty():
-        console(to_errors=True).print(Text(visible(text)), overflow="ignore", crop=False)
+        console(to_errors=True).print(rich_text.Text(visible(text)), overflow="ignore", crop=False)
     else:
         sys.stderr.write(visible(text) + "\n")
 
@@ -116,31 +124,33 @@ def step(text: str, progress_source: ProgressSource | None = None, unit: str = "
     text = visible(text)
     started = time.monotonic()
     if not target.is_terminal:
-        target.print(Text(f"{text} …"), end=" ")
+        target.print(rich_text.Text(f"{text} …"), end=" ")
         try:
             yield
         except BaseException:
             target.print()
             raise
-        target.print(Text(f"{time.monotonic() - started:.1f} s"))
+        target.print(rich_text.Text(f"{time.monotonic() - started:.1f} s"))
         return
     columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[count]}"),
-        TimeElapsedColumn(),
+        rich_progress.SpinnerColumn(),
+        rich_progress.TextColumn("{task.description}", markup=False),
+        rich_progress.BarColumn(),
+        rich_progress.TextColumn("{task.fields[count]}"),
+        rich_progress.TimeElapsedColumn(),
     )
     with (
-        Progress(*columns, console=target, transient=True) as progress,
+        rich_progress.Progress(*columns, console=target, transient=True) as progress,
         _polled(progress, progress.add_task(text, total=None, count=""), progress_source, unit),
     ):
         yield
-    target.print(Text.assemble(("✓ ", "green"), text, (f"  {time.monotonic() - started:.1f} s", "dim")))
+    target.print(rich_text.Text.assemble(("✓ ", "green"), text, (f"  {time.monotonic() - started:.1f} s", "dim")))
 
 
 @contextmanager
-def _polled(progress: Progress, task: TaskID, progress_source: ProgressSource | None, unit: str) -> Iterator[None]:
+def _polled(
+    progress: "rich_progress.Progress", task: "rich_progress.TaskID", progress_source: ProgressSource | None, unit: str
+) -> Iterator[None]:
     """Update a progress bar from a separate thread until the work is over."""
     if progress_source is None:
         yield

@@ -13,6 +13,7 @@ import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import dotted, to_identifier
 from icefloe.cli.catalog_choice import chosen_snapshot
+from icefloe.cli.command_group import PlainGroup
 from icefloe.cli.screen import SingleValue, step
 from icefloe.cli.shared_options import SnapshotName, complete_ref
 from icefloe.cli.table_command import looks_at_catalog, looks_at_table
@@ -23,7 +24,7 @@ from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.table_check import CheckProgress
 from icefloe.table.table_reader import TableReader
 
-app = typer.Typer(help="Show one level of a table.", no_args_is_help=True)
+app = typer.Typer(help="Show one level of a table.", no_args_is_help=True, cls=PlainGroup)
 
 Which = Annotated[str, typer.Argument(metavar="[WHICH]", help="Its number, counted from 1, or a part of its path.", show_default=False)]
 Where = Annotated[

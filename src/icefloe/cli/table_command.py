@@ -8,7 +8,7 @@ import typer
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog, open_changeable, open_table
-from icefloe.cli.command_group import REFUSED
+from icefloe.cli.failure_output import REFUSED
 from icefloe.cli.screen import show
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, TableName, Warehouse
 from icefloe.errors import IcefloeError

@@ -12,6 +12,7 @@ import typer
 import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import to_identifier
+from icefloe.cli.command_group import PlainGroup
 from icefloe.cli.screen import print_message
 from icefloe.cli.shared_options import Properties, properties_of
 from icefloe.cli.table_command import looks_at_catalog
@@ -19,7 +20,7 @@ from icefloe.errors import InvalidInputError, NoSuchFileError
 from icefloe.inspect.inspection import View as Shown
 from icefloe.kernel.schema.column_text import columns_from_text
 
-app = typer.Typer(help="Views: stored queries, each in one or several SQL dialects.", no_args_is_help=True)
+app = typer.Typer(help="Views: stored queries, each in one or several SQL dialects.", no_args_is_help=True, cls=PlainGroup)
 
 ViewName = Annotated[str, typer.Argument(metavar="VIEW", help="namespace.view", show_default=False)]
 NewName = Annotated[str, typer.Argument(metavar="NEW_NAME", help="namespace.view", show_default=False)]

@@ -5,16 +5,21 @@ Spec: Metastore Tables.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.catalog_store.database_uri import without_password
 from icefloe.catalog_store.identifier import Identifier, dotted
-from icefloe.catalog_store.sql_errors import without_password
-from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.display.formatting import count_text
 from icefloe.display.report import Column, Facts, Grid, Outline, Prose, Report, grid, outline
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.lazy_imports import lazy_module
+
+if TYPE_CHECKING:
+    from icefloe.catalog_store import sql_store
+else:
+    sql_store = lazy_module("icefloe.catalog_store.sql_store")
 
 # In characters; longer values make a grid of a catalog's rows hard to read.
 LONGEST_CELL = 40
@@ -46,7 +51,7 @@ def catalog(source: Catalog) -> CatalogContents:
         UnsupportedFeatureError: The catalog does not use an SQL database.
     """
     store = source.store
-    if not isinstance(store, SqlCatalogStore):
+    if not isinstance(store, sql_store.SqlCatalogStore):
         raise UnsupportedFeatureError(f"catalog {source.name!r} has no database", next_step="list its tables instead")
     return CatalogContents(
         name=source.name,

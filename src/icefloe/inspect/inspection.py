@@ -2,14 +2,19 @@
 
 import json
 from abc import abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from icefloe.display.formatting import shortened
 from icefloe.display.html import html_of
 from icefloe.display.report import Report
 from icefloe.errors import in_one_line, visible
 from icefloe.inspect.as_json import json_ready
-from icefloe.inspect.terminal import renderable_of, text_of
+from icefloe.lazy_imports import lazy_module
+
+if TYPE_CHECKING:  # the drawing library is imported when a view is printed
+    from icefloe.inspect import terminal
+else:
+    terminal = lazy_module("icefloe.inspect.terminal")
 
 # Lines of one list before the rest is only counted, so that a table of 100,000 files is readable.
 MOST_LINES = 20
@@ -45,14 +50,14 @@ class View:
         return visible(json.dumps(self.to_dict(), indent=2, ensure_ascii=False))
 
     def __str__(self) -> str:
-        return text_of(self.report())
+        return terminal.text_of(self.report())
 
     def __repr__(self) -> str:
         name = next(getattr(self, field) for field in _NAME_FIELDS if hasattr(self, field))
         return in_one_line(f"{type(self).__name__}({shortened(name)}; print() shows it)")
 
     def __rich__(self) -> Any:
-        return renderable_of(self.report())
+        return terminal.renderable_of(self.report())
 
     def _repr_html_(self) -> str:
         return html_of(self.report())

@@ -5,8 +5,8 @@ from typing import Any
 from icefloe.display.formatting import shortened
 from icefloe.errors import in_one_line
 from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_table
-from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.table.table_reader import TableReader
 
 

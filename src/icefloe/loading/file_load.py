@@ -28,8 +28,8 @@ from icefloe.errors import (
     in_one_line,
 )
 from icefloe.kernel.expressions.bind import bind, rewrite_not
-from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.row_evaluator import arrow_mask
+from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.kernel.metadata.table_properties import FORMAT_VERSION
 from icefloe.kernel.partitioning.partition_spec import partition_spec_from_text
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow

@@ -4,6 +4,18 @@ In SQL: `CALL lake.system.expire_snapshots('db.t')`. In Python: `call(catalog, "
 `procedure.py` describes its parameters and columns to SQL.
 """
 
-from icefloe.procedures.procedure_registry import call as call
-from icefloe.procedures.procedure_registry import procedure_named as procedure_named
-from icefloe.procedures.procedure_registry import procedure_names as procedure_names
+from typing import TYPE_CHECKING
+
+from icefloe.lazy_imports import lazy_exports
+
+if TYPE_CHECKING:
+    from icefloe.procedures.procedure_registry import call as call
+    from icefloe.procedures.procedure_registry import procedure_named as procedure_named
+    from icefloe.procedures.procedure_registry import procedure_names as procedure_names
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "icefloe.procedures.procedure_registry": "call, procedure_named, procedure_names",
+        },
+    )

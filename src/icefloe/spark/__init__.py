@@ -5,12 +5,25 @@ Entry points: `session` starts or finds a session; `attach` adds a catalog to a 
 refuses an older PySpark, so it is imported first.
 """
 
+from typing import TYPE_CHECKING
+
+from icefloe.lazy_imports import lazy_exports
 from icefloe.spark.runtime.spark_versions import PROVEN_VERSIONS as PROVEN_VERSIONS
 
-# isort: split
-from icefloe.spark.attach_catalog import attach as attach
-from icefloe.spark.connect.connect_table import Reading as Reading
-from icefloe.spark.connect.connect_table import reading_of as reading_of
-from icefloe.spark.connect.connect_table import table as table
-from icefloe.spark.connect.register import register as register
-from icefloe.spark.session_with_catalogs import session as session
+if TYPE_CHECKING:
+    from icefloe.spark.attach_catalog import attach as attach
+    from icefloe.spark.connect.connect_table import Reading as Reading
+    from icefloe.spark.connect.connect_table import reading_of as reading_of
+    from icefloe.spark.connect.connect_table import table as table
+    from icefloe.spark.connect.register import register as register
+    from icefloe.spark.session_with_catalogs import session as session
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "icefloe.spark.attach_catalog": "attach",
+            "icefloe.spark.connect.connect_table": "Reading, reading_of, table",
+            "icefloe.spark.connect.register": "register",
+            "icefloe.spark.session_with_catalogs": "session",
+        },
+    )

@@ -4,11 +4,30 @@
 `write_audit_publish` stages writes.
 """
 
-from icefloe.kernel.scan.file_scan_task import FileScanTask as FileScanTask
-from icefloe.table.data_scan import DataScan as DataScan
-from icefloe.table.rows.write_context import write_audit_publish as write_audit_publish
-from icefloe.table.static_table import StaticTable as StaticTable
-from icefloe.table.table import Table as Table
-from icefloe.table.table_property_names import TableProperties as TableProperties
-from icefloe.table.transaction import Transaction as Transaction
-from icefloe.table.write_result import UpsertResult as UpsertResult
+from typing import TYPE_CHECKING
+
+from icefloe.lazy_imports import lazy_exports
+
+if TYPE_CHECKING:
+    from icefloe.kernel.scan.file_scan_task import FileScanTask as FileScanTask
+    from icefloe.table.data_scan import DataScan as DataScan
+    from icefloe.table.rows.write_context import write_audit_publish as write_audit_publish
+    from icefloe.table.static_table import StaticTable as StaticTable
+    from icefloe.table.table import Table as Table
+    from icefloe.table.table_property_names import TableProperties as TableProperties
+    from icefloe.table.transaction import Transaction as Transaction
+    from icefloe.table.write_result import UpsertResult as UpsertResult
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "icefloe.kernel.scan.file_scan_task": "FileScanTask",
+            "icefloe.table.data_scan": "DataScan",
+            "icefloe.table.rows.write_context": "write_audit_publish",
+            "icefloe.table.static_table": "StaticTable",
+            "icefloe.table.table": "Table",
+            "icefloe.table.table_property_names": "TableProperties",
+            "icefloe.table.transaction": "Transaction",
+            "icefloe.table.write_result": "UpsertResult",
+        },
+    )

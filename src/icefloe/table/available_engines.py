@@ -41,7 +41,6 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_cast import cast_to_schema
 from icefloe.table.arrow_upsert import upsert_arrow
 from icefloe.table.engine import (
-    VERSION,
     Engine,
     PositionsRequest,
     RewriteGroupsRequest,
@@ -56,6 +55,7 @@ from icefloe.table.engine import (
 from icefloe.table.unreachable_files import Unreachable, find_in_process
 from icefloe.table.upsert_source import arrow_source
 from icefloe.table.write_result import WriteResult
+from icefloe.version import VERSION
 
 LOG = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import pyarrow.compute as pc
@@ -31,6 +30,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField, PrimitiveType, StructType
 from icefloe.table.data_scan import DataScan
 from icefloe.table.table_handle import metadata_folder
+from icefloe.version import VERSION
 
 # Threads that hash columns side by side; hashing is numpy's and Arrow's native code for the most part.
 _HASH_THREADS = 4
@@ -90,7 +90,7 @@ def compute_statistics(
     blobs = [_blob(field, sketch, snapshot) for field, sketch in zip(fields, sketches, strict=True)]
     metadata, computed = scan.metadata, {(blob.type, blob.fields) for blob in blobs}
     blobs += [blob for blob in _old_blobs(scan.io, metadata, snapshot) if (blob.type, blob.fields) not in computed]
-    content, described = write_puffin(blobs, properties={"created-by": f"Icefloe version {version('icefloe')}"})
+    content, described = write_puffin(blobs, properties={"created-by": f"Icefloe version {VERSION}"})
     file = StatisticsFile(
         snapshot_id=snapshot.snapshot_id,
         statistics_path=f"{metadata_folder(metadata)}/{snapshot.snapshot_id}-{ids.uuid()}.stats",

@@ -16,8 +16,8 @@ from icefloe.errors import InvalidInputError, NoSuchSnapshotError, in_one_line
 from icefloe.io.locations import scheme_of
 from icefloe.kernel.dates_and_times import format_timestamp
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
+from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.kernel.metadata.encryption import refuse_encrypted
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.snapshot import Snapshot

@@ -6,7 +6,6 @@ Engines are found by the type of the rows or by name, through the package's entr
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,8 +25,6 @@ from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.table.write_result import WriteResult
-
-VERSION = version("icefloe")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

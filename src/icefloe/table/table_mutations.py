@@ -25,8 +25,8 @@ from icefloe.kernel.commit.conflicts import ConflictRules, isolation_rules
 from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.rewrite_manifests import RewriteManifests
-from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.kernel.metadata.metadata_updates import Update
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_metadata import TableMetadata

@@ -13,8 +13,8 @@ from icefloe.display.html import html_of
 from icefloe.display.report import Facts, Report
 from icefloe.errors import InvalidInputError, visible
 from icefloe.kernel.commit.ref_changes import snapshot_named
-from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
 from icefloe.kernel.metadata.table_history import SnapshotLogEntry, ancestors, snapshot_as_of

@@ -3,6 +3,19 @@
 The metadata of views is `icefloe.kernel.view`. Spec: View spec, View Metadata.
 """
 
-from icefloe.kernel.view.view_version import SQLViewRepresentation as SQLViewRepresentation
-from icefloe.kernel.view.view_version import ViewVersion as ViewVersion
-from icefloe.view.view import View as View
+from typing import TYPE_CHECKING
+
+from icefloe.lazy_imports import lazy_exports
+
+if TYPE_CHECKING:
+    from icefloe.kernel.view.view_version import SQLViewRepresentation as SQLViewRepresentation
+    from icefloe.kernel.view.view_version import ViewVersion as ViewVersion
+    from icefloe.view.view import View as View
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "icefloe.kernel.view.view_version": "SQLViewRepresentation, ViewVersion",
+            "icefloe.view.view": "View",
+        },
+    )

@@ -19,8 +19,8 @@ from icefloe.kernel.view.view_metadata import ViewMetadata
 from icefloe.kernel.view.view_metadata_json import read_view_metadata, write_view_metadata
 from icefloe.kernel.view.view_properties import VIEW_METADATA_CODEC
 from icefloe.kernel.view.view_updates import new_view_metadata
-from icefloe.table.engine import VERSION
 from icefloe.table.table_handle import RandomIds, SystemClock
+from icefloe.version import VERSION
 
 # The entries of a version's summary that name its writer. Spec: View spec, Summary.
 ENGINE: Mapping[str, str] = {"engine-name": "icefloe", "engine-version": VERSION}

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icefloe.errors import InvalidFilterError
-from icefloe.kernel.expressions.filter_parser import parse_filter, to_expression
+from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.expressions.predicate import (
     AlwaysFalse,
     AlwaysTrue,
@@ -30,6 +30,7 @@ from icefloe.kernel.expressions.predicate import (
     Or,
     StartsWith,
 )
+from icefloe.kernel.expressions.row_filter import to_expression
 
 
 @pytest.mark.parametrize(

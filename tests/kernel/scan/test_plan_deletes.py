@@ -20,7 +20,7 @@ from tests.kernel.scan.test_scan_planner import (
 )
 
 from icefloe.errors import ManifestFormatError
-from icefloe.kernel.expressions.filter_parser import to_expression
+from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent

@@ -13,8 +13,8 @@ import pytest
 from tests.kernel.brute_force import SCHEMA as EVERY_TYPE
 
 from icefloe.errors import InvalidFilterError, ManifestFormatError
-from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue
+from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.manifest_columns import ENTRY_FIELDS
@@ -144,7 +144,7 @@ def warehouse() -> Warehouse:
 PLANS_WITHOUT_PANDAS = """
 import sys
 from pathlib import Path
-from icefloe.kernel.expressions.filter_parser import to_expression
+from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.kernel.metadata.metadata_reader import read_table_metadata
 from icefloe.kernel.scan.scan_planner import plan_scan
 

@@ -7,7 +7,6 @@ Spec: Position Delete Files; Equality Delete Files; Deletion Vectors; Delete Fil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from itertools import groupby
 from typing import Any
 
@@ -36,6 +35,7 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema, select_fields
 from icefloe.kernel.types import DoubleType, FloatType, PrimitiveType, StructType
+from icefloe.version import VERSION
 
 # Rows of a batch of a position delete file.
 _POSITION_ROWS = 131_072
@@ -93,7 +93,7 @@ def write_vectors(
         superseded += _file_scoped_deletes(rows)
     if not vectors:
         return WrittenDeletes(added=())
-    content, locations = write_deletion_vectors(vectors, properties={"created-by": f"Icefloe version {version('icefloe')}"})
+    content, locations = write_deletion_vectors(vectors, properties={"created-by": f"Icefloe version {VERSION}"})
     name = f"{partition_id:05d}-{task_id}-{target.operation_uuid}-deletes.puffin"
     path = f"{target.data_location.rstrip('/')}/{name}"
     try:

@@ -21,8 +21,8 @@ from icefloe.inspect.metadata_tables.row_pairs import DELETE, INSERT, with_updat
 from icefloe.inspect.metadata_tables.schemas import changes_metadata_columns, changes_schema
 from icefloe.kernel.arrow_values import mask_array, numpy_of
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_history import snapshots_between
 from icefloe.kernel.metadata.table_properties import NAME_MAPPING

@@ -108,21 +108,6 @@ def _parsed(text: str, parse: Callable[[], list[Any]]) -> BooleanExpression:
     raise InvalidFilterError(f"cannot parse the filter {shown!r}: {reason}", next_step=ALLOWED)
 
 
-def to_expression(row_filter: str | BooleanExpression | None) -> BooleanExpression:
-    """Return a filter as an expression. It may be passed as text, as an expression, or as None, which keeps every row.
-
-    Raises:
-        InvalidFilterError: The text cannot be parsed, or the value is neither.
-    """
-    if row_filter is None:
-        return AlwaysTrue()
-    if isinstance(row_filter, BooleanExpression):
-        return row_filter
-    if isinstance(row_filter, str):
-        return parse_filter(row_filter)
-    raise InvalidFilterError(f"a filter is SQL text or an expression, not a {type(row_filter).__name__}", next_step=ALLOWED)
-
-
 def _expression(tree: Any) -> BooleanExpression:
     kind = type(tree)
     if kind in _COMPARISONS:

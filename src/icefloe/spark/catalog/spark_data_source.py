@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.errors import InvalidInputError, NoSuchCatalogError, NotFoundError, UnsupportedFeatureError
 from icefloe.inspect.metadata_tables.metadata_table_registry import METADATA_TABLES
-from icefloe.kernel.expressions.filter_parser import to_expression
+from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.gateway import add_formats, jvm_of, static_method

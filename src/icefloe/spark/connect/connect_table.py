@@ -17,8 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.errors import InvalidInputError, in_one_line
-from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.spark.bridge.gateway import has_jvm
 from icefloe.spark.connect import connect_options as names
 from icefloe.spark.connect.connect_options import SourceOptions, load_table, to_scan

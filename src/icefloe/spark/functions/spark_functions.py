@@ -31,7 +31,7 @@ from icefloe.spark.bridge.callback import ConnectorObject, connector_method
 from icefloe.spark.functions.portable_transforms import truncated_within
 from icefloe.spark.functions.transform_columns import TransformColumns
 from icefloe.spark.types.spark_types import column_named
-from icefloe.table.engine import VERSION
+from icefloe.version import VERSION
 
 # The namespace of functions and procedures in every catalog.
 SYSTEM = "system"

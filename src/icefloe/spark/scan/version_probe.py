@@ -19,7 +19,7 @@ from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.errors import EngineError, IcefloeError, Problem
 from icefloe.spark.bridge.gateway import class_folder, gateway_of
 from icefloe.spark.runtime.spark_versions import WITHOUT_JAVA_CLASSES, check_version, is_proven, proven_text
-from icefloe.table.engine import VERSION
+from icefloe.version import VERSION
 
 LOG = logging.getLogger(__name__)
 _PROBED = "_icefloe_probed"  # on the gateway: the probes that have run in this JVM, or are running

@@ -16,8 +16,8 @@ from icefloe.kernel.commit.overwrite import Overwrite
 from icefloe.kernel.commit.rewrite_files import RewriteFiles
 from icefloe.kernel.commit.row_delta import RowDelta
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.table.files.pending_snapshot import PendingSnapshot

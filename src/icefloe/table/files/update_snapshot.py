@@ -15,8 +15,8 @@ from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.overwrite import Overwrite
 from icefloe.kernel.commit.replace_partitions import ReplacePartitions
 from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.filter_parser import to_expression
 from icefloe.kernel.expressions.predicate import BooleanExpression, any_of
+from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.table.files.file_operations import OverwriteFiles, RewriteDataFiles, RowChanges

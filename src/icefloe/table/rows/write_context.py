@@ -31,10 +31,11 @@ from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
 from icefloe.kernel.schema.nesting import check_write_nesting
 from icefloe.kernel.schema.schema import Schema
 from icefloe.table.available_engines import IN_PROCESS, engine_named, running_engine
-from icefloe.table.engine import VERSION, Engine
+from icefloe.table.engine import Engine
 from icefloe.table.own_location import check_paths_for_writes
 from icefloe.table.parallel_requests import in_threads
 from icefloe.table.table_handle import TableHandle, data_folder, metadata_folder
+from icefloe.version import VERSION
 
 # Settings of the running engine; the names are those of Iceberg in Spark.
 _ID_SETTING, _BRANCH_SETTING = "spark.wap.id", "spark.wap.branch"

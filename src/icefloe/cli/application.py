@@ -1,0 +1,88 @@
+"""The application behind the command `icefloe`: its options, its log, and what happens when its output cannot be written.
+
+The commands are named in `command_table.py`.
+"""
+
+import errno
+import logging
+import os
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from icefloe.cli.command_group import CommandGroup
+from icefloe.cli.completion_command import COMPLETE_VARIABLE, prepare_completion
+from icefloe.cli.failure_output import REFUSED, print_failure
+from icefloe.display.progress import hide_progress
+from icefloe.lazy_imports import lazy_module
+
+if TYPE_CHECKING:
+    from icefloe.cli import version_command
+else:
+    version_command = lazy_module("icefloe.cli.version_command")
+
+# The reader of a pipe has closed it; the disk of a file is full or broken. Errors of tables and their storage are `IcefloeError`.
+_OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EIO)
+
+
+class LogLevel(StrEnum):
+    """The levels of Python's log."""
+
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARNING = "WARNING"
+    ERROR = "ERROR"
+
+
+app = typer.Typer(
+    cls=CommandGroup,
+    name="icefloe",
+    help="Apache Iceberg for PySpark: load files into tables, look into tables, change and maintain them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # the help text in boxes is cut in narrow terminals
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
+        version_command.show_version()
+        raise typer.Exit
+
+
+@app.callback()
+def _icefloe(
+    _version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show versions and stop.")] = False,
+    log_level: Annotated[LogLevel | None, typer.Option("--log-level", help="Show the log from this level on, on standard error.")] = None,
+) -> None:
+    """Apache Iceberg for PySpark: load files into tables, look into tables, change and maintain them."""
+    if log_level is not None:
+        logging.basicConfig(level=log_level.value, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+def run() -> None:
+    """Run the command line."""
+    hide_progress()  # commands show their own steps
+    if COMPLETE_VARIABLE in os.environ:
+        prepare_completion()
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character shows a question mark instead of a traceback.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in _OUTPUT_ERRORS:
+            raise
+        # What is left in the buffer would raise again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno != errno.EPIPE:
+            print_failure("output", f"standard output: {error.strerror}", REFUSED, as_json="--json" in sys.argv)
+        sys.exit(REFUSED)

@@ -1,0 +1,92 @@
+"""The commands of `icefloe`, each with its group in the help text, the place of its function, and the first sentence of its help.
+
+A command is imported when it is called: its module may need Arrow, SQLAlchemy or a drawing library, and `icefloe --help` needs none of them.
+"""
+
+from icefloe.cli.lazy_command import LazyCommand
+
+# The groups of commands in `icefloe --help`, by purpose.
+LOOK = "Look"
+CHANGE = "Change"
+MAINTAIN = "Maintain"
+FILES_IN = "Files in"
+SET_UP = "Set up"
+
+COMMANDS = (
+    LazyCommand("list", LOOK, "show_commands:list_tables", "List namespaces, tables and views."),
+    LazyCommand("describe", LOOK, "catalog_commands:describe", "Describe a table, a view or a namespace."),
+    LazyCommand("head", LOOK, "row_commands:head", "Print the first rows of a table; of many files only a few are read."),
+    LazyCommand("sql", LOOK, "row_commands:sql", "Run a SQL statement and print its rows."),
+    LazyCommand("tree", LOOK, "show_commands:show_tree", "Show a table from its catalog down to its data files, with counts and sizes."),
+    LazyCommand(
+        "log",
+        LOOK,
+        "show_commands:show_log",
+        "Show the snapshots that led to a branch, newest first; with --graph those of all branches and tags, and staged ones.",
+    ),
+    LazyCommand("files", LOOK, "show_commands:list_files", "List data files and delete files with their rows and sizes."),
+    LazyCommand(
+        "check", LOOK, "show_commands:check_table", "Check that every data and delete file exists and is the one that was committed."
+    ),
+    LazyCommand("refs", LOOK, "show_commands:list_refs", "List branches and tags: their snapshots, and how long they are kept."),
+    LazyCommand("location", LOOK, "show_commands:show_location", "Print the folder of a table."),
+    LazyCommand("uuid", LOOK, "show_commands:show_uuid", "Print the UUID of a table."),
+    LazyCommand(
+        "trace",
+        LOOK,
+        "show_commands:show_trace",
+        "Explain why a query reads what it reads: what is kept and skipped at each level, and the bound that decided.",
+    ),
+    LazyCommand("show", LOOK, "show_commands:app", "Show one level of a table."),
+    LazyCommand("create", CHANGE, "catalog_commands:create", "Create an empty table, and its namespace if that does not exist."),
+    LazyCommand("rename", CHANGE, "catalog_commands:rename", "Rename a table or a view; its files are not moved."),
+    LazyCommand("drop", CHANGE, "catalog_commands:drop", "Drop a table, a view or an empty namespace."),
+    LazyCommand("register", CHANGE, "catalog_commands:register", "Register a table that exists as files, such as a dropped one."),
+    LazyCommand("namespace", CHANGE, "catalog_commands:namespace_app", "Namespaces: list, create, show, change and drop them."),
+    LazyCommand("view", CHANGE, "view_commands:app", "Views: stored queries, each in one or several SQL dialects."),
+    LazyCommand("schema", CHANGE, "schema_commands:schema_app", "Columns: show, add, rename, widen, move and drop them."),
+    LazyCommand("spec", CHANGE, "schema_commands:spec_app", "Partition fields: show, add, rename and remove them."),
+    LazyCommand("sort", CHANGE, "schema_commands:sort", "Show the sort order of new files, or replace it."),
+    LazyCommand("properties", CHANGE, "property_commands:properties_app", "Show a table's properties, or print, set or remove some."),
+    LazyCommand("upgrade", CHANGE, "property_commands:upgrade", "Raise a table's format version."),
+    LazyCommand("branch", CHANGE, "ref_commands:branch_app", "Create, move, retain and remove branches."),
+    LazyCommand("tag", CHANGE, "ref_commands:tag_app", "Create, move, retain and remove tags."),
+    LazyCommand("rollback", CHANGE, "ref_commands:rollback", "Set a branch back to an earlier snapshot of its own history."),
+    LazyCommand(
+        "cherry-pick",
+        CHANGE,
+        "ref_commands:cherry_pick",
+        "Apply the change of a snapshot to a branch: of an append, or of an overwrite of whole partitions.",
+    ),
+    LazyCommand("publish", CHANGE, "ref_commands:publish", "Publish a staged snapshot by its wap id."),
+    LazyCommand("expire", MAINTAIN, "expire_command:expire", "Remove old snapshots, and delete the files that nothing else needs."),
+    LazyCommand(
+        "rewrite-manifests",
+        MAINTAIN,
+        "maintenance_commands:rewrite_manifests",
+        "Put the entries of small or unsorted manifests into manifests of the target size.",
+    ),
+    LazyCommand(
+        "call",
+        MAINTAIN,
+        "maintenance_commands:call_procedure",
+        "Run a procedure with the names and arguments of Java's Iceberg, such as add_files or ancestors_of; without a name they are listed.",
+    ),
+    LazyCommand("load", FILES_IN, "load_command:load", "Load files into a table, in one commit."),
+    LazyCommand(
+        "doctor",
+        SET_UP,
+        "doctor_command:doctor",
+        "Check the installation, Spark and Java, the configuration, the catalogs and their storage.",
+    ),
+    LazyCommand("completion", SET_UP, "completion_command:completion", "Print the completion script of a shell."),
+    LazyCommand(
+        "demo",
+        SET_UP,
+        "demo:demo",
+        "Load 336,776 flights and 90,000 events into Iceberg tables with Spark, and walk through their metadata.",
+    ),
+    LazyCommand(
+        "version", SET_UP, "version_command:show_version", "Show the versions of Icefloe, PySpark, PyArrow and the Java that was found."
+    ),
+)

@@ -1,0 +1,56 @@
+"""Exit codes, and the reason why a command failed as text or as JSON on standard error."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from icefloe.cli.screen import print_json_error, print_message
+from icefloe.errors import IcefloeError
+
+# Exit codes, beside 0.
+REFUSED = 1
+WRONG_USAGE = 2
+INTERRUPTED = 130
+
+
+def print_failure(code: str, what: str, exit_code: int, *, as_json: bool) -> None:
+    """Print why a command ended, where the reason is not an `IcefloeError`, as text or JSON."""
+    if as_json:
+        print_json_error(error_content(code, what, exit_code=exit_code))
+    else:
+        print_message(f"icefloe: {what}")
+
+
+def error_as_json(error: IcefloeError, exit_code: int = REFUSED) -> dict[str, Any]:
+    """Return an error as it is printed with `--json`; what an error does not name is null.
+
+    Args:
+        error: The error. `field` and `rule` are those of its first problem, and `problems` has all of them.
+        exit_code: The exit code of the command.
+    """
+    return error_content(
+        error.code,
+        error.message,
+        table=error.table,
+        file=error.path,
+        snapshot_id=error.snapshot_id,
+        problems=[{"field": problem.where or None, "rule": problem.what} for problem in error.problems],
+        next_step=error.next_step,
+        exit_code=exit_code,
+    )
+
+
+def error_content(
+    code: str,
+    what: str,
+    *,
+    table: str | None = None,
+    file: str | None = None,
+    snapshot_id: int | None = None,
+    problems: Sequence[dict[str, str | None]] = (),
+    next_step: str | None = None,
+    exit_code: int,
+) -> dict[str, Any]:
+    """Return an error as it is printed with `--json`, from its parts."""
+    first = problems[0] if problems else {"field": None, "rule": None}
+    content = {"code": code, "what": what, "table": table, "file": file, "snapshot_id": snapshot_id, **first}
+    return {"error": {**content, "problems": list(problems), "next_step": next_step, "exit_code": exit_code}}

@@ -1,0 +1,65 @@
+"""Imports that happen at first use, so that a process pays only for the packages that it works with.
+
+`import icefloe` loads no Arrow, no SQLAlchemy and no SQL parser. There are two mechanisms: a public package exports its names through `lazy_exports`, and a
+module that only some of its calls need is a `lazy_module`. Both take the names of modules as text, which import-linter cannot read. The same imports are
+therefore repeated under `if TYPE_CHECKING` for import-linter and mypy, and tests/architecture/test_lazy_imports.py compares the two.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy_exports(package: str, imports: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the functions `__getattr__` and `__dir__` of a package that imports its exported names at first use (PEP 562).
+
+    Args:
+        package: The `__name__` of the package.
+        imports: By module, what is imported from it, as in an import statement: `"name, other as alias"`. An empty text is the module itself, a part of the
+            package.
+
+    Returns:
+        The two functions.
+    """
+    places: dict[str, tuple[str, str]] = {}
+    for module, names in imports.items():
+        for clause in filter(None, names.split(", ")):
+            name, _, alias = clause.partition(" as ")
+            places[alias or name] = (module, name)
+        if not names:
+            places[module.rpartition(".")[2]] = (module, "")
+
+    def imported(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, attribute = places[name]
+        value = import_module(module)
+        if attribute:
+            value = getattr(value, attribute)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def listed() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *places})
+
+    return imported, listed
+
+
+class _LazyModule:
+    """A stand-in for a module that imports it when one of its attributes is first read."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(import_module(self._name), attribute)
+
+
+def lazy_module(name: str) -> Any:
+    """Return a stand-in for a module, which is imported when one of its attributes is first read.
+
+    Args:
+        name: The full name of the module.
+    """
+    return _LazyModule(name)

@@ -1,0 +1,5 @@
+"""`VERSION`: the version of the installed package, `icefloe.__version__`."""
+
+from importlib.metadata import version
+
+VERSION = version("icefloe")

@@ -1,0 +1,158 @@
+"""What a process loads by `import icefloe` and by `icefloe --help`, and that imports by name are those that import-linter and mypy see."""
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import icefloe
+from icefloe.cli.command_table import COMMANDS
+
+PACKAGE = Path(__file__).parents[2] / "src" / "icefloe"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+HEAVY = {"numpy", "pyarrow", "pandas", "pyspark", "py4j", "sqlalchemy", "sqlglot", "rich", "fsspec", "fastavro", "yaml", "msgspec"}
+# Modules that import by a name which is not written out in an import statement, and why.
+OTHER_IMPORTS_BY_NAME = {
+    "lazy_imports.py": "the mechanism itself",
+    "optional_packages.py": "packages of extras",
+    "display/progress.py": "rich, for long work only",
+    "cli/lazy_command.py": "modules of its own package, which test_every_command_is_in_the_command_line checks",
+    "cli/spark_access.py": "modules of icefloe.spark, a lower layer",
+    "table/table_reader.py": "icefloe.inspect for `table.inspect`, as PyIceberg has it; engines are found by name too",
+}
+
+
+def loaded_by(script: str, *arguments: str) -> set[str]:
+    """Return the top-level packages that a new process has loaded after a script."""
+    script += "\nimport json, sys\nprint('\\n' + json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+    run = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False, timeout=60)
+    assert run.returncode == 0, run.stderr
+    return set(json.loads(run.stdout.splitlines()[-1]))
+
+
+def test_importing_icefloe_loads_no_heavy_package() -> None:
+    assert loaded_by("import icefloe") & HEAVY == set()
+
+
+@pytest.mark.parametrize("package", ["catalog", "table", "view", "expressions", "inspect", "loading", "procedures"])
+def test_importing_a_public_package_loads_no_heavy_package(package: str) -> None:
+    assert loaded_by(f"import icefloe.{package}") & HEAVY == set()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], []])
+def test_the_help_text_loads_no_heavy_package(arguments: list[str]) -> None:
+    script = "from icefloe.cli.main import main\ntry:\n    main()\nexcept SystemExit:\n    pass"
+    assert loaded_by(script, *arguments) & HEAVY == set()
+
+
+def test_a_table_is_used_without_the_packages_that_its_calls_do_not_need(tmp_path: Path) -> None:
+    script = f"""
+import pyarrow as pa
+from icefloe import load_catalog, EqualTo
+catalog = load_catalog("lake", type="file-system", warehouse={str(tmp_path)!r})
+catalog.create_namespace_if_not_exists("db")
+catalog.drop_table("db.t") if catalog.table_exists("db.t") else None
+table = catalog.create_table("db.t", schema=pa.schema([("id", pa.int64())]))
+table.append(pa.table({{"id": [1, 2]}}))
+assert table.scan(EqualTo("id", 2)).to_arrow().num_rows == 1
+"""
+    assert loaded_by(script) & {"sqlalchemy", "sqlglot", "rich", "pyspark"} == set()  # PyArrow imports pandas for lists
+    assert "sqlglot" in loaded_by(script + "assert table.scan('id = 2').to_arrow().num_rows == 1")
+
+
+def imports_for_type_checking(tree: ast.Module) -> set[tuple[str, str, str]]:
+    """Return (module, name, alias) of the imports under `if TYPE_CHECKING`."""
+    return {
+        (node.module or "", alias.name, alias.asname or alias.name)
+        for branch in tree.body
+        if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING"
+        for node in branch.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def calls(tree: ast.AST, function: str) -> Iterator[ast.Call]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == function:
+            yield node
+
+
+def imports_by_name(tree: ast.Module) -> set[tuple[str, str, str]]:
+    """Return (module, name, alias) of everything that `lazy_exports` and `lazy_module` import, parts of the package excepted."""
+    found = set()
+    for call in calls(tree, "lazy_exports"):
+        for module, names in ast.literal_eval(call.args[1]).items():
+            for clause in filter(None, names.split(", ")):
+                name, _, alias = clause.partition(" as ")
+                found.add((module, name, alias or name))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and list(calls(node, "lazy_module")):
+            assert isinstance(node.value, ast.Call)
+            package, _, module = ast.literal_eval(node.value.args[0]).rpartition(".")
+            found.add((package, module, ast.unparse(node.targets[0])))
+    return found
+
+
+def test_lazy_imports_are_those_that_type_checkers_and_the_layers_see() -> None:
+    trees = {path: ast.parse(path.read_text()) for path in MODULES}
+    lazy = {path: tree for path, tree in trees.items() if path.name != "lazy_imports.py" and imports_by_name(tree)}
+    assert len(lazy) > 10
+    assert {str(path.relative_to(PACKAGE)): imports_by_name(tree) for path, tree in lazy.items()} == {
+        str(path.relative_to(PACKAGE)): imports_for_type_checking(tree) for path, tree in lazy.items()
+    }
+
+
+def test_every_lazy_module_is_assigned_where_it_is_declared() -> None:
+    for path in MODULES:
+        tree = ast.parse(path.read_text())
+        if path.name != "lazy_imports.py":
+            assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and list(calls(node, "lazy_module"))]
+            assert len(assigned) == len(list(calls(tree, "lazy_module"))), path
+
+
+def test_a_difference_between_lazy_imports_and_those_of_type_checkers_is_found() -> None:
+    source = "if TYPE_CHECKING:\n    from a import b\nelse:\n    b = lazy_module('a.c')\n__getattr__, __dir__ = lazy_exports(__name__, {'d': 'e as f, g'})"
+    assert imports_for_type_checking(ast.parse(source)) == {("a", "b", "b")}
+    assert imports_by_name(ast.parse(source)) == {("a", "c", "b"), ("d", "e", "f"), ("d", "g", "g")}
+
+
+def test_no_other_module_imports_by_name() -> None:
+    importing = {str(path.relative_to(PACKAGE)) for path in MODULES if list(calls(ast.parse(path.read_text()), "import_module"))}
+    assert importing == set(OTHER_IMPORTS_BY_NAME)
+
+
+def test_every_command_is_in_the_command_line() -> None:
+    for command in COMMANDS:
+        module, _, name = command.location.partition(":")
+        assert hasattr(import_module(f"icefloe.cli.{module}"), name), command.location
+
+
+def public_packages() -> list[ModuleType]:
+    paths = [path for path in MODULES if path.name == "__init__.py" and list(calls(ast.parse(path.read_text()), "lazy_exports"))]
+    return [import_module(".".join(["icefloe", *path.parent.relative_to(PACKAGE).parts])) for path in paths]
+
+
+def test_every_name_that_a_package_exports_exists_and_is_listed() -> None:
+    packages = public_packages()
+    assert icefloe in packages
+    for package in packages:
+        tree = ast.parse(Path(str(package.__file__)).read_text())
+        for _, _, name in imports_by_name(tree):
+            assert name in dir(package)
+            # A module of the same name would replace the export when it is imported.
+            assert not isinstance(getattr(package, name), ModuleType), name
+
+
+def test_a_name_that_a_package_does_not_export_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"module 'icefloe' has no attribute 'load_catalogue'"):
+        icefloe.load_catalogue  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(ImportError, match="load_catalogue"):
+        exec("from icefloe.catalog import load_catalogue")  # noqa: S102
