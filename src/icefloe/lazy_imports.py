@@ -47,7 +47,7 @@ def lazy_exports(package: str, imports: Mapping[str, str]) -> tuple[Callable[[st
 
 
 class _LazyModule:
-    """A stand-in for a module that imports it when one of its attributes is first read."""
+    """A proxy of a module that imports it when one of its attributes is first read."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -57,7 +57,7 @@ class _LazyModule:
 
 
 def lazy_module(name: str) -> Any:
-    """Return a stand-in for a module, which is imported when one of its attributes is first read.
+    """Return a proxy of a module, which is imported when one of its attributes is first read.
 
     Args:
         name: The full name of the module.

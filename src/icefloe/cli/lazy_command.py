@@ -9,7 +9,7 @@ from typer.core import TyperCommand
 
 
 class LazyCommand(TyperCommand):
-    """A stand-in for a command or a group of commands in the list of commands of the group above it.
+    """A proxy of a command or a group of commands in the list of commands of the group above it.
 
     Args:
         name: The name of the command.
