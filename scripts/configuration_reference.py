@@ -19,6 +19,7 @@ from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PR
 from icefloe.kernel.option import Option
 from icefloe.kernel.view import view_properties
 from icefloe.spark.connect.connect_options import DATA_SOURCE_OPTIONS
+from icefloe.spark.runtime.driver_memory import STARTED_SETTINGS
 from icefloe.spark.scan.read_options import READ_OPTIONS, READ_SETTINGS, SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
 from icefloe.spark.write.write_options import REFUSED_OPTIONS, WRITE_OPTIONS, WRITE_SETTINGS
 
@@ -74,6 +75,7 @@ def _lines() -> Iterator[str]:
     yield from _option_section("## Options of the data source", DATA_SOURCE_OPTIONS)
     yield from _option_section("## Settings of the Spark session", (*READ_SETTINGS, *WRITE_SETTINGS))
     yield from _unused_section("### Settings without effect", {SESSION_PREFIX + name: reason for name, reason in UNUSED_SETTINGS.items()})
+    yield from _option_section("## Settings of a session that Icefloe starts", STARTED_SETTINGS)
     yield from _option_section("## Environment variables", ENVIRONMENT)
     yield from _option_section("### Limits of what a file may hold", _limits())
 

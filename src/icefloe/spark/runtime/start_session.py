@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from icefloe.errors import EngineError
 from icefloe.kernel.limits import PREFIX as LIMITS_PREFIX
 from icefloe.kernel.limits import limits, limits_to_environment
+from icefloe.spark.runtime.driver_memory import DRIVER_MEMORY, driver_memory
 from icefloe.spark.runtime.interrupts import cancel_jobs_on_interrupt
 from icefloe.spark.runtime.java_runtime import JavaRuntime, find_java
 from icefloe.spark.runtime.jvm_launch import ADD_VECTOR_MODULE, environment_of, start_jvm
@@ -59,8 +60,9 @@ def session(
     """Return the active Spark session with these settings, or start one: `session(master="local[2]", **{"spark.driver.memory": "4g"})`.
 
     A new session finds Java by itself, is quiet (errors only, no console progress, no web UI) and computes in UTC, unless the settings differ. Java's module
-    `jdk.incubator.vector`, whose start prints a warning, is only loaded if `spark.driver.extraJavaOptions` has `--add-modules=jdk.incubator.vector`. Where a
-    session runs already, a setting that Spark fixes at its start is not changed, and a warning is logged.
+    `jdk.incubator.vector`, whose start prints a warning, is only loaded if `spark.driver.extraJavaOptions` has `--add-modules=jdk.incubator.vector`. A local
+    session takes a quarter of the machine's memory, at least 1 GB and at most 8 GB, unless `spark.driver.memory` is set. Where a session runs already, a
+    setting that Spark fixes at its start is not changed, and a warning is logged.
 
     Args:
         conf: Settings by name.
@@ -125,7 +127,11 @@ def _start(conf: dict[str, str], extensions: Callable[[Any, str], Mapping[str, s
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     try:
         if SparkContext._gateway is None:
-            _quiet(conf)
+            configured = Path(os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home()) / "conf")
+            _quiet(conf, configured)
+            memory = driver_memory(conf, os.environ, configured / "spark-defaults.conf")
+            if memory is not None:
+                conf[DRIVER_MEMORY] = memory
             # Every user of the machine can see the command line of a process.
             _start_java(find_java(), {name: value for name, value in conf.items() if not is_secret(name, value) or name == REDACTION})
         if extensions is not None:
@@ -165,10 +171,9 @@ class _PlainConf:
         return list(self._conf.items())
 
 
-def _quiet(conf: dict[str, str]) -> None:
+def _quiet(conf: dict[str, str], configured: Path) -> None:
     """Add the logging configuration of Icefloe to the settings, unless the user has one."""
     options = conf.get(JAVA_OPTIONS, "")
-    configured = Path(os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home()) / "conf")
     if "log4j" in options or any(configured.glob("log4j2.*")):
         return
     configuration = Path(str(files("icefloe.spark") / "log4j2.properties"))
