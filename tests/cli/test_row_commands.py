@@ -4,6 +4,7 @@ import csv
 import datetime as dt
 import io
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -210,6 +211,24 @@ def test_nulls_and_nan_are_ordered_as_in_spark(as_json: JsonCommand, tmp_path: P
     assert ordered("DESC") == ["NaN", 1.0, -1.0, None]
     assert ordered("ASC NULLS LAST") == [-1.0, 1.0, "NaN", None]
     assert ordered("DESC NULLS FIRST") == [None, "NaN", 1.0, -1.0]
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
+def test_zeros_and_nan_of_either_sign_are_equal_in_an_order_as_in_spark(as_json: JsonCommand, tmp_path: Path, kind: pa.DataType) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", pa.schema([("s", pa.struct([("x", kind)])), ("i", pa.int32())]))
+    values = pa.array([0.0, -0.0, math.nan, math.copysign(math.nan, -1), None, 1.0, -math.inf, -0.0, 0.0], kind)
+    table.append(pa.table({"s": pa.StructArray.from_arrays([values], names=["x"]), "i": pa.array(range(9), pa.int32())}))
+
+    def ordered(order: str) -> list[int]:
+        result = as_json("sql", f"SELECT i FROM db.t ORDER BY {order}", "--engine", "arrow", "--warehouse", tmp_path)
+        return [row["i"] for row in result["rows"]]
+
+    assert ordered("s.x, i") == [4, 6, 0, 1, 7, 8, 5, 2, 3]
+    assert ordered("s.x DESC, i DESC") == [3, 2, 5, 8, 7, 1, 0, 6, 4]
+    first = as_json("sql", "SELECT s.x FROM db.t WHERE i = 1", "--engine", "arrow", "--warehouse", tmp_path)["rows"][0]["x"]
+    assert math.copysign(1, first) == -1, "the values are those of the table"
 
 
 def test_metadata_tables_and_older_versions_are_read(sql: Callable[[str], list[dict[str, Any]]]) -> None:

@@ -1,9 +1,10 @@
 """SELECT statements that the scan of one table can return, without Spark.
 
 `SELECT columns FROM table WHERE condition ORDER BY columns LIMIT n`, parsed by sqlglot in Spark's dialect. Anything else needs Spark, and the reason is named.
-The results are those of Spark SQL: names of columns in any case, nulls first in ascending order, NaN after every number.
+The results are those of Spark SQL: names of columns in any case, nulls first in ascending order, NaN after every number, -0.0 equal to 0.0.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,10 +22,10 @@ from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.filter_parser import filter_of_condition
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.expressions.row_evaluator import arrow_mask
-from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder, sorted_rows
+from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder, sorted_positions
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import IcebergType, LongType, PrimitiveType, StructType
+from icefloe.kernel.types import IcebergType, LongType, NestedField, PrimitiveType, StructType
 from icefloe.table.data_scan import DataScan
 from icefloe.table.table_reader import TableReader
 
@@ -290,23 +291,33 @@ def _kind_at(schema: Schema, path: Path) -> IcebergType:
 
 
 def _sorted(rows: Any, schema: Schema, keys: list[tuple[Path, SortKey]]) -> Any:
-    order = []
-    for path, key in keys:
-        field = schema.find_field(".".join(path))
-        if not isinstance(field.field_type, PrimitiveType):
-            raise NeedsSparkError(f"it is sorted by {'.'.join(path)}, which has the type {field.field_type}")
+    columns, fields, order = [], [], []
+    for number, (path, key) in enumerate(keys, start=1):
+        kind = _kind_at(schema, path)
+        if not isinstance(kind, PrimitiveType):
+            raise NeedsSparkError(f"it is sorted by {'.'.join(path)}, which has the type {kind}")
+        columns.append(_comparable(_column_at(rows, path)))
+        fields.append(NestedField(number, f"key {number}", kind))
         order.append(
             SortField(
-                field.field_id,
+                number,
                 IdentityTransform(),
                 SortDirection.DESC if key.descending else SortDirection.ASC,
                 NullOrder.NULLS_FIRST if key.nulls_first else NullOrder.NULLS_LAST,
             )
         )
-    result = sorted_rows(rows, SortOrder(*order), schema)
-    if result is None:
+    table = pa.table(columns, names=[field.name for field in fields])
+    positions = sorted_positions(table, SortOrder(*order), Schema(*fields))
+    if positions is None:
         raise NeedsSparkError("it is sorted by a column of a type that has no order")
-    return result
+    return rows.combine_chunks().take(positions)
+
+
+def _comparable(column: Any) -> Any:
+    """Return floats as SQL orders them: -0.0 equals 0.0, and all NaN are equal. A sort order of the format distinguishes them."""
+    if not pa.types.is_floating(column.type):
+        return column
+    return pc.if_else(pc.is_nan(column), pa.scalar(math.nan, column.type), pc.add(column, pa.scalar(0.0, column.type)))
 
 
 def _sliced(batches: Any, offset: int, limit: int | None) -> Iterator[Any]:
@@ -336,11 +347,12 @@ def _selected(columns: list[tuple[Path, str]], schema: Schema, batches: Iterator
 
 
 def _columns_of(batch: Any, columns: list[tuple[Path, str]]) -> Any:
-    arrays = []
-    for path, _ in columns:
-        array = batch.column(path[0])
-        arrays.append(array if len(path) == 1 else pc.struct_field(array, list(path[1:])))
-    return pa.RecordBatch.from_arrays(arrays, names=[name for _, name in columns])
+    return pa.RecordBatch.from_arrays([_column_at(batch, path) for path, _ in columns], names=[name for _, name in columns])
+
+
+def _column_at(rows: Any, path: Path) -> Any:
+    column = rows.column(path[0])
+    return column if len(path) == 1 else pc.struct_field(column, list(path[1:]))
 
 
 def _counted(statement: SelectStatement, count: int) -> RowBatches:

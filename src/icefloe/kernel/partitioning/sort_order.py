@@ -150,6 +150,12 @@ def sorted_rows(table: Any, order: SortOrder, schema: Schema) -> Any | None:
 
     Returns None for an unsorted order, and for an order by a column or transform that is not known here, because then the rows cannot be declared sorted.
     """
+    positions = sorted_positions(table, order, schema)
+    return None if positions is None else table.combine_chunks().take(positions)
+
+
+def sorted_positions(table: Any, order: SortOrder, schema: Schema) -> Any | None:
+    """Return the positions of the rows of an Arrow table of the schema in their order, stably; None as for `sorted_rows`."""
     keys: dict[str, Any] = {}
     directions: list[tuple[str, str]] = []
     for number, key in enumerate(order.fields):
@@ -163,7 +169,7 @@ def sorted_rows(table: Any, order: SortOrder, schema: Schema) -> Any | None:
         directions.append((f"value{number}", "ascending" if key.direction is SortDirection.ASC else "descending"))
     if not keys:
         return None
-    return table.combine_chunks().take(pc.sort_indices(pa.table(keys), sort_keys=directions))
+    return pc.sort_indices(pa.table(keys), sort_keys=directions)
 
 
 def _sort_key(table: Any, key: SortField, schema: Schema) -> Any | None:
