@@ -3,7 +3,6 @@
 import json
 import shutil
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from typer.testing import Result
 
 from icefloe.cli import doctor_command
 from icefloe.cli.installed_versions import Versions
-from icefloe.errors import EngineError
+from icefloe.errors import EngineError, StoragePermissionError
 
 HEALTHY = Versions(
     icefloe="1.0",
@@ -144,6 +143,30 @@ def test_a_warehouse_that_cannot_be_written_is_a_fault(checks: Checks, warehouse
     assert "Permission denied" in found["found"]
 
 
+def test_a_file_that_cannot_be_deleted_is_named(checks: Checks, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object, location: str) -> None:
+        raise StoragePermissionError("deletions are not allowed", path=location)
+
+    monkeypatch.setattr("icefloe.io.local_file_io.LocalFileIO.delete", refuse)
+    result, found = checks("--warehouse", warehouse)
+    (remaining,) = warehouse.glob(".icefloe-doctor-*")
+    check = found["warehouse of lake"]
+    assert (result.exit_code, check["status"]) == (0, "warning")
+    assert "cannot be deleted: deletions are not allowed" in check["found"]
+    assert f"delete {remaining}, which remains" in check["next_step"]
+
+
+def test_a_warehouse_that_does_not_reply_may_have_a_file_of_the_check(
+    checks: Checks, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = threading.Event()
+    monkeypatch.setattr("icefloe.io.local_file_io.LocalFileIO.write", lambda *_, **__: over.wait(60))
+    found = checks("--warehouse", warehouse, "--timeout", 2)[1]["warehouse of lake"]
+    over.set()
+    assert (found["status"], found["found"]) == ("fault", "no reply in 2 seconds")
+    assert f"delete {warehouse}/.icefloe-doctor-" in found["next_step"]
+
+
 def test_little_disk_space_is_a_warning_and_none_a_fault(checks: Checks, monkeypatch: pytest.MonkeyPatch) -> None:
     for free, status in ((10 << 30, "ok"), (500 << 20, "warning"), (1 << 20, "fault")):
         monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
@@ -155,11 +178,9 @@ def test_a_catalog_that_does_not_reply_is_a_fault_after_the_timeout(
 ) -> None:
     over = threading.Event()
     monkeypatch.setattr(doctor_command, "open_catalog", lambda _: over.wait(60))
-    started = time.monotonic()
     found = checks("--warehouse", warehouse, "--timeout", 0.2)[1][f"catalog {warehouse}"]
     over.set()
     assert (found["status"], found["found"]) == ("fault", "no reply in 0.2 seconds")
-    assert time.monotonic() - started < 30
 
 
 def test_a_check_that_fails_in_an_unexpected_way_leaves_the_others(

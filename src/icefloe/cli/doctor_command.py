@@ -219,16 +219,25 @@ def _catalog(choice: CatalogChoice, timeout: float, *, writes: bool) -> Iterator
         )
         return
     if writes:
-        yield from _guarded(name, lambda: _write(name, catalog, warehouse), timeout)
+        path = join(warehouse, f".icefloe-doctor-{uuid.uuid4().hex}")
+        yield from _guarded(name, lambda: _write(name, catalog, warehouse, path), timeout, f"; delete {path} if it is there")
     if is_local:
         yield from _disk_space(name, local_path(warehouse))
 
 
-def _write(name: str, catalog: Catalog, warehouse: str) -> Check:
+def _write(name: str, catalog: Catalog, warehouse: str, path: str) -> Check:
+    """Write a file and delete it."""
     io = load_file_io(catalog.properties, warehouse)
-    path = join(warehouse, f".icefloe-doctor-{uuid.uuid4().hex}")
     io.write(path, b"icefloe doctor")
-    io.delete(path)
+    try:
+        io.delete(path)
+    except IcefloeError as error:
+        return Check(
+            check=name,
+            status=Status.WARNING,
+            found=f"{warehouse} is writable, but its files cannot be deleted: {error.message}",
+            next_step=f"delete {path}, which remains, and allow deletions: `expire`, `drop --purge` and writes that fail delete files",
+        )
     return Check(check=name, status=Status.OK, found=f"{warehouse} is writable")
 
 
@@ -248,8 +257,15 @@ def _disk_space(name: str, folder: str) -> Iterator[Check]:
     yield Check(check=f"disk of {name}", status=status, found=f"{size_text(free)} free at {folder}", next_step=step)
 
 
-def _guarded(name: str, make: Callable[[], Check], timeout: float | None) -> Iterable[Check]:
-    """Return the result of a check; an error of any kind is a failed check. With a timeout it runs in a thread that is left behind when it takes longer."""
+def _guarded(name: str, make: Callable[[], Check], timeout: float | None, if_late: str = "") -> Iterable[Check]:
+    """Return the result of a check; an error of any kind is a failed check.
+
+    Args:
+        name: The check.
+        make: Makes it.
+        timeout: Seconds after which the thread that it runs in is left behind; None to run it in this thread.
+        if_late: More to do then.
+    """
     results: list[Check] = []
 
     def run() -> None:
@@ -266,7 +282,9 @@ def _guarded(name: str, make: Callable[[], Check], timeout: float | None) -> Ite
     thread = threading.Thread(target=run, name="icefloe-doctor", daemon=True)
     thread.start()
     thread.join(timeout)
-    late = Check(check=name, status=Status.FAULT, found=f"no reply in {timeout:g} seconds", next_step="check the address and the network")
+    late = Check(
+        check=name, status=Status.FAULT, found=f"no reply in {timeout:g} seconds", next_step=f"check the address and the network{if_late}"
+    )
     return results or [late]
 
 
