@@ -95,6 +95,7 @@ def test_create_takes_the_schema_that_schema_show_prints_and_that_of_a_metadata_
         (("--schema", "id long", "--partition", "nothing"), "nothing"),
         (("--schema", "id long", "--sort", "nothing desc"), "'nothing desc' is not a sort key"),
         (("--schema", "id long", "--property", "name"), "--property 'name' has no value"),
+        (("--schema", "id long", "--property", "a=1", "--property", "a=2"), "--property a is given twice"),
         (("--schema", "id long", "--format-version", "9"), "9"),
         (("--schema", "v variant"), "variant"),
         (("--schema-file", "missing.parquet"), "missing.parquet"),

@@ -72,6 +72,7 @@ def test_a_procedure_shows_files_that_were_kept_outside_of_the_table(as_json: Js
         (("nothing",), "there is no procedure 'nothing'"),
         (("ancestors_of",), "needs table"),
         (("ancestors_of", "db.t"), "'db.t' is no argument of the procedure"),
+        (("ancestors_of", "table=db.t", "table=db.u"), "table is given twice"),
         (("ancestors_of", "name=db.t"), "write NAME=VALUE with one of table, snapshot_id"),
         (("ancestors_of", "table=db.t", "snapshot_id=first"), "'first' is not a value of type long"),
         (("expire_snapshots", "table=db.t", "stream_results=maybe"), "write true or false"),

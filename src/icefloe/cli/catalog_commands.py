@@ -17,6 +17,7 @@ from icefloe.catalog.new_namespace import NewNamespace
 from icefloe.catalog_store.database_uri import without_password
 from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier, to_table_identifier
 from icefloe.cli.command_group import PlainGroup
+from icefloe.cli.expire_command import deletions_of
 from icefloe.cli.layout_text import comma_separated, schema_from_options, sort_order_from_texts
 from icefloe.cli.property_commands import Action, ActionFirst, Words, changed_properties
 from icefloe.cli.screen import confirm, print_message
@@ -364,10 +365,5 @@ def _dropped(
         metadata_location=location,
         restored_by=restored_by,
         purged=purged,
-        totals={}
-        if report is None
-        else {kind.value: {"files": total.files, "size_in_bytes": total.size_in_bytes} for kind, total in report.totals.items()},
-        outside=() if report is None else tuple(report.outside["path"].to_pylist()),
-        undeleted=() if report is None else tuple((problem.where, problem.what) for problem in report.undeleted),
-        unreadable=() if report is None else tuple((problem.where, problem.what) for problem in report.unreadable),
+        **deletions_of(report or PurgeReport(table=name)),
     )

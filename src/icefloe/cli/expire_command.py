@@ -13,12 +13,13 @@ import typer
 
 from icefloe.cli.catalog_choice import CatalogChoice, open_table
 from icefloe.cli.screen import show
-from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, Warehouse
+from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, Warehouse, utc_time_of
 from icefloe.display.formatting import count_text, size_text, within
 from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report, grid
 from icefloe.errors import InvalidInputError, ReadOnlyTableError
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.table.expiry.expire_report import ExpireReport, ExpireState
+from icefloe.table.expiry.purge_table import PurgeReport
 from icefloe.table.table_mutations import TableMutations
 
 Name = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table", show_default=False)]
@@ -142,12 +143,19 @@ def expiry_of(report: ExpireReport, location: str) -> Expiry:
         refs=report.refs,
         spec_ids=report.spec_ids,
         schema_ids=report.schema_ids,
-        totals={kind.value: {"files": total.files, "size_in_bytes": total.size_in_bytes} for kind, total in report.totals.items()},
         files=tuple(report.files.to_pylist()),
-        outside=tuple(report.outside["path"].to_pylist()),
-        undeleted=tuple((problem.where, problem.what) for problem in report.undeleted),
-        unreadable=tuple((problem.where, problem.what) for problem in report.unreadable),
+        **deletions_of(report),
     )
+
+
+def deletions_of(report: ExpireReport | PurgeReport) -> dict[str, Any]:
+    """Return the fields `totals`, `outside`, `undeleted` and `unreadable` of a view of deleted files."""
+    return {
+        "totals": {kind.value: {"files": total.files, "size_in_bytes": total.size_in_bytes} for kind, total in report.totals.items()},
+        "outside": tuple(report.outside["path"].to_pylist()),
+        "undeleted": tuple((problem.where, problem.what) for problem in report.undeleted),
+        "unreadable": tuple((problem.where, problem.what) for problem in report.unreadable),
+    }
 
 
 def time_of(text: str, now: datetime) -> datetime:
@@ -156,13 +164,12 @@ def time_of(text: str, now: datetime) -> datetime:
     try:
         if age is not None:
             return now - timedelta(**{_UNITS[age[2]]: int(age[1])})
-        time = datetime.fromisoformat(text)
+        return utc_time_of(text)
     except (ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"--older-than {text!r} is neither an age nor a time",
             next_step="give an age such as 7d, 12h or 30m, or a time such as 2024-05-01T12:00",
         ) from error
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _problems(title: str, problems: tuple[tuple[str, str], ...], most: int | None) -> Grid:

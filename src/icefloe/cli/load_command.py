@@ -19,7 +19,7 @@ from icefloe.catalog_store.identifier import Identifier, dotted, to_table_identi
 from icefloe.cli.catalog_choice import CatalogChoice, open_catalog
 from icefloe.cli.load_screen import load_step
 from icefloe.cli.screen import print_message, step, write_json
-from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Warehouse
+from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Warehouse, pairs_of, properties_of
 from icefloe.cli.spark_access import spark_module, start_spark, stop_spark
 from icefloe.display.formatting import size_text
 from icefloe.errors import InvalidInputError, SchemaMismatchError, visible
@@ -27,7 +27,7 @@ from icefloe.inspect.as_json import json_ready
 from icefloe.io.locations import scheme_of
 from icefloe.loading.bad_rows import BadRows
 from icefloe.loading.file_load import FileLoad
-from icefloe.loading.input_files import FileFormat, InputFiles, find_files
+from icefloe.loading.input_files import CODECS, FileFormat, InputFiles, find_files
 from icefloe.loading.load_request import LoadRequest, LoadResult
 from icefloe.optional_packages import not_installed
 from icefloe.table.available_engines import WORK_ON_SPARK_BYTES
@@ -36,7 +36,6 @@ from icefloe.table.available_engines import WORK_ON_SPARK_BYTES
 _SQL_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 # Endings of compressed files that Spark unpacks without native libraries.
 _SPARK_CODECS = (".gz", ".bz2")
-_CODECS = (*_SPARK_CODECS, ".zst", ".lz4")
 
 
 class LoadEngine(StrEnum):
@@ -117,13 +116,13 @@ def load(
     warehouse: Warehouse = None,
     as_json: AsJson = False,
 ) -> None:
-    """Load files into a table, in one commit. If it fails or is interrupted, nothing is changed."""
+    """Load files into a table, in one commit. If it fails or is interrupted, no table is changed."""
     name = to_table_identifier(into)
     request = LoadRequest(
         partition=partition or (),
-        properties=_pairs("--property", table_property or []),
+        properties=properties_of(table_property),
         columns=schema,
-        options=_pairs("--option", option or []),
+        options=pairs_of(option, "--option"),
         overwrite=overwrite,
         upsert=_keys(upsert),
         where=where,
@@ -180,7 +179,7 @@ def _obstacle_to_spark(files: InputFiles, request: LoadRequest) -> str | None:
     if any(scheme_of(path) != "file" for path in files.paths):
         return "from an object store here"
     suffixes = {PurePosixPath(path).suffix.lower() for path in files.paths}
-    unreadable = sorted(suffixes.intersection(_CODECS).difference(_SPARK_CODECS))
+    unreadable = sorted(suffixes.intersection(CODECS).difference(_SPARK_CODECS))
     return f"{unreadable[0]} files" if unreadable else None
 
 
@@ -230,18 +229,6 @@ def _keys(text: str | None) -> Sequence[str]:
     if not all(keys):
         raise InvalidInputError(f"--upsert {text!r} names no column", next_step="write it as --upsert id or --upsert id,day")
     return keys
-
-
-def _pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts]
-    for key, equals, _ in pairs:
-        if not key or not equals:
-            raise InvalidInputError(f"{option} {key!r} has no value", next_step=f"write it as {option} KEY=VALUE")
-    names = [key for key, _, _ in pairs]
-    repeated = next((key for key in names if names.count(key) > 1), None)
-    if repeated is not None:
-        raise InvalidInputError(f"{option} {repeated} is given twice", next_step="give it once")
-    return {key: value for key, _, value in pairs}
 
 
 @contextmanager

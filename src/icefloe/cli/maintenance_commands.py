@@ -6,13 +6,14 @@ Spec: Manifests; Snapshots.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.cli.row_view import cell_text
+from icefloe.cli.shared_options import pairs_of, utc_time_of
 from icefloe.cli.table_command import changes_table, looks_at_catalog
 from icefloe.display.formatting import count_text
 from icefloe.display.report import Column, Facts, Prose, Report, grid
@@ -112,7 +113,12 @@ def call_procedure(opened: Catalog, procedure: ProcedureName = None, arguments: 
             procedures=tuple((name, _arguments_text(name), procedure_named(name).description) for name in procedure_names())
         )
     kinds = {parameter.name: parameter.kind for parameter in procedure_named(procedure).parameters}
-    values = dict(_argument(text, kinds) for text in arguments or ())
+    unknown = next((text for text in arguments or () if "=" not in text or text.partition("=")[0] not in kinds), None)
+    if unknown is not None:
+        raise InvalidInputError(
+            f"{unknown!r} is no argument of the procedure", next_step=f"write NAME=VALUE with one of {', '.join(kinds)}"
+        )
+    values = {name: _argument(name, text, kinds[name]) for name, text in pairs_of(arguments).items()}
     rows = call(opened, procedure, **values)
     return ProcedureResult(procedure=procedure, rows=tuple({name: _shown(value) for name, value in row.items()} for row in rows))
 
@@ -122,16 +128,11 @@ def _arguments_text(name: str) -> str:
     return ", ".join(parameter.name if parameter.required else f"[{parameter.name}]" for parameter in parameters)
 
 
-def _argument(text: str, kinds: Mapping[str, IcebergType]) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals or name not in kinds:
-        raise InvalidInputError(f"{text!r} is no argument of the procedure", next_step=f"write NAME=VALUE with one of {', '.join(kinds)}")
+def _argument(name: str, text: str, kind: IcebergType) -> Any:
     try:
-        return name, _value(kinds[name], value)
+        return _value(kind, text)
     except ValueError as error:
-        raise InvalidInputError(
-            f"{name}: {value!r} is not a value of type {kinds[name]}", next_step=_HINTS.get(type(kinds[name]))
-        ) from error
+        raise InvalidInputError(f"{name}: {text!r} is not a value of type {kind}", next_step=_HINTS.get(type(kind))) from error
 
 
 _HINTS: Mapping[type[IcebergType], str] = {
@@ -150,8 +151,7 @@ def _value(kind: IcebergType, text: str) -> Any:
             raise ValueError("a boolean is true or false")
         return text.lower() == "true"
     if isinstance(kind, TimestamptzType):
-        time = datetime.fromisoformat(text)
-        return time if time.tzinfo else time.replace(tzinfo=UTC)
+        return utc_time_of(text)
     if isinstance(kind, ListType):
         items = json.loads(text) if text.startswith("[") else text.split(",")
         return [_value(kind.element, str(item)) for item in items]

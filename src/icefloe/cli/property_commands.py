@@ -11,6 +11,7 @@ from typer.core import TyperCommand
 
 import icefloe.inspect as look
 from icefloe.cli.screen import SingleValue
+from icefloe.cli.shared_options import pairs_of
 from icefloe.cli.table_command import changes_table, looks_at_table
 from icefloe.errors import InvalidInputError, NotFoundError
 from icefloe.inspect.inspection import View
@@ -114,12 +115,5 @@ def changed_properties(
     if action == REMOVE:
         update(words, {})
     else:
-        update([], dict(map(_pair, words)))
+        update([], pairs_of(words))
     return shown()
-
-
-def _pair(word: str) -> tuple[str, str]:
-    key, sign, value = word.partition("=")
-    if not key or not sign:
-        raise InvalidInputError(f"{word!r} is not KEY=VALUE", next_step="write a property as KEY=VALUE")
-    return key, value

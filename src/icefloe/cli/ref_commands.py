@@ -4,14 +4,13 @@ Each prints the branches and tags after the change. Spec: Snapshot References; S
 """
 
 import re
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 import icefloe.inspect as look
 from icefloe.cli.command_group import PlainGroup
-from icefloe.cli.shared_options import complete_ref
+from icefloe.cli.shared_options import complete_ref, utc_time_of
 from icefloe.cli.table_command import changes_table, looks_at_table
 from icefloe.errors import InvalidInputError
 from icefloe.inspect.inspection import View
@@ -231,9 +230,9 @@ def _time_ms(text: str) -> int:
     if text.isascii() and text.isdecimal():
         return int(text)
     try:
-        time = datetime.fromisoformat(text)
+        time = utc_time_of(text)
     except ValueError as error:
         raise InvalidInputError(
             f"{text!r} is not a time: {error}", next_step="write it as 2024-01-31T12:00:00, or as milliseconds"
         ) from error
-    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    return round(time.timestamp() * 1000)

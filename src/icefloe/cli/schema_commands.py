@@ -4,6 +4,7 @@ Changes of columns keep existing files as they are. Spec: Schema Evolution; Part
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any
@@ -14,7 +15,7 @@ from icefloe.cli.command_group import PlainGroup
 from icefloe.cli.layout_text import comma_separated, sort_order_from_texts
 from icefloe.cli.shared_options import complete_column
 from icefloe.cli.table_command import changes_table, looks_at_table
-from icefloe.display.report import Column, Facts, Report, grid
+from icefloe.display.report import Column, Facts, Part, Report, grid
 from icefloe.errors import InvalidInputError, InvalidSchemaError, MetadataFormatError
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.kernel.nested_values import nested_from_json, nested_to_json
@@ -120,20 +121,11 @@ class SpecView(View):
             Column("transform", whole=True),
             Column("column", whole=True),
         )
-        parts = [
-            grid(
-                f"spec {spec.spec_id}{', current' if spec.spec_id == self.current.spec_id else ''}{'' if spec.fields else ': not partitioned'}",
-                columns if spec.fields else (),
-                [
-                    (str(f.field_id), f.name, str(f.transform), self.source_names.get(f.source_id, f"column {f.source_id}"))
-                    for f in spec.fields
-                ],
-                most,
-            )
-            if spec.fields
-            else Facts((), f"spec {spec.spec_id}{', current' if spec.spec_id == self.current.spec_id else ''}: not partitioned")
-            for spec in self.specs
-        ]
+        parts: list[Part] = []
+        for spec in self.specs:
+            title = f"spec {spec.spec_id}{', current' if spec.spec_id == self.current.spec_id else ''}"
+            rows = [(str(f.field_id), f.name, str(f.transform), _source_name(self.source_names, f.source_id)) for f in spec.fields]
+            parts.append(grid(title, columns, rows, most) if rows else Facts((), f"{title}: not partitioned"))
         return Report(f"partition specs of {self.table}", tuple(parts))
 
     def to_dict(self) -> dict[str, Any]:
@@ -165,7 +157,7 @@ class SortOrderView(View):
             Column("nulls", whole=True),
         )
         rows = [
-            (self.source_names.get(key.source_id, f"column {key.source_id}"), str(key.transform), str(key.direction), str(key.null_order))
+            (_source_name(self.source_names, key.source_id), str(key.transform), str(key.direction), str(key.null_order))
             for key in self.order.fields
         ]
         return Report(title, (grid("", columns, rows, most),))
@@ -362,6 +354,10 @@ def _schema_view(opened: TableReader) -> View:
 def _spec_view(opened: TableReader) -> View:
     specs = sorted(opened.specs().values(), key=lambda spec: (spec.spec_id != opened.spec().spec_id, spec.spec_id))
     return SpecView(table=opened.full_name, current=opened.spec(), specs=tuple(specs), source_names=_column_names(opened))
+
+
+def _source_name(names: Mapping[int, str], source_id: int) -> str:
+    return names.get(source_id, f"column {source_id}")
 
 
 def _column_names(opened: TableReader) -> dict[int, str]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -79,10 +80,34 @@ SnapshotName = Annotated[
 Properties = Annotated[list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="A property to set; may be repeated.")]
 
 
-def properties_of(texts: list[str] | None) -> dict[str, str]:
-    """Return the properties of `--property NAME=VALUE`. Raises `InvalidInputError`."""
-    pairs = [text.partition("=") for text in texts or ()]
-    wrong = [name for name, equals, _ in pairs if not equals or not name]
-    if wrong:
-        raise InvalidInputError(f"--property {wrong[0]!r} has no value", next_step="write --property NAME=VALUE")
-    return {name: value for name, _, value in pairs}
+def pairs_of(texts: Iterable[str] | None, option: str = "") -> dict[str, str]:
+    """Return values by key of texts such as `key=value`.
+
+    Args:
+        texts: The texts; a value may contain further equals signs.
+        option: The option that they are given with, such as `--property`, for the error; empty for arguments.
+
+    Raises:
+        InvalidInputError: A text has no key or no equals sign, or a key is given twice.
+    """
+    pairs: dict[str, str] = {}
+    lead = f"{option} " if option else ""
+    for text in texts or ():
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise InvalidInputError(f"{lead}{key!r} has no value", next_step=f"write it as {lead}KEY=VALUE")
+        if key in pairs:
+            raise InvalidInputError(f"{lead}{key} is given twice", next_step="give it once")
+        pairs[key] = value
+    return pairs
+
+
+def properties_of(texts: Iterable[str] | None) -> dict[str, str]:
+    """Return the properties of `--property`. Raises as `pairs_of`."""
+    return pairs_of(texts, "--property")
+
+
+def utc_time_of(text: str) -> datetime:
+    """Return the time that an ISO 8601 text names; one without an offset is in UTC, like all printed times. Raises `ValueError`."""
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
