@@ -14,6 +14,8 @@ from typing import Any
 
 import fastavro
 
+from benchmarks.measure import child
+
 MANIFESTS, FILES_PER_MANIFEST = 100, 1_000
 SEED = 20_240_301
 BYTES_OF_A_BLOCK = 64_000
@@ -49,6 +51,13 @@ def metadata_path(folder: Path) -> Path:
     write_avro(manifest_list, MANIFEST_LIST_SCHEMA, manifests, {"format-version": "2", "snapshot-id": str(SNAPSHOT_ID)})
     path.write_text(json.dumps(table_metadata(folder, manifest_list)))
     return path
+
+
+def rewritten_by_pyiceberg(metadata: str, folder: Path) -> str:
+    """Build the same table with manifests that PyIceberg wrote, if it does not exist yet; return the path of its metadata file."""
+    if not folder.exists():
+        child("pyiceberg", "planning_rewritten_child.py", metadata, str(folder))
+    return str(folder / "metadata" / Path(metadata).name)
 
 
 def write_avro(path: Path, schema: dict[str, Any], records: list[dict[str, Any]], properties: dict[str, str]) -> None:

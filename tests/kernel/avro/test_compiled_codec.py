@@ -5,24 +5,28 @@ test_avro_columns.py compares it with the reader with fastavro.
 
 import json
 import re
+import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.kernel.avro.both_readers import needs_module
+from tests.kernel.avro.both_readers import READERS, agreed, each_reader, needs_module, result_of
 
 from icefloe.errors import AvroFormatError
 from icefloe.kernel.avro import compiled_codec, native
-from icefloe.kernel.avro.avro_container import open_container, write_container
+from icefloe.kernel.avro.avro_codec import compress
+from icefloe.kernel.avro.avro_container import blocks_container, open_container, raw_blocks, unpacked_blocks, write_container
 from icefloe.kernel.avro.avro_schema import array, field, id_map, record
 from icefloe.kernel.avro.compiled_codec import run_steps
 from icefloe.kernel.avro.decode_steps import Form, Step, compile_steps
 from icefloe.kernel.avro.projection_tree import IdMap, Numbers, ProjectedField, Rows, Slots, Struct, Value
 from icefloe.kernel.avro.varint import encode_long
 from icefloe.kernel.avro.write_avro_columns import Put
+from icefloe.kernel.limits import Limits, set_limits
 
 SOURCE = Path(native.__file__).parent
 
@@ -159,7 +163,7 @@ def test_columns_are_returned_in_batches_and_outlive_their_reader() -> None:
 def test_a_reader_cannot_be_used_after_an_error() -> None:
     container = file_of("long", b"\x02")
     steps = compile_steps(container.schema_text, Struct((ProjectedField(1, (), Value("x")),)))
-    reader = compiled_codec._native.Reader(steps.code, steps.columns, steps.most_slots, 2**20)
+    reader = compiled_codec._native.Reader(steps.code, steps.columns, steps.most_slots, 2**20, False)
     with pytest.raises(ValueError, match="more than 64 bits"):
         reader.run(b"\x80", 1)
     for use in (lambda: reader.run(b"\x02", 1), reader.take):
@@ -171,7 +175,7 @@ def test_a_reader_cannot_be_used_after_an_error() -> None:
 def test_two_threads_cannot_use_one_reader_at_once() -> None:
     container = file_of("long", b"\x02")
     steps = compile_steps(container.schema_text, Struct((ProjectedField(1, (), Value("x")),)))
-    reader = compiled_codec._native.Reader(steps.code, steps.columns, steps.most_slots, 2**20)
+    reader = compiled_codec._native.Reader(steps.code, steps.columns, steps.most_slots, 2**20, False)
     block, done, refused = b"\x02" * 200_000, [], []
 
     def work() -> None:
@@ -191,3 +195,132 @@ def test_two_threads_cannot_use_one_reader_at_once() -> None:
     assert length == len(done) * len(block)
     assert np.frombuffer(values, np.int64).sum() == length
     assert len(done) + len(refused) == 80
+
+
+def small_blocks(codec: str, count: int = 50) -> bytes:
+    """Return a file with the numbers 0, 1000, 2000, ... as text and as longs, one record a block."""
+    schema = json.dumps(record("r", [field(1, "x", "long"), field(2, "text", "string")]))
+    records = (encode_long(n * 1000) + encode_long(len(str(n))) + str(n).encode() for n in range(count))
+    return blocks_container(schema, {}, codec, ((1, compress(codec, one)) for one in records))
+
+
+BOTH_COLUMNS = Struct((ProjectedField(1, (), Value("x")), ProjectedField(2, (), Value("text"))))
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "zstandard", "snappy"])
+def test_blocks_of_one_record_are_read_in_every_codec(codec: str) -> None:
+    columns = agreed(small_blocks(codec), BOTH_COLUMNS, batch_records=7)
+    assert columns == {"x": [n * 1000 for n in range(50)], "text": [str(n).encode() for n in range(50)]}
+
+
+@needs_module
+@pytest.mark.parametrize("codec", ["null", "deflate"])
+def test_all_blocks_of_a_file_are_decompressed_and_read_in_one_call(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_block(*arguments: object) -> object:
+        raise AssertionError("a block is read by itself")
+
+    monkeypatch.setattr(compiled_codec, "unpacked_blocks", one_block)
+    container = open_container(small_blocks(codec, 10_000), "some.avro")
+    steps = compile_steps(container.schema_text, BOTH_COLUMNS)
+    ((_, batch),) = run_steps([(container, steps)], None)
+    assert compiled_codec.arrow_columns(steps, batch)["x"].to_pylist() == [n * 1000 for n in range(10_000)]
+
+
+@needs_module
+def test_other_threads_run_while_a_file_is_read() -> None:
+    container = open_container(small_blocks("deflate", 100_000), "some.avro")
+    steps = compile_steps(container.schema_text, BOTH_COLUMNS)
+    reading = threading.Event()
+    turns = []
+
+    def read() -> None:
+        reading.set()
+        list(run_steps([(container, steps)], None))
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(100)  # no thread loses the lock of the interpreter unless it releases it
+    try:
+        thread = threading.Thread(target=read)
+        thread.start()
+        reading.wait()
+        while thread.is_alive():
+            turns.append(time.perf_counter())
+            time.sleep(0)
+        thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert len(turns) > 100
+
+
+def damaged_block(how: str) -> bytes:
+    content = small_blocks("deflate")
+    container = open_container(content, "some.avro")
+    blocks = list(raw_blocks(container))
+    block = blocks[30]
+    before, after = content[: block.offset], content[block.end + 16 :]
+    data = content[block.start : block.end]
+
+    def again(count: int, packed: bytes, sync: bytes = container.sync) -> bytes:
+        return before + encode_long(count) + encode_long(len(packed)) + packed + sync + after
+
+    return {
+        "sync marker": lambda: again(1, data, b"another marker.."),
+        "cut in the data": lambda: content[: block.start + 3],
+        "cut in the sync marker": lambda: content[: block.end + 5],
+        "cut in the header": lambda: content[: block.start - 1],
+        "size beyond the file": lambda: before + encode_long(1) + encode_long(2**40) + data + container.sync + after,
+        "negative size": lambda: before + encode_long(1) + encode_long(-5) + data + container.sync + after,
+        "negative count": lambda: again(-1, data),
+        "count above the bytes": lambda: again(2**40, data),
+        "more records than there are": lambda: again(2, data),
+        "fewer records than there are": lambda: again(0, data),
+        "damaged deflate data": lambda: again(1, b"\x07" + data[1:]),
+        "deflate data without an end": lambda: again(1, data[:-2]),
+        "no data": lambda: again(1, b""),
+        "above the limit of a block": lambda: again(1, compress("deflate", bytes(5_000))),
+    }[how]()
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("sync marker", "sync marker"),
+        ("cut in the data", "cut short"),
+        ("cut in the sync marker", "cut short"),
+        ("cut in the header", "inside a block's header"),
+        ("size beyond the file", "cut short"),
+        ("negative size", "claims 1 records in -5 bytes"),
+        ("negative count", "claims -1 records"),
+        ("count above the bytes", "claims 1099511627776 records"),
+        ("more records than there are", "0 bytes into|inside a value|end at|bytes into"),
+        ("fewer records than there are", "the records of a block end at"),
+        ("damaged deflate data", "cannot be decompressed with deflate"),
+        ("deflate data without an end", "cannot be decompressed with deflate"),
+        ("no data", "cannot be decompressed with deflate"),
+        ("above the limit of a block", "avro_block_bytes"),
+    ],
+)
+def test_a_damaged_block_among_sound_ones_has_the_same_error_from_both_readers(how: str, why: str) -> None:
+    content = damaged_block(how)
+    before = set_limits(Limits(avro_block_bytes=4_000))
+    try:
+        errors = [result_of(content, BOTH_COLUMNS, by_compiled=by_compiled) for by_compiled in READERS]
+    finally:
+        set_limits(before)
+    offset = list(raw_blocks(open_container(small_blocks("deflate"), "some.avro")))[30].offset
+    assert all(re.search(why, error) for error in errors)
+    assert len({error.replace("a record cannot be decoded", "") for error in errors}) == 1 or how == "more records than there are"
+    assert all(f"(at byte {offset}" in error for error in errors) or how == "sync marker"
+
+
+@each_reader
+def test_small_blocks_that_unpack_to_more_than_the_limit_of_a_file_are_refused(by_compiled: bool) -> None:
+    content = small_blocks("deflate", 2_000)
+    whole = sum(len(data) for _, data in unpacked_blocks(open_container(content, "some.avro")))
+    for limit, is_read in ((whole, True), (whole - 1, False)):
+        before = set_limits(Limits(avro_file_bytes=limit))
+        try:
+            result = result_of(content, BOTH_COLUMNS, by_compiled=by_compiled)
+        finally:
+            set_limits(before)
+        assert isinstance(result, dict) if is_read else re.search(r"unpack to \d+ bytes.*avro_file_bytes", result)

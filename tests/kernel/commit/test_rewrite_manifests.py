@@ -1,12 +1,16 @@
 """Rewrites of manifests: entries move between manifests without changes. test_model.py has random sequences of all commits."""
 
+import io
+import json
 from dataclasses import replace
 from typing import Any
 
+import fastavro
 import pytest
 from tests.kernel.commit.made_up_table import BY_NAME, FLAT, MadeUpTable, equality_deletes, rows
 
-from icefloe.errors import CommitInvalidatedError, InvalidInputError
+from icefloe.errors import CommitInvalidatedError, FormatWarning, InvalidInputError
+from icefloe.kernel.avro.avro_container import open_container, raw_blocks, read_block
 from icefloe.kernel.commit.append import Append
 from icefloe.kernel.commit.clustered_entries import Clustering
 from icefloe.kernel.commit.overwrite import Overwrite
@@ -127,6 +131,36 @@ def test_an_attempt_without_manifests_to_rewrite_is_none() -> None:
     assert rewrite(table).attempt(table.metadata, number=0, now_ms=0, read=table.read) is None
     table.commit(Append([rows("a")], table.context()))
     assert rewrite(table, rewrite_if=lambda _: False).attempt(table.metadata, number=0, now_ms=0, read=table.read) is None
+    assert rewrite(table, skip_optimal=True).attempt(table.metadata, number=0, now_ms=0, read=table.read) is None
+
+
+def in_blocks_of_one_entry(content: bytes) -> bytes:
+    """Return a manifest with the same entries in blocks of one entry, as PyIceberg writes it."""
+    file = io.BytesIO()
+    reader = fastavro.reader(io.BytesIO(content))
+    metadata = {key: text for key, text in reader.metadata.items() if not key.startswith("avro.")}
+    fastavro.writer(file, json.loads(reader.metadata["avro.schema"]), list(reader), codec="deflate", sync_interval=1, metadata=metadata)
+    return file.getvalue()
+
+
+def block_sizes(content: bytes) -> list[int]:
+    container = open_container(content, "m")
+    return [len(read_block(container, block)) for block in raw_blocks(container)]
+
+
+def test_an_only_manifest_in_blocks_of_one_entry_is_rewritten_in_blocks_of_usual_size() -> None:
+    table = MadeUpTable(2)
+    table.commit(Append([rows(f"d{number}-{'x' * 500}") for number in range(200)], table.context()))
+    path = table.manifests()[0].manifest_path
+    table.files[path] = in_blocks_of_one_entry(table.files[path])
+    assert len(block_sizes(table.files[path])) == 200
+    with pytest.warns(FormatWarning):  # the manifest list has the other length
+        table.commit(rewrite(table, skip_optimal=True))
+    (manifest,) = table.manifests()
+    written = manifest.manifest_path
+    assert written != path
+    assert [size >= 64_000 for size in block_sizes(table.files[written])] == [True, False]
+    assert len(table.live()) == 200
     assert rewrite(table, skip_optimal=True).attempt(table.metadata, number=0, now_ms=0, read=table.read) is None
 
 

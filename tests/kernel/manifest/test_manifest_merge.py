@@ -13,7 +13,8 @@ from tests.kernel.manifest.made_up_entries import EVERY_PARTITION, NO_PARTITION,
 from tests.kernel.manifest.test_manifest_column_writer import BOTH, DATA, DELETES, target
 
 from icefloe.errors import AvroFormatError, InvalidInputError, ManifestFormatError
-from icefloe.kernel.avro.avro_container import open_container, raw_blocks
+from icefloe.kernel.avro import avro_container
+from icefloe.kernel.avro.avro_container import open_container, raw_blocks, read_block
 from icefloe.kernel.manifest import manifest_merge
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.manifest_merge import filter_manifest, merge_manifests
@@ -135,6 +136,24 @@ def test_blocks_of_a_merged_manifest_span_several_manifests(by_compiled: bool) -
     merged, told = merge_manifests(manifests, target(NO_PARTITION, 2, snapshot_id=NEW_SNAPSHOT), by_compiled=by_compiled)
     assert told.existing_files_count == 400
     assert len(list(raw_blocks(open_container(merged, "m")))) == 6
+    assert (merged, told) == decoded_and_encoded(manifests, NO_PARTITION, 2, DATA, NEW_SNAPSHOT)
+
+
+@pytest.mark.parametrize("by_compiled", BOTH)
+def test_manifests_in_blocks_of_one_entry_are_merged_into_blocks_of_usual_size(by_compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifests = []
+    for number in range(10):
+        rows = [added(data_file(f"{number}-{n}", lower_bounds={1: bytes(900)})) for n in range(40)]
+        monkeypatch.setattr(avro_container, "BLOCK_BYTES", 1)
+        made, line = written(rows)
+        monkeypatch.undo()
+        assert len(list(raw_blocks(open_container(made, "m")))) == 40
+        manifests.append((committed(line, 3), made))
+    merged, told = merge_manifests(manifests, target(NO_PARTITION, 2, snapshot_id=NEW_SNAPSHOT), by_compiled=by_compiled)
+    container = open_container(merged, "m")
+    sizes = [len(read_block(container, block)) for block in raw_blocks(container)]
+    assert len(sizes) == 6
+    assert min(sizes[:-1]) >= 64_000
     assert (merged, told) == decoded_and_encoded(manifests, NO_PARTITION, 2, DATA, NEW_SNAPSHOT)
 
 

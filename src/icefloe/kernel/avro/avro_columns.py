@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from icefloe.kernel.avro import compiled_codec
-from icefloe.kernel.avro.avro_container import Container, unpacked_blocks
+from icefloe.kernel.avro.avro_container import Container, count_records
 from icefloe.kernel.avro.avro_errors import SCHEMA_ERRORS, broken_column, broken_schema
-from icefloe.kernel.avro.compiled_codec import arrow_columns, python_columns, run_blocks, run_steps
+from icefloe.kernel.avro.compiled_codec import arrow_columns, python_columns, run_steps, run_whole
 from icefloe.kernel.avro.decode_steps import Steps, compile_steps
 from icefloe.kernel.avro.fastavro_reader import arrays_of_values, read_values
 from icefloe.kernel.avro.projection_tree import Struct
@@ -42,7 +42,11 @@ def read_batches(
 
 
 def read_arrays(
-    containers: Iterable[Container], projection: Struct, *, by_compiled: bool = compiled_codec.AVAILABLE
+    containers: Iterable[Container],
+    projection: Struct,
+    *,
+    counts: list[int] | None = None,
+    by_compiled: bool = compiled_codec.AVAILABLE,
 ) -> Iterator[dict[str, Any]]:
     """Yield the projected columns of several files, in order, as Arrow arrays in a few large batches.
 
@@ -50,14 +54,22 @@ def read_arrays(
     fixed fixed_size_binary; `Numbers` are lists, `IdMap` is a map from int64, `Rows` are lists of structs, a slot is int64 or binary. A field that the writer
     does not have has type null.
 
+    Args:
+        containers: the files.
+        projection: the columns to read.
+        counts: is extended by the number of records of each file.
+        by_compiled: whether the compiled reader is used.
+
     Raises:
         AvroFormatError: see `read_batches`.
     """
     if by_compiled:
-        for steps, batch in run_steps(_with_steps(containers, projection), None):
+        for steps, batch in run_steps(_with_steps(containers, projection), None, counts):
             yield arrow_columns(steps, batch)
         return
     for container, steps in _with_steps(containers, projection):
+        if counts is not None:
+            counts.append(count_records(container))
         for values in read_values(container, projection, _BATCH_RECORDS):
             try:
                 yield arrays_of_values(steps, values)
@@ -75,9 +87,9 @@ def _with_steps(containers: Iterable[Container], projection: Struct) -> Iterator
 
 
 class Spans(NamedTuple):
-    """Encoded records of files: uncompressed `blocks`, the number of records of each file, and columns as `read_arrays` returns them."""
+    """Encoded records of files: the uncompressed `blocks` of each, the number of its records, and columns as `read_arrays` returns them."""
 
-    blocks: list[bytes]
+    blocks: list[Any]
     counts: list[int]
     columns: dict[str, Any]
 
@@ -93,10 +105,8 @@ def read_spans(containers: Sequence[Container], projection: Struct) -> Spans:
         AvroFormatError: see `read_batches`.
     """
     steps = _compiled(containers[0], projection)
-    opened = [(container, list(unpacked_blocks(container))) for container in containers]
-    columns = arrow_columns(steps, run_blocks(opened, steps))
-    counts = [sum(block.count for block, _ in blocks) for _, blocks in opened]
-    return Spans([data for _, blocks in opened for _, data in blocks], counts, columns)
+    batch, blocks, counts = run_whole(containers, steps)
+    return Spans(blocks, counts, arrow_columns(steps, batch))
 
 
 def _compiled(container: Container, projection: Struct) -> Steps:

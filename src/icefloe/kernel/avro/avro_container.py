@@ -21,8 +21,10 @@ from icefloe.kernel.limits import limits
 MAGIC = b"Obj\x01"
 SYNC_LENGTH = 16
 _ENCRYPTED_MAGIC = b"AGS1"  # of an AES GCM stream, the format of encrypted manifests and manifest lists
-# Uncompressed bytes after which a block is closed: Avro's usual size. One block per entry makes files half again as large and 2 to 3 times slower to read.
+# Uncompressed bytes after which a block is closed: Avro's usual size. One block per entry makes manifests a third larger, and half again as slow to read.
 BLOCK_BYTES = 64_000
+# A block with fewer uncompressed bytes is small, if others follow it. Common writers close blocks after 16,000 bytes at least.
+_SMALL_BLOCK_BYTES = 8_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +96,14 @@ def _read_bytes(content: bytes, position: int) -> tuple[bytes, int]:
     return content[position:end], end
 
 
-def raw_blocks(container: Container) -> Iterator[RawBlock]:
-    """Yield the positions of the compressed blocks, in file order.
+def raw_blocks(container: Container, start: int | None = None) -> Iterator[RawBlock]:
+    """Yield the positions of the compressed blocks, in file order, from the byte `start` on or all.
 
     Raises:
         AvroFormatError: a block extends beyond the file, or its sync marker is not that of the header.
     """
     content, path, sync = container.content, container.path, container.sync
-    position = container.body_start
+    position = container.body_start if start is None else start
     total = len(content)
     while position < total:
         offset = position
@@ -136,20 +138,36 @@ def read_block(container: Container, block: RawBlock) -> bytes:
     return data
 
 
-def unpacked_blocks(container: Container) -> Iterator[tuple[RawBlock, bytes]]:
+def unpacked_blocks(container: Container, start: int | None = None, size: int = 0) -> Iterator[tuple[RawBlock, bytes]]:
     """Yield each block of a file with its uncompressed bytes, for readers that keep all of them in memory.
+
+    Args:
+        container: the file.
+        start: the byte at which the first block begins; None for all blocks.
+        size: the uncompressed bytes of the blocks before it.
 
     Raises:
         AvroFormatError: see `raw_blocks` and `read_block`; or all blocks together have more bytes than the limit `avro_file_bytes`.
     """
-    size, limit = 0, limits().avro_file_bytes
-    for block in raw_blocks(container):
+    limit = limits().avro_file_bytes
+    for block in raw_blocks(container, start):
         data = read_block(container, block)
         size += len(data)
         if size > limit:
             what = f"the blocks up to this one unpack to {size} bytes, out of a file of {len(container.content)}"
             raise above_limit(container.path, block.offset, what, "avro_file_bytes")
         yield block, data
+
+
+def has_small_blocks(container: Container) -> bool:
+    """Return True if the writer closes blocks far below `BLOCK_BYTES`, for example after each record; the first of several blocks decides.
+
+    Raises:
+        AvroFormatError: see `raw_blocks` and `read_block`.
+    """
+    first = next(raw_blocks(container), None)
+    is_only = first is None or first.end + SYNC_LENGTH == len(container.content)
+    return first is not None and not is_only and len(read_block(container, first)) < _SMALL_BLOCK_BYTES
 
 
 def header_bytes(schema_text: str, metadata: Mapping[str, str], codec: str, sync: bytes) -> bytes:

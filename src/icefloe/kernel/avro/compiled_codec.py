@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from icefloe.kernel.avro.avro_container import Container, RawBlock, unpacked_blocks
+from icefloe.errors import AvroFormatError
+from icefloe.kernel.avro.avro_container import SYNC_LENGTH, Container, unpacked_blocks
 from icefloe.kernel.avro.avro_errors import broken_avro, broken_column, wrong_block_end
 from icefloe.kernel.avro.decode_steps import ProjectedColumn, Steps
 from icefloe.kernel.limits import limits
@@ -24,13 +25,17 @@ except ImportError:  # installed without a C compiler
     pass
 
 # `INTERFACE` of native/module.c: a module with another number has other arguments.
-_INTERFACE = 6
+_INTERFACE = 7
 AVAILABLE = _native is not None and _native.INTERFACE == _INTERFACE
 # An older module may lack this one function.
 ENCODES_OBJECTS = AVAILABLE and hasattr(_native, "encode_objects")
 
+# The codecs whose blocks the module decompresses, and whether they are deflate. Decompressing with a function of Python takes and returns the lock of the
+# interpreter for each block, which costs more than a block of one entry itself.
+_INFLATES = {"null": False, "deflate": True}
 # Uncompressed bytes after which a batch ends: far below the largest 32-bit offset.
 _BATCH_BYTES = 256 * 1024 * 1024
+_MOST_RECORDS = 2**63
 
 # The number of records of a batch, and the buffers of each of the reader's columns.
 Batch = tuple[int, tuple[Any, ...]]
@@ -41,8 +46,15 @@ def native() -> Any:
     return _native
 
 
-def run_steps(opened: Iterable[tuple[Container, Steps]], batch_records: int | None) -> Iterator[tuple[Steps, Batch]]:
+def run_steps(
+    opened: Iterable[tuple[Container, Steps]], batch_records: int | None, counts: list[int] | None = None
+) -> Iterator[tuple[Steps, Batch]]:
     """Yield the columns of all blocks, in batches of about `batch_records` records of the same steps; files without records have no batch.
+
+    Args:
+        opened: the files, each with its steps.
+        batch_records: the approximate number of records of a batch; None for as many as fit.
+        counts: is extended by the number of records of each file.
 
     Raises:
         AvroFormatError: the container is damaged, or a block does not match the schema; the error names the field, the record and the byte.
@@ -50,49 +62,71 @@ def run_steps(opened: Iterable[tuple[Container, Steps]], batch_records: int | No
     reader: Any = None
     current_steps: Any = None
     records = size = 0
+    most_records = _MOST_RECORDS if batch_records is None else batch_records
     for container, steps in opened:
         if steps is not current_steps:
             if records:
                 yield current_steps, (records, reader.take())
             reader, current_steps = _reader(steps), steps
             records = size = 0
-        for block, data in unpacked_blocks(container):
-            _run(reader, steps, container, block, data)
-            records += block.count
-            size += len(data)
-            if size >= _BATCH_BYTES or (batch_records is not None and records >= batch_records):
+        in_file = 0
+        for more_records, more_bytes in _run(reader, steps, container, most_records):
+            records, size, in_file = records + more_records, size + more_bytes, in_file + more_records
+            if size >= _BATCH_BYTES or records >= most_records:
                 yield steps, (records, reader.take())
                 records = size = 0
+        if counts is not None:
+            counts.append(in_file)
     if records:
         yield current_steps, (records, reader.take())
 
 
-def run_blocks(opened: Sequence[tuple[Container, list[tuple[RawBlock, bytes]]]], steps: Steps) -> Batch:
-    """Return the columns of files of one schema, from their uncompressed blocks. Raises as `run_steps`."""
-    reader = _reader(steps)
-    records = 0
-    for container, blocks in opened:
-        for block, data in blocks:
-            _run(reader, steps, container, block, data)
-            records += block.count
-    return records, reader.take()
+def run_whole(containers: Sequence[Container], steps: Steps) -> tuple[Batch, list[Any], list[int]]:
+    """Return the columns of files of one schema, and for each file its uncompressed blocks as one buffer and its number of records. Raises as `run_steps`."""
+    reader = _reader(steps, keeps=True)
+    blocks, counts = [], []
+    for container in containers:
+        counts.append(sum(records for records, _ in _run(reader, steps, container, _MOST_RECORDS)))
+        blocks.append(reader.take_blocks())
+    return (sum(counts), reader.take()), blocks, counts
 
 
-def _reader(steps: Steps) -> Any:
-    return _native.Reader(steps.code, steps.columns, steps.most_slots, limits().avro_block_bytes)
+def _reader(steps: Steps, *, keeps: bool = False) -> Any:
+    return _native.Reader(steps.code, steps.columns, steps.most_slots, limits().avro_block_bytes, keeps)
 
 
-def _run(reader: Any, steps: Steps, container: Container, block: RawBlock, data: bytes) -> None:
-    try:
-        reader.run(data, block.count)
-    except (ValueError, OverflowError) as error:
-        what, position, record, step = error.args
-        field = steps.field_at(step)
-        inside = wrong_block_end(position, len(data)) if field is None else f"{what}, in the field {field} of record {record}"
-        message = f"{inside}, {position} bytes into the block that begins here"
-        if isinstance(error, OverflowError):
-            raise broken_column(container.path, block.offset, message) from error
-        raise broken_avro(container.path, block.offset, message) from error
+def _run(reader: Any, steps: Steps, container: Container, most_records: int) -> Iterator[tuple[int, int]]:
+    """Run the steps over the blocks of a file; yield the number of records and of uncompressed bytes from time to time.
+
+    The module decompresses what it can and stops at any other block. That one is read with the functions of `avro_container.py`, which raise the errors.
+    """
+    size, position, end = 0, container.body_start, len(container.content)
+    inflates = _INFLATES.get(container.codec)
+    while position < end:
+        stop, records, more = position, 0, 0
+        try:
+            if inflates is not None:
+                bounds = (limits().avro_block_bytes, limits().avro_file_bytes - size, _BATCH_BYTES, most_records)
+                stop, records, more = reader.run_file(container.content, position, container.sync, inflates, *bounds)
+            if stop == position:
+                block, data = next(unpacked_blocks(container, position, size))
+                stop, records, more = block.end + SYNC_LENGTH, block.count, len(data)
+                position = block.offset
+                reader.run(data, block.count)
+        except (ValueError, OverflowError) as error:
+            raise _refused(steps, container, error, position) from error
+        position, size = stop, size + more
+        yield records, more
+
+
+def _refused(steps: Steps, container: Container, error: Exception, position: int) -> AvroFormatError:
+    """Return the error for a block that does not match the schema, from the module's error."""
+    what, at, record, step, size, offset = error.args
+    field = steps.field_at(step)
+    inside = wrong_block_end(at, size) if field is None else f"{what}, in the field {field} of record {record}"
+    message = f"{inside}, {at} bytes into the block that begins here"
+    broken = broken_column if isinstance(error, OverflowError) else broken_avro
+    return broken(container.path, offset or position, message)
 
 
 def arrow_columns(steps: Steps, batch: Batch) -> dict[str, Any]:

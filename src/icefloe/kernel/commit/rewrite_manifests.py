@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 import pyarrow.compute as pc
 
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, Problem
+from icefloe.kernel.avro.avro_container import has_small_blocks
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
 from icefloe.kernel.commit.clustered_entries import Clustering, cluster_entries
 from icefloe.kernel.commit.new_manifest import ManifestMergeManager, ManifestNumbers, NewManifest, manifest_target, merge_rules
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, snapshot_attempt
 from icefloe.kernel.manifest.manifest_column_writer import write_manifest_columns
-from icefloe.kernel.manifest.manifest_reader import fill_counts, read_columns
+from icefloe.kernel.manifest.manifest_reader import fill_counts, open_manifest, read_columns
 from icefloe.kernel.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestContent, ManifestFile
 from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata
@@ -77,7 +78,8 @@ class RewriteManifests:
             contents: rewrite data manifests, delete manifests, or both.
             removed: manifests to remove.
             added: manifests to add, with existing entries only.
-            skip_optimal: do not rewrite the manifests of a spec if they are one manifest without removed entries, and would become one.
+            skip_optimal: do not rewrite the manifests of a spec if they are one manifest without removed entries, in blocks of usual size, and would become
+                one.
 
         Raises:
             InvalidInputError: an added manifest has added or deleted files, or a sequence number already.
@@ -194,7 +196,7 @@ class RewriteManifests:
             target_bytes=merge_rules(base).target_bytes,
             parallel=self._context.parallel,
         )
-        if self._skip_optimal and len(manifests) == 1 and len(tables) == 1 and manifests[0].deleted_files_count == 0:
+        if self._skip_optimal and len(manifests) == 1 and len(tables) == 1 and _is_optimal(manifests[0], read):
             return
         targets = [manifest_target(base, content, spec_id, self._context, self._numbers) for _ in tables]
         written = self._context.parallel(lambda pair: write_manifest_columns(*pair), zip(tables, targets, strict=True))
@@ -229,6 +231,11 @@ class RewriteManifests:
                     f"the removed manifests of {content.name} contain {before} live files, the added ones {after}",
                     next_step="a rewrite keeps every file: add manifests with exactly the live files of those that are removed",
                 )
+
+
+def _is_optimal(manifest: ManifestFile, read: Read) -> bool:
+    """Return True for a manifest without removed entries, in blocks of usual size. Some writers make a block of each entry, which is slow to read."""
+    return manifest.deleted_files_count == 0 and not has_small_blocks(open_manifest(read(manifest.manifest_path), manifest))
 
 
 def _live_file_count(manifests: Iterable[ManifestFile], read: Read) -> int:

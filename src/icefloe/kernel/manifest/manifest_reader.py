@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from icefloe.errors import AvroFormatError, ManifestFormatError, Problem
 from icefloe.kernel.arrow_values import filled, mask_array, numpy_of
 from icefloe.kernel.avro.avro_columns import read_arrays, read_batches, read_spans
-from icefloe.kernel.avro.avro_container import Container, count_records, open_container
+from icefloe.kernel.avro.avro_container import Container, open_container
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.inheritance import (
@@ -167,11 +167,9 @@ def _read(
 
     def opened() -> Iterator[Container]:
         for manifest in manifests:
-            container = open_manifest(read(manifest.manifest_path), manifest)
-            counts.append(count_records(container))
-            yield container
+            yield open_manifest(read(manifest.manifest_path), manifest)
 
-    tables = [_table(columns, schema, partition_type, first) for columns in read_arrays(opened(), projection)]
+    tables = [_table(columns, schema, partition_type, first) for columns in read_arrays(opened(), projection, counts=counts)]
     entries = pa.concat_tables(tables) if tables else schema.empty_table()
     origin = Origin(manifests, counts)
     _check_entries(entries, origin)

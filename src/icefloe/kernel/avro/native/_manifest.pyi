@@ -8,10 +8,25 @@ INTERFACE: int
 OutputColumn = tuple[int, Any, Any, Any]
 
 class Reader:
-    def __new__(cls, steps: bytes, columns: bytes, most_slots: int, most_filled: int, /) -> Reader: ...
-    # Raises ValueError or OverflowError with the arguments: the error, the byte of the block, the number of the record, the number of the step.
+    def __new__(cls, steps: bytes, columns: bytes, most_slots: int, most_filled: int, keeps: bool, /) -> Reader: ...
+    # Raises ValueError or OverflowError with the arguments: the error, the byte of the block, the number of the record, the number of the step, the size of
+    # the block, and the byte of the file where it starts (0 from `run`).
     def run(self, block: bytes, count: int, /) -> None: ...
+    # Returns the byte of the file where it stopped, and the number of records and of uncompressed bytes up to there.
+    def run_file(
+        self,
+        content: bytes,
+        start: int,
+        sync: bytes,
+        inflates: bool,
+        most_block_bytes: int,
+        most_file_bytes: int,
+        batch_bytes: int,
+        batch_records: int,
+        /,
+    ) -> tuple[int, int, int]: ...
     def take(self) -> tuple[OutputColumn, ...]: ...
+    def take_blocks(self) -> memoryview: ...
 
 # Length, offset, width, validity, offsets, values.
 InputColumn = tuple[int, int, int, Any, Any, Any]

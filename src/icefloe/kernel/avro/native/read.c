@@ -5,6 +5,7 @@
  *
  * An error has the reason, the byte, the record and the step; `decode_steps.py` has the field of every step. */
 
+#include "inflate.h"
 #include "varint.h"
 
 /* The operation for the next value. Operands follow in this order; lengths count the integers of the nested steps. */
@@ -56,6 +57,9 @@ typedef struct {
     const uint8_t *block; /* the current block */
     const int32_t *refused; /* the innermost step that failed */
     size_t bytes_before;  /* of the blocks before it */
+    Inflater inflater;
+    Memory plain;         /* the last decompressed block; with `keeps`, all blocks since they were taken */
+    int keeps;
     int state;
 } Reader;
 
@@ -442,9 +446,10 @@ static Outcome run_steps(Reader *reader, const int32_t *step, const int32_t *las
 
 /* ---- the Python type ---- */
 
-PyDoc_STRVAR(reader_doc, "Reader(steps, columns, most_slots, most_filled)\n\n"
+PyDoc_STRVAR(reader_doc, "Reader(steps, columns, most_slots, most_filled, keeps)\n\n"
              "A reader of blocks into columns. `steps` and `columns` are int32 arrays from `decode_steps.py`: the steps of one record, "
-             "and form and width of each column. The nulls of a column may take `most_filled` bytes.");
+             "and form and width of each column. The nulls of a column may take `most_filled` bytes. With `keeps`, the uncompressed "
+             "bytes are kept for `take_blocks`.");
 
 static int start_column(Column *column, const int32_t *shape)
 {
@@ -458,13 +463,16 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *arguments, PyObject *P
     const char *steps, *shapes;
     Py_ssize_t steps_size, shapes_size, most_slots;
     unsigned long long most_filled;
-    if (!PyArg_ParseTuple(arguments, "y#y#nK", &steps, &steps_size, &shapes, &shapes_size, &most_slots, &most_filled))
+    int keeps;
+    if (!PyArg_ParseTuple(arguments, "y#y#nKp", &steps, &steps_size, &shapes, &shapes_size, &most_slots, &most_filled, &keeps))
         return NULL;
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     Reader *reader = (Reader *)allocate(type, 0); /* all zero */
     if (reader == NULL)
         return NULL;
     reader->most_filled = most_filled;
+    reader->keeps = keeps;
+    inflater_start(&reader->inflater);
     reader->steps_length = (size_t)steps_size / sizeof(int32_t);
     reader->column_count = (int32_t)((size_t)shapes_size / (2 * sizeof(int32_t)));
     reader->steps = malloc((size_t)steps_size + 1);
@@ -498,6 +506,7 @@ static void reader_dealloc(PyObject *self)
     Reader *reader = (Reader *)self;
     PyTypeObject *type = Py_TYPE(self);
     free_columns(reader);
+    memory_free(&reader->plain);
     free(reader->columns);
     free(reader->steps);
     free(reader->found);
@@ -509,11 +518,16 @@ static void reader_dealloc(PyObject *self)
 PyDoc_STRVAR(run_doc, "run(block, count)\n\n"
              "Run the steps over the `count` records of an uncompressed block, which must end with the last record. Raises ValueError "
              "if the bytes do not match the schema, OverflowError if a column becomes too large; the columns are lost then. The "
-             "arguments of the error are the reason, the byte of the block, the number of the record, and the number of the step (-1 "
-             "after the last step).");
+             "arguments of the error are the reason, the byte of the block, the number of the record, the number of the step (-1 "
+             "after the last step), and the size of the block.");
 
-/* The error of a block; always NULL. */
-static PyObject *raise_refusal(const Reader *reader, Outcome outcome, size_t position, unsigned long long record)
+/* Where a reader stopped in a block: after `record` records, at the byte `position` of `size`. */
+typedef struct {
+    size_t position, size;
+    unsigned long long record;
+} Stop;
+
+static PyObject *raise_refusal(const Reader *reader, Outcome outcome, const Stop *stop, size_t offset)
 {
     static const char *const whats[] = {
         [TORN] = "the bytes end inside a value, or a number has more than 64 bits",
@@ -527,11 +541,43 @@ static PyObject *raise_refusal(const Reader *reader, Outcome outcome, size_t pos
     if (outcome == NO_MEMORY)
         return PyErr_NoMemory();
     Py_ssize_t step = reader->refused == NULL ? -1 : (Py_ssize_t)(reader->refused - reader->steps);
-    PyObject *arguments = Py_BuildValue("(snKn)", whats[outcome], (Py_ssize_t)position, record, step);
+    PyObject *arguments =
+        Py_BuildValue("(snKnnn)", whats[outcome], (Py_ssize_t)stop->position, stop->record, step, (Py_ssize_t)stop->size, (Py_ssize_t)offset);
     if (arguments != NULL)
         PyErr_SetObject(outcome == TOO_LARGE ? PyExc_OverflowError : PyExc_ValueError, arguments);
     Py_XDECREF(arguments);
     return NULL;
+}
+
+/* -1 with a Python error if the reader is in use or has failed. */
+static int start_running(Reader *reader)
+{
+    if (reader->state == READY) {
+        reader->state = RUNNING;
+        return 0;
+    }
+    PyErr_SetString(PyExc_RuntimeError, "a reader works for one thread, and no more after it has refused a block");
+    return -1;
+}
+
+/* Runs the steps over the records of one block. */
+static Outcome run_block(Reader *reader, const uint8_t *block, size_t size, uint64_t count, Stop *stop)
+{
+    Cursor cursor = {block, block + size};
+    const int32_t *last = reader->steps + reader->steps_length;
+    Outcome outcome = OK;
+    reader->block = block;
+    reader->items_left = size;
+    stop->size = size;
+    stop->record = 0;
+    while (stop->record < count && !(outcome = run_steps(reader, reader->steps, last, &cursor)))
+        stop->record++;
+    if (!outcome && cursor.at != cursor.end)
+        outcome = LEFT_OVER;
+    stop->position = (size_t)(cursor.at - block);
+    if (!outcome)
+        reader->bytes_before += size;
+    return outcome;
 }
 
 static PyObject *reader_run(PyObject *self, PyObject *arguments)
@@ -541,32 +587,136 @@ static PyObject *reader_run(PyObject *self, PyObject *arguments)
     unsigned long long count;
     if (!PyArg_ParseTuple(arguments, "y*K", &block, &count))
         return NULL;
-    if (reader->state != READY) { /* a second thread, or a reader that has failed */
+    if (start_running(reader)) {
         PyBuffer_Release(&block);
-        PyErr_SetString(PyExc_RuntimeError, "a reader works for one thread, and no more after it has refused a block");
         return NULL;
     }
-    reader->state = RUNNING;
-    const uint8_t *start = block.buf;
-    Cursor cursor = {start, start + block.len};
-    reader->block = start;
-    reader->items_left = (uint64_t)block.len;
-    const int32_t *last = reader->steps + reader->steps_length;
-    Outcome outcome = OK;
-    unsigned long long record = 0;
+    Stop stop = {0};
+    Outcome outcome;
     Py_BEGIN_ALLOW_THREADS
-    while (record < count && !(outcome = run_steps(reader, reader->steps, last, &cursor)))
-        record++;
-    if (!outcome && cursor.at != cursor.end)
-        outcome = LEFT_OVER;
+    outcome = reader->keeps ? memory_append(&reader->plain, block.buf, (size_t)block.len) : OK;
+    if (!outcome)
+        outcome = run_block(reader, block.buf, (size_t)block.len, count, &stop);
     Py_END_ALLOW_THREADS
-    size_t position = (size_t)(cursor.at - start);
     PyBuffer_Release(&block);
     reader->state = outcome ? SPOILED : READY;
     if (outcome)
-        return raise_refusal(reader, outcome, position, record);
-    reader->bytes_before += position;
+        return raise_refusal(reader, outcome, &stop, 0);
     Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(run_file_doc, "run_file(content, start, sync, inflates, most_block_bytes, most_file_bytes, batch_bytes, batch_records)\n\n"
+             "Run the steps over the blocks of a file from the byte `start` on, without the interpreter's lock. `inflates` is true for "
+             "blocks of raw deflate data, false for uncompressed ones. Returns where it stopped, the records and the uncompressed "
+             "bytes up to there. It stops at the end, after the block with which it has `batch_bytes` or `batch_records`, and "
+             "before a block that is damaged or exceeds a limit, for which the caller has the error. Raises as `run`, and the last "
+             "argument of an error is the byte of the file where the block starts.");
+
+enum { SYNC_LENGTH = 16 };
+
+/* What a block of a file is, by its header. */
+typedef struct {
+    uint64_t count;
+    const uint8_t *start;
+    size_t size;
+} Block;
+
+/* Reads the header of the next block and moves the cursor to the block after it; false if the block is not whole. */
+static int next_block(Cursor *cursor, const uint8_t *sync, Block *block)
+{
+    uint64_t count;
+    if (read_raw(cursor, &count) || (count & 1) || read_length(cursor, &block->size))
+        return 0;
+    block->count = count >> 1;
+    block->start = cursor->at;
+    if (bytes_left(cursor) - block->size < SYNC_LENGTH || memcmp(cursor->at + block->size, sync, SYNC_LENGTH))
+        return 0;
+    cursor->at += block->size + SYNC_LENGTH;
+    return 1;
+}
+
+typedef struct {
+    int inflates;
+    unsigned long long most_block_bytes, most_file_bytes, batch_bytes, batch_records;
+} Bounds;
+
+/* The blocks from `file->at` on, which becomes the position where it stopped. `records` and `bytes` are counted. */
+static Outcome run_file(Reader *reader, Cursor *file, const uint8_t *sync, const Bounds *bounds, uint64_t *records, uint64_t *bytes, Stop *stop)
+{
+    Memory *plain = &reader->plain;
+    while (file->at < file->end && *bytes < bounds->batch_bytes && *records < bounds->batch_records) {
+        Cursor next = *file;
+        Block block;
+        if (!next_block(&next, sync, &block))
+            return OK;
+        uint64_t left = bounds->most_file_bytes - *bytes, most = left < bounds->most_block_bytes ? left : bounds->most_block_bytes;
+        size_t before = reader->keeps ? plain->size : 0;
+        if (bounds->inflates) {
+            plain->size = before;
+            Outcome outcome = inflate_into(&reader->inflater, block.start, block.size, (size_t)most, plain);
+            if (outcome)
+                return outcome == NO_MEMORY ? NO_MEMORY : OK;
+            block.start = plain->bytes + before;
+            block.size = plain->size - before;
+        } else if (reader->keeps && memory_append(plain, block.start, block.size)) {
+            return NO_MEMORY;
+        }
+        if (block.size > most || block.count > block.size) { /* a record has at least one byte */
+            plain->size = before;
+            return OK;
+        }
+        Outcome outcome = run_block(reader, block.start, block.size, block.count, stop);
+        if (outcome)
+            return outcome;
+        *file = next;
+        *records += block.count;
+        *bytes += block.size;
+    }
+    return OK;
+}
+
+static PyObject *reader_run_file(PyObject *self, PyObject *arguments)
+{
+    Reader *reader = (Reader *)self;
+    Py_buffer content, sync;
+    Bounds bounds;
+    Py_ssize_t start;
+    if (!PyArg_ParseTuple(arguments, "y*ny*pKKKK", &content, &start, &sync, &bounds.inflates, &bounds.most_block_bytes, &bounds.most_file_bytes,
+                          &bounds.batch_bytes, &bounds.batch_records))
+        return NULL;
+    PyObject *result = NULL;
+    if (start < 0 || start > content.len || sync.len != SYNC_LENGTH) {
+        PyErr_SetString(PyExc_ValueError, "the blocks start outside of the file, or the sync marker does not have 16 bytes");
+    } else if (!start_running(reader)) {
+        const uint8_t *bytes = content.buf;
+        Cursor file = {bytes + start, bytes + content.len};
+        uint64_t records = 0, size = 0;
+        Stop stop = {0};
+        Outcome outcome;
+        Py_BEGIN_ALLOW_THREADS
+        outcome = run_file(reader, &file, sync.buf, &bounds, &records, &size, &stop);
+        Py_END_ALLOW_THREADS
+        reader->state = outcome ? SPOILED : READY;
+        size_t position = (size_t)(file.at - bytes);
+        result = outcome ? raise_refusal(reader, outcome, &stop, position)
+                         : Py_BuildValue("(nKK)", (Py_ssize_t)position, (unsigned long long)records, (unsigned long long)size);
+    }
+    PyBuffer_Release(&content);
+    PyBuffer_Release(&sync);
+    return result;
+}
+
+PyDoc_STRVAR(take_blocks_doc, "take_blocks()\n\n"
+             "Return the uncompressed bytes of all blocks since the last call, of a reader that keeps them.");
+
+static PyObject *reader_take_blocks(PyObject *self, PyObject *Py_UNUSED(nothing))
+{
+    Reader *reader = (Reader *)self;
+    if (reader->state != READY || !reader->keeps) {
+        PyErr_SetString(PyExc_RuntimeError, "a reader that is at work, has refused a block or does not keep blocks has none to give");
+        return NULL;
+    }
+    return memory_handed_over(&reader->plain);
 }
 
 PyDoc_STRVAR(take_doc, "take()\n\n"
@@ -618,6 +768,8 @@ static PyObject *reader_take(PyObject *self, PyObject *Py_UNUSED(nothing))
 
 static PyMethodDef reader_methods[] = {
     {"run", reader_run, METH_VARARGS, run_doc},
+    {"run_file", reader_run_file, METH_VARARGS, run_file_doc},
+    {"take_blocks", reader_take_blocks, METH_NOARGS, take_blocks_doc},
     {"take", reader_take, METH_NOARGS, take_doc},
     {NULL, NULL, 0, NULL},
 };

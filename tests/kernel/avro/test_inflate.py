@@ -1,0 +1,118 @@
+"""The decompression of deflate blocks by the compiled reader: it has the bytes of zlib, and refuses what zlib refuses."""
+
+import random
+import zlib
+from array import array
+
+import pytest
+from tests.kernel.avro.both_readers import needs_module
+
+from icefloe.kernel.avro import compiled_codec
+from icefloe.kernel.avro.decode_steps import Step
+from icefloe.kernel.avro.varint import encode_long
+
+pytestmark = needs_module
+SYNC = b"sixteen bytes of"
+NO_LIMIT = 2**40
+
+
+def inflated(data: bytes, size: int, most: int = NO_LIMIT) -> bytes | None:
+    """Return the decompressed bytes of a block, which must be `size`; None if the module leaves the block to its caller."""
+    skip_all = array("i", [Step.SKIP_WIDTH, size] if size else []).tobytes()
+    reader = compiled_codec.native().Reader(skip_all, b"", 0, NO_LIMIT, True)
+    content = encode_long(1 if size else 0) + encode_long(len(data)) + data + SYNC
+    stop, records, count = reader.run_file(content, 0, SYNC, True, most, NO_LIMIT, NO_LIMIT, NO_LIMIT)
+    if not stop:
+        return None
+    assert (stop, records, count) == (len(content), int(size > 0), size)
+    return bytes(reader.take_blocks())
+
+
+def by_zlib(data: bytes) -> bytes | None:
+    """Return the decompressed bytes; None for damaged data."""
+    try:
+        return zlib.decompress(data, -15)
+    except zlib.error:
+        return None
+
+
+def plain_bytes(chance: random.Random, size: int) -> bytes:
+    """Return bytes of different kinds: random, a few letters, repetitions, numbers of a bell curve, paths, one byte."""
+    return chance.choice(
+        [
+            lambda: chance.randbytes(size),
+            lambda: bytes(chance.choices(b"abcdef", k=size)),
+            lambda: (chance.randbytes(chance.randrange(1, 40)) * size)[:size],
+            lambda: bytes(int(chance.gauss(100, chance.choice([1, 10, 30]))) & 255 for _ in range(size)),
+            lambda: b"".join(b"/path/%d/%s" % (chance.randrange(99), chance.randbytes(4).hex().encode()) for _ in range(size // 15)),
+            lambda: bytes([chance.randrange(256)]) * size,
+        ]
+    )()
+
+
+def deflated(chance: random.Random, plain: bytes) -> bytes:
+    """Return the bytes compressed at any level and by any strategy, in one or more deflate blocks."""
+    packer = zlib.compressobj(
+        chance.randrange(10), zlib.DEFLATED, -chance.choice([9, 12, 15]), chance.randrange(1, 10), chance.randrange(5)
+    )
+    half = len(plain) // 2
+    first = packer.compress(plain[:half]) + packer.flush(chance.choice([zlib.Z_NO_FLUSH, zlib.Z_SYNC_FLUSH, zlib.Z_FULL_FLUSH]))
+    return first + packer.compress(plain[half:]) + packer.flush()
+
+
+def damaged(chance: random.Random, data: bytes) -> bytes:
+    """Return the bytes with one to five of them changed, inserted, added or cut off."""
+    changed = bytearray(data)
+    for _ in range(chance.choice([1, 1, 1, 2, 5])):
+        at = chance.randrange(min(len(changed), chance.choice([10, 100, 100_000])) or 1)
+        change = chance.randrange(4)
+        if change == 0:
+            changed[at : at + 1] = bytes([changed[at] ^ 1 << chance.randrange(8)]) if changed else b""
+        elif change == 1:
+            changed[at:at] = chance.randbytes(1)
+        elif change == 2:
+            changed += chance.randbytes(chance.randrange(5))
+        else:
+            del changed[at:]
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_data_of_every_level_and_strategy_have_the_bytes_of_zlib(seed: int) -> None:
+    chance = random.Random(seed)
+    for size in [0, 1, 5, 50, 300, 900, 5_000, 70_000] * 8:
+        plain = plain_bytes(chance, size)
+        assert inflated(deflated(chance, plain), len(plain)) == plain
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_data_are_accepted_where_zlib_accepts_them_and_with_the_same_bytes(seed: int) -> None:
+    chance = random.Random(seed)
+    accepted = refused = 0
+    for _ in range(150):
+        data = deflated(chance, plain_bytes(chance, chance.choice([0, 5, 50, 300, 900, 5_000])))
+        for changed in (damaged(chance, data) for _ in range(20)):
+            expected = by_zlib(changed)
+            assert inflated(changed, len(expected or b"")) == expected
+            accepted += expected is not None
+            refused += expected is None
+    assert min(accepted, refused) > 200
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_code_lengths_are_accepted_where_zlib_accepts_them(seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(4_000):
+        data = bytes([5 | chance.randrange(32) << 3]) + chance.randbytes(chance.randrange(1, 60))
+        expected = by_zlib(data)
+        assert inflated(data, len(expected or b"")) == expected
+
+
+@pytest.mark.parametrize("size", [1, 1_000, 100_000])
+def test_data_that_unpack_to_more_than_the_limit_are_left_to_the_caller(size: int) -> None:
+    for plain in (bytes(size), random.Random(1).randbytes(size)):
+        for level in (0, 1, 9):
+            packer = zlib.compressobj(level, zlib.DEFLATED, -15)
+            data = packer.compress(plain) + packer.flush()
+            assert inflated(data, size, most=size) == plain
+            assert inflated(data, size, most=size - 1) is None
