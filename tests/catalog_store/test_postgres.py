@@ -233,7 +233,7 @@ def test_each_fault_in_a_uri_has_its_own_next_step(
 
 
 def test_an_error_names_an_unknown_host() -> None:
-    pytest.importorskip("psycopg")
+    pytest.importorskip("psycopg", reason="the driver is not installed")
     with pytest.raises(StorageUnavailableError, match="the host and the port"):
         SqlCatalogStore("lake", "postgresql://me:x@nowhere.invalid/db")
 

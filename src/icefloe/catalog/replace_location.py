@@ -15,10 +15,10 @@ def replace_location(store: CatalogStore, name: Identifier, metadata_location: s
     Args:
         store: the catalog store.
         name: the table's name.
-        metadata_location: the metadata file that the name is given to.
+        metadata_location: the metadata file that the table has from now on.
 
     Returns:
-        The metadata location in the catalog.
+        The metadata location as the store keeps it.
 
     Raises:
         NoSuchTableError: the table does not exist.

@@ -55,7 +55,7 @@ class SelectStatement:
         table: The parts of the table's name.
         version: The snapshot id, branch or tag of VERSION AS OF.
         columns: Paths and names of the selected columns; None for every column.
-        counts: The name of the column of `count(*)`, which is selected alone.
+        counts: The name of the result's only column if the statement selects `count(*)`, else None.
         row_filter: The condition.
         keys: The columns to sort by.
         limit: The greatest number of rows.

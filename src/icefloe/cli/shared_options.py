@@ -20,13 +20,13 @@ def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_ref(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the branches and tags with which a shell completes a snapshot of the table before it."""
+    """Return the branches and tags that complete a snapshot's name; the table is an earlier word of the command."""
     table = _table_before(ctx)
     return [] if table is None else _plain(name for name in sorted(table.metadata.refs) if name.startswith(incomplete))
 
 
 def complete_column(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the columns, with those in structs, with which a shell completes a column of the table before it."""
+    """Return the columns, also those in structs, that complete a column's name; the table is an earlier word of the command."""
     table = _table_before(ctx)
     return [] if table is None else _plain(name for name in table.schema().column_names if name.startswith(incomplete))
 

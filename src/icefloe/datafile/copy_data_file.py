@@ -80,7 +80,7 @@ def rewrite_task(
         deletes: Loader that keeps delete files for other tasks.
 
     Raises:
-        NoSuchFileError: As `read_task`; so are `DataFileFormatError` and `UnsupportedFeatureError`.
+        NoSuchFileError, DataFileFormatError, UnsupportedFeatureError: As `read_task`.
         StorageError: As `write_batches`, which leaves no files after a failure.
     """
     loader = deletes or DeleteLoader(target.io, schemas=(schema, *target.older_schemas), name_mapping=NAME_MAPPING.read(target.properties))

@@ -45,7 +45,7 @@ def is_list(kind: Any) -> bool:
 
 
 def with_ids(schema: Any, ids: IdOf) -> Any:
-    """Return the Arrow schema with the ids that `ids` returns, and no others."""
+    """Return the Arrow schema with the field ids that `ids` returns; other ids in its metadata are removed."""
     return pa.schema([_field(field, (field.name,), ids) for field in schema])
 
 

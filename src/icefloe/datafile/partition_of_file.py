@@ -38,7 +38,7 @@ _HOURS = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileToAdd:
-    """A data file with its partition, as for a manifest; `has_ids` is true if its columns have field ids."""
+    """The manifest fields of a file to add, with its partition; `has_ids` is true if its columns have field ids."""
 
     file: DataFile
     has_ids: bool

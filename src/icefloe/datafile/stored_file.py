@@ -111,7 +111,8 @@ def stored_counts(io: FileIO, file: DataFile) -> StoredCounts:
 def _check_counts(file: DataFile, counts: StoredCounts) -> None:
     """Refuse a file with another number of rows than its manifest entry; warn of one with as many rows and another size.
 
-    The number of rows decides as in manifests (`kernel/manifest/manifest_length.py`): some tables have files that were rewritten in place with the same rows.
+    A size alone is no reason to refuse a file, as for manifests (`kernel/manifest/manifest_length.py`): some tables have files that were rewritten in place
+    with the same rows.
     """
     path = file.file_path
     size = f"{counts.file_size} bytes, and its manifest entry states {file.file_size_in_bytes}"

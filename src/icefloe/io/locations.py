@@ -189,7 +189,7 @@ class LocationScope:
         return place is not None and self.holds(place)
 
     def each(self, locations: Iterable[str]) -> Iterator[bool]:
-        """Yield the result of `contains` for each of many files; each folder is resolved once."""
+        """Yield the result of `contains` for each file; each folder is resolved once for all of them."""
         real = cache(os.path.realpath)
         for location in locations:
             place = place_of_file(location, real)

@@ -2,7 +2,7 @@
 
 A block of text is split by array operations where all of its quotes are in order, and by a pattern, record by record, from the first one that is not.
 Both follow RFC 4180: a value in quotes may contain separators, line breaks and doubled quotes; a quote within an unquoted value is a character like any other.
-After a line that is no record, splitting continues with the next line, so that one lost quote costs one line.
+After a line that is no record, splitting continues with the next line: a quote that is not closed makes one line bad, not the rest of the file.
 Arrow reads the values of the records (`csv_input.py`); it gets only text whose structure was checked here.
 """
 

@@ -125,7 +125,7 @@ def read_json_records(source: ByteSource, *, exact: bool = False) -> Iterator[Js
 
 
 def has_objects_on_lines(block: bytes) -> bool:
-    """Return True if the text has an object on each line; so has one whose first line is damaged."""
+    """Return True if the text has an object on each line. A damaged first line counts as one."""
     lines = [line for line in block.split(b"\n", _EXAMINED_LINES)[:_EXAMINED_LINES] if line.strip(_SPACE)]
     first = _parsed(lines[0]) if lines else None
     if isinstance(first, dict) or (isinstance(first, list) and len(lines) > 1):

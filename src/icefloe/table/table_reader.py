@@ -147,8 +147,8 @@ class TableReader:
             snapshot_id: a snapshot id, a branch or a tag; the current snapshot by default.
 
         Returns:
-            The snapshots. The last is the table's first one, whose `parent_snapshot_id` is None, or the last before an expired one, whose id is the
-            `parent_snapshot_id` of the last. Empty for a table without a current snapshot.
+            The snapshots; empty for a table without a current snapshot. The last one is the table's first, whose `parent_snapshot_id` is None; or its parent
+            was expired, and `parent_snapshot_id` is the id of that parent.
 
         Raises:
             NoSuchSnapshotError: the snapshot, branch or tag does not exist.

@@ -197,7 +197,7 @@ class CheckedFooter:
         column.check(chunk[_METADATA], row_group)
 
     def _row_groups(self, definition: _Struct) -> tuple[list[Any], ...]:
-        """Return the column chunks of each row group, or their starts; raise `ValueError` if a row group has another number of them than the schema."""
+        """Return the column chunks of each row group, or their starts; raise `ValueError` if a row group does not have one for each column of the schema."""
         fields, _ = _struct(self._footer, 0, definition)
         columns = len(self.metadata.schema)
         row_groups = tuple(row_group[_COLUMNS] for row_group in fields[_ROW_GROUPS])

@@ -87,7 +87,7 @@ def _per_object(values: Values, objects: list[Any]) -> Iterable[Any]:
 
 
 def _fields(schema: AvroType, values: Mapping[int, Values]) -> Any:
-    """Yield the type and values of each field in order; a nested record without its own entry is replaced by its fields."""
+    """Yield the type and values of each field in order. A nested record that `values` has no entry for is replaced by its own fields."""
     for part in schema["fields"]:
         if kind_of(part["type"]) == "record" and part["field-id"] not in values:
             yield from _fields(part["type"], values)

@@ -54,7 +54,7 @@ def start_callbacks(gateway: Any) -> None:
 
 
 def _separate(server: Any) -> None:
-    """Give the open connections, none of which was authenticated, a separate pool with the present objects."""
+    """Give each open connection a separate pool with the objects of now: none was authenticated, so none may reach later objects."""
     pool = PythonProxyPool()
     with server.pool.lock:
         pool.dict.update(server.pool.dict)

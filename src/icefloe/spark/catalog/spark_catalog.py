@@ -158,7 +158,7 @@ class SparkCatalog(PythonCallback):
         return self._drop(request, purge)
 
     def _drop(self, request: TableMessage, drop: Callable[[tuple[str, ...]], object]) -> bool:
-        """Drop by `drop`; return False if there was no table. Raises `InvalidInputError` for a part of a table, which Spark would report as dropped."""
+        """Call `drop`; return False if there was no table. Raises `InvalidInputError` for a part of a table, which Spark would report as dropped."""
         try:
             drop(tuple(request["table"]))
         except NoSuchTableError:

@@ -1,7 +1,7 @@
 """Writing a DataFrame of Spark Connect as data files, with public functions only: the counterpart of `spark/write/data_file_job.py`.
 
-The caller commits in its own process: the files come back as the job's rows, so that every write of a table works, in transactions too. A commit by the data
-source could not be part of one. Spec: Writing Data Files.
+The caller commits in its own process: the files come back as the job's rows, so that every write of a table works, in transactions too. The data source
+commits on the server, where a transaction of this process has no effect. Spec: Writing Data Files.
 """
 
 import uuid
@@ -57,7 +57,7 @@ class NoFinishedFiles:
 
 @contextmanager
 def _ended_with(spark: SparkSession) -> Iterator[None]:
-    """Interrupt the jobs that the block started on the server if Ctrl-C ends the block."""
+    """Interrupt the jobs on the server that the block started, if Ctrl-C ends the block."""
     tag = f"icefloe-{uuid.uuid4()}"
     spark.addTag(tag)
     try:

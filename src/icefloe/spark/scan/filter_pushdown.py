@@ -198,7 +198,7 @@ def _translate_function(
 def _function(
     node: ExpressionJson, others: Sequence[ExpressionJson], columns: _Columns
 ) -> tuple[str, Callable[[str, Any], BooleanExpression]]:
-    """Return the column of a function, and what translates a comparison of the function's result, given operator and value."""
+    """Return the column of a function, and the function that translates a comparison of its result, from operator and value."""
     truncation = truncation_of(node)
     if truncation is not None:
         column, kind = _column(truncation.column, columns.schema)

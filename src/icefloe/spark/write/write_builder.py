@@ -141,7 +141,7 @@ class WritableTable(ReadableTable):
 
 
 class SparkWriteBuilder(ConnectorObject):
-    """One write: its options and the rows that it replaces. It is builder and write in one, and runs over a Dataset (`V1Write`).
+    """One write: its options and the rows that it replaces. It implements Spark's `WriteBuilder` and `Write`, and writes a Dataset (`V1Write`).
 
     Attributes:
         options: the write's options, by name.

@@ -49,7 +49,8 @@ class CleaningPlan:
     def holds_on(self, base: TableMetadata, expired_ids: Iterable[int]) -> bool:
         """Return whether this is the plan of a commit that removes these snapshots from `base`.
 
-        It is not if another expiry has removed one of the kept snapshots since: files that only that one shared with the expired ones are now unreachable too.
+        If another expiry has removed a snapshot that this plan keeps, the plan is outdated: files that only that snapshot shared with the expired ones are
+        unreachable now, and the plan does not list them.
         """
         return self.expired_ids == frozenset(expired_ids) and self.kept_ids <= frozenset(base.snapshots.ids())
 
