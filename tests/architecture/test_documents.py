@@ -2,18 +2,20 @@
 
 A fenced block of Python runs where the line above it is `<!-- test -->`, or `<!-- test: spark -->` if it starts Spark. Below
 `<!-- test: sql -->` a block of SQL runs, statement by statement, in the session `spark` of a block before it. The marked blocks of a
-document run one after the other in one process, in an empty folder.
+document run one after the other in one process, in an empty folder. Documents with Spark share one process and its JVM.
 """
 
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 from benchmarks import __main__ as benchmarks
+from tests.architecture.document_process import DocumentProcess
 from typer.testing import CliRunner
 
 from icefloe.cli.main import app
@@ -88,10 +90,19 @@ def test_marked_python_runs(document: str, tmp_path: Path) -> None:
     run_python(marked_python(document, with_spark=False), tmp_path)
 
 
+@pytest.fixture(scope="module")
+def document_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocumentProcess]:
+    process = DocumentProcess(tmp_path_factory.mktemp("document"))
+    yield process
+    process.close()
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("document", documents_with_blocks(of_spark=True))
-def test_marked_python_runs_with_spark(document: str, tmp_path: Path) -> None:
-    run_python(marked_python(document, with_spark=True), tmp_path)
+def test_marked_python_runs_with_spark(document: str, document_process: DocumentProcess) -> None:
+    error = document_process.run(marked_python(document, with_spark=True))
+    if error:
+        pytest.fail(error[-3000:], pytrace=False)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
