@@ -16,6 +16,9 @@ import icefloe.inspect
 from icefloe import LongType, NestedField, Schema, SqlCatalog, TimestampNanoType
 from icefloe.errors import DataFileFormatError
 from icefloe.spark.attach_catalog import attach
+from icefloe.spark.scan.pushed_scan import PushedScan, ScanPlans, SparkScan
+from icefloe.spark.scan.table_selector import TableSelection
+from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
@@ -253,19 +256,91 @@ def test_a_small_dimension_is_broadcast_as_its_parquet_file_is(spark: SparkSessi
     assert ["BroadcastHashJoin" in plan for plan in plans] == [True, True]
 
 
-def test_distinct_values_reach_the_optimizer(spark: SparkSession, sql: Run, events: Table) -> None:
-    text = "EXPLAIN COST SELECT day, count(*) FROM lake.db.events GROUP BY day"
-    spark.conf.set("spark.sql.cbo.enabled", "true")
+def _fields_by_column(spark: SparkSession, lake: SqlCatalog, **settings: str) -> dict[str, dict[str, Any]]:
+    """Return the statistics of columns that the scan of `db.t` reports to a cost-based optimizer."""
+    table = lake.load_table("db.t")
+    schema = schema_to_struct(table.schema(), field_ids=False).json()
+    query = {
+        "options": {},
+        "zone": "UTC",
+        "settings": settings,
+        "operation": None,
+        "uses_statistics": True,
+        "filters": (),
+        "schema": schema,
+    }
+    return dict(
+        SparkScan(PushedScan(spark=spark, selected=TableSelection(table=table), query=query, plans=ScanPlans(spark))).estimate_statistics()[
+            "columnStats"
+        ]
+    )
+
+
+def test_a_cost_based_optimizer_receives_what_manifests_and_statistics_files_know(spark: SparkSession, lake: SqlCatalog) -> None:
+    rows = pa.table(
+        {
+            "id": pa.array([3, None, 9], pa.int64()),
+            "at": pa.array([datetime(2024, 1, 1, tzinfo=UTC)] * 3, pa.timestamp("us", "UTC")),
+            "day": [date(1970, 1, 11), date(1970, 1, 21), date(1970, 1, 11)],
+            "price": pa.array([Decimal("-1.50"), Decimal("2.25"), None], pa.decimal128(9, 2)),
+            "f": [1.0, float("nan"), 3.0],
+            "name": ["x" * 40, "b", None],
+        }
+    )
+    properties = {"format-version": "3", "write.delete.mode": "merge-on-read"}
+    table = lake.create_table("db.t", rows.schema, partition_spec=["day"], properties=properties)
+    table.append(rows)
+    at = 1_704_067_200_000_000
+    assert _fields_by_column(spark, lake) == {
+        "id": {"nullCount": 1, "min": 3, "max": 9},
+        "at": {"nullCount": 0, "min": at, "max": at},
+        "day": {"nullCount": 0, "distinctCount": 2, "min": 10, "max": 20},
+        "price": {"nullCount": 1, "min": -1.5, "max": 2.25},
+        "f": {"nullCount": 0, "min": 1.0, "max": 3.0},
+        "name": {"nullCount": 1},
+    }
+    lake.load_table("db.t").compute_statistics(["id", "name"])
+    counted = _fields_by_column(spark, lake)
+    assert (counted["id"]["distinctCount"], counted["name"]["distinctCount"]) == (2, 2)
+    lake.load_table("db.t").delete("id = 9")
+    assert _fields_by_column(spark, lake)["id"]["max"] == 9  # a bound, which no result relies on
+    assert _fields_by_column(spark, lake, **{"spark.sql.iceberg.report-column-stats": "false"}) == {}
+
+
+def test_bounds_that_a_file_lacks_are_not_reported(spark: SparkSession, lake: SqlCatalog) -> None:
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "n": pa.array([None, None], pa.int32())})
+    table = lake.create_table("db.t", rows.schema)
+    table.append(rows)
+    assert _fields_by_column(spark, lake) == {"id": {"nullCount": 0, "min": 1, "max": 2}, "n": {"nullCount": 2}}
+    table.set_properties({"write.metadata.metrics.default": "none"})
+    table.append(rows)
+    assert _fields_by_column(spark, lake) == {}
+
+
+@pytest.mark.parametrize("selective", ["first", "second"])
+def test_a_cost_based_optimizer_orders_joins_by_statistics_of_columns(
+    spark: SparkSession, sql: Run, lake: SqlCatalog, selective: str
+) -> None:
+    keys = pa.array(range(1000), pa.int64())
+    for name, value in (("facts", "b"), ("first", "v"), ("second", "v")):
+        rows = pa.table({"id": keys, value: keys})
+        lake.create_table(f"db.{name}", rows.schema).append(rows)
+        lake.load_table(f"db.{name}").compute_statistics()
+    text = (
+        "SELECT count(*) FROM lake.db.facts JOIN lake.db.first ON facts.id = first.id JOIN lake.db.second ON facts.b = second.id "
+        f"WHERE first.v < 900 AND second.v < 900 AND {selective}.v < 10"
+    )
+    settings = {"spark.sql.cbo.enabled": "true", "spark.sql.cbo.joinReorder.enabled": "true"}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
     try:
-        before = sql(text)[0][0]
-        events.compute_statistics(["day"])
-        after = sql(text)[0][0]
+        assert sql(text) == [(10,)]
+        # The innermost join is the first in the plan.
+        joined = re.findall(r"icefloe:/lake\.db\.(\w+)", _physical(sql, text))
     finally:
-        spark.conf.unset("spark.sql.cbo.enabled")
-    assert "Aggregate" in before
-    assert "rowCount=10)" not in before.replace(" ", "")
-    assert spark.sql("SELECT day FROM lake.db.events GROUP BY day").count() == 10
-    assert before != after
+        for name in settings:
+            spark.conf.unset(name)
+    assert set(joined[:2]) == {"facts", selective}, joined
 
 
 def test_a_join_prunes_files_at_run_time(spark: SparkSession, sql: Run, events: Table, lake: SqlCatalog) -> None:

@@ -152,11 +152,15 @@ class ProcedureMessage(TypedDict):
 
 
 class ReadOptions(TypedDict):
-    """Options of a read, with the time `zone` of its session and the session's `settings` that begin with `spark.sql.iceberg.` or `spark.icefloe.`."""
+    """Options of a read, with the time `zone` of its session and the session's `settings` that begin with `spark.sql.iceberg.` or `spark.icefloe.`.
+
+    `uses_statistics` is whether the session's optimizer is cost-based.
+    """
 
     options: dict[str, str]
     zone: str
     settings: dict[str, str]
+    uses_statistics: bool
 
 
 class WriteInfo(TypedDict):

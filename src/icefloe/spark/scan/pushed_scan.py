@@ -40,6 +40,7 @@ from icefloe.spark.scan.expression_to_column import literal
 from icefloe.spark.scan.filter_pushdown import bucket_filters, prune_buckets, to_expressions
 from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.scan.native_scan import stored_bytes
+from icefloe.spark.scan.optimizer_statistics import column_statistics
 from icefloe.spark.scan.read_options import PlanningMode, PushedQuery, planning_mode, pushes_aggregates, reports_statistics, session_for
 from icefloe.spark.scan.read_strategy import planned_rows
 from icefloe.spark.scan.scan_builder import ConnectorScan, statistics
@@ -217,7 +218,7 @@ class SparkScan(ConnectorScan):
 
     @connector_method
     def estimate_statistics(self) -> dict[str, Any]:
-        """Plan the scan, and return its numbers of rows, bytes and distinct values for Spark's optimizer."""
+        """Plan the scan, and return its numbers of rows and bytes, and what is known of its columns, for Spark's optimizer."""
         if "aggregation" in self._pushed.query:
             return statistics(1, self._width())
         request = self.request
@@ -227,9 +228,17 @@ class SparkScan(ConnectorScan):
         deleted = min(
             total, sum(file.record_count for file in request.plan.delete_files if file.content is not FileContent.EQUALITY_DELETES)
         )
-        distinct = _distinct_values(self._pushed.scan, request.projection) if reports_statistics(self._pushed.query) else {}
         size = stored_bytes(files, request.projection.fields, request.schema, deleted=deleted)
-        return statistics(total - deleted, size, distinct)
+        return statistics(total - deleted, size, self._column_statistics(total - deleted))
+
+    def _column_statistics(self, rows: int) -> dict[str, dict[str, Any]]:
+        """Return the statistics of columns; none where the optimizer of the session does not use them, as their values are most of a manifest."""
+        pushed = self._pushed
+        if not (pushed.query.get("uses_statistics") and reports_statistics(pushed.query)):
+            return {}
+        columns = self.request.projection
+        distinct = _distinct_values(pushed.scan, columns)
+        return column_statistics(pushed.plan(include_statistics=True), pushed.scan.metadata, columns.fields, rows=rows, distinct=distinct)
 
     @connector_method
     def filter_attributes(self) -> list[str]:

@@ -124,7 +124,11 @@ READ_SETTINGS = (
     Option(SESSION_PREFIX + _ADAPTIVE, "`read.split.adaptive-size.enabled` for the session."),
     Option(SESSION_PREFIX + _SPLIT_COUNT.name, _SPLIT_COUNT.meaning),
     Option(SESSION_PREFIX + _AGGREGATES[1], "`false`: `count`, `min` and `max` are computed from rows.", "`true`"),
-    Option(SESSION_PREFIX + _COLUMN_STATISTICS, "`false`: numbers of distinct values do not reach Spark's optimizer.", "`true`"),
+    Option(
+        SESSION_PREFIX + _COLUMN_STATISTICS,
+        "`false`: with `spark.sql.cbo.enabled`, the null counts, bounds and numbers of distinct values of columns do not reach Spark's optimizer.",
+        "`true`",
+    ),
     Option(SESSION_PREFIX + _PLANNING, "`read.data-planning-mode` for the session."),
     Option(PLANNING_SETTING, "The same; it is preferred to the one above.", java=False),
 )

@@ -60,7 +60,7 @@ class ReadableTable(ConnectorObject, ABC):
         """Return a scan builder.
 
         Args:
-            query: `options` of the read, and the `zone` and `settings` of the session.
+            query: `options` of the read, and the `zone`, the `settings` and the kind of optimizer of the session.
         """
         warn_of_settings(self._spark, query["settings"])
         warn_of_read_options(self._spark, query["options"])
@@ -181,13 +181,12 @@ def metadata_columns(fields: Sequence[NestedField]) -> list[dict[str, Any]]:
     ]
 
 
-def statistics(rows: int | None, size: int, distinct: Mapping[str, int] | None = None) -> dict[str, Any]:
+def statistics(rows: int | None, size: int, columns: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
     """Return the statistics of a scan for Spark's optimizer.
 
     Args:
         rows: The number of rows; None where it is not known.
-        size: Bytes that the rows take in Spark's memory.
-        distinct: Numbers of distinct values by column name.
+        size: Bytes that the rows take in files.
+        columns: The fields of Spark's `ColumnStatistics` that are known, by column name.
     """
-    counts = {name: {"distinctCount": count} for name, count in (distinct or {}).items()}
-    return {"numRows": rows, "sizeInBytes": size, "columnStats": counts}
+    return {"numRows": rows, "sizeInBytes": size, "columnStats": columns or {}}

@@ -15,6 +15,7 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.concurrent.Callable;
@@ -229,12 +230,13 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
     return reply instanceof String ? PythonBridge.parsed((String) reply) : reply;
   }
 
-  /** Adds the time zone and the Iceberg settings of the reading session to the options of a read. The session is the one of this thread; Python's thread has another. */
+  /** Adds the time zone, the Iceberg settings and the kind of optimizer of the reading session to the options of a read. The session is the one of this thread; Python's thread has another. */
   private static Map withSession(CaseInsensitiveStringMap options) {
     LinkedHashMap map = new LinkedHashMap();
     map.put("options", options);
     map.put("zone", SQLConf.get().sessionLocalTimeZone());
     map.put("settings", settings());
+    map.put("uses_statistics", Boolean.valueOf(SQLConf.get().cboEnabled() || SQLConf.get().planStatsEnabled()));
     return map;
   }
 
@@ -295,6 +297,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
 
   private static Object collection(ParameterizedType type, Object value, Object[] objects, PythonProxy self) {
     Type[] parts = type.getActualTypeArguments();
+    if (type.getRawType() == Optional.class) return Optional.ofNullable(convert(parts[0], value, objects, self));
     if (type.getRawType() == Map.class) {
       LinkedHashMap map = new LinkedHashMap();
       Iterator entries = ((Map) value).entrySet().iterator();

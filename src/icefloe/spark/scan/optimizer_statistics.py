@@ -1,0 +1,118 @@
+"""`column_statistics`: what the manifests know of columns, for Spark's cost-based optimizer: null counts, bounds, numbers of distinct values.
+
+Statistics only guide plans, never results, so bounds count also where deletes may have removed the row that had them. Spark compares bounds of numbers, dates
+and timestamps alone; the average length of strings is in no manifest, so that Spark's default for the type remains.
+Spec: Data File Fields; Table Statistics.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+import pyarrow.compute as pc
+
+from icefloe.kernel.manifest.manifest_columns import partition_column, statistic_column
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.transforms import IdentityTransform
+from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
+from icefloe.kernel.types import (
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    TimestampType,
+    TimestamptzType,
+)
+from icefloe.kernel.values import bounds_to_array
+
+# The types whose bounds Spark's optimizer compares.
+_COMPARED = (BooleanType, IntegerType, LongType, FloatType, DoubleType, DecimalType, DateType, TimestampType, TimestamptzType)
+
+
+def column_statistics(
+    plan: ScanPlan, metadata: TableMetadata, columns: Sequence[NestedField], *, rows: int, distinct: Mapping[str, int]
+) -> dict[str, dict[str, Any]]:
+    """Return the statistics of columns, by name, as the fields of Spark's `ColumnStatistics`; a statistic that is not known of every file is left out.
+
+    Args:
+        plan: The files, with the statistics of all columns.
+        metadata: The metadata of the table.
+        columns: The columns that are read.
+        rows: The rows after deletes, which no count exceeds.
+        distinct: Numbers of distinct values from statistics files, by column name.
+    """
+    found = {}
+    for column in columns:
+        kind = column.field_type
+        if not isinstance(kind, PrimitiveType):
+            continue
+        fields: dict[str, Any] = {}
+        nulls = _null_count(plan, column)
+        if nulls is not None:
+            fields["nullCount"] = min(nulls, rows)
+        values = distinct.get(column.name, _count_partitions(plan, metadata, column))
+        if values is not None:
+            fields["distinctCount"] = min(values, rows)
+        if isinstance(kind, _COMPARED) and (bounds := _bounds(plan, column, kind)) is not None:
+            fields["min"], fields["max"] = bounds
+        if fields:
+            found[column.name] = fields
+    return found
+
+
+def _null_count(plan: ScanPlan, column: NestedField) -> int | None:
+    counts = [_values(part, "null_value_count", column) for part in plan.parts]
+    if any(count is None or count.null_count for count in counts):
+        return None
+    return max(0, sum(pc.sum(count).as_py() or 0 for count in counts))
+
+
+def _count_partitions(plan: ScanPlan, metadata: TableMetadata, column: NestedField) -> int | None:
+    """Return the number of distinct values of a column that every spec of the plan has as it is; None for any other column."""
+    values: set[Any] = set()
+    for part in plan.parts:
+        fields = metadata.spec_by_id(part.spec_id).fields
+        identity = next(
+            (field for field in fields if field.source_id == column.field_id and isinstance(field.transform, IdentityTransform)), None
+        )
+        if identity is None:
+            return None
+        values.update(pc.unique(part.entries[partition_column(identity.field_id)]).to_pylist())
+    return len(values - {None}) if plan.parts else None
+
+
+def _bounds(plan: ScanPlan, column: NestedField, kind: PrimitiveType) -> tuple[Any, Any] | None:
+    """Return the least and the greatest value, dates as days and timestamps as microseconds from 1970, as Spark has them.
+
+    None if a file that may have values has no bounds.
+    """
+    least, greatest = (list(_bounds_of_files(plan, bound, column, kind)) for bound in ("lower_bound", "upper_bound"))
+    if not least or None in least or None in greatest:
+        return None
+    bounds = min(least), max(greatest)
+    if isinstance(kind, DecimalType | FloatType | DoubleType):
+        bounds = float(bounds[0]), float(bounds[1])  # Spark compares bounds of any type as doubles
+        return bounds if all(map(isfinite, bounds)) else None
+    return bounds
+
+
+def _bounds_of_files(plan: ScanPlan, bound: str, column: NestedField, kind: PrimitiveType) -> Iterator[Any]:
+    """Yield the bound of each file that may have values; None where it is not known."""
+    for part in plan.parts:
+        nulls, bounds = _values(part, "null_value_count", column), _values(part, bound, column)
+        if bounds is None:
+            yield None
+            continue
+        known = bounds_to_array(kind, bounds)
+        has_values = pc.fill_null(pc.less(nulls, part.entries["record_count"].combine_chunks()), True) if nulls is not None else None
+        yield from (known if has_values is None else known.filter(has_values)).to_pylist()
+
+
+def _values(part: PlannedFiles, statistic: str, column: NestedField) -> Any:
+    name = statistic_column(statistic, column.field_id)
+    return part.entries[name].combine_chunks() if name in part.entries.column_names else None
