@@ -192,6 +192,7 @@ def test_a_select_has_columns_names_conditions_order_and_limits(sql: Callable[[s
     ]
     condition = 'events.type = "c8y_Alarm" AND events.place.lat > 50.5 AND id <= 3'
     assert sql(f"SELECT demo.events.id FROM demo.events WHERE {condition} ORDER BY id") == [{"id": 0}, {"id": 3}]
+    assert list(sql("SELECT ID, events.Type, place.LAT FROM demo.events LIMIT 1")[0]) == ["ID", "Type", "LAT"], "as in Spark"
     assert list(sql("SELECT * FROM demo.events LIMIT 1")[0]) == ["id", "type", "time", "value", "place"]
     assert sql("SELECT count(*) FROM demo.events WHERE time >= TIMESTAMP '2024-01-01'")[0]["count(1)"] > 0
     assert sql("SELECT count(*) AS n FROM demo.events") == [{"n": 400}]

@@ -102,7 +102,7 @@ def head(
     statement = SelectStatement(
         table=(),
         version=version,
-        columns=tuple((tuple(name.split(".")), name) for name in names) or None,
+        columns=tuple((tuple(name.split(".")), "") for name in names) or None,
         counts=None,
         row_filter=to_expression(where),
         keys=(),

@@ -54,7 +54,8 @@ class SelectStatement:
     Attributes:
         table: The parts of the table's name.
         version: The snapshot id, branch or tag of VERSION AS OF.
-        columns: Paths and names of the selected columns; None for every column.
+        columns: Paths of the selected columns, and their names in the result: as the statement spells them, like Spark; empty for the full name
+            as the table spells it. None for every column.
         counts: The name of the result's only column if the statement selects `count(*)`, else None.
         row_filter: The condition.
         keys: The columns to sort by.
@@ -264,7 +265,8 @@ def _resolved(statement: SelectStatement, schema: Schema) -> list[tuple[Path, st
     """Return the paths of the selected columns as the schema spells them, with their names in the result."""
     if statement.columns is None:
         return [((field.name,), field.name) for field in schema.fields]
-    return [(_path_in(schema, path), name if name != path[-1] else _path_in(schema, path)[-1]) for path, name in statement.columns]
+    paths = [(_path_in(schema, path), name) for path, name in statement.columns]
+    return [(path, name or ".".join(path)) for path, name in paths]
 
 
 def _path_in(schema: Schema, path: Path) -> Path:
