@@ -12,6 +12,7 @@ MODULES = {
     "manifests": "benchmarks.manifests",
     "planning-deletes": "benchmarks.planning_deletes",
     "append": "benchmarks.appending",
+    "history": "benchmarks.history",
     "files-commit": "benchmarks.files_commit",
     "metadata": "benchmarks.metadata",
     "deletes": "benchmarks.deletes",

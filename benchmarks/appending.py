@@ -18,8 +18,8 @@ FEW, SNAPSHOTS, MANY, REPEATS, TABLE = 10, 1_000, 10_000, 9, "bench.appends{}"
 class Appender:
     """A process of one engine, which keeps its catalog open and appends on request."""
 
-    def __init__(self, engine: str, *arguments: str) -> None:
-        command = [str(measure.PYTHON_OF[engine]), str(measure.ROOT / "benchmarks" / "appending_child.py"), engine, *arguments]
+    def __init__(self, engine: str, *arguments: str, program: str = "appending_child.py") -> None:
+        command = [str(measure.PYTHON_OF[engine]), str(measure.ROOT / "benchmarks" / program), engine, *arguments]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def append(self) -> dict[str, Any]:
