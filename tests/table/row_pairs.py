@@ -19,6 +19,7 @@ from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.partitioning.partition_spec import partition_spec_from_text
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
+from icefloe.kernel.ports import Content
 from icefloe.kernel.schema.arrow_schema import schema_from_arrow
 from icefloe.kernel.schema.schema import assign_fresh_ids
 from icefloe.kernel.storage_errors import storage_error
@@ -45,7 +46,7 @@ class OwnFiles:
     def read(self, location: str) -> bytes:
         return self._io.read(self._seen(location))
 
-    def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
+    def write(self, location: str, content: Content, *, overwrite: bool = False) -> None:
         self._gone.discard(location)
         self._io.write(location, content, overwrite=overwrite)
 

@@ -10,6 +10,7 @@ import pytest
 
 from icefloe import SqlCatalog, Table
 from icefloe.errors import IcefloeError, NoSuchFileError, StorageUnavailableError
+from icefloe.kernel.ports import Content
 from icefloe.table.table_handle import load_metadata
 
 
@@ -41,7 +42,7 @@ class FailingIO:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._io, name)
 
-    def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
+    def write(self, location: str, content: Content, *, overwrite: bool = False) -> None:
         self._left -= 1
         if self._left == -1:
             self._meanwhile()

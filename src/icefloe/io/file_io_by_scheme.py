@@ -30,7 +30,7 @@ from icefloe.io.locations import (
 )
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.io.object_store_file_io import ACCOUNT_HOST, ObjectStoreFileIO, file_io_for
-from icefloe.kernel.ports import FileIO
+from icefloe.kernel.ports import Content, FileIO
 
 ALLOWED_SCHEMES = "io.allowed-schemes"
 LOCAL, MEMORY = "file", "memory"
@@ -169,7 +169,7 @@ class SchemeFileIO:
         """Return the content of a file."""
         return self.at(location).read(location)
 
-    def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
+    def write(self, location: str, content: Content, *, overwrite: bool = False) -> None:
         """Write the whole file or nothing. Raises `FileAlreadyExistsError` unless `overwrite`."""
         self.at(location).write(location, content, overwrite=overwrite)
 

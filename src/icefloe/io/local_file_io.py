@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from icefloe.errors import StorageError
 from icefloe.io.locations import local_path
+from icefloe.kernel.ports import Content
 from icefloe.kernel.storage_errors import storage_error
 
 # How often a folder is created again because another process removes it at the same time.
@@ -33,7 +34,7 @@ class LocalFileIO:
         except OSError as error:
             raise storage_error(error, location) from error
 
-    def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
+    def write(self, location: str, content: Content, *, overwrite: bool = False) -> None:
         """Write the whole file or nothing.
 
         The bytes are written to a hidden file in the same folder and flushed to the disk. Then the name is created by a hard link, which fails where the name
@@ -49,7 +50,7 @@ class LocalFileIO:
             _make_parent(path, location)
             try:
                 with open(temporary, "xb") as file:
-                    file.write(content)
+                    file.writelines(content if isinstance(content, list) else [content])
                     file.flush()
                     os.fsync(file.fileno())
                 if overwrite:

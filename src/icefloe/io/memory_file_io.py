@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.io.locations import scheme_of
+from icefloe.kernel.ports import Content, whole
 from icefloe.kernel.storage_errors import storage_error
 
 # One set of files per process, as a machine has one file system: two `MemoryFileIO` values see the same files, also after pickling within the process.
@@ -26,12 +27,12 @@ class MemoryFileIO:
             raise storage_error(OSError(errno.ENOENT, "not found"), location)
         return content
 
-    def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
+    def write(self, location: str, content: Content, *, overwrite: bool = False) -> None:
         """Write the whole file. Raises `FileAlreadyExistsError` unless `overwrite`."""
         with _LOCK:
             if not overwrite and _key(location) in _FILES:
                 raise storage_error(OSError(errno.EEXIST, "exists"), location)
-            _FILES[_key(location)] = bytes(content)
+            _FILES[_key(location)] = bytes(whole(content))
 
     def exists(self, location: str) -> bool:
         """Return True if a file is there."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from icefloe.errors import IcefloeError, StorageError, UnsupportedFeatureError
 from icefloe.io.locations import AZURE, host_of, scheme_of
+from icefloe.kernel.ports import Content, whole
 from icefloe.kernel.storage_errors import cause_without_secrets, storage_error, without_secrets
 from icefloe.optional_packages import not_installed, optional_module
 
@@ -103,14 +104,14 @@ class ObjectStoreFileIO:
         content = self._call(location, lambda store: store.cat_file(location))
         return bytes(content)
 
-    def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
+    def write(self, location: str, content: Content, *, overwrite: bool = False) -> None:
         """Write the whole object, which readers see complete or not at all. Raises `FileAlreadyExistsError` unless `overwrite`."""
 
         def put(store: Any) -> None:
             # Not every file system, nor every release of fsspec, has the mode `create`; those that have it also refuse a name taken since this check.
             if not overwrite and store.exists(location):
                 raise FileExistsError(errno.EEXIST, "exists", location)
-            store.pipe_file(location, content, mode="overwrite" if overwrite else "create")
+            store.pipe_file(location, whole(content), mode="overwrite" if overwrite else "create")
 
         self._call(location, put)
 

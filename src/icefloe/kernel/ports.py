@@ -11,6 +11,13 @@ from typing import Any, Protocol
 Read = Callable[[str], bytes]
 # Applies a function to each item, perhaps in parallel, and returns the results in order, like `map`.
 Parallel = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+# What a file is written from: its bytes, or parts of them in order. Successive metadata files share most parts, and are written without a copy of the whole.
+Content = bytes | list[bytes]
+
+
+def whole(content: Content) -> bytes:
+    """Return the bytes of a file, for storage that does not take parts."""
+    return b"".join(content) if isinstance(content, list) else content
 
 
 class FileIO(Protocol):
@@ -22,7 +29,7 @@ class FileIO(Protocol):
     def read(self, location: str) -> bytes:
         """Read the whole file."""
 
-    def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
+    def write(self, location: str, content: Content, *, overwrite: bool = False) -> None:
         """Write the whole file or nothing, and create parent folders. Raise `FileAlreadyExistsError` unless `overwrite`."""
 
     def exists(self, location: str) -> bool:

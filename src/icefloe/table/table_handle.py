@@ -3,9 +3,12 @@
 Spec: Table Metadata; Table Metadata Fields (`table-uuid`); Metastore Tables; Appendix F, Path Construction.
 """
 
+import threading
 import time
 import uuid
-from dataclasses import dataclass, field
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from icefloe.catalog_store.catalog_store import CatalogStore
 from icefloe.catalog_store.identifier import Identifier, dotted
@@ -13,10 +16,13 @@ from icefloe.errors import NoSuchTableError
 from icefloe.io.locations import LocationPolicy, is_relative, join
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.metadata_reader import read_table_metadata
-from icefloe.kernel.metadata.metadata_writer import write_table_metadata
+from icefloe.kernel.metadata.metadata_writer import table_metadata_parts
 from icefloe.kernel.metadata.naming import metadata_file_name, metadata_version
-from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_metadata import LISTS, TableMetadata
 from icefloe.kernel.ports import Clock, FileIO, IdSource
+
+_CACHED_BYTES = 128 * 1024 * 1024
+_CACHED_TABLES = 64
 
 
 class SystemClock:
@@ -65,6 +71,117 @@ class LoadedMetadata:
     metadata: TableMetadata
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    location: str
+    content: Sequence[bytes]  # parts, which the metadata has too
+    metadata: TableMetadata
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.content))
+
+    def has(self, content: bytes) -> bool:
+        """Return whether the file's bytes are these."""
+        if len(content) != self.size:
+            return False
+        start = 0
+        for part in self.content:
+            if not content.startswith(part, start):
+                return False
+            start += len(part)
+        return True
+
+
+class MetadataCache:
+    """The metadata files that this process parsed or wrote last, so that loading a table whose file is unchanged parses nothing.
+
+    By the specification a metadata file never changes, but a location can get another file: in a file-system catalog a table that is created again has the file
+    names of the table that was dropped. So the file is read every time, and the parsed value is used only if the bytes are the same.
+
+    It has the last file of up to 64 tables, together of at most 128 MiB; the least recently used leaves first. Any number of threads may use it.
+    """
+
+    def __init__(self, max_bytes: int = _CACHED_BYTES, max_tables: int = _CACHED_TABLES) -> None:
+        self._max_bytes = max_bytes
+        self._max_tables = max_tables
+        self._lock = threading.Lock()
+        self._tables: OrderedDict[str, _Kept] = OrderedDict()  # by uuid; a table of version 1 without one by location
+        self._key_of: dict[str, str] = {}  # by location
+        self._bytes = 0
+
+    def parsed(self, content: bytes, location: str) -> TableMetadata:
+        """Return the metadata in a file's bytes, as a value that shares nothing that a caller could change. Raises as `read_table_metadata`."""
+        with self._lock:
+            kept = self._tables.get(self._key_of.get(location, ""))
+        if kept is None or not kept.has(content):
+            metadata = read_table_metadata(content, location)
+            self._keep(_Kept(location, (content,), metadata))
+        else:
+            metadata = kept.metadata
+            with self._lock:
+                key = self._key_of.get(location, "")
+                if key in self._tables:
+                    self._tables.move_to_end(key)
+        return _copy_for_caller(metadata)
+
+    def keep(self, content: Sequence[bytes], location: str, metadata: TableMetadata, base: TableMetadata) -> None:
+        """Keep metadata that this process wrote.
+
+        Args:
+            content: The file's bytes, in parts.
+            location: The file.
+            metadata: The value that was written.
+            base: The version before it. Values decoded from its lists stay where a list is the same.
+        """
+        lists = {name: getattr(metadata, name) for name in LISTS}
+        lists = {name: entries if entries is getattr(base, name) else entries.fresh(location) for name, entries in lists.items()}
+        self._keep(_Kept(location, content, _copy_for_caller(replace(metadata, **lists))))
+
+    def clear(self) -> None:
+        """Drop every file."""
+        with self._lock:
+            self._tables.clear()
+            self._key_of.clear()
+            self._bytes = 0
+
+    def _keep(self, kept: _Kept) -> None:
+        """Keep a file in the place of the file of the same location, and of the same table."""
+        key = kept.metadata.table_uuid or kept.location
+        with self._lock:
+            for old_key in {key, self._key_of.get(kept.location, key)}:
+                self._drop(old_key)
+            if kept.size > self._max_bytes:
+                return
+            self._tables[key] = kept
+            self._key_of[kept.location] = key
+            self._bytes += kept.size
+            while self._bytes > self._max_bytes or len(self._tables) > self._max_tables:
+                self._drop(next(iter(self._tables)))
+
+    def _drop(self, key: str) -> None:
+        kept = self._tables.pop(key, None)
+        if kept is not None:
+            del self._key_of[kept.location]
+            self._bytes -= kept.size
+
+
+def _copy_for_caller(metadata: TableMetadata) -> TableMetadata:
+    """Return the metadata with dictionaries of its own: those of properties and references, and those in entries of its lists."""
+    return replace(
+        metadata,
+        properties=dict(metadata.properties),
+        refs=dict(metadata.refs),
+        snapshots=metadata.snapshots.fresh(),
+        statistics=metadata.statistics.fresh(),
+        encryption_keys=metadata.encryption_keys.fresh(),
+    )
+
+
+# What tables are loaded from in this process.
+METADATA_FILES = MetadataCache()
+
+
 def load_metadata(handle: TableHandle) -> LoadedMetadata:
     """Load the metadata that the catalog names now. Raises `NoSuchTableError`, `NoSuchFileError`, `MetadataFormatError`."""
     location = handle.store.load(handle.identifier).metadata_location
@@ -98,7 +215,7 @@ def reload_metadata(handle: TableHandle, previous: TableMetadata) -> LoadedMetad
 
 def read_metadata_at(io: FileIO, location: str) -> LoadedMetadata:
     """Read the metadata file at a location. Raises `NoSuchFileError`, `MetadataFormatError`, `UnsupportedFormatVersionError`."""
-    return LoadedMetadata(location=location, metadata=read_table_metadata(io.read(location), location))
+    return LoadedMetadata(location=location, metadata=METADATA_FILES.parsed(io.read(location), location))
 
 
 def metadata_folder(metadata: TableMetadata) -> str:
@@ -122,9 +239,9 @@ def new_metadata_location(ids: IdSource, metadata: TableMetadata, *, previous_lo
     return f"{metadata_folder(metadata)}/{metadata_file_name(version, ids.uuid(), gzip=_is_gzip(metadata))}"
 
 
-def metadata_content(metadata: TableMetadata) -> bytes:
-    """Return the bytes of the metadata file, compressed according to the table's properties."""
-    return write_table_metadata(metadata, gzip=_is_gzip(metadata))
+def metadata_content(metadata: TableMetadata) -> list[bytes]:
+    """Return the metadata file in parts, compressed according to the table's properties."""
+    return table_metadata_parts(metadata, gzip=_is_gzip(metadata))
 
 
 def _is_gzip(metadata: TableMetadata) -> bool:

@@ -26,7 +26,7 @@ from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.ports import FileIO
+from icefloe.kernel.ports import Content, FileIO
 from icefloe.kernel.storage_errors import storage_error
 from icefloe.testing.breaking_output import BreakingOutput
 
@@ -391,7 +391,7 @@ class FaultyFileIO:
         content: bytes = self.faults.carry_out("read", location, lambda: self.io.read(location))
         return content
 
-    def write(self, location: str, content: bytes, *, overwrite: bool = False) -> None:
+    def write(self, location: str, content: Content, *, overwrite: bool = False) -> None:
         """See `FileIO`; the file is written whole or not at all, also if the process dies during the write."""
         self.faults.carry_out("write", location, lambda: self.io.write(location, content, overwrite=overwrite))
 

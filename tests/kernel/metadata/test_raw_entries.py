@@ -3,9 +3,12 @@
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from icefloe.kernel.metadata import raw_entries
+from icefloe.kernel.metadata.json_text import JsonText
 from icefloe.kernel.metadata.raw_entries import EntryKind, RawEntries
 
 
@@ -104,3 +107,71 @@ def test_ids_are_each_once_where_entries_repeat_one_or_have_none() -> None:
             entries = RawEntries(kind, map(msgspec.Raw, raws))
             assert list(entries.ids()) == list(expected)
             assert all(entries.position(entry_id) == at for entry_id, at in expected.items())
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_a_list_made_by_many_changes_is_the_list_of_its_entries(data: st.DataObject) -> None:
+    counted = Counted()
+    numbers = list(range(data.draw(st.integers(0, 20))))
+    entries = counted.read(*numbers)
+    for _ in range(data.draw(st.integers(0, 12))):
+        change = data.draw(st.sampled_from(["append", "append", "append", "without", "first", "where", "fresh"]))
+        if change == "append":
+            fresh = [100 + len(numbers) + number for number in range(data.draw(st.integers(0, 9)))]
+            entries, numbers = entries.appended(*({"thing-id": number} for number in fresh)), numbers + fresh
+        elif change == "without":
+            removed = data.draw(st.sets(st.sampled_from([*numbers, 99])))
+            entries, numbers = entries.without(removed), [number for number in numbers if number not in removed]
+        elif change == "first":
+            count = data.draw(st.integers(0, len(numbers) + 1))
+            entries, numbers = entries.without_first(count), numbers[count:]
+        elif change == "where":
+            entries, numbers = entries.where(lambda entry: entry["thing-id"] % 3 > 0), [number for number in numbers if number % 3 > 0]
+        else:
+            entries = entries.fresh()
+        if data.draw(st.booleans()):
+            assert list(entries.ids()) == list(dict.fromkeys(numbers))
+        assert [entry["thing-id"] for entry in entries] == numbers
+        assert [entries[at]["thing-id"] for at in range(-len(numbers), 0)] == numbers
+        assert [entry["thing-id"] for entry in entries[1:-1:2]] == numbers[1:-1:2]
+        assert len(entries) == len(entries.raws) == len(numbers)
+        assert msgspec.json.decode(b"[" + b",".join(part.text for part in entries.texts()) + b"]") == list(entries)
+        assert all(numbers[entries.position(number) or 0] == number for number in numbers)
+        assert entries.position(98) is None
+        with pytest.raises(IndexError):
+            entries[len(numbers)]
+
+
+def test_an_appended_entry_costs_the_same_however_long_the_list_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    indexed: list[int] = []
+    joined: list[int] = []
+    ids_of = EntryKind.ids_of
+    monkeypatch.setattr(EntryKind, "ids_of", lambda self, raws: indexed.append(len(raws)) or ids_of(self, raws))
+    monkeypatch.setattr(raw_entries, "JsonText", lambda text: joined.append(len(text)) or JsonText(text))
+    work = {}
+    for length in (100, 10_000):
+        entries = Counted().read(*range(length))
+        assert entries.position(-1) is None
+        entries.texts()
+        indexed.clear(), joined.clear()
+        for number in range(64):
+            longer = entries.appended({"thing-id": 100_000 + number})
+            assert longer.position(-1) is None
+            assert len(longer.texts()) < 10
+            assert list(longer.only_here(entries))[-1] == length + number
+            assert len(longer.only_here(entries)) == 1
+            entries = longer
+        work[length] = sum(indexed), sum(joined)
+    assert work[100] == work[10_000]
+
+
+def test_a_fresh_list_shares_bytes_and_has_values_of_its_own() -> None:
+    counted = Counted()
+    entries = counted.read(1, 2).appended({"thing-id": 3})
+    entries[0]["thing-id"] = 7
+    entries[2]["thing-id"] = 8
+    fresh = entries.fresh()
+    assert [entry["thing-id"] for entry in fresh] == [1, 2, 3]
+    assert all(mine is theirs for mine, theirs in zip(entries.raws, fresh.raws, strict=True))
+    assert list(entries.only_here(fresh)) == []

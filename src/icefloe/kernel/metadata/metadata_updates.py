@@ -95,7 +95,7 @@ def apply_updates(metadata: TableMetadata, updates: Sequence[Update], now_ms: in
                 added_ids[SetDefaultSortOrder] = sort_order_id_of(changed, update.sort_order)
     transient_ids = {update.snapshot.snapshot_id for update in updates if isinstance(update, AddSnapshot)} - {changed.current_snapshot_id}
     if transient_ids:
-        changed = replace(changed, snapshot_log=changed.snapshot_log.where(lambda entry: entry.snapshot_id not in transient_ids))
+        changed = replace(changed, snapshot_log=changed.snapshot_log.without(transient_ids))
     check_change(checked, changed)
     return changed
 

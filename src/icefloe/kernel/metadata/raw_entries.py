@@ -5,16 +5,18 @@ but their bytes, are written back as they were read (with the keys that this ver
 The meaning of an entry is in `snapshot.py`, `table_history.py`, and in `kernel/schema` and `kernel/partitioning`. Spec: Appendix C.
 """
 
-from collections.abc import Callable, Collection, Iterable, KeysView, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, KeysView, Sequence
 from dataclasses import dataclass
 from functools import cache
-from operator import is_
+from itertools import accumulate, chain
 from typing import Any, Generic, TypeVar, overload
 
 import msgspec
 
 from icefloe.errors import MetadataFormatError, Problem
 from icefloe.kernel.metadata.json_file import nested_too_deeply
+from icefloe.kernel.metadata.json_text import JsonText
 
 T = TypeVar("T")
 
@@ -67,33 +69,103 @@ def _id_decoder(key: str) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(msgspec.defstruct("EntryId", [("entry_id", int | None, msgspec.field(name=key, default=None))]))
 
 
-class RawEntries(Sequence[T]):
-    """An immutable sequence of `T`. A longer or shorter sequence made from it shares its bytes and its index."""
+class _Block(Generic[T]):
+    """Successive entries that lists share, with what is computed from their bytes at most once: the positions of ids, and the text for a file."""
 
-    __slots__ = ("_decoded", "_index", "_kind", "_path", "_raws")
+    __slots__ = ("_index", "_text", "kind", "raws")
+
+    def __init__(self, kind: EntryKind[T], raws: tuple[msgspec.Raw, ...]) -> None:
+        self.kind = kind
+        self.raws = raws
+        self._index: dict[int, int] | None = None
+        self._text: JsonText | None = None
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the positions of ids have been computed."""
+        return self._index is not None
+
+    def positions(self) -> dict[int, int]:
+        """Return the position in the block of each id; the first one of an id that occurs twice."""
+        if self._index is None:
+            self._index = self._indexed()  # assigned when complete, since threads share these entries
+        return self._index
+
+    def _indexed(self) -> dict[int, int]:
+        ids = self.kind.ids_of(self.raws)
+        positions = dict(zip(ids, range(len(ids)), strict=True))
+        if len(positions) == len(ids) and None not in positions:
+            return positions  # type: ignore[return-value]
+        index: dict[int, int] = {}
+        for at, entry_id in enumerate(ids):
+            if entry_id is not None:
+                index.setdefault(entry_id, at)
+        return index
+
+    def text(self) -> JsonText:
+        """Return the entries as JSON, separated by commas."""
+        if self._text is None:
+            self._text = JsonText(b",".join(self.raws))
+        return self._text
+
+
+class RawEntries(Sequence[T]):
+    """An immutable sequence of `T`. A longer or shorter sequence made from it shares its bytes and what was computed from them.
+
+    Entries are in blocks. An appended entry is a new block, and is merged with the blocks before it that are not larger, so that a list has few blocks, and
+    appending costs the same however long the list is.
+    """
+
+    __slots__ = ("_blocks", "_decoded", "_ids", "_kind", "_length", "_path", "_starts")
 
     def __init__(self, kind: EntryKind[T], raws: Iterable[msgspec.Raw], path: str | None = None) -> None:
         self._kind = kind
-        self._raws = tuple(raws)
         self._path = path
-        self._decoded: dict[int, T] = {}
-        self._index: dict[int, int] | None = None
+        self._set_blocks([(_Block(kind, tuple(raws)), {})])
+
+    def _set_blocks(self, blocks: Iterable[tuple[_Block[T], dict[int, T]]]) -> None:
+        """Set the blocks, each with the values that were decoded so far, by position in the block."""
+        filled = [(block, decoded) for block, decoded in blocks if block.raws]
+        self._blocks = tuple(block for block, _ in filled)
+        self._decoded = tuple(decoded for _, decoded in filled)
+        self._starts = tuple(accumulate((len(block.raws) for block in self._blocks), initial=0))
+        self._length = self._starts[-1]
+        self._ids: KeysView[int] | None = None
+
+    def _of_blocks(self, blocks: Iterable[tuple[_Block[T], dict[int, T]]]) -> "RawEntries[T]":
+        entries = RawEntries(self._kind, (), self._path)
+        entries._set_blocks(blocks)
+        return entries
 
     @classmethod
     def of(cls, kind: EntryKind[T], entries: Iterable[T]) -> "RawEntries[T]":
         """Return a list of values that were not read from a file."""
-        values = tuple(entries)
-        raw_entries = cls(kind, map(kind.raw, values))
-        raw_entries._decoded = dict(enumerate(values))
-        return raw_entries
+        return cls(kind, ()).appended(*entries)
 
     @property
     def raws(self) -> tuple[msgspec.Raw, ...]:
         """Return the entries as JSON bytes, in order."""
-        return self._raws
+        return tuple(chain.from_iterable(block.raws for block in self._blocks))
+
+    def texts(self) -> list[JsonText]:
+        """Return the entries as pieces of JSON, which are joined by commas; lists that share entries share pieces."""
+        return [block.text() for block in self._blocks]
+
+    def fresh(self, path: str | None = None) -> "RawEntries[T]":
+        """Return the list as another reader would get it: with all that is computed from its bytes, but with values of its own.
+
+        Args:
+            path: Location of the file, for messages; by default that of this list.
+        """
+        entries = RawEntries(self._kind, (), path or self._path)
+        entries._set_blocks((block, {}) for block in self._blocks)
+        return entries
 
     def __len__(self) -> int:
-        return len(self._raws)
+        return self._length
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self._entry, range(self._length))
 
     @overload
     def __getitem__(self, position: int) -> T: ...
@@ -101,17 +173,33 @@ class RawEntries(Sequence[T]):
     def __getitem__(self, position: slice) -> tuple[T, ...]: ...
     def __getitem__(self, position: int | slice) -> T | tuple[T, ...]:
         if isinstance(position, slice):
-            return tuple(self[at] for at in range(*position.indices(len(self._raws))))
-        at = position + len(self._raws) if position < 0 else position
-        entry = self._decoded.get(at)
+            return tuple(map(self._entry, range(*position.indices(self._length))))
+        at = position + self._length if position < 0 else position
+        if not 0 <= at < self._length:
+            raise IndexError(f"{self._kind.key} has {self._length} entries")
+        return self._entry(at)
+
+    def _entry(self, at: int) -> T:
+        number, offset = self._place(at)
+        decoded = self._decoded[number]
+        entry = decoded.get(offset)
         if entry is None:
-            entry = self._decoded[at] = self._decode(at)
+            entry = decoded[offset] = self._decode(self._blocks[number].raws[offset], at)
         return entry
+
+    def _place(self, at: int) -> tuple[int, int]:
+        """Return the number of an entry's block, and the entry's position there."""
+        number = bisect_right(self._starts, at) - 1
+        return number, at - self._starts[number]
+
+    def _raw(self, at: int) -> msgspec.Raw:
+        number, offset = self._place(at)
+        return self._blocks[number].raws[offset]
 
     def get(self, entry_id: int) -> T | None:
         """Return the entry with this id, or None. Searches the last few entries first."""
         at = self.position(entry_id)
-        return None if at is None else self[at]
+        return None if at is None else self._entry(at)
 
     def raw(self, entry_id: int) -> msgspec.Raw:
         """Return the entry with this id as JSON bytes.
@@ -122,75 +210,95 @@ class RawEntries(Sequence[T]):
         at = self.position(entry_id)
         if at is None:
             raise MetadataFormatError(f"there is no entry {entry_id} in {self._kind.key}")
-        return self._raws[at]
+        return self._raw(at)
 
     def position(self, entry_id: int) -> int | None:
         """Return the position of the entry with this id, or None."""
-        if self._index is None:
-            for at in range(len(self._raws) - 1, max(-1, len(self._raws) - 1 - _LOOK_BACK), -1):
-                if self._kind.id_of(self._raws[at]) == entry_id:
+        if not all(block.has_index for block in self._blocks):
+            for at in range(self._length - 1, max(-1, self._length - 1 - _LOOK_BACK), -1):
+                if self._kind.id_of(self._raw(at)) == entry_id:
                     return at
-        return self._positions().get(entry_id)
+        for start, block in zip(self._starts, self._blocks, strict=False):
+            offset = block.positions().get(entry_id)
+            if offset is not None:
+                return start + offset
+        return None
 
     def ids(self) -> KeysView[int]:
         """Return the ids in order, each once; entries without an id are left out."""
-        return self._positions().keys()
+        if self._ids is None:
+            indexes = [block.positions() for block in self._blocks]
+            self._ids = indexes[0].keys() if len(indexes) == 1 else dict.fromkeys(chain.from_iterable(indexes)).keys()
+        return self._ids
 
     def only_here(self, other: "RawEntries[T]") -> Sequence[int]:
         """Return the positions of entries whose bytes are not shared with `other`: none where this list is the other without some of its entries."""
-        is_shared = list(map(is_, self._raws, other._raws))
-        start = len(is_shared) if all(is_shared) else is_shared.index(False)
-        shared = set(map(id, other._raws[start:]))
-        return [at for at in range(start, len(self._raws)) if id(self._raws[at]) not in shared]
+        mine, theirs = set(map(id, self._blocks)), set(map(id, other._blocks))
+        shared = {id(raw) for block in other._blocks if id(block) not in mine for raw in block.raws}
+        return [
+            start + offset
+            for start, block in zip(self._starts, self._blocks, strict=False)
+            if id(block) not in theirs
+            for offset, raw in enumerate(block.raws)
+            if id(raw) not in shared
+        ]
 
     def appended(self, *entries: T) -> "RawEntries[T]":
         """Return the list with more entries at the end."""
-        longer = RawEntries(self._kind, (*self._raws, *map(self._kind.raw, entries)), self._path)
-        longer._decoded = {**self._decoded, **dict(enumerate(entries, start=len(self._raws)))}
-        if self._index is not None:
-            longer._index = longer._indexed(dict(self._index), start=len(self._raws))
-        return longer
+        if not entries:
+            return self
+        kept = len(self._blocks)
+        raws, decoded = tuple(map(self._kind.raw, entries)), dict(enumerate(entries))
+        while kept and len(self._blocks[kept - 1].raws) <= len(raws):
+            kept -= 1
+            block = self._blocks[kept]
+            decoded = {**self._decoded[kept], **{len(block.raws) + offset: entry for offset, entry in decoded.items()}}
+            raws = block.raws + raws
+        blocks = zip(self._blocks[:kept], self._decoded, strict=False)
+        return self._of_blocks((*blocks, (_Block(self._kind, raws), decoded)))
 
     def without(self, ids: Collection[int]) -> "RawEntries[T]":
         """Return the list without the entries of these ids; the same list where no entry has one of them."""
-        removed_ids = self._positions().keys() & ids
-        if not removed_ids:
+        removed_ids = frozenset(ids)
+        if not any(block.positions().keys() & removed_ids for block in self._blocks):
             return self
-        return self._at_positions([at for at, raw in enumerate(self._raws) if self._kind.id_of(raw) not in removed_ids])
+        return self._selected(
+            [at for at, entry_id in enumerate(self._kind.ids_of(block.raws)) if entry_id not in removed_ids]
+            if block.positions().keys() & removed_ids
+            else range(len(block.raws))
+            for block in self._blocks
+        )
 
     def without_first(self, count: int) -> "RawEntries[T]":
         """Return the list without its first `count` entries."""
-        return self._at_positions(range(count, len(self._raws))) if count > 0 else self
+        if count <= 0:
+            return self
+        return self._selected(
+            range(max(0, count - start), len(block.raws)) for start, block in zip(self._starts, self._blocks, strict=False)
+        )
 
     def where(self, keep: Callable[[T], bool]) -> "RawEntries[T]":
         """Return the entries for which `keep` is true; decodes all of them."""
-        return self._at_positions([at for at, entry in enumerate(self) if keep(entry)])
+        return self._selected(
+            [offset for offset in range(len(block.raws)) if keep(self._entry(start + offset))]
+            for start, block in zip(self._starts, self._blocks, strict=False)
+        )
 
-    def _at_positions(self, positions: Sequence[int]) -> "RawEntries[T]":
-        selected = RawEntries(self._kind, (self._raws[at] for at in positions), self._path)
-        selected._decoded = {new: self._decoded[old] for new, old in enumerate(positions) if old in self._decoded}
-        return selected
+    def _selected(self, positions: Iterable[Sequence[int]]) -> "RawEntries[T]":
+        """Return the entries at some positions of each block. A block of which all are kept is shared."""
+        blocks = []
+        for block, decoded, kept in zip(self._blocks, self._decoded, positions, strict=True):
+            if len(kept) == len(block.raws):
+                blocks.append((block, decoded))
+            else:
+                values = {new: decoded[old] for new, old in enumerate(kept) if old in decoded} if decoded else {}
+                blocks.append((_Block(self._kind, tuple(map(block.raws.__getitem__, kept))), values))
+        return self._of_blocks(blocks)
 
-    def _positions(self) -> dict[int, int]:
-        if self._index is None:
-            self._index = self._indexed({}, start=0)  # assigned when complete, since threads share these entries
-        return self._index
-
-    def _indexed(self, index: dict[int, int], start: int) -> dict[int, int]:
-        ids = self._kind.ids_of(self._raws[start:])
-        if not index:
-            positions = dict(zip(ids, range(start, start + len(ids)), strict=True))
-            if len(positions) == len(ids) and None not in positions:
-                return positions  # type: ignore[return-value]
-        for at, entry_id in enumerate(ids, start):
-            if entry_id is not None:
-                index.setdefault(entry_id, at)
-        return index
-
-    def _decode(self, at: int) -> T:
+    def _decode(self, raw: msgspec.Raw, at: int) -> T:
         where = f"$.{self._kind.key}[{at}]"
         try:
-            return self._kind.decode(msgspec.json.decode(self._raws[at]), where)
+            return self._kind.decode(msgspec.json.decode(raw), where)
         except MetadataFormatError as error:
             error.path = error.path or self._path
             raise
@@ -204,15 +312,15 @@ class RawEntries(Sequence[T]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RawEntries):
             return NotImplemented
-        if len(self._raws) != len(other._raws):
+        if self._length != other._length:
             return False
-        pairs = enumerate(zip(self._raws, other._raws, strict=True))
+        pairs = enumerate(zip(self.raws, other.raws, strict=True))
         return all(mine is theirs or bytes(mine) == bytes(theirs) or self[at] == other[at] for at, (mine, theirs) in pairs)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"RawEntries({self._kind.key}: {len(self._raws)})"
+        return f"RawEntries({self._kind.key}: {self._length})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (RawEntries, (self._kind, self._raws, self._path))
+        return (RawEntries, (self._kind, self.raws, self._path))

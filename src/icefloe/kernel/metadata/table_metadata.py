@@ -27,7 +27,8 @@ T = TypeVar("T")
 
 ROW_LINEAGE_VERSION = 3  # from this format version on, rows have ids. Spec: Row Lineage
 
-_LISTS: dict[str, EntryKind[Any]] = {
+# The lists of `TableMetadata`, by the names of its fields.
+LISTS: dict[str, EntryKind[Any]] = {
     "schemas": SCHEMAS,
     "partition_specs": PARTITION_SPECS,
     "sort_orders": SORT_ORDERS,
@@ -74,7 +75,7 @@ class TableMetadata:
     unknown: Mapping[str, msgspec.Raw] = field(default_factory=dict)  # top-level keys this version does not know, kept for the next writer
 
     def __post_init__(self) -> None:
-        for name, kind in _LISTS.items():
+        for name, kind in LISTS.items():
             entries = getattr(self, name)
             if not isinstance(entries, RawEntries):
                 object.__setattr__(self, name, RawEntries.of(kind, entries))

@@ -34,7 +34,15 @@ from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.metadata_updates import apply_updates, dropped_metadata_files, with_metadata_log
 from icefloe.table.commits.commit_retries import check_commit_status, commit_with_retries, outcome_of_swap
 from icefloe.table.own_location import OldMetadataFiles, check_location_is_own, check_paths_for_writes, own_metadata_files
-from icefloe.table.table_handle import LoadedMetadata, TableHandle, load_metadata, metadata_content, new_metadata_location, reload_metadata
+from icefloe.table.table_handle import (
+    METADATA_FILES,
+    LoadedMetadata,
+    TableHandle,
+    load_metadata,
+    metadata_content,
+    new_metadata_location,
+    reload_metadata,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -71,6 +79,7 @@ class TableCommit:
         self.base = change.base  # what the current attempt builds on; after the commit, what it made
         self.attempt: Attempt | None = None
         self._next: LoadedMetadata | None = None  # what the current attempt makes
+        self._next_content: list[bytes] = []
         self._base_of_last_attempt = change.base
         self._metadata_locations: list[str] = []
         self._manifests_and_lists: list[str] = []  # also those whose writing failed: what is there of them must be deleted
@@ -153,7 +162,8 @@ class TableCommit:
                 self.handle.io.write(file.location, file.content)
             self._manifests_in_storage.update(file.location for file in new_manifests)
         self._metadata_locations.append(location)
-        self.handle.io.write(location, metadata_content(metadata))
+        self._next_content = metadata_content(metadata)
+        self.handle.io.write(location, self._next_content)
         self._base_of_last_attempt = base
         self._next = LoadedMetadata(location=location, metadata=metadata)
         return LocationChange(identifier=self.handle.identifier, expected=previous, new=location)
@@ -161,7 +171,9 @@ class TableCommit:
     def accept(self, published: str | None) -> None:
         """Make the last attempt the table's metadata, at `published` if the store gave the file a name of its own."""
         if self._next is not None:
-            self.base = LoadedMetadata(location=published or self._next.location, metadata=self._next.metadata)
+            location, metadata = published or self._next.location, self._next.metadata
+            METADATA_FILES.keep(self._next_content, location, metadata, self._base_of_last_attempt.metadata)
+            self.base = LoadedMetadata(location=location, metadata=metadata)
 
     def conclude(self) -> None:
         """Make the last attempt the metadata of a new table, if the reply to its swap was lost and other tables showed that it happened."""

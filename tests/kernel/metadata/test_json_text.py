@@ -1,0 +1,58 @@
+"""Metadata files in parts: the parts of plain and gzip files, joined, are the whole text, and a part is compressed once."""
+
+import gzip
+import zlib
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.kernel.metadata.made_up_tables import snapshot, with_snapshots
+
+from icefloe.kernel.metadata import json_text
+from icefloe.kernel.metadata.json_text import JsonText, gzipped, plain
+from icefloe.kernel.metadata.metadata_reader import read_table_metadata
+from icefloe.kernel.metadata.metadata_updates import apply_updates
+from icefloe.kernel.metadata.metadata_writer import table_metadata_parts
+from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.snapshot_updates import AddSnapshot, SetSnapshotRef
+
+_LARGE = json_text._SMALL
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.binary(max_size=9), st.sampled_from([0, 1, 7, _LARGE - 1, _LARGE, 3 * _LARGE + 1])), max_size=6))
+def test_the_parts_of_a_file_are_its_whole_text(shapes: list[tuple[bytes, int]]) -> None:
+    texts = [(seed * (size // max(1, len(seed)) + 1))[:size] for seed, size in shapes]
+    parts = [JsonText(text) for text in texts]
+    assert b"".join(plain(parts)) == b"".join(texts)
+    content = b"".join(gzipped(parts))
+    assert gzip.decompress(content) == b"".join(texts)  # checks the checksum and the length
+    stream = zlib.decompressobj(wbits=31)
+    assert stream.decompress(content) == b"".join(texts)
+    assert (stream.eof, stream.unused_data) == (True, b"")  # one member: some readers stop after the first
+
+
+def test_a_gzip_file_of_a_longer_history_compresses_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    compressed: list[int] = []
+
+    class Counted(JsonText):
+        def compressed(self) -> tuple[bytes, int, int]:
+            if self._compressed is None:
+                compressed.append(len(self.text))
+            return super().compressed()
+
+    monkeypatch.setattr("icefloe.kernel.metadata.raw_entries.JsonText", Counted)
+    monkeypatch.setattr(json_text, "JsonText", Counted)
+    metadata = with_snapshots(4_096)
+    first = table_metadata_parts(metadata, gzip=True)
+    whole = sum(compressed)
+    assert whole > 500_000
+    compressed.clear()
+    updates = [AddSnapshot(snapshot(4_097, 4_097, parent_snapshot_id=4_096)), SetSnapshotRef("main", SnapshotRef(snapshot_id=4_097))]
+    longer = apply_updates(metadata, updates, metadata.last_updated_ms + 10)
+    second = table_metadata_parts(longer, gzip=True)
+    assert sum(compressed) < _LARGE
+    assert any(mine is theirs for mine in first for theirs in second if len(mine) > 1_000)
+    assert read_table_metadata(b"".join(second), "t") == longer
+    assert len(msgspec.json.decode(gzip.decompress(b"".join(second)))["snapshots"]) == 4_097

@@ -1,0 +1,155 @@
+"""Metadata files that are parsed once: what a second load reads, and when it must parse again."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.kernel.metadata.made_up_tables import table as made_up_table
+from tests.kernel.metadata.made_up_tables import with_snapshots
+
+from icefloe import SqlCatalog, StringType, Table
+from icefloe.catalog.file_system_catalog import FileSystemCatalog
+from icefloe.errors import MetadataFormatError, NoSuchFileError
+from icefloe.kernel.metadata.metadata_writer import write_table_metadata
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.table import table_handle
+from icefloe.table.table_handle import METADATA_FILES, MetadataCache
+
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Return the locations of the files that are parsed."""
+    locations: list[str] = []
+    parse = table_handle.read_table_metadata
+
+    def counted(content: bytes, path: str) -> TableMetadata:
+        locations.append(path)
+        return parse(content, path)
+
+    METADATA_FILES.clear()
+    monkeypatch.setattr(table_handle, "read_table_metadata", counted)
+    yield locations
+    METADATA_FILES.clear()
+
+
+def lake(folder: Path) -> SqlCatalog:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
+    catalog.create_namespace_if_not_exists("db")
+    return catalog
+
+
+def new_table(folder: Path, **properties: str) -> Table:
+    return lake(folder).create_table("db.t", schema=SCHEMA, properties=properties)
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids)}, schema=SCHEMA)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_what_this_process_wrote_or_parsed_is_not_parsed_again(tmp_path: Path, parsed: list[str], codec: str) -> None:
+    table = new_table(tmp_path, **{"write.metadata.compression-codec": codec})
+    assert len(parsed) == 1
+    for number in range(3):
+        table.append(rows(number))
+        again = lake(tmp_path).load_table("db.t")
+        assert again.metadata == table.metadata
+        again.append(rows(number + 10))
+        table.refresh()
+        assert table.metadata == again.metadata
+        assert table.metadata_location == again.metadata_location
+    assert len(parsed) == 1
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [0, 1, 2, 10, 11, 12]
+
+
+def test_metadata_that_was_written_is_what_reading_the_file_returns(tmp_path: Path, parsed: list[str]) -> None:
+    for version in ("1", "2", "3"):
+        catalog = lake(tmp_path)
+        table = catalog.create_table(f"db.v{version}", schema=SCHEMA, properties={"format-version": version})
+        table.append(rows(1))
+        with table.update_schema() as update:
+            update.add_column("note", StringType())
+        table.manage_snapshots().create_branch(branch_name="b").commit()
+        table.append(rows(2), branch="b")
+        kept = catalog.load_table(f"db.v{version}").metadata
+        METADATA_FILES.clear()
+        read = catalog.load_table(f"db.v{version}").metadata
+        assert (kept, write_table_metadata(kept)) == (read, write_table_metadata(read))
+        for field in ("schemas", "snapshots", "snapshot_log", "metadata_log", "partition_specs", "sort_orders"):
+            assert list(getattr(kept, field)) == list(getattr(read, field))
+        assert (kept.schema(), kept.refs, kept.properties) == (read.schema(), read.refs, read.properties)
+
+
+def test_a_file_that_was_rewritten_with_the_same_length_is_parsed_again(tmp_path: Path, parsed: list[str]) -> None:
+    table = new_table(tmp_path, owner="Ann")
+    file = Path(table.metadata_location.removeprefix("file://"))
+    file.write_bytes(file.read_bytes().replace(b'"Ann"', b'"Bob"'))
+    assert lake(tmp_path).load_table("db.t").properties["owner"] == "Bob"
+    file.write_bytes(file.read_bytes()[:-1] + b" ")
+    with pytest.raises(MetadataFormatError, match="not whole JSON"):
+        lake(tmp_path).load_table("db.t")
+    file.unlink()
+    with pytest.raises(NoSuchFileError):
+        lake(tmp_path).load_table("db.t")
+
+
+def test_a_table_created_again_under_the_same_file_names_is_another_table(tmp_path: Path) -> None:
+    catalog = FileSystemCatalog("files", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    first = catalog.create_table("db.t", schema=SCHEMA)
+    first.append(rows(1))
+    catalog.drop_table("db.t")
+    second = catalog.create_table("db.t", schema=pa.schema([("name", pa.string())]))
+    again = catalog.load_table("db.t")
+    assert again.metadata_location.endswith("/v1.metadata.json")
+    assert (again.metadata.table_uuid, again.schema().column_names) == (second.metadata.table_uuid, ["name"])
+
+
+def test_a_change_of_what_a_load_returned_is_not_seen_by_the_next(tmp_path: Path, parsed: list[str]) -> None:
+    table = new_table(tmp_path, owner="Ann")
+    table.append(rows(1))
+    for loaded in (table, lake(tmp_path).load_table("db.t"), lake(tmp_path).load_table("db.t")):
+        assert loaded.properties["owner"] == "Ann"
+        snapshot = loaded.current_snapshot()
+        assert snapshot is not None
+        assert snapshot.summary["added-records"] == "1"
+        assert list(loaded.metadata.refs) == ["main"]
+        loaded.properties["owner"] = "Bob"  # type: ignore[index]
+        snapshot.summary["added-records"] = "7"
+        loaded.metadata.refs.clear()  # type: ignore[attr-defined]
+    assert len(parsed) == 1
+
+
+def test_the_cache_is_bounded_in_bytes_and_in_tables(parsed: list[str]) -> None:
+    cache = MetadataCache(max_bytes=100_000, max_tables=3)
+    files = [write_table_metadata(replace(made_up_table(), table_uuid=f"u-{number}")) for number in range(5)]
+    for number, content in enumerate(files):
+        cache.parsed(content, f"file{number}")
+    assert len(parsed) == 5
+    for number in (4, 3, 2):
+        cache.parsed(files[number], f"file{number}")
+    assert len(parsed) == 5
+    cache.parsed(files[0], "file0")  # in the place of file 4, the least recently used
+    cache.parsed(files[4], "file4")
+    assert parsed[5:] == ["file0", "file4"]
+    large = write_table_metadata(with_snapshots(1_000))
+    assert len(large) > 100_000
+    for _ in range(2):
+        cache.parsed(large, "large")
+    assert parsed[7:] == ["large", "large"]
+    cache.parsed(files[4], "file4")
+    assert len(parsed) == 9
+
+
+def test_a_newer_file_of_a_table_takes_the_place_of_the_older(parsed: list[str]) -> None:
+    cache = MetadataCache()
+    older, newer = with_snapshots(1), with_snapshots(2)
+    cache.parsed(write_table_metadata(older), "older")
+    assert cache.parsed(write_table_metadata(newer), "newer") == newer
+    assert cache.parsed(write_table_metadata(newer), "newer") == newer
+    assert cache.parsed(write_table_metadata(older), "older") == older
+    assert parsed == ["older", "newer", "older"]
