@@ -206,11 +206,11 @@ def check_table(place: Place, acknowledged: dict[str, int], *, finished: bool) -
     """
     table = place.table()
     committed = commits_in_history(table)
-    found = Counter(tuple(row.values()) for row in table.scan().select("writer", "number", "copy").to_arrow().to_pylist())
-    assert set(found.values()) <= {1}, "rows are in the table twice"
+    counts = Counter(tuple(row.values()) for row in table.scan().select("writer", "number", "copy").to_arrow().to_pylist())
+    assert set(counts.values()) <= {1}, "rows are in the table twice"
     commits: dict[str, int] = {}
     for writer, count in acknowledged.items():
-        actual = {row for row in found if row[0] == writer}
+        actual = {row for row in counts if row[0] == writer}
         possible = [count] if finished else [count, count + 1]
         fitting = [commits for commits in possible if rows_after(writer, commits) == actual]
         assert fitting, f"{writer} has {count} acknowledged commits, but the table has the rows {sorted(actual)}"

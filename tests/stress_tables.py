@@ -72,7 +72,7 @@ def check(place: Place, acknowledged: dict[str, int]) -> dict[str, int]:
     """Check that all tables have the same commits: the acknowledged ones and at most one more of each writer; return their number by writer."""
     catalog = place.catalog()
     tables = catalog.load_tables(*BOTH)
-    found = [Counter((row["writer"], row["number"]) for row in table.scan().to_arrow().to_pylist()) for table in tables]
+    counts = [Counter((row["writer"], row["number"]) for row in table.scan().to_arrow().to_pylist()) for table in tables]
     names = [sorted(snapshot.summary["stress"] for snapshot in table.snapshots() if "stress" in snapshot.summary) for table in tables]
     assert names[0] == names[1], f"commits that are in one table only: {set(names[0]) ^ set(names[1])}"
     assert len(set(names[0])) == len(names[0]), "a commit is in the history twice"
@@ -81,7 +81,7 @@ def check(place: Place, acknowledged: dict[str, int]) -> dict[str, int]:
         commits[writer] = sum(name.startswith(f"{writer} ") for name in names[0])
         assert commits[writer] in (count, count + 1), f"{writer} has {count} acknowledged commits, the tables have {commits[writer]}"
         expected = Counter(rows_after(writer, commits[writer]))
-        for name, rows in zip(BOTH, found, strict=True):
+        for name, rows in zip(BOTH, counts, strict=True):
             actual = Counter({row: copies for row, copies in rows.items() if row[0] == writer})
             assert actual == expected, f"{name}: {writer} has {commits[writer]} commits, but the table has the rows {sorted(actual)}"
         created = {created_table(writer, number) for number in range(commits[writer]) if creates(number)}

@@ -53,9 +53,16 @@ def test_table_properties_are_those_of_java() -> None:
 
 
 def test_defaults_are_those_of_java_or_name_javas() -> None:
-    shown = {one.name: one.java_default if one.java_default is not None else as_text(one.default) for one in table_properties.ALL}
+    shown = {
+        declared.name: declared.java_default if declared.java_default is not None else as_text(declared.default)
+        for declared in table_properties.ALL
+    }
     assert {name: text for name, text in TABLE_DEFAULTS.items() if shown[name] != text} == {}
-    repeated = [one.name for one in table_properties.ALL if one.java_default is not None and one.java_default == as_text(one.default)]
+    repeated = [
+        declared.name
+        for declared in table_properties.ALL
+        if declared.java_default is not None and declared.java_default == as_text(declared.default)
+    ]
     assert repeated == []
 
 

@@ -28,18 +28,18 @@ def tracked_texts() -> dict[str, str]:
 
 
 def test_no_file_names_a_package_index() -> None:
-    found = {name: host for name, text in tracked_texts().items() for host in (*INDEX_HOSTS, *INDEX_OPTIONS) if host in text}
-    assert found == {}
+    matches = {name: host for name, text in tracked_texts().items() for host in (*INDEX_HOSTS, *INDEX_OPTIONS) if host in text}
+    assert matches == {}
 
 
 def test_no_file_names_a_path_of_one_machine() -> None:
-    found = {name: match.group() for name, text in tracked_texts().items() if (match := MACHINE_PATHS.search(text))}
-    assert found == {}
+    matches = {name: match.group() for name, text in tracked_texts().items() if (match := MACHINE_PATHS.search(text))}
+    assert matches == {}
 
 
 def test_no_file_points_to_a_ticket() -> None:
-    found = {name: match.group() for name, text in tracked_texts().items() if (match := TICKETS.search(text))}
-    assert found == {}
+    matches = {name: match.group() for name, text in tracked_texts().items() if (match := TICKETS.search(text))}
+    assert matches == {}
 
 
 def test_no_link_is_tracked() -> None:

@@ -22,8 +22,8 @@ def lake(tmp_path: Path) -> SqlCatalog:
 
 def test_a_replaced_table_keeps_its_uuid_history_and_field_ids_and_has_no_rows(lake: SqlCatalog) -> None:
     before = lake.load_table("db.t")
-    wanted = pa.schema([("s", pa.struct([("b", pa.string()), ("c", pa.int32())])), ("k", pa.int64()), ("id", pa.int64())])
-    after = lake.replace_table("db.t", wanted, partition_spec=["bucket(4, id)"], properties={"both": "new"})
+    new_schema = pa.schema([("s", pa.struct([("b", pa.string()), ("c", pa.int32())])), ("k", pa.int64()), ("id", pa.int64())])
+    after = lake.replace_table("db.t", new_schema, partition_spec=["bucket(4, id)"], properties={"both": "new"})
     assert after.metadata.table_uuid == before.metadata.table_uuid
     assert (after.metadata.current_snapshot_id, len(after.metadata.snapshots)) == (None, 1)
     ids = {name: after.schema().find_field(name).field_id for name in ("s", "s.b", "id")}
@@ -33,7 +33,7 @@ def test_a_replaced_table_keeps_its_uuid_history_and_field_ids_and_has_no_rows(l
     assert after.location() == before.location()
     assert after.scan().to_arrow().num_rows == 0
     assert after.scan(snapshot_id=before.metadata.current_snapshot_id).to_arrow().num_rows == 2
-    after.append(pa.table({"s": [{"b": "z", "c": 3}], "k": [5], "id": [9]}, wanted))
+    after.append(pa.table({"s": [{"b": "z", "c": 3}], "k": [5], "id": [9]}, new_schema))
     assert lake.load_table("db.t").scan().to_arrow().to_pylist() == [{"s": {"b": "z", "c": 3}, "k": 5, "id": 9}]
 
 

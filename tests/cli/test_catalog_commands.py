@@ -58,8 +58,8 @@ def test_create_makes_a_table_with_columns_partitions_order_properties_version_a
 
 
 def test_create_prints_the_table(as_json: JsonCommand, lake: Path) -> None:
-    found = as_json("create", "db.t", "--schema", "id long", "--warehouse", lake)
-    assert (found["name"], found["format_version"], found["columns"][0]["name"]) == ("default.db.t", 2, "id")
+    printed = as_json("create", "db.t", "--schema", "id long", "--warehouse", lake)
+    assert (printed["name"], printed["format_version"], printed["columns"][0]["name"]) == ("default.db.t", 2, "id")
 
 
 def test_create_takes_the_columns_of_a_parquet_file(icefloe: Command, lake: Path, tmp_path: Path) -> None:
@@ -289,8 +289,8 @@ def _own_terminal(terminal: int) -> None:
 
 def test_namespaces_are_created_listed_shown_changed_and_dropped(icefloe: Command, as_json: JsonCommand, lake: Path) -> None:
     place = ("--warehouse", lake)
-    made = as_json("namespace", "create", "a", "--property", "owner=me", "--location", "/somewhere", *place)
-    assert made["properties"] == {"location": "/somewhere", "owner": "me"}
+    printed = as_json("namespace", "create", "a", "--property", "owner=me", "--location", "/somewhere", *place)
+    assert printed["properties"] == {"location": "/somewhere", "owner": "me"}
     assert icefloe("namespace", "create", "a", *place).exit_code == 1
     assert icefloe("namespace", "create", "a", "--if-not-exists", *place).exit_code == 0
     assert icefloe("namespace", "create", "a.b", *place).exit_code == 0

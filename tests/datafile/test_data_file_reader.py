@@ -386,8 +386,8 @@ def test_skipping_row_groups_never_loses_a_matching_row(rows: list[dict[str, Any
         # With one row in each row group the statistics are as narrow as possible.
         (file,) = write(target(folder, NUMBERS, write__parquet__row_group_size_bytes="1"), rows)
         whole = read([file], NUMBERS)
-        wanted = whole.filter(arrow_mask(bind(parse_filter(where), NUMBERS), whole))
-        assert same(read([file], NUMBERS, where=where).to_pylist(), wanted.to_pylist())
+        expected = whole.filter(arrow_mask(bind(parse_filter(where), NUMBERS), whole))
+        assert same(read([file], NUMBERS, where=where).to_pylist(), expected.to_pylist())
 
 
 @pytest.mark.parametrize("term", _TERMS)
@@ -402,9 +402,9 @@ def test_each_predicate_finds_its_rows_in_row_groups_of_one_row(tmp_path, term: 
     (file,) = write(target(tmp_path, NUMBERS, write__parquet__row_group_size_bytes="1"), rows)
     assert pq.ParquetFile(file.file_path).num_row_groups == 4
     whole = read([file], NUMBERS)
-    wanted = whole.filter(arrow_mask(bind(parse_filter(term), NUMBERS), whole))
-    assert wanted.num_rows in (1, 2, 3)
-    assert same(read([file], NUMBERS, where=term).to_pylist(), wanted.to_pylist())
+    expected = whole.filter(arrow_mask(bind(parse_filter(term), NUMBERS), whole))
+    assert expected.num_rows in (1, 2, 3)
+    assert same(read([file], NUMBERS, where=term).to_pylist(), expected.to_pylist())
 
 
 def test_slices_of_nested_columns_are_converted_without_the_rows_outside_of_them() -> None:
@@ -416,12 +416,16 @@ def test_slices_of_nested_columns_are_converted_without_the_rows_outside_of_them
     pairs = [[("a", 1)], None, [], [("b", 2), ("c", None)], [("d", 4)]]
     maps = pa.array(pairs, pa.map_(pa.string(), pa.field("value", pa.int32(), metadata={FIELD_ID_KEY: "3"})))
     for start in range(5):
-        found = Projector("f", {}).array(lists.slice(start, 2), stored, NestedField(5, "l", kind), type_to_arrow(kind))
-        found.validate(full=True)
-        assert found.to_pylist() == [[[{"ex": 1}], None, [], [{"ex": 2}, None], [{"ex": 3}]][i] for i in range(start, min(5, start + 2))]
-        found = Projector("f", {}).array(maps.slice(start, 2), pa.field("m", maps.type), NestedField(1, "m", mapped), type_to_arrow(mapped))
-        found.validate(full=True)
-        assert found.to_pylist() == pairs[start : start + 2]
+        projected = Projector("f", {}).array(lists.slice(start, 2), stored, NestedField(5, "l", kind), type_to_arrow(kind))
+        projected.validate(full=True)
+        assert projected.to_pylist() == [
+            [[{"ex": 1}], None, [], [{"ex": 2}, None], [{"ex": 3}]][i] for i in range(start, min(5, start + 2))
+        ]
+        projected = Projector("f", {}).array(
+            maps.slice(start, 2), pa.field("m", maps.type), NestedField(1, "m", mapped), type_to_arrow(mapped)
+        )
+        projected.validate(full=True)
+        assert projected.to_pylist() == pairs[start : start + 2]
 
 
 class _CountingIO(LocalFileIO):
@@ -461,10 +465,10 @@ def test_skipped_row_groups_and_unprojected_columns_are_not_read(tmp_path) -> No
     properties = {"write__parquet__row_group_size_bytes": "100000", "write__parquet__compression_codec": "uncompressed"}
     (file,) = write(target(tmp_path, schema, **properties), rows)
     everything = bind(parse_filter("TRUE"), schema)
-    one = bind(parse_filter("n = 500"), schema)
+    bound_filter = bind(parse_filter("n = 500"), schema)
     only_n = Schema(schema.find_field("n"))
-    assert _read_bytes(file, schema=schema, projection=schema, row_filter=one)[0] == 1
-    assert _read_bytes(file, schema=schema, projection=schema, row_filter=one)[1] < file.file_size_in_bytes / 5
+    assert _read_bytes(file, schema=schema, projection=schema, row_filter=bound_filter)[0] == 1
+    assert _read_bytes(file, schema=schema, projection=schema, row_filter=bound_filter)[1] < file.file_size_in_bytes / 5
     assert _read_bytes(file, schema=schema, projection=only_n, row_filter=everything)[1] < file.file_size_in_bytes / 5
 
 

@@ -260,9 +260,9 @@ def test_every_flipped_byte_of_a_deletion_vector_is_refused(tmp_path: Path) -> N
 
 def test_two_deletion_vectors_for_one_data_file_are_refused(tmp_path: Path) -> None:
     file = one_file(tmp_path)
-    found = vectors(tmp_path / "a.puffin", {file.file_path: [1]}) + vectors(tmp_path / "b.puffin", {file.file_path: [2]})
+    vector_files = vectors(tmp_path / "a.puffin", {file.file_path: [1]}) + vectors(tmp_path / "b.puffin", {file.file_path: [2]})
     with pytest.raises(DataFileFormatError, match="2 deletion vectors"):
-        rows_of(replace(task_of(file), delete_files=tuple(found)))
+        rows_of(replace(task_of(file), delete_files=tuple(vector_files)))
 
 
 @pytest.mark.parametrize("pair", [{"file_path": None, "pos": 1}, {"file_path": "FILE", "pos": None}, {"file_path": "FILE", "pos": -1}])

@@ -47,13 +47,13 @@ def test_a_footer_is_read_alike_whatever_was_read_before_it(tmp_path: Path, monk
     ]
     shared = reader()
     for location in (*locations, *reversed(locations)):
-        found = shared.read(location)
-        assert found == reader().read(location)
-        assert found.has_ids == location.endswith("own.parquet")
-        assert found.metrics is not None
-        assert found.metrics.null_value_counts == {1: 0, 2: 1, 3: 1}
-        assert found.metrics.upper_bounds == {1: b"\x03" + bytes(7), 2: b"b", 3: b"\x09" + bytes(3)}
-        name = found.extremes[2]
+        footer = shared.read(location)
+        assert footer == reader().read(location)
+        assert footer.has_ids == location.endswith("own.parquet")
+        assert footer.metrics is not None
+        assert footer.metrics.null_value_counts == {1: 0, 2: 1, 3: 1}
+        assert footer.metrics.upper_bounds == {1: b"\x03" + bytes(7), 2: b"b", 3: b"\x09" + bytes(3)}
+        name = footer.extremes[2]
         assert (name.values, name.nulls, name.rows, name.exact) == ((b"a", b"b"), 1, 3, True)
 
 

@@ -82,8 +82,10 @@ def test_the_log_names_branches_tags_staged_and_picked_snapshots(tmp_path: Path)
     text = str(graph)
     for words in ("side", "tag v1", "staged as w1", "on no branch", "append", "|/"):
         assert words in text
-    assert [commit.snapshot_id for commit in look.log(table).commits] == [found.snapshot_id for found in table.ancestors()]
-    assert [commit.snapshot_id for commit in look.log(table, "side").commits] == [found.snapshot_id for found in table.ancestors("side")]
+    assert [commit.snapshot_id for commit in look.log(table).commits] == [snapshot.snapshot_id for snapshot in table.ancestors()]
+    assert [commit.snapshot_id for commit in look.log(table, "side").commits] == [
+        snapshot.snapshot_id for snapshot in table.ancestors("side")
+    ]
     refs = look.refs(table)
     assert [(ref.name, ref.ahead, ref.behind) for ref in refs.refs] == [("main", 0, 0), ("side", 0, 1), ("v1", 0, 2)]
     assert "the branch 7d" in str(refs)

@@ -28,23 +28,28 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
 
 
 def test_the_overview_lists_deletes_beside_its_totals(table: Table) -> None:
-    found = look.table(table)
-    assert (found.total_records, found.total_delete_files, found.total_position_deletes, found.total_equality_deletes) == (20, 3, 4, 1)
-    assert "4 rows by position and rows of 1 key, in 3 delete files: still counted above" in str(found)
-    assert "with delete files" in str(found)
+    overview = look.table(table)
+    assert (overview.total_records, overview.total_delete_files, overview.total_position_deletes, overview.total_equality_deletes) == (
+        20,
+        3,
+        4,
+        1,
+    )
+    assert "4 rows by position and rows of 1 key, in 3 delete files: still counted above" in str(overview)
+    assert "with delete files" in str(overview)
 
 
 def test_the_tree_counts_rows_of_data_files_and_describes_each_delete_file(table: Table) -> None:
-    found = look.tree(table)
-    assert (found.totals.records, found.totals.data_files, found.totals.delete_files) == (20, 2, 3)
-    assert found.snapshot is not None
-    files = [file for manifest in found.snapshot.manifests for file in manifest.files]
+    tree = look.tree(table)
+    assert (tree.totals.records, tree.totals.data_files, tree.totals.delete_files) == (20, 2, 3)
+    assert tree.snapshot is not None
+    files = [file for manifest in tree.snapshot.manifests for file in manifest.files]
     data = {file.file_path: file for file in files if file.content == "data"}
     assert sorted(file.first_row_id for file in data.values() if file.first_row_id is not None) == [0, 10]
     vector = next(file for file in files if file.file_path.endswith(".puffin"))
     assert (vector.content, vector.record_count, vector.referenced_data_file in data) == ("position_deletes", 2, True)
     assert vector.file_size < 100
-    text = " ".join(str(found).split())
+    text = " ".join(str(tree).split())
     assert "deletes rows with these values of id" in text
     assert "by a deletion vector" in text
     assert "20, before deletes" in text
@@ -82,8 +87,8 @@ def test_a_delete_file_is_labelled_as_delete_file(table: Table) -> None:
 
 
 def test_delete_files_are_a_separate_level_and_the_history_counts_them(table: Table) -> None:
-    found = {level.level: level for level in look.overhead(table).reachable}
-    assert (found["data files"].files, found["delete files"].files) == (2, 4)
+    levels = {level.level: level for level in look.overhead(table).reachable}
+    assert (levels["data files"].files, levels["delete files"].files) == (2, 4)
     assert "delete files" in str(look.overhead(table))
     assert "deletes" in str(look.snapshots(table))
     traced = look.trace(table, "id > 5")

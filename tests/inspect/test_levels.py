@@ -35,11 +35,11 @@ def test_a_catalog_without_namespaces_is_described(tmp_path: Path) -> None:
 
 
 def test_the_overview_of_a_table_has_its_totals(events: Table) -> None:
-    found = look.table(events)
-    assert (found.total_records, found.snapshots, found.format_version) == (400, 3, 2)
-    assert found.partitioning == "month(time), type"
-    assert [(column.name, column.type) for column in found.columns][:2] == [("id", "long"), ("type", "string")]
-    assert "place.tags.element" in [column.name for column in found.columns]
+    overview = look.table(events)
+    assert (overview.total_records, overview.snapshots, overview.format_version) == (400, 3, 2)
+    assert overview.partitioning == "month(time), type"
+    assert [(column.name, column.type) for column in overview.columns][:2] == [("id", "long"), ("type", "string")]
+    assert "place.tags.element" in [column.name for column in overview.columns]
 
 
 def test_a_table_that_was_never_written_has_no_rows_and_no_snapshot(tmp_path: Path) -> None:
@@ -58,41 +58,41 @@ def test_a_table_that_was_never_written_has_no_rows_and_no_snapshot(tmp_path: Pa
 
 
 def test_the_history_holds_snapshots_and_both_logs(events: Table) -> None:
-    found = look.snapshots(events)
-    assert [snapshot.operation for snapshot in found.snapshots] == ["append", "append", "delete"]
-    assert [snapshot.refs for snapshot in found.snapshots] == [(), (), ("main",)]
-    assert [line.snapshot_id for line in found.snapshot_log] == [snapshot.snapshot_id for snapshot in found.snapshots]
-    assert [Path(line.metadata_file).name[:5] for line in found.metadata_log] == ["00000", "00001", "00002", "00003"]
-    assert found.metadata_log[-1].metadata_file == events.metadata_location
+    history = look.snapshots(events)
+    assert [snapshot.operation for snapshot in history.snapshots] == ["append", "append", "delete"]
+    assert [snapshot.refs for snapshot in history.snapshots] == [(), (), ("main",)]
+    assert [line.snapshot_id for line in history.snapshot_log] == [snapshot.snapshot_id for snapshot in history.snapshots]
+    assert [Path(line.metadata_file).name[:5] for line in history.metadata_log] == ["00000", "00001", "00002", "00003"]
+    assert history.metadata_log[-1].metadata_file == events.metadata_location
 
 
 def test_the_shown_metadata_is_the_json_of_its_file(events: Table) -> None:
-    found = look.metadata(events)
-    assert found.content == json.loads(Path(events.metadata_location).read_text())
-    assert found.file_size == Path(events.metadata_location).stat().st_size
+    contents = look.metadata(events)
+    assert contents.content == json.loads(Path(events.metadata_location).read_text())
+    assert contents.file_size == Path(events.metadata_location).stat().st_size
 
 
 def test_compressed_metadata_is_unpacked(tmp_path: Path) -> None:
     catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=str(tmp_path))
     catalog.create_namespace("n")
     table = catalog.create_table("n.t", pa.schema([("x", pa.int32())]), properties={"write.metadata.compression-codec": "gzip"})
-    found = look.metadata(table)
-    assert found.is_gzip
-    assert found.content["table-uuid"] == table.metadata.table_uuid
+    contents = look.metadata(table)
+    assert contents.is_gzip
+    assert contents.content["table-uuid"] == table.metadata.table_uuid
 
 
 def test_long_lists_of_metadata_are_shortened_only_in_the_text(events: Table) -> None:
-    found = look.metadata(events)
-    assert "… 1 more" in str(found)
-    assert len(found.to_dict()["content"]["snapshots"]) == 3
+    contents = look.metadata(events)
+    assert "… 1 more" in str(contents)
+    assert len(contents.to_dict()["content"]["snapshots"]) == 3
 
 
 def test_the_manifest_list_has_decoded_partition_bounds(events: Table) -> None:
-    found = look.manifest_list(events)
-    assert found.file_size == Path(found.path or "").stat().st_size
-    ranges = {bounds.name: (bounds.lower, bounds.upper) for bounds in found.manifests[0].partitions}
+    contents = look.manifest_list(events)
+    assert contents.file_size == Path(contents.path or "").stat().st_size
+    ranges = {bounds.name: (bounds.lower, bounds.upper) for bounds in contents.manifests[0].partitions}
     assert ranges == {"time_month": ("2023-12", "2024-02"), "type": ("c8y_Alarm", "c8y_Measurement")}
-    assert [(manifest.existing_files_count, manifest.deleted_files_count) for manifest in found.manifests] == [(6, 3), (6, 3)]
+    assert [(manifest.existing_files_count, manifest.deleted_files_count) for manifest in contents.manifests] == [(6, 3), (6, 3)]
 
 
 def test_the_manifest_list_of_an_earlier_snapshot(events: Table) -> None:
@@ -103,10 +103,10 @@ def test_the_manifest_list_of_an_earlier_snapshot(events: Table) -> None:
 
 
 def test_a_manifest_shows_deleted_entries_and_bounds_of_every_column(events: Table) -> None:
-    found = look.manifest(events)
-    assert {entry.status for entry in found.entries} == {"existing", "deleted"}
-    assert {entry.partition["type"] for entry in found.entries if entry.status == "deleted"} == {"c8y_Measurement"}
-    entry = next(entry for entry in found.entries if entry.partition == {"time_month": "2023-12", "type": "c8y_Alarm"})
+    contents = look.manifest(events)
+    assert {entry.status for entry in contents.entries} == {"existing", "deleted"}
+    assert {entry.partition["type"] for entry in contents.entries if entry.status == "deleted"} == {"c8y_Measurement"}
+    entry = next(entry for entry in contents.entries if entry.partition == {"time_month": "2023-12", "type": "c8y_Alarm"})
     rows = pq.read_table(entry.file_path, partitioning=None)
     columns = {column.name: column for column in entry.columns}
     assert (columns["id"].lower, columns["id"].upper) == (str(min(rows["id"].to_pylist())), str(max(rows["id"].to_pylist())))
@@ -135,19 +135,19 @@ def test_a_part_of_a_path_that_matches_several_files_is_refused(events: Table) -
 
 
 def test_a_data_file_shows_its_footer_beside_the_manifest_s_entry(events: Table) -> None:
-    found = look.data_file(events, 1)
-    own = pq.ParquetFile(found.entry.file_path).metadata
-    assert found.footer is not None
-    assert (found.footer.rows, found.footer.footer_size) == (own.num_rows, own.serialized_size)
-    assert found.footer.rows == found.entry.record_count
-    chunks = {chunk.name: chunk for chunk in found.footer.row_groups[0].columns}
+    contents = look.data_file(events, 1)
+    own = pq.ParquetFile(contents.entry.file_path).metadata
+    assert contents.footer is not None
+    assert (contents.footer.rows, contents.footer.footer_size) == (own.num_rows, own.serialized_size)
+    assert contents.footer.rows == contents.entry.record_count
+    chunks = {chunk.name: chunk for chunk in contents.footer.row_groups[0].columns}
     assert chunks["id"].codec == "ZSTD"
     assert chunks["id"].field_id == 1
     # Ids of nested leaves come from the schema's tree, in the order of the column chunks.
     ids = {column.name: column.field_id for column in look.table(events).columns}
     assert chunks["place.lat"].field_id == ids["place.lat"]
     assert chunks["place.tags.list.element"].field_id == ids["place.tags.element"]
-    assert {column.field_id: column.size for column in found.entry.columns}[1] == chunks["id"].compressed_size
+    assert {column.field_id: column.size for column in contents.entry.columns}[1] == chunks["id"].compressed_size
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 is how it begins", b"PAR1" + b"\0" * 100 + b"PAR1"])
@@ -167,22 +167,22 @@ def test_the_error_names_a_damaged_data_file(tmp_path: Path, content: bytes) -> 
 
 
 def test_the_tree_counts_the_files_on_disk(events: Table) -> None:
-    found = look.tree(events)
-    assert found.snapshot is not None
-    files = [file for manifest in found.snapshot.manifests for file in manifest.files]
-    assert found.totals.records == sum(file.record_count for file in files) == events.scan().to_arrow().num_rows
+    tree = look.tree(events)
+    assert tree.snapshot is not None
+    files = [file for manifest in tree.snapshot.manifests for file in manifest.files]
+    assert tree.totals.records == sum(file.record_count for file in files) == events.scan().to_arrow().num_rows
     assert {file.file_path: file.file_size for file in files} == {file.file_path: Path(file.file_path).stat().st_size for file in files}
-    sizes = [found.metadata_location, found.snapshot.manifest_list, *(manifest.manifest_path for manifest in found.snapshot.manifests)]
-    assert found.totals.metadata_size == sum(Path(path or "").stat().st_size for path in sizes)
-    assert [manifest.deleted_files for manifest in found.snapshot.manifests] == [3, 3]
-    assert (found.catalog, found.earlier_metadata_files, len(found.other_snapshots)) == ("lake", 3, 2)
+    sizes = [tree.metadata_location, tree.snapshot.manifest_list, *(manifest.manifest_path for manifest in tree.snapshot.manifests)]
+    assert tree.totals.metadata_size == sum(Path(path or "").stat().st_size for path in sizes)
+    assert [manifest.deleted_files for manifest in tree.snapshot.manifests] == [3, 3]
+    assert (tree.catalog, tree.earlier_metadata_files, len(tree.other_snapshots)) == ("lake", 3, 2)
 
 
 def test_the_tree_of_an_earlier_snapshot_shows_that_snapshot(events: Table) -> None:
-    found = look.tree(events, events.history()[0].snapshot_id)
-    assert found.snapshot is not None
-    assert not found.snapshot.is_current
-    assert found.totals.records == 300
+    tree = look.tree(events, events.history()[0].snapshot_id)
+    assert tree.snapshot is not None
+    assert not tree.snapshot.is_current
+    assert tree.totals.records == 300
 
 
 def test_a_table_opened_by_its_metadata_file_has_no_catalog(events: Table) -> None:
@@ -193,7 +193,7 @@ def test_a_table_opened_by_its_metadata_file_has_no_catalog(events: Table) -> No
 
 
 def test_overhead_counts_every_file_of_every_snapshot_once(events: Table) -> None:
-    found = {level.level: level for level in look.overhead(events).reachable}
+    levels = {level.level: level for level in look.overhead(events).reachable}
     folder = Path(events.location())
     for level, pattern in (
         ("metadata files", "metadata/*.metadata.json"),
@@ -202,7 +202,7 @@ def test_overhead_counts_every_file_of_every_snapshot_once(events: Table) -> Non
         ("data files", "data/**/*.parquet"),
     ):
         paths = [path for path in folder.glob(pattern) if level != "manifests" or not path.name.startswith("snap-")]
-        assert (found[level].files, found[level].size) == (len(paths), sum(path.stat().st_size for path in paths)), level
+        assert (levels[level].files, levels[level].size) == (len(paths), sum(path.stat().st_size for path in paths)), level
 
 
 def test_overhead_counts_missing_metadata_files(tmp_path: Path) -> None:

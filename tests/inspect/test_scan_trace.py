@@ -19,24 +19,24 @@ def matching(path: str) -> int:
 
 
 def test_skipped_files_have_no_matching_row_and_kept_files_have_some(events: Table) -> None:
-    found = look.trace(events, WHERE)
-    assert len(found.files.kept) > 0
-    assert len(found.files.skipped) > 0
-    assert [matching(decision.path) for decision in found.files.skipped] == [0] * len(found.files.skipped)
-    assert all(matching(decision.path) > 0 for decision in found.files.kept)
-    assert sum(matching(decision.path) for decision in found.files.kept) == events.scan(WHERE).to_arrow().num_rows
+    trace = look.trace(events, WHERE)
+    assert len(trace.files.kept) > 0
+    assert len(trace.files.skipped) > 0
+    assert [matching(decision.path) for decision in trace.files.skipped] == [0] * len(trace.files.skipped)
+    assert all(matching(decision.path) > 0 for decision in trace.files.kept)
+    assert sum(matching(decision.path) for decision in trace.files.kept) == events.scan(WHERE).to_arrow().num_rows
 
 
 def test_every_skipped_file_has_the_bound_that_decided(events: Table) -> None:
-    found = look.trace(events, WHERE)
-    assert [decision.explanation for decision in found.manifests.skipped] == ["partition time_month: upper 2023-11 < 2024-01"]
-    assert {decision.explanation for decision in found.files.skipped} >= {"partition type is 'c8y_Alarm', required: = 'c8y_Event'"}
-    assert all(decision.explanation for decision in found.files.skipped)
+    trace = look.trace(events, WHERE)
+    assert [decision.explanation for decision in trace.manifests.skipped] == ["partition time_month: upper 2023-11 < 2024-01"]
+    assert {decision.explanation for decision in trace.files.skipped} >= {"partition type is 'c8y_Alarm', required: = 'c8y_Event'"}
+    assert all(decision.explanation for decision in trace.files.skipped)
 
 
 def test_a_column_bound_decides_where_the_partition_does_not(events: Table) -> None:
-    found = look.trace(events, "id >= 590")
-    assert any(decision.explanation.startswith("id: upper bound ") for decision in found.files.skipped)
+    trace = look.trace(events, "id >= 590")
+    assert any(decision.explanation.startswith("id: upper bound ") for decision in trace.files.skipped)
 
 
 def test_totals_add_up(events: Table) -> None:
@@ -50,9 +50,9 @@ def test_totals_add_up(events: Table) -> None:
 
 
 def test_without_a_filter_everything_is_kept(events: Table) -> None:
-    found = look.trace(events)
-    assert found.where == "TRUE"
-    assert (len(found.files.kept), len(found.files.skipped), found.totals.data_size_skipped) == (12, 0, 0)
+    trace = look.trace(events)
+    assert trace.where == "TRUE"
+    assert (len(trace.files.kept), len(trace.files.skipped), trace.totals.data_size_skipped) == (12, 0, 0)
 
 
 def test_the_sql_of_the_look_up_finds_the_metadata_file(events: Table, catalog: SqlCatalog) -> None:
@@ -66,10 +66,10 @@ def test_the_sql_of_the_look_up_finds_the_metadata_file(events: Table, catalog: 
 
 def test_an_earlier_snapshot_can_be_traced(events: Table) -> None:
     first = events.history()[0].snapshot_id
-    found = look.trace(events, "type = 'c8y_Measurement'", first)
-    assert found.snapshot is not None
-    assert (found.snapshot.snapshot_id, found.snapshot.is_current) == (first, False)
-    assert len(found.files.kept) == 3
+    trace = look.trace(events, "type = 'c8y_Measurement'", first)
+    assert trace.snapshot is not None
+    assert (trace.snapshot.snapshot_id, trace.snapshot.is_current) == (first, False)
+    assert len(trace.files.kept) == 3
     with pytest.raises(NoSuchSnapshotError):
         look.trace(events, "id = 1", 99)
 

@@ -35,9 +35,9 @@ def test_distinct_values_and_partitions_are_shown(counted: Table) -> None:
     assert "place.lat" in text
     assert "time_month = 2023-09" in text
     assert "(current)" in text
-    found = json.loads(view.to_json())
-    assert found["statistics"]["blobs"][0]["distinct_values"] == 400
-    assert found["partition_statistics"]["partitions"][0]["partition"]["type"]
+    printed = json.loads(view.to_json())
+    assert printed["statistics"]["blobs"][0]["distinct_values"] == 400
+    assert printed["partition_statistics"]["partitions"][0]["partition"]["type"]
 
 
 def test_the_inspection_of_a_table_without_statistics_names_the_methods_that_compute_them(events: Table) -> None:

@@ -28,19 +28,19 @@ def view(catalog: SqlCatalog) -> View:
 
 
 def test_versions_dialects_and_the_log_are_shown(view: View) -> None:
-    found = look.view_history(view)
-    assert [(version.version_id, version.is_current, dict(version.queries)) for version in found.versions] == [
+    history = look.view_history(view)
+    assert [(version.version_id, version.is_current, dict(version.queries)) for version in history.versions] == [
         (1, False, {"spark": "SELECT 1"}),
         (2, True, {"spark": "SELECT 2", "trino": "SELECT '<i>'"}),
     ]
-    assert [line.version_id for line in found.version_log] == [1, 2]
-    assert [(column.name, column.type) for column in found.columns] == [("type", "string"), ("count", "long")]
-    text = str(found)
+    assert [line.version_id for line in history.version_log] == [1, 2]
+    assert [(column.name, column.type) for column in history.columns] == [("type", "string"), ("count", "long")]
+    text = str(history)
     for shown in ("view lake.db.v", "prod.db", "SELECT '<i>'", "version 2 in trino", "spark, trino", "icefloe"):
         assert shown in text
-    assert json.loads(found.to_json()) == found.to_dict()
-    assert "<i>" not in found._repr_html_()
-    assert "<b>" not in found._repr_html_()
+    assert json.loads(history.to_json()) == history.to_dict()
+    assert "<i>" not in history._repr_html_()
+    assert "<b>" not in history._repr_html_()
 
 
 def test_views_are_listed_by_themselves_and_with_tables(catalog: SqlCatalog, view: View) -> None:

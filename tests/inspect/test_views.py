@@ -108,10 +108,10 @@ def test_a_view_cannot_be_changed(events: Table) -> None:
 
 
 def test_everything_is_shown_without_a_limit(events: Table) -> None:
-    found = look.tree(events)
-    assert found.snapshot is not None
-    names = [within(file.file_path, found.location) for manifest in found.snapshot.manifests for file in manifest.files]
-    short, whole = (text_of(found.report(most), 300) for most in (4, None))
+    tree = look.tree(events)
+    assert tree.snapshot is not None
+    names = [within(file.file_path, tree.location) for manifest in tree.snapshot.manifests for file in manifest.files]
+    short, whole = (text_of(tree.report(most), 300) for most in (4, None))
     assert [name in whole for name in names] == [True] * 12
     assert sum(name in short for name in names) == 4
     assert short.count("… and 4 more") == 2

@@ -55,7 +55,7 @@ def sqlite_driver() -> tuple[Path, str]:
 
 
 def _libraries(root: Path) -> str:
-    return ":".join(sorted(str(found.parent) for found in (root / "usr" / "lib").glob(f"*/jni/{LIBRARY}")))
+    return ":".join(sorted(str(path.parent) for path in (root / "usr" / "lib").glob(f"*/jni/{LIBRARY}")))
 
 
 def _unpack() -> None:

@@ -22,9 +22,9 @@ def check(told: list[Reading]) -> None:
             scan = scan.use_ref(one.how["ref"])
         elif "as of" in one.how:
             scan = scan.as_of(one.how["as of"])
-        found = comparable(scan.to_arrow().to_pylist(maps_as_pydicts="strict"))
-        if found != comparable(one.rows) or scan.count() != len(one.rows):
-            wrong.append((one.table, one.how, found, comparable(one.rows)))
+        rows = comparable(scan.to_arrow().to_pylist(maps_as_pydicts="strict"))
+        if rows != comparable(one.rows) or scan.count() != len(one.rows):
+            wrong.append((one.table, one.how, rows, comparable(one.rows)))
     assert wrong == []
 
 

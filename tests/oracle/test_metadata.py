@@ -86,7 +86,7 @@ def test_java_reads_what_is_written_and_writes_the_same(java_script: Run, tmp_pa
     (tmp_path / "documents.jsonl").write_text("".join(json.dumps(one) + "\n" for one in documents))
     answered = [json.loads(line) for line in java_script(JAVA, str(tmp_path)).splitlines() if line.startswith("{")]
     assert len(answered) == len(documents)
-    found: dict[str, list[Any]] = {kind: [one[kind] for one in answered if kind in one] for kind, _ in documents}
+    found: dict[str, list[Any]] = {kind: [reply[kind] for reply in answered if kind in reply] for kind, _ in documents}
     assert [read_table_metadata(json.dumps(one).encode(), "java") for one in found["table"]] == metadata
     assert [read_view_metadata(json.dumps(one).encode(), "java") for one in found["view"]] == [read_view(view_document())]
     assert [requirement_from_json(one) for one in found["requirement"]] == [made for made, _ in REQUIREMENTS]
@@ -107,8 +107,8 @@ def test_pyiceberg_reads_what_is_written_and_writes_the_same(pyiceberg: Run, tmp
     for mine, line in zip(metadata, answered, strict=True):
         theirs = read_table_metadata(line.encode(), "pyiceberg")
         assert (theirs.format_version, theirs.table_uuid, theirs.refs) == (mine.format_version, mine.table_uuid, mine.refs)
-        assert [(one.snapshot_id, one.first_row_id, one.added_rows) for one in theirs.snapshots] == [
-            (one.snapshot_id, one.first_row_id, one.added_rows) for one in mine.snapshots
+        assert [(snapshot.snapshot_id, snapshot.first_row_id, snapshot.added_rows) for snapshot in theirs.snapshots] == [
+            (snapshot.snapshot_id, snapshot.first_row_id, snapshot.added_rows) for snapshot in mine.snapshots
         ]
         assert theirs.next_row_id == mine.next_row_id
         assert list(theirs.statistics) == list(mine.statistics)

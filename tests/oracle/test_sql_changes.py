@@ -32,5 +32,5 @@ def test_duckdb_reads_the_rows_that_remain_after_statements(
     ]
     for step in (_FIRST, *told):
         both.run(step)
-    found = duckdb_rows(lake.load_table(f"db.{both.name}").metadata_location)
-    assert sorted((row["uid"], row["id"], row["k"], row["v"]) for row in found) == both.expected()
+    rows = duckdb_rows(lake.load_table(f"db.{both.name}").metadata_location)
+    assert sorted((row["uid"], row["id"], row["k"], row["v"]) for row in rows) == both.expected()

@@ -66,9 +66,9 @@ def round_trip(value: Any) -> Any:
     )
 )
 def test_plain_values_arrive_with_their_types(value: Any) -> None:
-    found = round_trip((value,))
-    assert found == (value,)
-    assert repr(found) == repr((value,))  # True is no 1, and a tuple no list
+    copied = round_trip((value,))
+    assert copied == (value,)
+    assert repr(copied) == repr((value,))  # True is no 1, and a tuple no list
 
 
 @given(

@@ -386,7 +386,7 @@ def test_a_write_is_staged_by_the_setting_of_the_session(connect: SparkSession, 
     finally:
         connect.conf.unset("spark.wap.id")
     assert table.scan().count() == 0
-    assert [one.summary.get("wap.id") for one in table.snapshots()] == ["w1"]
+    assert [snapshot.summary.get("wap.id") for snapshot in table.snapshots()] == ["w1"]
 
 
 def test_a_failed_append_leaves_no_file(connect: SparkSession, lake: SqlCatalog) -> None:

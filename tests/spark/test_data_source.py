@@ -116,7 +116,7 @@ def test_appended_rows_are_read_between_snapshots(lake: SqlCatalog) -> None:
     for number in (10, 11, 12):
         table.append(pa.table({"id": [number]}))
     table.delete("id = 11")
-    ids = [str(one.snapshot_id) for one in table.snapshots()]
+    ids = [str(snapshot.snapshot_id) for snapshot in table.snapshots()]
     assert rows_of(source(lake, path="lake.db.t", start_snapshot_id=ids[0])) == [10, 11, 12]
     assert rows_of(source(lake, path="lake.db.t", start_snapshot_id=ids[0], end_snapshot_id=ids[2])) == [10, 11]
     found = source(lake, path="lake.db.t", start_snapshot_id=ids[3])

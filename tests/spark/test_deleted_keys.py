@@ -74,12 +74,12 @@ def test_lookups_find_the_keys_of_a_plain_model(spark: SparkSession, monkeypatch
         ]
         frame = spark.createDataFrame(pa.table({"key": pa.array(asked, pa.int64()), "place": pa.array(places, pa.int32())}))
         is_not_deleted = DeletedKeys(LongType(), tuple(lists)).is_not_deleted(spark, F.col("key"), F.col("place"))
-        found = frame.select(is_not_deleted.alias("kept")).toArrow()["kept"].to_pylist()
+        rows = frame.select(is_not_deleted.alias("kept")).toArrow()["kept"].to_pylist()
         sets = [{*one.numbers.tolist(), *([None] if one.has_null else [])} for one in lists]
-        assert found == [key not in sets[place] for key, place in zip(asked, places, strict=True)]
+        assert rows == [key not in sets[place] for key, place in zip(asked, places, strict=True)]
         one = DeletedKeys(LongType(), (KeyList.joined(lists),)).is_not_deleted(spark, F.col("key"), None)
-        found = frame.select(one.alias("kept")).toArrow()["kept"].to_pylist()
-        assert found == [key not in set().union(*sets) for key in asked]
+        rows = frame.select(one.alias("kept")).toArrow()["kept"].to_pylist()
+        assert rows == [key not in set().union(*sets) for key in asked]
 
 
 @pytest.mark.parametrize(("name", "required"), [("MOST_KEYS", True), ("MOST_FILES_READ", False)])

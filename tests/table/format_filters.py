@@ -179,8 +179,8 @@ def evaluate(tree: Tree, row: Plain) -> bool | None:
             value = column.of(row)
             return None if value is None else value.startswith(text)
         case ("not", inner):
-            found = evaluate(inner, row)
-            return None if found is None else not found
+            outcome = evaluate(inner, row)
+            return None if outcome is None else not outcome
         case ("and", left, right):
             both = (evaluate(left, row), evaluate(right, row))
             return False if False in both else None if None in both else True

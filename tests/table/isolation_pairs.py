@@ -247,13 +247,13 @@ def _planned(table: MadeUpTable, name: str, level: str, who: str) -> list[Action
 
 def _commit(table: MadeUpTable, action: Action) -> None:
     table.now_ms += 1
-    made = action.attempt(table.metadata, number=0, now_ms=table.now_ms, read=table.read)
-    if made is None:
+    attempt = action.attempt(table.metadata, number=0, now_ms=table.now_ms, read=table.read)
+    if attempt is None:
         return  # the action has nothing to commit
-    table.files.update((file.location, file.content) for file in (*made.manifest_files, *made.manifest_lists))
-    for requirement in made.requirements:
+    table.files.update((file.location, file.content) for file in (*attempt.manifest_files, *attempt.manifest_lists))
+    for requirement in attempt.requirements:
         requirement.check(table.metadata)
-    table.metadata = apply_updates(table.metadata, made.updates, table.now_ms)
+    table.metadata = apply_updates(table.metadata, attempt.updates, table.now_ms)
 
 
 def _reason(error: IcefloeError) -> str:

@@ -426,9 +426,9 @@ class ManyWriters(RuleBasedStateMachine):
             target = write_target(TableHandle(identifier=NAME, store=self.inner, io=self.io), metadata)
             marked = [RowsToDelete(file=file, positions=np.array([0]))]
             if metadata.format_version == 2:
-                made = write_position_deletes(target, marked, specs=specs_of(metadata), partition_id=0, task_id=0)
+                written_deletes = write_position_deletes(target, marked, specs=specs_of(metadata), partition_id=0, task_id=0)
             else:
-                made = write_vectors(target, marked, deletes=DeleteLoader(self.io), partition_id=0, task_id=0)
+                written_deletes = write_vectors(target, marked, deletes=DeleteLoader(self.io), partition_id=0, task_id=0)
             key = pq.read_table(pa.BufferReader(self.io.read(file.file_path)), columns=["uid"])["uid"][0].as_py()
             effects.append(MergeOnReadDelete(branch=branch, path=file.file_path, keys={key}, added=rows))
             with t.update_snapshot(branch=branch).row_delta() as update:
@@ -437,7 +437,7 @@ class ManyWriters(RuleBasedStateMachine):
                 )  # without it, the whole history is validated, and an expired part of it is an error
                 for one in files:
                     update.add_rows(one)
-                for one in made.added:
+                for one in written_deletes.added:
                     update.add_deletes(one)
 
         return do, effects

@@ -32,12 +32,12 @@ def test_the_page_has_the_outcome_of_every_pair(level: str, rows: tuple[str, ...
     head, _, *lines = table.strip().splitlines()
     assert head == "| planned \\ first | " + " | ".join(OPERATIONS) + " |"
     assert [line.split("**")[1] for line in lines] == list(OPERATIONS)
-    found = outcomes(3, level, rows)
+    results = outcomes(3, level, rows)
     for line in lines:
         planned = line.split("**")[1]
         if planned in rows:
-            assert line == f"| **{planned}** | " + " | ".join(found[planned, first].refused or "both" for first in OPERATIONS) + " |"
-    check_refusals(found)
+            assert line == f"| **{planned}** | " + " | ".join(results[planned, first].refused or "both" for first in OPERATIONS) + " |"
+    check_refusals(results)
 
 
 def check_refusals(found: Outcomes) -> None:

@@ -147,11 +147,11 @@ class Store:
         return ManageSnapshots(MutationContext(handle=handle, metadata=self.metadata), self.commit)
 
     def commit(self, action: Action) -> None:
-        made = action.attempt(self.metadata, number=0, now_ms=0, read=lambda _: b"")
-        if made is not None:
-            for requirement in made.requirements:
+        attempt = action.attempt(self.metadata, number=0, now_ms=0, read=lambda _: b"")
+        if attempt is not None:
+            for requirement in attempt.requirements:
                 requirement.check(self.metadata)
-            self.metadata = apply_updates(self.metadata, made.updates, 1_000)
+            self.metadata = apply_updates(self.metadata, attempt.updates, 1_000)
 
 
 def start(parents: dict[int, int | None], refs: dict[str, SnapshotRef]) -> tuple[Store, Model]:

@@ -52,16 +52,16 @@ def grouped(found: Any, new: Any = (), target: WriteTarget = TARGET, **propertie
 
 
 def test_small_files_are_one_group_with_the_new_rows() -> None:
-    found = [source(name, MB) for name in "abc"]
-    assert grouped(found, [file("new", MB)]) == [(["a", "b", "c"], ["new"])]
+    sources = [source(name, MB) for name in "abc"]
+    assert grouped(sources, [file("new", MB)]) == [(["a", "b", "c"], ["new"])]
 
 
 def test_a_file_of_the_advisory_size_is_a_separate_group() -> None:
-    found = [source(name, 1000, gone=0) for name in "abc"]
+    sources = [source(name, 1000, gone=0) for name in "abc"]
     size = {"write.spark.advisory-partition-size-bytes": "100"}
-    assert grouped(found, [file("new", 900)], **size) == [(["a"], ["new"]), (["b"], []), (["c"], [])]
+    assert grouped(sources, [file("new", 900)], **size) == [(["a"], ["new"]), (["b"], []), (["c"], [])]
     assert grouped([], [file("new", 900), file("newer", 900)], **size) == []
-    assert grouped(found, **{"write.target-file-size-bytes": "2000"}) == [(["a", "b"], []), (["c"], [])]
+    assert grouped(sources, **{"write.target-file-size-bytes": "2000"}) == [(["a", "b"], []), (["c"], [])]
 
 
 def test_each_partition_and_spec_is_a_separate_group() -> None:
@@ -77,10 +77,10 @@ def test_each_partition_and_spec_is_a_separate_group() -> None:
 
 
 def test_files_without_remaining_rows_are_in_no_group() -> None:
-    found = [source("a", 10, rows=5, gone=5), source("b", 10, rows=5, gone=4)]
-    assert grouped(found, [file("new", 10)]) == [(["b"], ["new"])]
-    assert grouped(found[:1], [file("new", 10)]) == []
-    assert grouped(found[:1], [file("new", 10), file("newer", 10)]) == [([], ["new", "newer"])]
+    sources = [source("a", 10, rows=5, gone=5), source("b", 10, rows=5, gone=4)]
+    assert grouped(sources, [file("new", 10)]) == [(["b"], ["new"])]
+    assert grouped(sources[:1], [file("new", 10)]) == []
+    assert grouped(sources[:1], [file("new", 10), file("newer", 10)]) == [([], ["new", "newer"])]
 
 
 def test_large_files_of_new_rows_are_not_rewritten() -> None:

@@ -444,9 +444,9 @@ def test_a_date_is_promoted_to_a_timestamp_if_no_partition_value_changes(
 
 
 def test_a_whole_schema_is_replaced(newest: Table) -> None:
-    wanted = pa.schema([("place", pa.struct([("lat", pa.float64())])), ("new", pa.string()), ("id", pa.int64())])
+    new_schema = pa.schema([("place", pa.struct([("lat", pa.float64())])), ("new", pa.string()), ("id", pa.int64())])
     with newest.update_schema() as update:
-        update.replace_with(wanted)
+        update.replace_with(new_schema)
     assert newest.scan().to_arrow().to_pylist() == [
         {"place": {"lat": 1.0}, "new": None, "id": 1},
         {"place": None, "new": None, "id": 2},

@@ -54,8 +54,8 @@ def check_replay(table: Table, **options: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("make", [with_deletes, evolved])
 @pytest.mark.parametrize("options", [{}, {"carry_overs": False}, {"identifier_columns": ["id"]}])
 def test_replayed_changes_equal_the_table(make: Any, options: dict[str, Any], tmp_path: Path) -> None:
-    found = check_replay(make(tmp_path), **options)
-    assert {"INSERT", "DELETE"} <= {row["_change_type"] for row in found}
+    changed_rows = check_replay(make(tmp_path), **options)
+    assert {"INSERT", "DELETE"} <= {row["_change_type"] for row in changed_rows}
 
 
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
@@ -80,9 +80,9 @@ def test_replayed_changes_of_random_writes_equal_the_table(seed: int, mode: str,
             case 4:
                 table.delete("part = 'a'" if chance.random() < 0.3 else f"id = {low}")
     check_replay(table)
-    found = check_replay(table, carry_overs=False)
-    removed = Counter((row["_change_ordinal"], key(row)) for row in found if row["_change_type"] == "DELETE")
-    added = Counter((row["_change_ordinal"], key(row)) for row in found if row["_change_type"] == "INSERT")
+    changed_rows = check_replay(table, carry_overs=False)
+    removed = Counter((row["_change_ordinal"], key(row)) for row in changed_rows if row["_change_type"] == "DELETE")
+    added = Counter((row["_change_ordinal"], key(row)) for row in changed_rows if row["_change_type"] == "INSERT")
     assert not removed & added
 
 

@@ -16,21 +16,25 @@ def staged(version: int) -> tuple[MadeUpTable, int]:
     """Return a table with partitions a and b, and the id of a staged snapshot that replaces b."""
     table = MadeUpTable(version)
     table.commit(Append([rows("a1", 3, "a"), rows("b1", 4, "b")], table.context()))
-    made = table.commit(
+    new_snapshot = table.commit(
         ReplacePartitions(added=[rows("b2", 5, "b")], **table.numbered(stage_only=True, snapshot_properties={"wap.id": "w"}))
     )
     assert sorted(table.live()) == ["a1", "b1"]
-    return table, made.snapshot_id
+    return table, new_snapshot.snapshot_id
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_pick_replaces_partitions_without_newer_files(version: int) -> None:
     table, picked = staged(version)
     table.commit(Append([rows("a2", 6, "a")], table.context()))
-    made = table.commit(CherryPick(picked, table.context()))
+    new_snapshot = table.commit(CherryPick(picked, table.context()))
     assert sorted(table.live()) == ["a1", "a2", "b2"]
-    assert (made.operation, made.summary["source-snapshot-id"], made.summary["published-wap-id"]) == ("overwrite", str(picked), "w")
-    assert made.summary["total-records"] == "14"
+    assert (new_snapshot.operation, new_snapshot.summary["source-snapshot-id"], new_snapshot.summary["published-wap-id"]) == (
+        "overwrite",
+        str(picked),
+        "w",
+    )
+    assert new_snapshot.summary["total-records"] == "14"
     if version == 3:
         first = [entry.data_file.first_row_id for entry in table.live().values()]
         assert None not in first
@@ -65,9 +69,9 @@ def test_a_pick_is_refused_if_its_parent_is_not_in_the_history_of_the_branch() -
     parent = table.metadata.snapshot_by_id(picked)
     assert parent is not None
     other = table.commit(Append([rows("x", 1, "a")], table.context(branch="other", makes_branch=True)))
-    made = table.commit(ReplacePartitions(added=[rows("b9", 5, "b")], **table.numbered(branch="other")))
+    new_snapshot = table.commit(ReplacePartitions(added=[rows("b9", 5, "b")], **table.numbered(branch="other")))
     with pytest.raises(InvalidInputError, match=f"it replaced partitions of snapshot {other.snapshot_id}, which is not in the history"):
-        table.attempt(CherryPick(made.snapshot_id, table.context()))
+        table.attempt(CherryPick(new_snapshot.snapshot_id, table.context()))
 
 
 def expire(table: MadeUpTable, *snapshot_ids: int) -> None:
@@ -82,10 +86,10 @@ def test_files_that_an_expired_pick_added_are_not_added_again(version: int, remo
     table.commit(Append([rows("a1", 3, "a")], table.context()))
     picked = table.commit(Append([rows("s1", 5, "a"), rows("s2", 1, "b")], table.context(branch="side", makes_branch=True))).snapshot_id
     table.commit(Append([rows("a2", 6, "a")], table.context()))
-    made = table.commit(CherryPick(picked, table.context()))
+    new_snapshot = table.commit(CherryPick(picked, table.context()))
     table.commit(Overwrite(removed=["a1", *removed], added=[], **table.numbered()))
     table.commit(Append([rows("a3", 6, "a")], table.context()))
-    expire(table, made.snapshot_id)
+    expire(table, new_snapshot.snapshot_id)
     live = sorted({"a2", "a3", "s1", "s2"} - set(removed))
     assert sorted(table.live()) == live
     with pytest.raises(InvalidInputError, match=f"its file {'s2' if removed else 's1'} is live on the branch already") as found:
@@ -103,9 +107,9 @@ def test_a_retry_finds_a_pick_that_another_writer_committed_and_expired() -> Non
     table.commit(Append([rows("a2")], table.context()))
     pick = CherryPick(picked, table.context())
     table.attempt(pick)  # another writer commits first
-    made = table.commit(CherryPick(picked, table.context()))
+    new_snapshot = table.commit(CherryPick(picked, table.context()))
     table.commit(Append([rows("a3")], table.context()))
-    expire(table, made.snapshot_id)
+    expire(table, new_snapshot.snapshot_id)
     with pytest.raises(
         CommitInvalidatedError, match=r"its file s1 is live on the branch already.*another writer's commit made it so"
     ) as found:

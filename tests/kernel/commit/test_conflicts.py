@@ -213,8 +213,8 @@ class Change:
             "required": not skipped and any(one.file_path in rules.required_files for one in gone),
             "added deletes": rules.no_added_deletes and any(map(matches, deletes)),
             "newer deletes": rules.no_newer_deletes
-            and any(matches(one) and may_delete(one, file) for one in deletes for file in self.removed),
-            "vector": any(one.referenced_data_file in about and one not in self.replaced for one in deletes),
+            and any(matches(delete_file) and may_delete(delete_file, file) for delete_file in deletes for file in self.removed),
+            "vector": any(delete_file.referenced_data_file in about and delete_file not in self.replaced for delete_file in deletes),
         }
         yield from (reason for reason, is_broken in broken.items() if is_broken)
 
@@ -326,8 +326,8 @@ def test_a_transaction_finds_conflicts_in_snapshots_below_its_own() -> None:
     staged.add(first)
     working = apply_updates(table.metadata, first.updates, 5)
     second = delta(table, since=first.snapshot_id)
-    made = second.attempt(working, number=0, now_ms=6, read=staged.reading(table.read))
-    assert made is not None
+    attempt = second.attempt(working, number=0, now_ms=6, read=staged.reading(table.read))
+    assert attempt is not None
     table.commit(Append([TWO], table.context()))
     with pytest.raises(CommitInvalidatedError, match="it added two after it was planned"):
         CompositeAction([own, second], staged).attempt(table.metadata, number=1, now_ms=7, read=table.read)

@@ -90,9 +90,9 @@ def test_the_newest_manifests_are_merged_only_when_there_are_enough(version: int
 def test_a_manifest_that_is_merged_at_once_is_never_written() -> None:
     table = merging(2)
     table.commit(Append([rows("a")], table.context()))
-    made = table.attempt(Append([rows("b")], table.context()))
-    assert [file.location for file in made.manifest_files] == [manifest.manifest_path for manifest in made.manifests]
-    assert len(made.manifests) == 1
+    attempt = table.attempt(Append([rows("b")], table.context()))
+    assert [file.location for file in attempt.manifest_files] == [manifest.manifest_path for manifest in attempt.manifests]
+    assert len(attempt.manifests) == 1
 
 
 def test_a_retry_reuses_a_merged_manifest_if_its_sources_are_still_in_the_table() -> None:

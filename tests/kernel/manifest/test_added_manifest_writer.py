@@ -66,14 +66,14 @@ def test_the_bytes_equal_those_of_entries_written_one_by_one(version: int, conte
 @pytest.mark.parametrize("by_compiled", BOTH)
 def test_many_files_are_divided_by_size_and_none_is_lost(by_compiled: bool) -> None:
     files = [data_file(f"s3://b/{number * 7919:x}/{number}.parquet", record_count=number) for number in range(3_000)]
-    made = write(files, NO_PARTITION, 3, target_bytes=8_000, by_compiled=by_compiled)
-    assert len(made) > 3
-    assert [line.manifest_path for _, line in made] == [f"m{number}" for number in range(len(made))]
-    assert all(8_000 <= line.manifest_length < 40_000 for _, line in made[:-1])
-    assert [line.manifest_length for _, line in made] == [len(content) for content, _ in made]
-    found = [entry for content, line in made for entry in read_entries(content, line, NO_PARTITION)]
-    assert [entry.data_file.file_path for entry in found] == [file.file_path for file in files]
-    assert sum(line.added_rows_count or 0 for _, line in made) == sum(file.record_count for file in files)
+    manifests = write(files, NO_PARTITION, 3, target_bytes=8_000, by_compiled=by_compiled)
+    assert len(manifests) > 3
+    assert [line.manifest_path for _, line in manifests] == [f"m{number}" for number in range(len(manifests))]
+    assert all(8_000 <= line.manifest_length < 40_000 for _, line in manifests[:-1])
+    assert [line.manifest_length for _, line in manifests] == [len(content) for content, _ in manifests]
+    entries = [entry for content, line in manifests for entry in read_entries(content, line, NO_PARTITION)]
+    assert [entry.data_file.file_path for entry in entries] == [file.file_path for file in files]
+    assert sum(line.added_rows_count or 0 for _, line in manifests) == sum(file.record_count for file in files)
 
 
 @pytest.mark.parametrize("codec", ["deflate", "zstd", "snappy", "null"])

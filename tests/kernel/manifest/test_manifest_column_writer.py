@@ -96,8 +96,8 @@ def test_columns_and_objects_are_written_as_the_same_bytes(
 def test_blocks_of_columns_and_objects_end_at_the_same_entries(by_compiled: bool) -> None:
     rows = [added(data_file(f"s3://b/t/data/{n:05d}.parquet", lower_bounds={2: bytes(n % 4000)})) for n in range(1500)]
     made, line = written(rows)
-    found = write_manifest_columns(uninherited(whole(made, line, NO_PARTITION)), target(NO_PARTITION, 2), by_compiled=by_compiled)
-    assert found == (made, line)
+    manifest = write_manifest_columns(uninherited(whole(made, line, NO_PARTITION)), target(NO_PARTITION, 2), by_compiled=by_compiled)
+    assert manifest == (made, line)
 
 
 def test_missing_columns_are_written_as_null() -> None:

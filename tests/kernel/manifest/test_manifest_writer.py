@@ -149,8 +149,8 @@ def test_without_explicit_numbers_the_least_sequence_number_is_the_commits(rows:
 
 def test_summaries_have_nulls_and_bounds_of_every_tuple() -> None:
     kind = StructType(NestedField(1000, "a", IntegerType()), NestedField(1001, "b", StringType()), NestedField(1002, "c", StringType()))
-    found = summarise(kind, {(3, "x", None), (-300, None, None), (7, "abc", None)})
-    assert found == (
+    summary = summarise(kind, {(3, "x", None), (-300, None, None), (7, "abc", None)})
+    assert summary == (
         PartitionFieldSummary(False, False, to_bytes(IntegerType(), -300), to_bytes(IntegerType(), 7)),
         PartitionFieldSummary(True, False, b"abc", b"x"),
         PartitionFieldSummary(True, False, None, None),

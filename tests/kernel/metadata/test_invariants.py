@@ -146,11 +146,11 @@ def test_a_snapshot_after_the_upgrade_in_the_same_commit_is_numbered_by_the_new_
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_valid_tables_have_no_problem(version: int) -> None:
-    made = with_snapshots(4, version)
-    assert every_problem_of(made) == []
-    assert every_problem_of(replace(made, encryption_keys=(EncryptedKey(key_id="k", encrypted_key_metadata=""),))) == []
-    check_change(None, made)
-    check_change(made, made)
+    metadata = with_snapshots(4, version)
+    assert every_problem_of(metadata) == []
+    assert every_problem_of(replace(metadata, encryption_keys=(EncryptedKey(key_id="k", encrypted_key_metadata=""),))) == []
+    check_change(None, metadata)
+    check_change(metadata, metadata)
 
 
 def test_violations_that_are_only_refused_on_write_can_be_read() -> None:

@@ -314,8 +314,8 @@ def test_an_invalid_old_snapshot_is_reported_when_used_and_by_the_full_check() -
 def test_repeated_ids_are_reported_by_the_full_check() -> None:
     document = v2()
     document["snapshots"].append(snapshot(11, 3))
-    found = check_table_metadata(json.dumps(document).encode(), PATH)
-    assert [str(problem) for problem in found] == ["$.snapshots[2].snapshot-id: 11 occurs twice"]
+    problems = check_table_metadata(json.dumps(document).encode(), PATH)
+    assert [str(problem) for problem in problems] == ["$.snapshots[2].snapshot-id: 11 occurs twice"]
 
 
 def test_a_damaged_string_in_an_old_snapshot_is_reported_when_used() -> None:

@@ -347,10 +347,10 @@ def test_a_snapshot_has_one_statistics_file_of_each_kind() -> None:
     updates = [SetStatistics(file(1, "a")), SetStatistics(file(2, "b")), SetStatistics(file(1, "c"))]
     more = [SetPartitionStatistics(partition_file(1, "d")), SetPartitionStatistics(partition_file(1, "e"))]
     metadata = apply_updates(with_snapshots(2), [*updates, *more], START + 30)
-    assert [found.statistics_path for found in metadata.statistics] == ["b", "c"]
-    assert [found.statistics_path for found in metadata.partition_statistics] == ["e"]
+    assert [statistics_file.statistics_path for statistics_file in metadata.statistics] == ["b", "c"]
+    assert [statistics_file.statistics_path for statistics_file in metadata.partition_statistics] == ["e"]
     removed = apply_updates(metadata, [RemoveStatistics(2), RemovePartitionStatistics(1)], START + 40)
-    assert [found.statistics_path for found in removed.statistics] == ["c"]
+    assert [statistics_file.statistics_path for statistics_file in removed.statistics] == ["c"]
     assert len(removed.partition_statistics) == 0
     assert RemoveStatistics(2).apply(removed, START) is removed
     assert RemovePartitionStatistics(2).apply(removed, START) is removed

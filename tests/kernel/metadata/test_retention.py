@@ -113,9 +113,9 @@ def test_expired_snapshots_and_references_are_those_of_the_specification(
     oldest = older_than if older_than is not None else NOW - (432_000_000 if age is None else age)
     names, kept = model.kept(refs, oldest, retain_last or least or 1, FOREVER if ref_age is None else ref_age)
 
-    found = expired(metadata, Retention(older_than_ms=older_than, retain_last=retain_last), NOW)
-    assert set(found.refs) == refs.keys() - names
-    assert set(found.snapshot_ids) == model.times.keys() - kept
+    expiry = expired(metadata, Retention(older_than_ms=older_than, retain_last=retain_last), NOW)
+    assert set(expiry.refs) == refs.keys() - names
+    assert set(expiry.snapshot_ids) == model.times.keys() - kept
 
 
 @settings(max_examples=30)

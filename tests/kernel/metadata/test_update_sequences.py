@@ -63,8 +63,10 @@ def added_snapshots(draw: st.DrawFn, base: TableMetadata, at_ms: int) -> AddSnap
     """Return a snapshot that mostly follows the table; sometimes one number is slightly wrong."""
     off = draw(st.sampled_from([0, 0, 0, 0, 1, -1]))
     numbered = {"first_row_id": base.next_row_id + off, "added_rows": draw(st.integers(0, 100))} if base.format_version > 2 else {}
-    made = snapshot(draw(IDS), 0, key_id=draw(st.sampled_from([None, None, "k1"])) if base.format_version > 2 else None, **numbered)
-    return AddSnapshot(replace(made, sequence_number=max(0, base.next_sequence_number + off), timestamp_ms=at_ms))
+    added_snapshot = snapshot(
+        draw(IDS), 0, key_id=draw(st.sampled_from([None, None, "k1"])) if base.format_version > 2 else None, **numbered
+    )
+    return AddSnapshot(replace(added_snapshot, sequence_number=max(0, base.next_sequence_number + off), timestamp_ms=at_ms))
 
 
 @st.composite

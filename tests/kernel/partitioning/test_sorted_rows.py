@@ -72,8 +72,8 @@ def test_rows_are_in_the_order_of_python_s_sort(rows: list[dict[str, Any]], keys
     numbered = Schema(*SCHEMA.fields, NestedField(9, "place", LongType()))
     table = pa.Table.from_pylist([row | {"place": place} for place, row in enumerate(rows)], schema=schema_to_arrow(numbered))
     expected = sorted(range(len(rows)), key=functools.cmp_to_key(lambda a, b: before(keys, rows[a], rows[b])))
-    found = sorted_rows(table, SortOrder(*keys), numbered)
-    assert found["place"].to_pylist() == expected
+    ordered = sorted_rows(table, SortOrder(*keys), numbered)
+    assert ordered["place"].to_pylist() == expected
 
 
 def test_a_transform_sorts_by_its_results() -> None:

@@ -84,9 +84,9 @@ def test_cached_rows_of_a_dropped_table_are_not_those_of_a_new_table_of_its_name
     assert kept(ROWS.format("lake.db.t")) == [(5, 15)]
     schema = lake.load_table("db.t").schema()
     lake.drop_table("db.t")
-    made = lake.create_table("db.t", schema, partition_spec=["kind"])
+    table = lake.create_table("db.t", schema, partition_spec=["kind"])
     assert kept(ROWS.format("lake.db.t")) == [(0, None)]
-    made.append(pa.table({"id": [7], "kind": ["z"]}))
+    table.append(pa.table({"id": [7], "kind": ["z"]}))
     assert kept(ROWS.format("lake.db.t")) == [(1, 7)]
     assert kept("SELECT record_count FROM lake.db.t.files") == [(1,)]
 

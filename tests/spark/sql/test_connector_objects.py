@@ -48,7 +48,7 @@ def test_two_loads_of_the_same_table_state_are_equal(sql: Run, spark: SparkSessi
 @pytest.mark.usefixtures("table")
 def test_results_of_python_have_the_types_that_spark_declares(spark: SparkSession) -> None:
     found = loaded(spark)
-    assert [one.toString() for one in found.partitioning()] == ["identity(kind)", "bucket(4, id)", "truncate(2, kind)"]
+    assert [transform.toString() for transform in found.partitioning()] == ["identity(kind)", "bucket(4, id)", "truncate(2, kind)"]
     assert found.schema().simpleString() == "struct<id:bigint,kind:string>"
     assert [one.name() for one in found.columns()] == ["id", "kind"]  # a default method of Spark, over the schema
     assert found.capabilities().size() == (6 if spark.version < "4.1" else 7)  # Spark 4.1 added one

@@ -135,9 +135,9 @@ def test_two_columns_of_one_name_from_another_writer_are_never_confused(
     sql: Run, lake: SqlCatalog, caplog: pytest.LogCaptureFixture
 ) -> None:
     foo = pa.struct([("bar", pa.int64())])
-    made = lake.create_table("db.made", pa.schema([("foo_bar", pa.int64()), ("foo", foo), ("id", pa.int64())]))
-    changed = Path(made.metadata_location).with_name("00009-changed.metadata.json")
-    changed.write_text(Path(made.metadata_location).read_text().replace('"foo_bar"', '"foo.bar"'))
+    table = lake.create_table("db.made", pa.schema([("foo_bar", pa.int64()), ("foo", foo), ("id", pa.int64())]))
+    changed = Path(table.metadata_location).with_name("00009-changed.metadata.json")
+    changed.write_text(Path(table.metadata_location).read_text().replace('"foo_bar"', '"foo.bar"'))
     lake.register_table("db.t", str(changed))
     sql("INSERT INTO lake.db.t VALUES (1, named_struct('bar', 2), 1), (2, named_struct('bar', 3), 2)")
     assert sql("SELECT `foo.bar`, foo.bar FROM lake.db.t WHERE `foo.bar` = 2") == [(2, 3)]

@@ -35,7 +35,7 @@ def numbers(frame: DataFrame) -> list[int]:
 
 
 def test_appended_rows_are_read_after_the_start_up_to_the_end(spark: SparkSession, table: Table) -> None:
-    snapshots = [one.snapshot_id for one in table.snapshots()]
+    snapshots = [snapshot.snapshot_id for snapshot in table.snapshots()]
     of_row = [*snapshots[:6], *snapshots[7:11]]  # the seventh is the delete
     for start, end in ((0, None), (2, 3), (2, 9), (8, 9)):
         options = {"start-snapshot-id": str(of_row[start])} | ({} if end is None else {"End-Snapshot-Id": str(of_row[end])})
@@ -70,7 +70,7 @@ def test_appended_rows_are_read_after_the_start_up_to_the_end(spark: SparkSessio
     ],
 )
 def test_a_range_that_cannot_be_is_refused(spark: SparkSession, table: Table, options: dict[str, str], name: str, words: str) -> None:
-    ids = [one.snapshot_id for one in table.snapshots()]
+    ids = [snapshot.snapshot_id for snapshot in table.snapshots()]
 
     def with_ids(text: str) -> str:
         return text.replace("{1}", str(ids[1])).replace("{2}", str(ids[2]))

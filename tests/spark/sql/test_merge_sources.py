@@ -143,9 +143,11 @@ def test_a_source_without_rows_changes_nothing(sql: Run, lake: SqlCatalog, readi
 
 def test_rows_from_python_are_a_source_of_unknown_size(spark: SparkSession, sql: Run, reading: str) -> None:
     made(sql, "id BIGINT, v BIGINT", "SELECT id, 0 FROM range(100)")
-    spark.createDataFrame(spark.sparkContext.parallelize([(50 + one, one) for one in range(60)], 3), LONGS).createOrReplaceTempView("given")
+    spark.createDataFrame(
+        spark.sparkContext.parallelize([(50 + number, number) for number in range(60)], 3), LONGS
+    ).createOrReplaceTempView("given")
     sql(f"MERGE INTO lake.db.t t USING given s ON t.id = s.id {TAKE_ALL}")
-    assert ids(sql) == [(one, max(one - 50, 0)) for one in range(110)]
+    assert ids(sql) == [(number, max(number - 50, 0)) for number in range(110)]
 
 
 ONLY_INSERTS = {
@@ -215,12 +217,12 @@ def test_keys_of_every_type_match_their_rows_and_prune_files(sql: Run, lake: Sql
     if kind == "BOOLEAN":
         hidden.rename(paths[0])  # true is in the second file alone
         sql(f"MERGE INTO lake.db.t t USING (SELECT {key} AS k, id FROM range(50) WHERE {keys}) s ON t.k = s.k {clauses}")
-        assert ids(sql) == [*((one, 0) for one in range(10)), *((one, 1) for one in range(30, 40))]
+        assert ids(sql) == [*((number, 0) for number in range(10)), *((number, 1) for number in range(30, 40))]
         return
     sql(f"MERGE INTO lake.db.t t USING (SELECT {key} AS k, id FROM range(50) WHERE {keys} OR id = 10) s ON t.k = s.k {clauses}")
     if hidden.exists():
         hidden.rename(paths[0])
-    assert ids(sql) == [*((one, int(3 <= one <= 5)) for one in range(10)), (10, 2), *((one, 0) for one in range(30, 40))]
+    assert ids(sql) == [*((number, int(3 <= number <= 5)) for number in range(10)), (10, 2), *((number, 0) for number in range(30, 40))]
 
 
 @pytest.mark.parametrize(

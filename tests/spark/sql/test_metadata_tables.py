@@ -113,7 +113,7 @@ def changed(sql: Run, lake: SqlCatalog) -> list[tuple[int, int]]:
     sql("INSERT INTO lake.db.t SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 'a'), (2, 'b')")
     sql("UPDATE lake.db.t SET v = 'c' WHERE id = 2")
     sql("INSERT INTO lake.db.t VALUES (3, 'd')")
-    return [(one.snapshot_id, one.timestamp_ms) for one in lake.load_table("db.t").snapshots()]
+    return [(snapshot.snapshot_id, snapshot.timestamp_ms) for snapshot in lake.load_table("db.t").snapshots()]
 
 
 def test_changes_are_read_between_snapshots_and_times(spark: SparkSession, sql: Run, changed: list[tuple[int, int]]) -> None:

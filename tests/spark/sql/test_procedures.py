@@ -28,7 +28,7 @@ def table(lake: SqlCatalog) -> Table:
 
 
 def test_procedures_move_branches(sql: Run, lake: SqlCatalog, table: Table) -> None:
-    first, second, third = (one.snapshot_id for one in table.snapshots())
+    first, second, third = (snapshot.snapshot_id for snapshot in table.snapshots())
     assert sql(f"CALL lake.system.rollback_to_snapshot('db.t', {second})") == [(third, second)]
     assert sql("SELECT count(*) FROM lake.db.t") == [(2,)]
     assert sql(f"CALL lake.system.set_current_snapshot(table => 'lake.db.t', snapshot_id => {third})") == [(second, third)]
@@ -52,7 +52,7 @@ def test_staged_changes_are_published(sql: Run, table: Table) -> None:
 
 def test_procedures_expire_snapshots_and_rewrite_manifests(spark: SparkSession, sql: Run, table: Table) -> None:
     assert sql("CALL lake.system.rewrite_manifests('db.t')") == [(3, 1)]
-    ids = [one.snapshot_id for one in table.snapshots()]
+    ids = [snapshot.snapshot_id for snapshot in table.snapshots()]
     found = spark.sql(f"CALL lake.system.expire_snapshots(table => 'db.t', retain_last => 1, snapshot_ids => ARRAY({ids[0]}L))")
     assert found.columns == [
         "deleted_data_files_count",

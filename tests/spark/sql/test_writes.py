@@ -45,7 +45,7 @@ def test_rows_are_inserted_by_position_and_by_name(sql: Run, insert_of_some: Ins
     assert content(sql)[3:] == [(4, "d"), (5, "e"), (6, "f")]
     assert sql("SELECT v FROM lake.db.t WHERE id > 3 ORDER BY id") == [(None,), (None,), (6.0,)]
     table.refresh()
-    assert [one.operation for one in table.snapshots()] == ["append"] * 4
+    assert [snapshot.operation for snapshot in table.snapshots()] == ["append"] * 4
 
 
 @pytest.mark.parametrize("conf", ["static", "dynamic"])
@@ -131,7 +131,7 @@ def test_session_settings_apply_without_an_option(spark: SparkSession, table: Ta
         for task in table.refresh().scan(f"kind = '{kind}'").plan_files()
     ]
     assert codecs == ["SNAPPY", "UNCOMPRESSED"]
-    assert [one.summary["team"] for one in table.snapshots()[-2:]] == ["blue", "red"]
+    assert [snapshot.summary["team"] for snapshot in table.snapshots()[-2:]] == ["blue", "red"]
 
 
 WRONG = [

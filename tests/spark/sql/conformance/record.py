@@ -29,7 +29,7 @@ def record(*subjects: str) -> None:
     outcomes = java_outcomes(*subjects)
     for path in files():
         if not subjects or path.stem in subjects:
-            blocks = [recorded(one, outcomes.get((path.stem, one.line))) for one in statements(path)]
+            blocks = [recorded(statement, outcomes.get((path.stem, statement.line))) for statement in statements(path)]
             path.write_text(written(head(path), blocks))
 
 

@@ -44,7 +44,12 @@ def test_icefloe_returns_the_rows_of_java(spark: SparkSession, sql: Run, path: P
 @pytest.mark.slow
 def test_java_returns_the_rows_of_the_files() -> None:
     outcomes = java_outcomes()
-    expected = {(path.stem, one.line): one for path in files() for one in statements(path) if one.only != "icefloe" and not one.until}
+    expected = {
+        (path.stem, statement.line): statement
+        for path in files()
+        for statement in statements(path)
+        if statement.only != "icefloe" and not statement.until
+    }
     assert outcomes.keys() == expected.keys()
     wrong = [
         Mismatch(statement=expected[key], found=found)
@@ -55,6 +60,6 @@ def test_java_returns_the_rows_of_the_files() -> None:
 
 
 def test_the_suite_has_at_least_400_statements() -> None:
-    every = [one for path in files() for one in statements(path)]
+    every = [statement for path in files() for statement in statements(path)]
     assert len(every) >= 400
     assert all(one.expected is not None for one in every)
