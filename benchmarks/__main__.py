@@ -21,6 +21,7 @@ MODULES = {
     "spark": "benchmarks.spark_rows",
     "spark-scans": "benchmarks.spark_scans",
     "spark-changes": "benchmarks.spark_changes",
+    "statements": "benchmarks.statements",
     "tpch": "benchmarks.tpch",
     "tpch-deletes": "benchmarks.tpch_deletes",
     "tpch-writes": "benchmarks.tpch_writes",

@@ -14,7 +14,7 @@ from icefloe.errors import EngineError, InvalidInputError
 from icefloe.spark.bridge.callback_server import start_callbacks
 from icefloe.spark.bridge.gateway import class_loader, gateway_of, java_message, static_method
 from icefloe.spark.bridge.optimizer_rule import install_rule
-from icefloe.spark.catalog.attached_catalogs import ATTACHED, PREFIX, SESSION_CATALOG
+from icefloe.spark.catalog.attached_catalogs import ATTACHED, PREFIX, SESSION_CATALOG, drop_stopped
 from icefloe.spark.catalog.spark_catalog import SparkCatalog
 from icefloe.spark.catalog.spark_data_source import HIDDEN, offer
 from icefloe.spark.runtime.interrupts import cancel_jobs_on_interrupt
@@ -118,6 +118,7 @@ def register(spark: SparkSession, name: str, catalog: SparkCatalog) -> None:
         try_statements(spark, _attach)
     key = spark.conf.get(f"{PREFIX}{name}.icefloe", None) or str(uuid.uuid4())
     try:
+        drop_stopped()
         ATTACHED[key] = catalog
         static_method(spark, "PythonBridge", "register", key, ATTACHED[key])
         install_rule(spark)

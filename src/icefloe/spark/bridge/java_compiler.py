@@ -32,6 +32,7 @@ SOURCES = (
     "ViewQueries",
     "SparkViews",
     "GatheredRows",
+    "NativeScan",
     "NamedColumns",
     "SchemaEvolution",
     "PythonProxy",

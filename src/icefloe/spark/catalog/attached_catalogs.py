@@ -12,6 +12,13 @@ SESSION_CATALOG = "spark_catalog"
 ATTACHED: dict[str, SparkCatalog] = {}
 
 
+def drop_stopped() -> None:
+    """Drop the catalogs of sessions that were stopped, with the plans that they keep."""
+    for key, catalog in list(ATTACHED.items()):
+        if catalog.is_stopped:
+            ATTACHED.pop(key, None)
+
+
 def attached_catalog(spark: SparkSession, name: str) -> SparkCatalog | None:
     """Return the Icefloe catalog of that name in the session; None if there is none."""
     return ATTACHED.get(spark.conf.get(f"{PREFIX}{name}.icefloe", None) or "")

@@ -41,6 +41,7 @@ from icefloe.spark.catalog.spark_views import relation_of
 from icefloe.spark.catalog.staged_table import StagedTable
 from icefloe.spark.catalog.table_definition import definition_of
 from icefloe.spark.functions.spark_functions import FUNCTIONS, SYSTEM, SparkFunction, is_for_functions
+from icefloe.spark.scan.pushed_scan import SharedPlans
 from icefloe.spark.scan.table_selector import at_timestamp, at_version, select
 
 LOG = logging.getLogger(__name__)
@@ -57,11 +58,17 @@ class SparkCatalog(PythonCallback):
         self._spark = spark
         self.name = name
         self._catalog = catalog
+        self._plans = SharedPlans()
 
     @property
     def is_session_catalog(self) -> bool:
         """Return True if the catalog is Spark's session catalog, which also has Spark's own tables, views and functions."""
         return self.name == "spark_catalog"
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return True if the session was stopped."""
+        return self._spark.sparkContext._jsc is None
 
     @property
     def catalog(self) -> Catalog:
@@ -97,7 +104,7 @@ class SparkCatalog(PythonCallback):
         if selected.metadata_table is not None:
             table_class = ChangelogTable if selected.metadata_table == CHANGES else SparkMetadataTable
             return table_class(self._spark, self.name, selected, selected.metadata_table)
-        return SparkTable(self._spark, self.name, selected)
+        return SparkTable(self._spark, self.name, selected, self._plans)
 
     def _load_view(self, request: TableToLoad) -> Any:
         """Return Spark's relation of a view. Raises `NoSuchTableError` if there is no view either."""

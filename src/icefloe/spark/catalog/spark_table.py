@@ -26,7 +26,7 @@ from icefloe.spark.catalog.alter_table import supports_change
 from icefloe.spark.catalog.column_defaults import default_texts
 from icefloe.spark.catalog.sort_keys import sort_order_text
 from icefloe.spark.row_level.operation import RowLevelTable
-from icefloe.spark.scan.pushed_scan import PushedScan, ScanPlans, SparkScan
+from icefloe.spark.scan.pushed_scan import PushedScan, ScanPlans, SharedPlans, SparkScan
 from icefloe.spark.scan.read_options import PushedQuery
 from icefloe.spark.scan.scan_builder import ConnectorScan, metadata_columns
 from icefloe.spark.scan.table_selector import TableSelection
@@ -52,11 +52,11 @@ class SparkTable(RowLevelTable):
     )
     prunes_nested = True
 
-    def __init__(self, spark: SparkSession, catalog_name: str, selected: TableSelection) -> None:
+    def __init__(self, spark: SparkSession, catalog_name: str, selected: TableSelection, shared: SharedPlans | None = None) -> None:
         self._spark = spark
         self._selected = selected
         self._catalog_name = catalog_name
-        self._plans = ScanPlans(spark)
+        self._plans = ScanPlans(spark, selected.table, shared)
         self._row_level_scans = []
 
     def identity(self) -> str:
@@ -78,6 +78,7 @@ class SparkTable(RowLevelTable):
             ],
             "metadataColumns": metadata_columns(self.metadata_fields()),
             "canRenameConflictingMetadataColumns": True,
+            **({} if self._selected.table.spec().fields else {"partitioning": []}),
         }
 
     def name(self) -> str:

@@ -32,7 +32,7 @@ from icefloe.kernel.schema.schema import Schema, select_fields, walk
 from icefloe.kernel.schema.schema_history import is_complete_history
 from icefloe.kernel.types import DoubleType, FloatType, IcebergType, NestedField, PrimitiveType, StructType, UnknownType
 from icefloe.kernel.values import physical_array
-from icefloe.spark.bridge.gateway import executors_have_classes, gateway_of, java_class, java_message, jvm_of, new_object, scala_object
+from icefloe.spark.bridge.gateway import executors_have_classes, gateway_of, java_class, java_message, jvm_of, new_object
 from icefloe.spark.scan.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, without_deleted_keys
 from icefloe.spark.scan.expression_to_column import filter_to_column
 from icefloe.spark.scan.metadata_column_values import (
@@ -59,8 +59,8 @@ READER_OPTIONS: Mapping[str, str] = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
-_OPTIONS_ATTRIBUTE = "_icefloe_reader_options"  # on the gateway
-_DATASOURCES = "org.apache.spark.sql.execution.datasources"
+# Attributes of the gateway.
+_OPTIONS_ATTRIBUTE, _SCANS_ATTRIBUTE = "_icefloe_reader_options", "_icefloe_native_scans"
 # 1 is the fastest level of deflate; paths shrink to a tenth.
 _DEFLATE_LEVEL = 1
 # Bytes that Spark estimates for a column that only the scan itself needs; most of them are longs.
@@ -100,10 +100,11 @@ class FileGroup:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The columns of one native scan: those read from files, the constants, their names while Spark's reader sees them, and the metadata columns."""
+    """The columns of one native scan: read from files, constants, the ids of those that are null, names for Spark's reader, metadata columns."""
 
     data: tuple[NestedField, ...]
     constants: tuple[NestedField, ...]
+    unknown: frozenset[int]
     reader_names: Mapping[str, str]
     metadata: MetadataColumns | None
 
@@ -118,22 +119,11 @@ def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, group
         group: Files that Spark's own scan reads.
     """
     equality = group.equality
-    dropped = () if equality is None else tuple(key for key in equality.key_columns if key.field_id not in request.schema)
-    if equality is not None:
-        needed = _with_keys(needed, request.schema, equality)
-    # A column of unknown type is null, even where a file has values in it. Spec: Parquet (Appendix A).
-    unknown = frozenset(field.field_id for field in needed.fields if isinstance(field.field_type, UnknownType))
-    constant = group.constant_ids | group.missing
-    columns = _Columns(
-        data=(*(field for field in needed.fields if field.field_id not in constant | unknown), *map(_as_dropped, dropped)),
-        constants=tuple(field for field in needed.fields if field.field_id in constant),
-        reader_names=names_for_the_reader(needed, request.schemas) | {dropped_key(key): dropped_key(key) for key in dropped},
-        metadata=_metadata_columns(request),
-    )
+    columns = _columns(request, needed, group)
     deleted = None if group.vectors is None else DeletedRows(group.vectors, group.files["record_count"].to_pylist())
-    rows = _scan(spark, request, group, columns, deleted)
+    rows = native_rows(spark, **_files_and_columns(request, group, columns, deleted))
     is_deleted = None if deleted is None else deleted.test(spark, row_position())
-    computed = {field_id: F.lit(None) for field_id in unknown}
+    computed = {field_id: F.lit(None) for field_id in columns.unknown}
     if columns.metadata is not None:
         computed |= columns.metadata.columns(F.lit(False) if is_deleted is None else is_deleted)
     if not isinstance(request.row_filter, AlwaysTrue):  # before the deletes, as the filter may leave few rows to look up
@@ -145,8 +135,48 @@ def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, group
         rows = rows.where(~is_deleted)
     if equality is not None:
         rows = without_deleted_keys(spark, rows, request, equality, columns.reader_names)
-    fields_read = {field.field_id: field for field in (*columns.data, *columns.constants)}
-    return select_as(rows, (_output(field, fields_read, columns.reader_names, computed) for field in request.projection.fields))
+    return select_as(rows, (_output(field, columns, computed) for field in request.projection.fields))
+
+
+def native_plan(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup) -> Any:
+    """Return Spark's logical plan of the rows of `native_scan`, which Spark need neither analyze nor optimize; None if the rows need more than their columns.
+
+    Args:
+        spark: A classic session.
+        request: The scan.
+        needed: The part of the table's schema that the projection and the filter need.
+        group: Files that Spark's own scan reads.
+
+    Raises:
+        EngineError: As `native_relation`.
+    """
+    columns = _columns(request, needed, group)
+    is_filtered = group.vectors is not None or group.equality is not None or not isinstance(request.row_filter, AlwaysTrue)
+    if is_filtered or columns.unknown or columns.metadata is not None:
+        return None
+    outputs = [_output(field, columns, {}) for field in request.projection.fields]
+    if not all(isinstance(source, str) for source, _, _ in outputs):
+        return None
+    names = json.dumps([(source, name, json.dumps(metadata)) for source, name, metadata in outputs])
+    return _native_scans(spark).projection(native_relation(spark, **_files_and_columns(request, group, columns)), names)
+
+
+def _columns(request: ScanRequest, needed: Schema, group: FileGroup) -> _Columns:
+    """Return the columns of the scan of a group."""
+    equality = group.equality
+    dropped = () if equality is None else tuple(key for key in equality.key_columns if key.field_id not in request.schema)
+    if equality is not None:
+        needed = _with_keys(needed, request.schema, equality)
+    # A column of unknown type is null, even where a file has values in it. Spec: Parquet (Appendix A).
+    unknown = frozenset(field.field_id for field in needed.fields if isinstance(field.field_type, UnknownType))
+    constant = group.constant_ids | group.missing
+    return _Columns(
+        data=(*(field for field in needed.fields if field.field_id not in constant | unknown), *map(_as_dropped, dropped)),
+        constants=tuple(field for field in needed.fields if field.field_id in constant),
+        unknown=unknown,
+        reader_names=names_for_the_reader(needed, request.schemas) | {dropped_key(key): dropped_key(key) for key in dropped},
+        metadata=_metadata_columns(request),
+    )
 
 
 def _with_keys(needed: Schema, schema: Schema, equality: EqualityDeletes) -> Schema:
@@ -176,7 +206,8 @@ def _metadata_columns(request: ScanRequest) -> MetadataColumns | None:
     return MetadataColumns(field_ids, partition if isinstance(partition, StructType) else StructType())
 
 
-def _scan(spark: SparkSession, request: ScanRequest, group: FileGroup, columns: _Columns, deleted: DeletedRows | None) -> DataFrame:
+def _files_and_columns(request: ScanRequest, group: FileGroup, columns: _Columns, deleted: DeletedRows | None = None) -> Mapping[str, Any]:
+    """Return the arguments of `native_relation` for a group, with all columns that the scan needs."""
     files = group.files
     arrays = {PATH_COLUMN: hadoop_paths(files["file_path"]), SIZE_COLUMN: files["file_size_in_bytes"].cast(pa.int64())}
     for number, field in enumerate(columns.constants):
@@ -202,7 +233,7 @@ def _scan(spark: SparkSession, request: ScanRequest, group: FileGroup, columns: 
     # Spark's optimizer takes the share of the hidden columns off again, where it has only the sizes of types too.
     hidden = _WIDTH_OF_A_HIDDEN_COLUMN * (len(data.fields) + len(constants) - len(read))
     size = stored_bytes(files, read, request.schema, deleted=_count_deleted(group)) * (row_width(read) + hidden) // row_width(read)
-    return native_rows(spark, pa.table(arrays), constants=SparkStruct(constants), data=data, name=request.table_name, size=size)
+    return {"files": pa.table(arrays), "constants": SparkStruct(constants), "data": data, "name": request.table_name, "size": size}
 
 
 def stored_bytes(files: Any, columns: Sequence[NestedField], schema: Schema, *, deleted: int) -> int:
@@ -231,16 +262,14 @@ def _with_reader_names(struct: SparkStruct, reader_names: Mapping[str, str]) -> 
     return struct
 
 
-def _output(
-    field: NestedField, fields_read: Mapping[int, NestedField], reader_names: Mapping[str, str], computed: Mapping[int, Column]
-) -> tuple[str | Column, str, Mapping[str, str]]:
+def _output(field: NestedField, columns: _Columns, computed: Mapping[int, Column]) -> tuple[str | Column, str, Mapping[str, str]]:
     """Return a projected column: its source, its name in the table, and its metadata, without the metadata that steers the reader."""
     column: str | Column
     if field.field_id in computed:
         column = computed[field.field_id]
     else:
-        read_as = fields_read[field.field_id]
-        name = reader_names[read_as.name]
+        read_as = next(read for read in (*columns.data, *columns.constants) if read.field_id == field.field_id)
+        name = columns.reader_names[read_as.name]
         column = _cut(column_named(name), read_as.field_type, field.field_type) if _is_cut(read_as.field_type, field.field_type) else name
     # Spark 4.0 treats empty metadata as missing and keeps the field id, which is then only visible, not used.
     return column, field.name, {COMMENT_KEY: field.doc} if field.doc is not None else {}
@@ -305,8 +334,8 @@ def _defaults(count: int, column: NestedField) -> Any:
     return as_constant(physical_array(kind, values) if isinstance(kind, PrimitiveType) else pa.nulls(count), kind)
 
 
-def native_rows(spark: SparkSession, files: Any, *, constants: SparkStruct, data: SparkStruct, name: str, size: int) -> DataFrame:
-    """Return the rows of files as a DataFrame: the columns of `data` first, then the constants.
+def native_relation(spark: SparkSession, files: Any, *, constants: SparkStruct, data: SparkStruct, name: str, size: int) -> Any:
+    """Return Spark's logical plan of the rows of files: the columns of `data` first, then the constants.
 
     Args:
         spark: A classic session.
@@ -320,23 +349,34 @@ def native_rows(spark: SparkSession, files: Any, *, constants: SparkStruct, data
     Raises:
         EngineError: The session has no JVM at hand, or the Java classes do not work on this version of Spark.
     """
-    session = spark._jsparkSession
-    java_constants, java_data = (session.parseDataType(struct.json()) for struct in (constants, data))
     try:
-        index = new_object(spark, "PlannedFiles", _stream(files), java_constants, f"icefloe:/{name}", size)
-        relation = java_class(spark, f"{_DATASOURCES}.HadoopFsRelation")(
-            index,
-            java_constants,
-            java_data,
-            scala_object(spark, "scala.None"),
+        return _native_scans(spark).relation(
+            spark._jsparkSession,
+            _stream(files),
+            constants.json(),
+            data.json(),
+            f"icefloe:/{name}",
+            size,
             _format(spark, data),
             _reader_options(spark),
-            session,
         )
-        return DataFrame(session.baseRelationToDataFrame(relation), spark)
     except (Py4JError, TypeError) as error:
         reason = java_message(error) if isinstance(error, Py4JError) else str(error)
         raise EngineError(f"Spark {spark.version} could not build the scan over the planned files of {name}: {reason}") from error
+
+
+def native_rows(spark: SparkSession, files: Any, *, constants: SparkStruct, data: SparkStruct, name: str, size: int) -> DataFrame:
+    """Return the rows of files as a DataFrame; the arguments and errors are those of `native_relation`."""
+    relation = native_relation(spark, files, constants=constants, data=data, name=name, size=size)
+    return DataFrame(_native_scans(spark).frame(spark._jsparkSession, relation), spark)
+
+
+def _native_scans(spark: SparkSession) -> Any:
+    """Return the Java object that creates native scans, one per JVM. Raises `EngineError` as `new_object`."""
+    kept = gateway_of(spark).__dict__
+    if _SCANS_ATTRIBUTE not in kept:
+        kept[_SCANS_ATTRIBUTE] = new_object(spark, "NativeScan")
+    return kept[_SCANS_ATTRIBUTE]
 
 
 def _reader_options(spark: SparkSession) -> Any:
@@ -351,10 +391,9 @@ def _reader_options(spark: SparkSession) -> Any:
 
 
 def _format(spark: SparkSession, data: SparkStruct) -> Any:
-    """Return Spark's Parquet format; one that counts positions itself where rows need them and executors have the class."""
-    if POSITION_COLUMN in data.names and executors_have_classes(spark):
-        return new_object(spark, "CountedParquet", POSITION_COLUMN)
-    return java_class(spark, f"{_DATASOURCES}.parquet.ParquetFileFormat")()
+    """Return a format of Parquet that counts positions itself, where rows need them and executors have the class; None for Spark's own."""
+    counts_positions = POSITION_COLUMN in data.names and executors_have_classes(spark)
+    return new_object(spark, "CountedParquet", POSITION_COLUMN) if counts_positions else None
 
 
 def select_as(rows: DataFrame, columns: Iterable[tuple[str | Column, str, Mapping[str, str]]]) -> DataFrame:

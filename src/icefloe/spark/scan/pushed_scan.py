@@ -4,9 +4,11 @@ Planning itself is `icefloe/kernel/scan`; the rows come from `read_strategy.py`;
 evaluates every filter on the rows too, except those that are true of every row of the planned files. Spec: Scan Planning; Column Projection.
 """
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -42,26 +44,71 @@ from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.scan.native_scan import stored_bytes
 from icefloe.spark.scan.optimizer_statistics import column_statistics
 from icefloe.spark.scan.read_options import PlanningMode, PushedQuery, planning_mode, pushes_aggregates, reports_statistics, session_for
-from icefloe.spark.scan.read_strategy import planned_rows
+from icefloe.spark.scan.read_strategy import plan_of_rows, planned_rows
 from icefloe.spark.scan.scan_builder import ConnectorScan, statistics
 from icefloe.spark.scan.table_selector import TableSelection, with_options
-from icefloe.spark.types.spark_types import column_named, schema_to_struct, wkb_to_geo
+from icefloe.spark.types.spark_types import column_named, has_geo_type, schema_to_struct, wkb_to_geo
 from icefloe.table.data_scan import DataScan
 from icefloe.table.engine import ScanRequest
+from icefloe.table.table import Table
 
-# Plans in a cache: a statement that reads a table twice with different filters uses each in turn.
-_CACHED_PLANS = 4
+# Plans that a loaded table keeps: a statement that reads a table twice with different filters uses each in turn.
+_PLANS_OF_A_TABLE = 4
+# Bytes of the plans that a catalog keeps for later statements in a session, and the bytes that a delete file counts for, which its index needs.
+SHARED_BYTES = 2**26
+_BYTES_OF_A_DELETE_FILE = 2**10
+
+
+class SharedPlans:
+    """Plans of the tables of one catalog in one session, for later references and statements that read the same state of a table with the same filter.
+
+    A plan depends on immutable files only: its key has the metadata file of the table. The plans that were not used for longest are dropped first. Several
+    threads may use it at once.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._plans: OrderedDict[tuple[object, ...], tuple[ScanPlan, int]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: tuple[object, ...]) -> ScanPlan | None:
+        """Return the plan with a key, or None."""
+        with self._lock:
+            if key not in self._plans:
+                return None
+            self._plans.move_to_end(key)
+            return self._plans[key][0]
+
+    def put(self, key: tuple[object, ...], plan: ScanPlan) -> None:
+        """Keep a plan, unless it is larger than all kept plans may be."""
+        size = sum(part.entries.nbytes for part in plan.parts) + _BYTES_OF_A_DELETE_FILE * (1 + plan.delete_files_considered)
+        with self._lock:
+            if size > SHARED_BYTES or key in self._plans:
+                return
+            self._plans[key] = plan, size
+            self._bytes += size
+            while self._bytes > SHARED_BYTES:
+                _, (_, dropped) = self._plans.popitem(last=False)
+                self._bytes -= dropped
 
 
 class ScanPlans:
-    """The last few plans of one loaded table.
+    """The plans of one loaded table.
 
     While Spark optimizes a query, it requests filters, aggregates, statistics and rows one after the other, and all of them need the same plan.
+
+    Args:
+        spark: The session.
+        table: The table.
+        shared: Plans of other statements; None to share none.
     """
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, table: Table, shared: SharedPlans | None = None) -> None:
         self._spark = spark
         self._plans: list[tuple[tuple[object, ...], ScanPlan]] = []
+        # A location may have a new file once its table was dropped.
+        self._state = (table.metadata.table_uuid, table.metadata_location)
+        self._shared = shared if all(self._state) else None
 
     def plan(self, scan: DataScan, mode: PlanningMode, *, include_statistics: bool = False) -> ScanPlan:
         """Return the plan of a scan, with the masks of files that the filter covers whole.
@@ -71,20 +118,35 @@ class ScanPlans:
             mode: Where manifests are read.
             include_statistics: Whether the files carry the statistics of all columns.
         """
-        key = (scan.snapshot_id, scan.appends, scan.by_table_schema, scan.row_filter, include_statistics)
+        appends = None if scan.appends is None else tuple(snapshot.snapshot_id for snapshot in scan.appends)
+        # Filters with the literals 1 and TRUE, or 0.0 and -0.0, are equal; their texts are not.
+        key = (
+            *self._state,
+            mode,
+            scan.snapshot_id,
+            appends,
+            scan.by_table_schema,
+            scan.row_filter,
+            str(scan.row_filter),
+            include_statistics,
+        )
         for cached_key, plan in self._plans:
             if cached_key == key:
                 return plan
+        kept = None if self._shared is None else self._shared.get(key)
+        plan = self._planned(scan, mode, include_statistics) if kept is None else kept
+        self._plans = [*self._plans[1 - _PLANS_OF_A_TABLE :], (key, plan)]
+        if kept is None and self._shared is not None:
+            self._shared.put(key, plan)
+        return plan
+
+    def _planned(self, scan: DataScan, mode: PlanningMode, include_statistics: bool) -> ScanPlan:
         # A local master has no more processors than this process.
         is_local = mode == "local" or (mode == "auto" and (self._spark.sparkContext.master or "").startswith("local"))
         parallel = None if is_local else parallel_of(self._spark, scan, mode)
-        plan = (
-            scan.plan(include_statistics=include_statistics, find_covered=True)
-            if parallel is None
-            else scan.plan(include_statistics=include_statistics, find_covered=True, parallel=parallel, prune_in_parallel=True)
-        )
-        self._plans = [*self._plans[1 - _CACHED_PLANS :], (key, plan)]
-        return plan
+        if parallel is None:
+            return scan.plan(include_statistics=include_statistics, find_covered=True)
+        return scan.plan(include_statistics=include_statistics, find_covered=True, parallel=parallel, prune_in_parallel=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,6 +266,8 @@ class SparkScan(ConnectorScan):
             rows = _one_row(pushed.spark, *pushed.aggregates())
         else:
             session = session_for(pushed.spark, pushed.query, pushed.scan.metadata.properties)
+            if not self._hides_deleted and not has_geo_type(self._struct):
+                return plan_of_rows(session, self.request)
             rows = planned_rows(session, self.request)
             if self._hides_deleted:
                 columns = set(rows.columns)

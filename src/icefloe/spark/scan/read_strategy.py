@@ -58,7 +58,7 @@ from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.scan.equality_deletes import equality_deletes, key_columns_in, key_ids_of
 from icefloe.spark.scan.metadata_column_values import OF_POSITIONS, position_name_conflict
-from icefloe.spark.scan.native_scan import FileGroup, native_scan, requested_metadata_ids, schemes_without_file_system
+from icefloe.spark.scan.native_scan import FileGroup, native_plan, native_scan, requested_metadata_ids, schemes_without_file_system
 from icefloe.spark.scan.position_deletes import MOST_POSITIONS, fits, load_positions
 from icefloe.spark.scan.python_scan import TaskReader, python_rows
 from icefloe.spark.scan.version_probe import probe_scans
@@ -111,6 +111,24 @@ def planned_rows(spark: SparkSession, request: ScanRequest) -> DataFrame:
         LocationNotAllowedError: The catalog's configuration does not allow a file's location.
         EngineError: The session has no JVM at hand.
     """
+    needed, groups, deletes = _grouped(spark, request)
+    rows = reduce(DataFrame.unionAll, (_rows(spark, request, needed, group, deletes) for group in groups))
+    return rows if request.limit is None else rows.limit(request.limit)
+
+
+def plan_of_rows(spark: SparkSession, request: ScanRequest) -> Any:
+    """Return Spark's optimized logical plan of `planned_rows`; Spark plans nothing for it where the rows are those of one native scan without deletes."""
+    needed, groups, deletes = _grouped(spark, request)
+    plan = native_plan(spark, request, needed, groups[0]) if len(groups) == 1 and not groups[0].reason and request.limit is None else None
+    if plan is not None:
+        return plan
+    rows = reduce(DataFrame.unionAll, (_rows(spark, request, needed, group, deletes) for group in groups))
+    rows = rows if request.limit is None else rows.limit(request.limit)
+    return rows._jdf.queryExecution().optimizedPlan()
+
+
+def _grouped(spark: SparkSession, request: ScanRequest) -> tuple[Schema, list[FileGroup], Callable[[], DeleteLoader]]:
+    """Return the part of the table's schema that is read, the file groups, and the reader of delete files. Raises as `planned_rows`."""
     if request.plan.files.num_rows:
         check_locations(request.io, request.plan.files["file_path"])  # Hadoop connects to any host
     table_columns = Schema(*(field for field in request.projection.fields if not is_reserved(field.field_id)))
@@ -122,8 +140,7 @@ def planned_rows(spark: SparkSession, request: ScanRequest) -> DataFrame:
     else:
         read_ids = partial(field_ids, spark, request.io, table_name=request.table_name)
         groups = list(file_groups(request, needed, deletes, read_ids)) or [FileGroup(parts=())]
-    rows = reduce(DataFrame.unionAll, (_rows(spark, request, needed, group, deletes) for group in groups))
-    return rows if request.limit is None else rows.limit(request.limit)
+    return needed, groups, deletes
 
 
 def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup, deletes: Callable[[], DeleteLoader]) -> DataFrame:

@@ -420,23 +420,24 @@ def _geo_from_wkb(wkb: Column, struct: DataType) -> Column:
 
 
 def _convert_leaves(rows: DataFrame, struct: spark_types.StructType, leaf: LeafConversion) -> DataFrame:
-    if not any(_has_geo_type(field.dataType) for field in struct.fields):
+    if not has_geo_type(struct):
         return rows
     return rows.select(*(_convert_column(column_named(field.name), field.dataType, leaf).alias(field.name) for field in struct.fields))
 
 
-def _has_geo_type(kind: DataType) -> bool:
+def has_geo_type(kind: DataType) -> bool:
+    """Return True if the type is a geometry or geography, or has one inside."""
     if isinstance(kind, spark_types.StructType):
-        return any(_has_geo_type(field.dataType) for field in kind.fields)
+        return any(has_geo_type(field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):
-        return _has_geo_type(kind.elementType)
+        return has_geo_type(kind.elementType)
     if isinstance(kind, spark_types.MapType):
-        return _has_geo_type(kind.keyType) or _has_geo_type(kind.valueType)
+        return has_geo_type(kind.keyType) or has_geo_type(kind.valueType)
     return is_geo_type(kind)
 
 
 def _convert_column(column: Column, kind: DataType, leaf: LeafConversion) -> Column:
-    if not _has_geo_type(kind):
+    if not has_geo_type(kind):
         return column
     if isinstance(kind, spark_types.StructType):
         fields = (_convert_column(column.getField(field.name), field.dataType, leaf).alias(field.name) for field in kind.fields)

@@ -1,0 +1,70 @@
+package icefloe;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.execution.datasources.FileFormat;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation$;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.collection.immutable.Map;
+
+/**
+ * Spark's own scan of planned files, created in one call from Python: each call takes about a millisecond, and a statement has a scan for every table. One object serves all sessions of a
+ * JVM.
+ */
+public final class NativeScan {
+  /**
+   * Returns the plan of a scan.
+   *
+   * @param files the stream that PlannedFiles takes
+   * @param constants the columns with one value per file, a struct in JSON
+   * @param data the columns to read, a struct in JSON; those with a field id are found by it
+   * @param root the name in EXPLAIN
+   * @param size the bytes of all columns, by which Spark decides whether a join can broadcast them
+   * @param format the reader of the files; null for Spark's own of Parquet
+   */
+  public LogicalPlan relation(SparkSession session, byte[] files, String constants, String data, String root, Number size, FileFormat format, Map options) throws Exception {
+    StructType constantColumns = (StructType) DataType.fromJson(constants);
+    StructType dataColumns = (StructType) DataType.fromJson(data);
+    PlannedFiles index = new PlannedFiles(files, constantColumns, root, size);
+    FileFormat reader = format == null ? new ParquetFileFormat() : format;
+    return LogicalRelation$.MODULE$.apply(new HadoopFsRelation(index, constantColumns, dataColumns, Option.empty(), reader, options, session), false);
+  }
+
+  /** Returns the plan that selects columns of a scan: JSON of a list with the name in the scan, the new name, and the metadata (JSON too) of each. Nothing in it is left to resolve or optimize. */
+  public LogicalPlan projection(LogicalPlan relation, String names) {
+    HashMap attributes = new HashMap();
+    scala.collection.Iterator outputs = relation.output().iterator();
+    while (outputs.hasNext()) {
+      Attribute attribute = (Attribute) outputs.next();
+      attributes.put(attribute.name(), attribute);
+    }
+    ArrayList columns = new ArrayList();
+    Iterator each = ((List) PythonBridge.parsed(names)).iterator();
+    while (each.hasNext()) {
+      String[] name = PythonBridge.strings(each.next());
+      Metadata metadata = Metadata.fromJson(name[2]);
+      columns.add(new Alias((Attribute) attributes.get(name[0]), name[1], NamedExpression$.MODULE$.newExprId(), PythonUtils.toSeq(new ArrayList()), Option.apply(metadata), PythonUtils.toSeq(new ArrayList())));
+    }
+    return new Project(PythonUtils.toSeq(columns), relation);
+  }
+
+  /** Returns a plan as a DataFrame. */
+  public Dataset frame(SparkSession session, LogicalPlan plan) {
+    return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows((org.apache.spark.sql.classic.SparkSession) session, plan);
+  }
+}
