@@ -153,3 +153,14 @@ def test_a_newer_file_of_a_table_takes_the_place_of_the_older(parsed: list[str])
     assert cache.parsed(write_table_metadata(newer), "newer") == newer
     assert cache.parsed(write_table_metadata(older), "older") == older
     assert parsed == ["older", "newer", "older"]
+
+
+def test_a_newer_file_by_another_writer_shares_the_history_with_the_one_before(parsed: list[str]) -> None:
+    cache = MetadataCache()
+    older, newer = with_snapshots(64), with_snapshots(65)
+    first = cache.parsed(write_table_metadata(older), "older")
+    texts = first.snapshots.texts(), first.snapshot_log.texts()
+    second = cache.parsed(write_table_metadata(newer), "newer")
+    assert (second.snapshots.texts()[0] is texts[0][0], second.snapshot_log.texts()[0] is texts[1][0]) == (True, True)
+    assert (second, write_table_metadata(second)) == (newer, write_table_metadata(newer))
+    assert parsed == ["older", "newer"]

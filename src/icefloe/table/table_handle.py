@@ -116,6 +116,14 @@ class MetadataCache:
             kept = self._tables.get(self._key_of.get(location, ""))
         if kept is None or not kept.has(content):
             metadata = read_table_metadata(content, location)
+            with self._lock:
+                older = self._tables.get(metadata.table_uuid or location)
+            if older is not None:  # another process has committed since
+                metadata = replace(
+                    metadata,
+                    snapshots=metadata.snapshots.sharing(older.metadata.snapshots),
+                    snapshot_log=metadata.snapshot_log.sharing(older.metadata.snapshot_log),
+                )
             self._keep(_Kept(location, (content,), metadata))
         else:
             metadata = kept.metadata

@@ -175,3 +175,27 @@ def test_a_fresh_list_shares_bytes_and_has_values_of_its_own() -> None:
     assert [entry["thing-id"] for entry in fresh] == [1, 2, 3]
     assert all(mine is theirs for mine, theirs in zip(entries.raws, fresh.raws, strict=True))
     assert list(entries.only_here(fresh)) == []
+
+
+def test_a_list_that_was_read_again_shares_what_it_begins_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    indexed: list[int] = []
+    ids_of = EntryKind.ids_of
+    monkeypatch.setattr(EntryKind, "ids_of", lambda self, raws: indexed.append(len(raws)) or ids_of(self, raws))
+    counted = Counted()
+    entries = counted.read(*range(1_000))
+    assert entries.position(-1) is None
+    for last in range(1_000, 1_040):
+        text = entries.texts()[0]
+        indexed.clear()
+        newer = counted.read(*range(last + 1)).sharing(entries)
+        assert newer.position(-1) is None
+        assert sum(indexed) <= 64
+        assert newer.texts()[0] is text
+        assert len(newer.texts()) < 10
+        assert [entry["thing-id"] for entry in newer] == list(range(last + 1))
+        entries = newer
+    for numbers in ([], [1], [*range(500)], [0, 2, *range(2, 2_000)]):
+        other = counted.read(*numbers)
+        assert other.sharing(entries) == other
+        assert [entry["thing-id"] for entry in other.sharing(entries)] == numbers
+        assert list(other.sharing(entries).ids()) == list(dict.fromkeys(numbers))

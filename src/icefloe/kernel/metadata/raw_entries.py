@@ -165,7 +165,12 @@ class RawEntries(Sequence[T]):
         return self._length
 
     def __iter__(self) -> Iterator[T]:
-        return map(self._entry, range(self._length))
+        for start, block, decoded in zip(self._starts, self._blocks, self._decoded, strict=False):
+            for offset, raw in enumerate(block.raws):
+                entry = decoded.get(offset)
+                if entry is None:
+                    entry = decoded[offset] = self._decode(raw, start + offset)
+                yield entry
 
     @overload
     def __getitem__(self, position: int) -> T: ...
@@ -245,10 +250,23 @@ class RawEntries(Sequence[T]):
 
     def appended(self, *entries: T) -> "RawEntries[T]":
         """Return the list with more entries at the end."""
-        if not entries:
-            return self
+        return self._with_raws(tuple(map(self._kind.raw, entries)), dict(enumerate(entries))) if entries else self
+
+    def sharing(self, other: "RawEntries[T]") -> "RawEntries[T]":
+        """Return the list with the blocks of another one that it begins with, byte for byte: another version of the table that was read before."""
+        raws = self.raws
+        shared: list[tuple[_Block[T], dict[int, T]]] = []
+        start = 0
+        for block in other._blocks:
+            end = start + len(block.raws)
+            if raws[start:end] != block.raws:
+                break
+            shared.append((block, {}))
+            start = end
+        return self._of_blocks(shared)._with_raws(raws[start:], {}) if shared else self
+
+    def _with_raws(self, raws: tuple[msgspec.Raw, ...], decoded: dict[int, T]) -> "RawEntries[T]":
         kept = len(self._blocks)
-        raws, decoded = tuple(map(self._kind.raw, entries)), dict(enumerate(entries))
         while kept and len(self._blocks[kept - 1].raws) <= len(raws):
             kept -= 1
             block = self._blocks[kept]
