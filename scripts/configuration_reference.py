@@ -12,7 +12,7 @@ from typing import Any
 
 from icefloe.catalog.options import CATALOG_OPTIONS, ENVIRONMENT
 from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
-from icefloe.io.storage_options import LOCATION_OPTIONS, STORAGE_OPTIONS
+from icefloe.io.storage_options import LOCATION_OPTIONS, MANIFEST_CACHE_OPTIONS, STORAGE_OPTIONS
 from icefloe.kernel.limits import Limits, environment_variable
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
@@ -67,6 +67,7 @@ def _lines() -> Iterator[str]:
     yield from _option_section("## Catalog properties", CATALOG_OPTIONS)
     yield from _option_section("### What tables may name", LOCATION_OPTIONS)
     yield from _option_section("### Storage", STORAGE_OPTIONS)
+    yield from _option_section("### Manifests in memory", MANIFEST_CACHE_OPTIONS)
     yield from _unused_section("### Catalog properties without effect", UNUSED_CATALOG_PROPERTIES)
     yield from _option_section("## Read options", READ_OPTIONS)
     yield from _unused_section("### Read options without effect", UNUSED_READ_OPTIONS)

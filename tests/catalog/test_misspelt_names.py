@@ -11,7 +11,7 @@ from icefloe import InMemoryCatalog, InvalidPropertyError, SqlCatalog, load_cata
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.catalog.options import CATALOG_OPTIONS, check_names
 from icefloe.cli.application import app
-from icefloe.io.storage_options import LOCATION_OPTIONS, STORAGE_OPTIONS
+from icefloe.io.storage_options import LOCATION_OPTIONS, MANIFEST_CACHE_OPTIONS, STORAGE_OPTIONS
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -59,7 +59,7 @@ def test_a_misspelt_property_of_a_catalog_is_refused(kind: type[SqlCatalog], tmp
 
 
 def test_every_known_property_of_a_catalog_is_allowed() -> None:
-    known = [option.name for option in (*CATALOG_OPTIONS, *STORAGE_OPTIONS, *LOCATION_OPTIONS)]
+    known = [option.name for option in (*CATALOG_OPTIONS, *STORAGE_OPTIONS, *LOCATION_OPTIONS, *MANIFEST_CACHE_OPTIONS)]
     check_names(
         dict.fromkeys(
             [*known, *CATALOG_PROPERTIES, "init-catalog-tables", "token", "py-io-impl", "gcs.endpoint", "table-default.owner"], ""

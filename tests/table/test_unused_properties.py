@@ -33,6 +33,10 @@ CATALOG_EFFECTS = {
         "view-default.",
         "view-override.",
         "unique-table-location",
+        "io.manifest.cache-enabled",
+        "io.manifest.cache.expiration-interval-ms",
+        "io.manifest.cache.max-total-bytes",
+        "io.manifest.cache.max-content-length",
         "default-namespace",
     ),
 }

@@ -30,6 +30,7 @@ from icefloe.errors import (
 )
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.locations import LocationPolicy, join, qualified
+from icefloe.io.manifest_cache import CacheSettings
 from icefloe.kernel.commit.replace_table import ReplaceTable
 from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.metadata.property_kinds import property_texts
@@ -68,6 +69,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         self.name = name
         self.store = store
         self.properties = dict(properties)
+        CacheSettings.of(self.properties)  # a wrong value is refused now, and not by the first scan
         warn_of_options(self.properties, name)
 
     @property

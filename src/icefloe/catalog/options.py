@@ -11,7 +11,7 @@ from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
 from icefloe.catalog_store.catalog_store import SCHEMA_VERSION
 from icefloe.display.formatting import shortened
 from icefloe.errors import InvalidPropertyError
-from icefloe.io.storage_options import LOCATION_OPTIONS, STORAGE_OPTIONS
+from icefloe.io.storage_options import LOCATION_OPTIONS, MANIFEST_CACHE_OPTIONS, STORAGE_OPTIONS
 from icefloe.kernel.option import Option
 from icefloe.kernel.similar_names import similar_name
 
@@ -77,7 +77,7 @@ def check_names(properties: Mapping[str, str], catalog_name: str) -> None:
     Raises:
         InvalidPropertyError: The known name is its next step.
     """
-    known = [option.name for option in (*CATALOG_OPTIONS, *STORAGE_OPTIONS, *LOCATION_OPTIONS)]
+    known = [option.name for option in (*CATALOG_OPTIONS, *STORAGE_OPTIONS, *LOCATION_OPTIONS, *MANIFEST_CACHE_OPTIONS)]
     known += [*(name.replace("_", "-") for name in known), *UNUSED_CATALOG_PROPERTIES, *_OF_OTHERS]
     misspelt = {name: similar for name in properties if (similar := similar_name(name, known)) is not None}
     if misspelt:

@@ -6,7 +6,6 @@ from icefloe.table.warnings_once import warn_once
 
 _CLASSES = "Java classes are not loaded"
 _NO_CACHE = "every load reads the catalog, so that no load is older than the last commit"
-_MANIFESTS = "manifests are not kept between scans"
 _POOL = "connections are kept by SQLAlchemy"
 _LOCKS = "a file-system catalog creates its files exclusively and takes no locks"
 _RECORDS = "nothing is recorded under it"
@@ -17,15 +16,6 @@ UNUSED_CATALOG_PROPERTIES: Mapping[str, str] = {
     "io-impl": _CLASSES + "; files are reached by the scheme of their location",
     "metrics-reporter-impl": _CLASSES,
     **dict.fromkeys(("cache-enabled", "cache.case-sensitive", "cache.expiration-interval-ms"), _NO_CACHE),
-    **dict.fromkeys(
-        (
-            "io.manifest.cache-enabled",
-            "io.manifest.cache.expiration-interval-ms",
-            "io.manifest.cache.max-total-bytes",
-            "io.manifest.cache.max-content-length",
-        ),
-        _MANIFESTS,
-    ),
     **dict.fromkeys(("clients", "client.pool.cache.eviction-interval-ms", "client-pool-cache-keys"), _POOL),
     **dict.fromkeys(
         (

@@ -1,10 +1,11 @@
-"""Catalog properties about storage, with their meanings: which locations are allowed, and how object stores are reached.
+"""Catalog properties about storage, with their meanings: allowed locations, object stores, and manifests that are kept.
 
-`locations.py`, `file_io_by_scheme.py` and `object_store_file_io.py` read them.
+`locations.py`, `file_io_by_scheme.py`, `object_store_file_io.py` and `manifest_cache.py` read them.
 """
 
 from icefloe.io.file_io_by_scheme import ALLOWED_SCHEMES
 from icefloe.io.locations import ALLOWED_LOCATIONS, DELETE_OUTSIDE, POLICY, WARN
+from icefloe.io.manifest_cache import CONTENT_LENGTH, ENABLED, EXPIRATION, TOTAL_BYTES
 from icefloe.kernel.option import Option
 
 LOCATION_OPTIONS = (
@@ -12,6 +13,16 @@ LOCATION_OPTIONS = (
     Option(ALLOWED_LOCATIONS, "Folders, with commas between them, that tables may name.", java=False),
     Option(ALLOWED_SCHEMES, "Schemes, with commas between them, that tables may name besides the usual ones.", java=False),
     Option(DELETE_OUTSIDE, "Folders outside of a table in which its expiry and purge may delete files.", java=False),
+)
+MANIFEST_CACHE_OPTIONS = (
+    Option(ENABLED, "`false`: decoded manifests are not kept in memory for the next scan. Java's default is `false`.", "`true`"),
+    Option(
+        TOTAL_BYTES,
+        "The most memory that they take in this process, in bytes of their columns. Java counts the bytes of files.",
+        "`104857600`",
+    ),
+    Option(CONTENT_LENGTH, "Length in bytes of the longest manifest that is kept.", "`8388608`"),
+    Option(EXPIRATION, "Manifests that no scan used for so long are dropped; `0` for never.", "`60000`"),
 )
 # The names are those of PyIceberg, so that its configuration files work; some are Java's too, whose FileIO classes have names of their own.
 STORAGE_OPTIONS = (

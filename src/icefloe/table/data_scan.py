@@ -14,6 +14,7 @@ from icefloe.display.html import html_of
 from icefloe.display.report import Facts, Report
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError, in_one_line
 from icefloe.io.locations import scheme_of
+from icefloe.io.manifest_cache import cached_manifests
 from icefloe.kernel.dates_and_times import format_timestamp
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
@@ -309,6 +310,7 @@ class DataScan:
             find_covered=find_covered,
             schema=self.schema(),
             appends=self.appends,
+            cache=cached_manifests(self.io) if parallel is None else None,
         )
 
     def plan_files(self, *, include_statistics: bool = False) -> Sequence[FileScanTask]:

@@ -6,7 +6,8 @@ Pruning of the columns is in `kernel/scan`. Spec: Manifests; Sequence Number Inh
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -79,8 +80,34 @@ def read_columns(
     return _read([manifest], lambda _: content, partition_type, statistics, frozenset(only) if whole else None)[0]
 
 
+class DecodedRows(NamedTuple):
+    """The rows of one manifest in a table of columns, as `ManifestColumns.entries` are."""
+
+    table: Any
+    start: int
+    stop: int
+
+
+# Decodes manifests with the statistics, and returns the entries of all as one table and the number of entries of each.
+DecodeManifests = Callable[[Sequence[ManifestFile], frozenset[Statistic]], tuple[Any, Sequence[int]]]
+
+
+class ManifestColumnsCache(Protocol):
+    """Decoded manifests that a caller keeps. It must not return what its user could not read."""
+
+    def rows(
+        self, manifests: Sequence[ManifestFile], partition_type: StructType, statistics: frozenset[Statistic], decode: DecodeManifests
+    ) -> Sequence[DecodedRows]:
+        """Return the rows of each manifest, in order, with these statistics at least; `decode` is called for those that are not kept."""
+
+
 def read_many_columns(
-    manifests: Sequence[ManifestFile], read: Callable[[str], bytes], partition_type: StructType, *, statistics: Collection[Statistic] = ()
+    manifests: Sequence[ManifestFile],
+    read: Callable[[str], bytes],
+    partition_type: StructType,
+    *,
+    statistics: Collection[Statistic] = (),
+    cache: ManifestColumnsCache | None = None,
 ) -> tuple[ManifestColumns, Sequence[int]]:
     """Return the entries of manifests of one partition spec and content, one after another, as `read_columns` does, and the number of entries of each.
 
@@ -89,12 +116,45 @@ def read_many_columns(
     Raises:
         AvroFormatError, ManifestFormatError: as `read_columns`; and the errors of `read`.
     """
+    if cache is None:
+        entries, counts = _read_together(manifests, read, partition_type, statistics)
+        return ManifestColumns(entries), counts
+    kept = cache.rows(
+        manifests,
+        partition_type,
+        frozenset(statistics),
+        lambda missing, decoded: _read_together(missing, read, partition_type, decoded),
+    )
+    names = _column_names(partition_type, manifests[0].content, frozenset(statistics))
+    return ManifestColumns(_joined(kept, names)), [rows.stop - rows.start for rows in kept]
+
+
+@lru_cache(maxsize=256)
+def _column_names(partition_type: StructType, content: ManifestContent, statistics: frozenset[Statistic]) -> Sequence[str]:
+    return tuple(_arrow_schema(partition_type, content, statistics, None).names)
+
+
+def _joined(kept: Sequence[DecodedRows], names: Sequence[str]) -> Any:
+    """Return the rows as one table with these columns; rows that follow each other in a table are one slice of it."""
+    slices: list[DecodedRows] = []
+    for rows in kept:
+        if slices and slices[-1].table is rows.table and slices[-1].stop == rows.start:
+            slices[-1] = DecodedRows(rows.table, slices[-1].start, rows.stop)
+        else:
+            slices.append(rows)
+    return pa.concat_tables([rows.table.select(list(names)).slice(rows.start, rows.stop - rows.start) for rows in slices])
+
+
+def _read_together(
+    manifests: Sequence[ManifestFile], read: Callable[[str], bytes], partition_type: StructType, statistics: Collection[Statistic]
+) -> tuple[Any, Sequence[int]]:
     try:
-        return _read(manifests, read, partition_type, statistics, None)
+        columns, counts = _read(manifests, read, partition_type, statistics, None)
+        return columns.entries, counts
     except (AvroFormatError, ManifestFormatError):
         # Reading one at a time shows which one is damaged; or none is, where only all together exceed a limit.
         parts = [_read([manifest], read, partition_type, statistics, None) for manifest in manifests]
-    return ManifestColumns(pa.concat_tables([columns.entries for columns, _ in parts])), [count for _, counts in parts for count in counts]
+    return pa.concat_tables([columns.entries for columns, _ in parts]), [count for _, counts in parts for count in counts]
 
 
 class LiveEntries(NamedTuple):
@@ -111,6 +171,7 @@ def read_live_entries(
     *,
     statistics: Collection[Statistic] = (),
     added_in: AbstractSet[int] | None = None,
+    cache: ManifestColumnsCache | None = None,
 ) -> LiveEntries:
     """Return the live entries of manifests of one partition spec and content.
 
@@ -120,12 +181,13 @@ def read_live_entries(
         partition_type: Type of their partition tuples.
         statistics: The column statistics to decode.
         added_in: Return only the entries that one of these snapshots added; None for all live entries.
+        cache: Has decoded manifests, and keeps those that are decoded now.
 
     Raises:
         AvroFormatError: A manifest is damaged.
         ManifestFormatError: An entry breaks a rule of the format, or a manifest does not have the content that its list declares.
     """
-    columns, counts = read_many_columns(manifests, read, partition_type, statistics=statistics)
+    columns, counts = read_many_columns(manifests, read, partition_type, statistics=statistics, cache=cache)
     entries, places = columns.entries, np.repeat(np.arange(len(counts)), counts)
     if added_in is not None:
         ids = pa.array(added_in, pa.int64())

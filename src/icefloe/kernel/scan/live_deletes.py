@@ -5,6 +5,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from icefloe.kernel.expressions.metrics_evaluator import Mask
 from icefloe.kernel.expressions.residual import simplify
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns, every_statistic, statistic_column
-from icefloe.kernel.manifest.manifest_reader import read_live_entries
+from icefloe.kernel.manifest.manifest_reader import ManifestColumnsCache, read_live_entries
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
 from icefloe.kernel.ports import Parallel, Read
@@ -80,7 +81,9 @@ def _path_bounds(entries: Any) -> Mapping[str, Values]:
     return {"lower_bounds": bounds, "upper_bounds": bounds}
 
 
-def read_deletes(context: ScanContext, manifests: Sequence[ManifestFile], read: Read, parallel: Parallel) -> LiveDeletes:
+def read_deletes(
+    context: ScanContext, manifests: Sequence[ManifestFile], read: Read, parallel: Parallel, cache: ManifestColumnsCache | None = None
+) -> LiveDeletes:
     """Read the live delete files of delete manifests and index them.
 
     Equality deletes that delete no row the filter keeps are left out, except with `every_delete`: rows that the filter does not keep need them too.
@@ -91,6 +94,7 @@ def read_deletes(context: ScanContext, manifests: Sequence[ManifestFile], read: 
         manifests: The delete manifests to read.
         read: Returns the content of a file.
         parallel: Reads several manifests at once.
+        cache: Has decoded manifests.
 
     Raises:
         AvroFormatError: A manifest is damaged.
@@ -104,16 +108,16 @@ def read_deletes(context: ScanContext, manifests: Sequence[ManifestFile], read: 
 
     def live(manifest: ManifestFile) -> Any:
         nonlocal compared_so_far
-        content, decoded = read(manifest.manifest_path), compared_so_far
+        content, decoded = lru_cache(maxsize=1)(read), compared_so_far
         kind = context.partition_types[manifest.partition_spec_id]
         statistics = {*PATH_BOUNDS, *every_statistic(decoded)}
-        entries = read_live_entries([manifest], lambda _: content, kind, statistics=statistics).entries
+        entries = read_live_entries([manifest], content, kind, statistics=statistics, cache=cache).entries
         _check(entries, manifest)
         compared = _compared(entries)
         if not compared <= decoded:  # only the decoded entries show which columns' bounds are needed
             compared_so_far = decoded | compared
             statistics = {*PATH_BOUNDS, *every_statistic(compared_so_far)}
-            entries = read_live_entries([manifest], lambda _: content, kind, statistics=statistics).entries
+            entries = read_live_entries([manifest], content, kind, statistics=statistics, cache=cache).entries
         return entries
 
     tables: dict[int, list[Any]] = {}

@@ -24,7 +24,7 @@ from icefloe.kernel.expressions.metrics_evaluator import Mask
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns, Statistic, every_statistic, ordered_statistics, statistic_column
-from icefloe.kernel.manifest.manifest_reader import LiveEntries, read_live_entries
+from icefloe.kernel.manifest.manifest_reader import LiveEntries, ManifestColumnsCache, read_live_entries
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.manifests import read_manifests
 from icefloe.kernel.metadata.snapshot import Snapshot
@@ -61,6 +61,7 @@ def plan_scan(
     every_delete: bool = False,
     schema: Schema | None = None,
     appends: Sequence[Snapshot] | None = None,
+    cache: ManifestColumnsCache | None = None,
 ) -> ScanPlan:
     """Plan a scan: find the live data files that may have rows matching the filter, and the delete files that apply to them. Spec: Scan Planning.
 
@@ -79,6 +80,7 @@ def plan_scan(
         every_delete: Keep delete files that delete no matching row; copying the rows that do not match needs them.
         schema: The schema that the filter is bound to; by default the table's for its current snapshot, and the snapshot's own for an older one.
         appends: Read only the files that these snapshots added, as they were added: no delete file applies to them, and later snapshots are ignored.
+        cache: Has decoded manifests, and keeps those that are decoded now; None where other processes read them.
 
     Raises:
         InvalidFilterError: The filter does not fit the schema.
@@ -101,14 +103,24 @@ def plan_scan(
     )
     manifests = read_manifests(snapshot, read) if appends is None else _added_manifests(appends, read)
     choice = _ManifestChoice(manifests, context)
-    return _plan(choice, snapshot, read, map if choice.length <= serial_bytes else parallel, prune_in_parallel=prune_in_parallel)
+    in_use = map if choice.length <= serial_bytes else parallel
+    return _plan(choice, snapshot, read, in_use, prune_in_parallel=prune_in_parallel, cache=cache)
 
 
-def _plan(choice: "_ManifestChoice", snapshot: Snapshot, read: Read, parallel: Parallel, *, prune_in_parallel: bool) -> ScanPlan:
+def _plan(
+    choice: "_ManifestChoice",
+    snapshot: Snapshot,
+    read: Read,
+    parallel: Parallel,
+    *,
+    prune_in_parallel: bool,
+    cache: ManifestColumnsCache | None,
+) -> ScanPlan:
     """Plan the files of the chosen manifests."""
     context = choice.context
-    deletes = read_deletes(context, choice.kept_deletes, read, parallel) if choice.kept_deletes else None
-    batches = list(ManifestGroup(context, deletes, read, prune_in_parallel=prune_in_parallel).plan(choice.kept_data, parallel))
+    deletes = read_deletes(context, choice.kept_deletes, read, parallel, cache) if choice.kept_deletes else None
+    group = ManifestGroup(context, deletes, read, prune_in_parallel=prune_in_parallel, cache=cache)
+    batches = list(group.plan(choice.kept_data, parallel))
     parts, delete_files, counts = _with_deletes([batch.files for batch in batches if len(batch.files)], deletes)
     return ScanPlan(
         snapshot_id=snapshot.snapshot_id,
@@ -276,13 +288,19 @@ class ManifestReader:
     read: Read
     statistics: Mapping[int, set[Statistic]]  # statistics to decode, by spec id
     prunes: bool
+    cache: ManifestColumnsCache | None = None
 
     def __call__(self, manifests: Sequence[ManifestFile]) -> _ReadFiles:
         """Read the live entries of some manifests of one partition spec."""
         spec_id = manifests[0].partition_spec_id
         context = self.context
         live = read_live_entries(
-            manifests, self.read, context.partition_types[spec_id], statistics=self.statistics[spec_id], added_in=context.added_in
+            manifests,
+            self.read,
+            context.partition_types[spec_id],
+            statistics=self.statistics[spec_id],
+            added_in=context.added_in,
+            cache=self.cache,
         )
         if not self.prunes or context.is_unfiltered:
             return _ReadFiles(live)
@@ -311,14 +329,23 @@ class ManifestGroup:
         deletes: The delete files that may apply; None without any.
         read: Returns the content of a file.
         prune_in_parallel: Test entries in the parallel readers, before their results are sent back.
+        cache: Has decoded manifests.
     """
 
-    def __init__(self, context: ScanContext, deletes: LiveDeletes | None, read: Read, *, prune_in_parallel: bool = False) -> None:
+    def __init__(
+        self,
+        context: ScanContext,
+        deletes: LiveDeletes | None,
+        read: Read,
+        *,
+        prune_in_parallel: bool = False,
+        cache: ManifestColumnsCache | None = None,
+    ) -> None:
         self._context = context
         self._index = None if deletes is None else deletes.index
         self._statistics_of_spec = {spec_id: self._statistics(spec_id) for spec_id in context.specs}
         # An explanation has a decision for every file, so that the readers must not leave any out.
-        self._reader = ManifestReader(context, read, self._statistics_of_spec, prune_in_parallel and not context.explain)
+        self._reader = ManifestReader(context, read, self._statistics_of_spec, prune_in_parallel and not context.explain, cache)
 
     def plan(self, manifests: Sequence[ManifestFile], parallel: Parallel) -> Iterator[PlannedBatch]:
         """Yield batches of the files that may match, with their delete files.
@@ -357,11 +384,12 @@ class ManifestGroup:
 
     def _batch(self, spec_id: int, waiting: _Pending) -> PlannedBatch:
         context = self._context
-        live = pa.concat_tables(waiting.tables).combine_chunks()
+        live = pa.concat_tables(waiting.tables)
         test = FileMetricsEvaluator(ManifestColumns(live), context.bound, context.specs[spec_id], context.schema)
         may, by_partition = _tested(test) if not context.is_unfiltered else (np.ones(live.num_rows, bool), np.zeros(live.num_rows, bool))
         residuals, residual_index = test.residuals(may)
-        entries = live if may.all() else live.filter(mask_array(may)).combine_chunks()
+        # Chunks are combined after the filter: most files are dropped here, and only a few columns are tested.
+        entries = (live if may.all() else live.filter(mask_array(may))).combine_chunks()
         matches = None if self._index is None else self._index.match(entries, spec_id)
         kept_statistics = set(every_statistic(context.primitive_ids)) if context.include_statistics else set()
         entries = entries.drop_columns([statistic_column(*statistic) for statistic in self._statistics_of_spec[spec_id] - kept_statistics])

@@ -1,0 +1,311 @@
+"""The cache of decoded manifests: a manifest never changes, so that its columns are kept for the next scan of this process.
+
+A hit needs the same storage with the same properties, keys and allowed locations, so that no reader gets what its own storage would refuse; the same path and
+length; and of a local file the same inode and times. Several manifests that are decoded together are kept, and dropped, as one table. Memory is limited by the
+bytes of the columns. Several threads that need the same manifest wait for one of them to decode it. Spec: Manifests.
+"""
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from icefloe.errors import InvalidPropertyError
+from icefloe.io.file_io_by_scheme import LOCAL, MEMORY, SchemeFileIO
+from icefloe.io.locations import local_path, scheme_of
+from icefloe.kernel.manifest.manifest_columns import Statistic
+from icefloe.kernel.manifest.manifest_reader import DecodedRows, DecodeManifests
+from icefloe.kernel.manifest_list.manifest_file import ManifestFile
+from icefloe.kernel.ports import FileIO
+from icefloe.kernel.types import StructType
+
+ENABLED = "io.manifest.cache-enabled"
+EXPIRATION = "io.manifest.cache.expiration-interval-ms"
+TOTAL_BYTES = "io.manifest.cache.max-total-bytes"
+CONTENT_LENGTH = "io.manifest.cache.max-content-length"
+_NUMBERS = {EXPIRATION: (60_000, 0), TOTAL_BYTES: (100 * 1024 * 1024, 1), CONTENT_LENGTH: (8 * 1024 * 1024, 1)}  # default and least value
+_TRUTH = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheSettings:
+    """What the properties of a catalog set.
+
+    Attributes:
+        expiration_ms: Columns that no scan used for so long are dropped; 0 for never.
+        total_bytes: The most bytes of columns.
+        content_length: The length of the longest manifest that is kept.
+    """
+
+    expiration_ms: int
+    total_bytes: int
+    content_length: int
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> "CacheSettings | None":
+        """Return the settings of a catalog's properties; None if manifests are not kept.
+
+        Raises:
+            InvalidPropertyError: A value is neither true nor false, or no whole number, or too small.
+        """
+        enabled = _TRUTH.get(str(properties.get(ENABLED, "true")).lower())
+        if enabled is None:
+            raise InvalidPropertyError(f"the catalog property {ENABLED} is {properties[ENABLED]!r}", next_step="set it to true or false")
+        expiration, total, length = (_number(properties, name) for name in (EXPIRATION, TOTAL_BYTES, CONTENT_LENGTH))
+        return cls(expiration_ms=expiration, total_bytes=total, content_length=length) if enabled else None
+
+
+def _number(properties: Mapping[str, str], name: str) -> int:
+    default, least = _NUMBERS[name]
+    text = str(properties.get(name, default))
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) >= least):
+        raise InvalidPropertyError(f"the catalog property {name} is {text!r}", next_step=f"set it to a whole number from {least} on")
+    return int(text)
+
+
+@dataclass(slots=True, eq=False)
+class _Unit:
+    """Columns of manifests that were decoded together, and where each manifest is kept."""
+
+    table: Any
+    statistics: frozenset[Statistic]
+    size: int
+    used: float
+    rows: "dict[Hashable, _Rows]"
+    keys: set[Hashable]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of one manifest in a unit."""
+
+    unit: _Unit
+    start: int
+    stop: int
+
+
+class ManifestCache:
+    """Decoded manifests of this process with the same settings."""
+
+    def __init__(self, settings: CacheSettings) -> None:
+        self.settings = settings
+        self.lock = threading.Lock()
+        self._rows: dict[Hashable, dict[Hashable, _Rows]] = {}  # by storage and type of the partition, then by manifest
+        self._units: OrderedDict[_Unit, None] = OrderedDict()  # the one that was used last is last
+        self._size = 0
+        # Manifests that a thread is decoding; the event is set when it has finished.
+        self.decoding: dict[Hashable, threading.Event] = {}
+
+    def find(self, group: Hashable, key: Hashable) -> _Rows | None:
+        """Return the rows of a manifest. The lock must be held."""
+        return self._rows.get(group, {}).get(key)
+
+    def touch(self, units: Collection[_Unit]) -> None:
+        """Note that units were used. The lock must be held."""
+        now = time.monotonic()
+        for unit in units:
+            if unit in self._units:
+                unit.used = now
+                self._units.move_to_end(unit)
+
+    def drop_expired(self) -> None:
+        """Drop units that were not used for long. The lock must be held."""
+        if not self.settings.expiration_ms:
+            return
+        oldest = time.monotonic() - self.settings.expiration_ms / 1000
+        while self._units and (unit := next(iter(self._units))).used < oldest:
+            self._drop(unit)
+
+    def put(self, group: Hashable, keys: Sequence[Hashable], table: Any, counts: Sequence[int], statistics: frozenset[Statistic]) -> None:
+        """Keep a table with the rows of manifests, and drop the units that were not used for the longest time. The lock must be held."""
+        size = table.nbytes
+        if size > self.settings.total_bytes:
+            return
+        while self._size + size > self.settings.total_bytes:
+            self._drop(next(iter(self._units)))
+        rows = self._rows.setdefault(group, {})
+        unit = _Unit(table, statistics, size, time.monotonic(), rows, set(keys))
+        start = 0
+        for key, count in zip(keys, counts, strict=True):
+            self._remove(rows.get(key), key)
+            rows[key] = _Rows(unit, start, start + count)
+            start += count
+        self._units[unit] = None
+        self._size += size
+
+    def _remove(self, old: _Rows | None, key: Hashable) -> None:
+        """Remove one manifest from its unit, and drop the unit with its last manifest."""
+        if old is not None:
+            old.unit.keys.discard(key)
+            if not old.unit.keys:
+                self._drop(old.unit)
+
+    def _drop(self, unit: _Unit) -> None:
+        for key in unit.keys:
+            del unit.rows[key]
+        del self._units[unit]
+        self._size -= unit.size
+
+
+@dataclass(frozen=True, slots=True)
+class CachedManifests:
+    """The manifests of one storage in a cache: what the kernel's readers take as `cache`."""
+
+    cache: ManifestCache
+    storage: Hashable
+
+    def rows(
+        self, manifests: Sequence[ManifestFile], partition_type: StructType, statistics: frozenset[Statistic], decode: DecodeManifests
+    ) -> list[DecodedRows]:
+        """Return the rows of each manifest. See `icefloe.kernel.manifest.manifest_reader.ManifestColumnsCache`."""
+        cache, group = self.cache, (self.storage, partition_type)
+        keys = [self._key(manifest) for manifest in manifests]
+        found: dict[int, DecodedRows] = {}
+        while True:
+            request = _Request()
+            with cache.lock:
+                cache.drop_expired()
+                self._look_up(request, group, keys, statistics, found)
+            if request.missing:
+                self._decode(request, group, keys, manifests, decode, found)
+            elif request.others:
+                for other in request.others:
+                    other.wait()
+            else:
+                return [found[place] for place in range(len(manifests))]
+
+    def _look_up(
+        self,
+        request: "_Request",
+        group: Hashable,
+        keys: Sequence[Hashable],
+        statistics: frozenset[Statistic],
+        found: dict[int, DecodedRows],
+    ) -> None:
+        """Add what is kept to `found`; claim what no thread is decoding."""
+        cache = self.cache
+        request.statistics = statistics
+        used: dict[_Unit, None] = {}
+        for place, key in enumerate(keys):
+            if place in found:
+                continue
+            rows = None if key is None else cache.find(group, key)
+            if rows is not None and statistics <= rows.unit.statistics:
+                found[place] = DecodedRows(rows.unit.table, rows.start, rows.stop)
+                used[rows.unit] = None
+            elif key is not None and (group, key) in cache.decoding:
+                request.others.append(cache.decoding[group, key])
+            else:
+                request.missing.append(place)
+                if rows is not None:  # statistics of other filters are decoded again, so that scans with either filter find theirs
+                    request.statistics |= rows.unit.statistics
+                if key is not None:
+                    cache.decoding[group, key] = request.done
+        cache.touch(used)
+
+    def _decode(
+        self,
+        request: "_Request",
+        group: Hashable,
+        keys: Sequence[Hashable],
+        manifests: Sequence[ManifestFile],
+        decode: DecodeManifests,
+        found: dict[int, DecodedRows],
+    ) -> None:
+        claimed = [keys[place] for place in request.missing]
+        try:
+            table, counts = decode([manifests[place] for place in request.missing], request.statistics)
+            start = 0
+            for place, count in zip(request.missing, counts, strict=True):
+                found[place] = DecodedRows(table, start, start + count)
+                start += count
+            if None not in claimed:
+                with self.cache.lock:
+                    self.cache.put(group, claimed, table, counts, request.statistics)
+        finally:
+            with self.cache.lock:
+                for key in claimed:
+                    self.cache.decoding.pop((group, key), None)
+            request.done.set()
+
+    def _key(self, manifest: ManifestFile) -> Hashable:
+        """Return what identifies a manifest and all that its decoded entries depend on; None if it is not kept."""
+        if manifest.manifest_length > self.cache.settings.content_length:
+            return None
+        version = _version(manifest.manifest_path)
+        if version is None:
+            return None
+        return (
+            manifest.manifest_path,
+            manifest.manifest_length,
+            version,
+            manifest.content,
+            manifest.sequence_number,
+            manifest.added_snapshot_id,
+            manifest.first_row_id,
+            manifest.added_files_count,
+            manifest.existing_files_count,
+            manifest.deleted_files_count,
+        )
+
+
+@dataclass(slots=True)
+class _Request:
+    """What one look-up found missing, the threads that decode the rest, and the event that ends this thread's decoding."""
+
+    missing: list[int] = field(default_factory=list)
+    others: list[threading.Event] = field(default_factory=list)
+    statistics: frozenset[Statistic] = frozenset()
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+def _version(location: str) -> tuple[int, ...] | None:
+    """Return the identity and the times of a local file, an empty tuple for an object of a store, and None for what is not kept."""
+    scheme = scheme_of(location)
+    if scheme == MEMORY:
+        return None  # it is in memory already, and a test may write any path again
+    if scheme != LOCAL:
+        return ()
+    try:
+        status = os.stat(local_path(location))
+    except OSError:
+        return None  # reading it has the error
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+@lru_cache(maxsize=16)
+def _cache_of(settings: CacheSettings) -> ManifestCache:
+    return ManifestCache(settings)
+
+
+def clear_manifest_caches() -> None:
+    """Drop all decoded manifests of this process."""
+    _cache_of.cache_clear()
+
+
+# A lock that another thread holds while this process is forked would never be released in the child.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=clear_manifest_caches)
+
+
+def cached_manifests(io: FileIO) -> CachedManifests | None:
+    """Return the cache for the manifests of a storage, by its properties; None if they are not kept, or the storage is not Icefloe's own.
+
+    Raises:
+        InvalidPropertyError: A property of the cache has an invalid value.
+    """
+    if not isinstance(io, SchemeFileIO):
+        return None
+    settings = CacheSettings.of(io.properties)
+    if settings is None:
+        return None
+    return CachedManifests(_cache_of(settings), (frozenset(_texts(io.properties)), io.allowed))
+
+
+def _texts(properties: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in properties.items():
+        yield name, str(value)
