@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
-from icefloe.spark.bridge.callback import PythonCallback
+from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.gateway import java_array, jvm_of
 from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.scan.pushed_scan import SparkScan
@@ -205,3 +206,25 @@ def test_a_slow_method_keeps_no_other_method_waiting(spark: SparkSession, monkey
         released.set()
         assert [future.result(timeout=60) for future in descriptions] == ["slow"] * 3
     assert len(calls) == 1
+
+
+class Returning(PythonCallback):
+    """A callback whose reply is a new object of Java."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.jvm = jvm_of(spark)
+
+    @connector_method
+    def rows(self) -> Any:
+        """Return an object that nothing else refers to."""
+        return self.jvm.java.util.ArrayList()
+
+
+@pytest.mark.usefixtures("table")
+def test_an_object_of_java_that_a_callback_returns_reaches_java(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    client: Any = spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr]
+    # Py4J has the JVM drop objects in a thread of its own, which at times is faster than the reply.
+    monkeypatch.setattr(client, "garbage_collect_object", partial(client.garbage_collect_object, enqueue=False))
+    names = jvm_of(spark).java.util.HashMap()
+    names.put("call", "rows")
+    assert str(names.merge("call", "null", Returning(spark))) == "[]"

@@ -11,6 +11,7 @@ Spark may call one object from several threads at once; Py4J runs each call in a
 import json
 import logging
 import re
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -26,6 +27,7 @@ from icefloe.spark.bridge.spark_errors import as_spark_error, refusal
 from icefloe.spark.runtime.interrupts import interrupt_after_reply
 
 LOG = logging.getLogger(__name__)
+_REPLIES = threading.local()  # `last`: the Java object that a callback of the thread returned last
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK = "_icefloe_connector_method"
@@ -120,6 +122,13 @@ class PythonCallback:
             JSON text of the result, or the result where it is a Java object or another callback. For an error: the exception of Spark for it, or the text
             that `refusal` returns.
         """
+        reply = self._reply(method_name, message)
+        # Py4J sends the id of a Java object, and the JVM drops an object that Python has released: it could not find the reply. The next call of this thread
+        # comes when it has read this one.
+        _REPLIES.last = reply if isinstance(reply, JavaObject) else None
+        return reply
+
+    def _reply(self, method_name: str, message: Any) -> Any:
         arguments: list[Any] = []
         kind: Any = type(self)
         try:
