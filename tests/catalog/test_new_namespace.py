@@ -11,7 +11,7 @@ from icefloe import InMemoryCatalog, SqlCatalog
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.catalog.new_namespace import NewNamespace
-from icefloe.errors import CommitUnknownError, EngineError
+from icefloe.errors import CommitUnknownError, EngineError, StorageUnavailableError
 from icefloe.testing.fault_injection import Fault, Faults, FaultyStore
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -97,6 +97,45 @@ def test_a_namespace_whose_creator_has_dropped_it_is_created_again(catalog: Cata
         second.create()
         catalog.create_table("a.t", SCHEMA)
     assert catalog.list_tables("a") == [("a", "t")]
+
+
+def test_a_table_is_created_although_its_namespace_is_dropped_meanwhile(catalog: Catalog) -> None:
+    faults = Faults()
+    namespace = NewNamespace(faulty(catalog, faults), ("a", "b"))
+    faults.order("load", meanwhile=lambda: [catalog.drop_namespace(name) for name in ("a.b", "a")] and None)
+    with namespace.dropped_on_error():
+        namespace.create_for(lambda: faulty(catalog, faults).create_table("a.b.t", SCHEMA))
+    assert catalog.list_tables("a.b") == [("a", "b", "t")]
+
+
+@pytest.mark.parametrize("kind", ["sql", "memory"])
+def test_a_transaction_is_committed_although_its_namespace_is_dropped_meanwhile(kind: str, tmp_path: Path) -> None:
+    catalog, faults = CATALOGS[kind](tmp_path), Faults()
+    namespace = NewNamespace(faulty(catalog, faults), ("a",))
+    faults.order("swap", meanwhile=lambda: catalog.drop_namespace("a"), times=2)
+    with namespace.dropped_on_error(), faulty(catalog, faults).transaction() as transaction:
+        member = namespace.create_for(lambda: transaction.create_table("a.t", SCHEMA))
+        member.restore_namespace(namespace.create)
+        member.append(pa.table({"n": [1]}))
+    assert catalog.load_table("a.t").scan().to_arrow()["n"].to_pylist() == [1]
+
+
+def test_a_namespace_that_cannot_be_created_again_refuses_the_commit_and_leaves_nothing(tmp_path: Path) -> None:
+    catalog, faults = CATALOGS["sql"](tmp_path), Faults()
+    faulty_catalog = faulty(catalog, faults)
+    faults.order("swap", meanwhile=lambda: catalog.drop_namespace("a"))
+
+    def commits() -> None:
+        with faulty_catalog.transaction() as transaction:
+            namespace = NewNamespace(faulty_catalog, ("a",))
+            member = namespace.create_for(lambda: transaction.create_table("a.t", SCHEMA))
+            member.restore_namespace(namespace.create)
+            member.append(pa.table({"n": [1]}))
+            faults.order("create_namespace", Fault.UNAVAILABLE)
+
+    with pytest.raises(StorageUnavailableError):
+        commits()
+    assert [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "catalog.db"] == []
 
 
 def test_a_namespace_that_another_writer_has_dropped_is_no_error(catalog: Catalog) -> None:

@@ -2,6 +2,8 @@
 
 import errno
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,3 +115,24 @@ def test_a_relative_location_is_read_from_the_working_directory(tmp_path, monkey
     assert (tmp_path / "data" / "x").read_bytes() == b"1"
     assert IO.exists("data/x")
     assert IO.size("file:" + str(tmp_path / "data/x")) == 1
+
+
+@pytest.mark.parametrize("method", ["write", "open_output"])
+def test_a_file_is_created_although_another_process_removes_its_empty_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    makedirs, removals = os.makedirs, iter([True, True])
+
+    def removed_at_once(path: str, **options: Any) -> None:
+        makedirs(path, **options)
+        if next(removals, False):
+            os.rmdir(path)
+
+    monkeypatch.setattr(os, "makedirs", removed_at_once)
+    location = str(tmp_path / "n" / "t" / "file")
+    if method == "write":
+        LocalFileIO().write(location, b"x")
+    else:
+        with LocalFileIO().open_output(location) as output:
+            output.write(b"x")
+    assert Path(location).read_bytes() == b"x"

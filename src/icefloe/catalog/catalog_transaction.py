@@ -54,6 +54,7 @@ class TableInTransaction(Transaction):
         self.table = table
         self.base = metadata
         self.attempts = 0
+        self._create_namespace: Callable[[], None] | None = None
 
     @property
     def handle(self) -> TableHandle:
@@ -67,6 +68,18 @@ class TableInTransaction(Transaction):
     def use_ids(self, ids: IdSource) -> None:
         """Draw the ids in names of new files from `ids`, which identify the files of the caller."""
         self._handle = replace(self._handle, ids=ids)
+
+    def restore_namespace(self, create: Callable[[], None]) -> None:
+        """Call `create` if another writer drops the namespace of a new table before the commit, and go on with the commit."""
+        self._create_namespace = create
+
+    def change(self) -> TableChange | None:
+        """End the changes of this table, and return them for the commit; None if there are none."""
+        action = self.end()
+        if action is None and self.table is not None:
+            return None
+        base = LoadedMetadata(location=self.table.metadata_location if self.table is not None else "", metadata=self.base)
+        return TableChange(handle=self.handle, base=base, action=action, is_new=self.table is None, create_namespace=self._create_namespace)
 
     def commit_transaction(self) -> Any:
         """Refuse: the catalog's transaction commits all its tables together. Raises `InvalidInputError`."""
@@ -228,13 +241,10 @@ class CatalogTransaction:
         changed: list[TableInTransaction] = []
         changes: list[TableChange] = []
         for member in self._members.values():
-            action = member.end()
-            if action is None and member.table is not None:
-                continue
-            location = member.table.metadata_location if member.table is not None else ""
-            base = LoadedMetadata(location=location, metadata=member.base)
-            changed.append(member)
-            changes.append(TableChange(handle=member.handle, base=base, action=action, is_new=member.table is None))
+            change = member.change()
+            if change is not None:
+                changed.append(member)
+                changes.append(change)
         if not changes:
             return
         for member, report in zip(changed, commit_together(changes), strict=True):

@@ -4,14 +4,18 @@
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.errors import CommitUnknownError, NamespaceAlreadyExistsError, NamespaceNotEmptyError, NoSuchNamespaceError, in_one_line
 
+T = TypeVar("T")
 LOG = logging.getLogger(__name__)
+# How often a call is made whose namespace other writers drop.
+TRIES = 10
 
 
 class NewNamespace:
@@ -40,8 +44,6 @@ class NewNamespace:
     def create(self) -> None:
         """Create the namespace, and each level above it, unless it exists.
 
-        Repeat it before the commit of a table that takes long: another writer may have created the namespace, and dropped it when its own table failed.
-
         Raises:
             IcefloeError: as for `Catalog.create_namespace`.
         """
@@ -52,6 +54,25 @@ class NewNamespace:
                 continue
             if level not in self._created:
                 self._created.append(level)
+
+    def create_for(self, make: Callable[[], T]) -> T:
+        """Create the namespace for a call that needs it.
+
+        Args:
+            make: the call. It is repeated if it raises `NoSuchNamespaceError`: another writer may have created the namespace, and dropped it when its own
+                table failed.
+
+        Returns:
+            What the call returns.
+        """
+        for _ in range(TRIES - 1):
+            self.create()
+            try:
+                return make()
+            except NoSuchNamespaceError:
+                continue
+        self.create()
+        return make()
 
     @contextmanager
     def dropped_on_error(self) -> Iterator[None]:

@@ -178,14 +178,15 @@ def create(
     order = sort_order_from_texts(columns, comma_separated(sort))
     namespace = NewNamespace(opened, identifier[:-1])
     with namespace.dropped_on_error():
-        namespace.create()
-        table = opened.create_table(
-            identifier,
-            columns,
-            location=location,
-            partition_spec=comma_separated(partition),
-            sort_order=order,
-            properties=table_properties,
+        table = namespace.create_for(
+            lambda: opened.create_table(
+                identifier,
+                columns,
+                location=location,
+                partition_spec=comma_separated(partition),
+                sort_order=order,
+                properties=table_properties,
+            )
         )
     if namespace.is_created:
         print_message(f"created the namespace {dotted(namespace.name)}")

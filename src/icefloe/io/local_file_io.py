@@ -8,7 +8,7 @@ import stat
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -47,9 +47,9 @@ class LocalFileIO:
         # The name is not derived from the file's, which may already be as long as the file system allows.
         temporary = os.path.join(os.path.dirname(path), f".{uuid.uuid4().hex}.tmp")
         try:
-            _make_parent(path, location)
+            new_file = _created(temporary, location)
             try:
-                with open(temporary, "xb") as file:
+                with new_file as file:
                     file.writelines(content if isinstance(content, list) else [content])
                     file.flush()
                     os.fsync(file.fileno())
@@ -138,8 +138,7 @@ class LocalFileIO:
         """
         path = local_path(location)
         try:
-            _make_parent(path, location)
-            return pa.PythonFile(open(path, "xb"), mode="w")
+            return pa.PythonFile(_created(path, location), mode="w")
         except OSError as error:
             raise storage_error(error, location) from error
 
@@ -166,19 +165,24 @@ def _require_regular(mode: int, location: str) -> None:
         raise StorageError(f"{location} is a device, a pipe or a socket, not a file", path=location, next_step="name a file")
 
 
-def _make_parent(path: str, location: str) -> None:
+def _created(path: str, location: str) -> BinaryIO:
+    """Create a file, and the folders that it is in; `location` is for errors."""
     parent = os.path.dirname(path)
     for _ in range(TRIES):
         try:
             os.makedirs(parent, exist_ok=True)
+            return open(path, "xb")
+        except FileNotFoundError:
+            continue  # another process has just removed an empty folder on the way, such as that of a load that failed
         except (FileExistsError, NotADirectoryError) as error:
+            if os.path.lexists(path):
+                raise
             taken = _first_file(parent)
             if os.path.isdir(taken):
                 continue  # another process has just removed a folder on the way, such as that of a dropped table
             raise StorageError(
                 f"{location} cannot be created: {taken} is a file, not a folder", path=location, next_step="choose another location"
             ) from error
-        return
     raise StorageError(
         f"{location} cannot be created: another process removes its folder again and again", path=location, next_step="try again"
     )

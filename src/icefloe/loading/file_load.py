@@ -239,8 +239,6 @@ class FileLoad:
         except pa.ArrowException as error:
             raise InvalidInputError(f"the rows cannot be read: {error}", path=self.files.described) from error
         self.bad_rows.publish()
-        if self._existing is None:
-            self._namespace.create()
         self._is_commit_begun = True
         transaction.commit_transaction()
         table = member.table or self._catalog.load_table(self.name)
@@ -308,10 +306,13 @@ class FileLoad:
     def _staged(self, transaction: CatalogTransaction) -> TableInTransaction:
         check_letter_case(Schema(), self.schema, dotted(self.name))
         schema = assign_fresh_ids(self.schema)
-        self._namespace.create()
-        member = transaction.create_table(
-            self.name, schema, partition_spec=list(self._request.partition), properties=dict(self._request.properties or {})
+        request = self._request
+        member = self._namespace.create_for(
+            lambda: transaction.create_table(
+                self.name, schema, partition_spec=list(request.partition), properties=dict(request.properties or {})
+            )
         )
+        member.restore_namespace(self._namespace.create)
         member.use_ids(self._own_files.ids)
         self._own_files.begin_table(member.table_metadata.location)
         return member

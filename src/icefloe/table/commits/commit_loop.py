@@ -9,7 +9,7 @@ attempt counts as lost, the winner's table is searched for it: a reply can be lo
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from icefloe.catalog_store.catalog_store import LocationChange
@@ -21,6 +21,7 @@ from icefloe.errors import (
     IcefloeError,
     InvalidInputError,
     NoSuchFileError,
+    NoSuchNamespaceError,
     NoSuchTableError,
     NotFoundError,
     Problem,
@@ -45,19 +46,22 @@ from icefloe.table.table_handle import (
 )
 
 LOG = logging.getLogger(__name__)
+# How often a swap is tried whose namespace other writers drop.
+NAMESPACE_TRIES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChange:
     """The change of one table in a commit. `base.location` of a table that `is_new` is empty: its metadata was never written.
 
-    Without an action only a new table is a change.
+    Without an action only a new table is a change. `create_namespace` creates the namespace of a new table again if another writer has dropped it.
     """
 
     handle: TableHandle
     base: LoadedMetadata
     action: Action | None
     is_new: bool = False
+    create_namespace: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,6 +279,7 @@ class _Commit:
     def __init__(self, changes: Sequence[TableChange]) -> None:
         self.name = ", ".join(change.handle.table_name for change in changes)
         self.tables = [TableCommit(change) for change in changes]
+        self._creates_namespaces = [change.create_namespace for change in changes if change.create_namespace is not None]
         self.store = changes[0].handle.store
         self.settings = changes[0].base.metadata.properties
         self.number = 0
@@ -311,6 +316,20 @@ class _Commit:
         return outcome
 
     def _swap(self, changes: Sequence[LocationChange]) -> Outcome:
+        """Swap the locations; again after creating a namespace that another writer has dropped, since a refused swap has changed nothing."""
+        outcome = self._swap_once(changes)
+        for _ in range(NAMESPACE_TRIES if self._creates_namespaces else 0):
+            if not isinstance(outcome, Refused) or not isinstance(outcome.error, NoSuchNamespaceError):
+                break
+            try:
+                for create in self._creates_namespaces:
+                    create()
+            except IcefloeError as error:
+                return Refused(error=error)
+            outcome = self._swap_once(changes)
+        return outcome
+
+    def _swap_once(self, changes: Sequence[LocationChange]) -> Outcome:
         first = changes[0]
         if len(changes) == 1 and first.expected is not None:
             return self.store.swap(first.identifier, expected=first.expected, new=first.new)
