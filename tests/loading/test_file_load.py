@@ -1,6 +1,7 @@
 """A load is one commit or nothing: bad rows, upserts, filters, new columns, and the state after a load that fails."""
 
 import csv
+import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -110,6 +111,16 @@ def test_bad_rows_are_not_written_over_a_file(load: Load, dirty: str, nothing_re
     nothing_remains()
     result = load(dirty, columns=COLUMNS, bad_rows="quarantine", bad_rows_file="other.csv")
     assert result.bad_rows_file == "other.csv"
+
+
+def test_bad_rows_are_written_on_a_mount_without_hard_links(load: Load, dirty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    result = load(dirty, columns=COLUMNS, bad_rows="quarantine", bad_rows_file="bad.csv")
+    assert len(Path("bad.csv").read_text().splitlines()) > result.bad_rows
+    assert sorted(os.listdir()) == ["bad.csv", dirty]
 
 
 def test_without_bad_rows_no_file_of_them_is_written(load: Load) -> None:

@@ -56,9 +56,9 @@ class LocalFileIO:
                 if overwrite:
                     os.replace(temporary, path)
                 else:
-                    _publish(temporary, path)
+                    publish(temporary, path)
             finally:
-                _unlink_if_there(temporary)
+                unlink_if_there(temporary)
         except OSError as error:
             raise storage_error(error, location) from error
 
@@ -204,8 +204,13 @@ def _path_of(opened: int, folder: str) -> str | None:
         return real if os.path.samestat(os.fstat(opened), os.lstat(real)) else None
 
 
-def _publish(temporary: str, path: str) -> None:
-    """Give the finished file its name unless the name is taken."""
+def publish(temporary: str, path: str) -> None:
+    """Give a finished file its name. The temporary name may remain: see `unlink_if_there`.
+
+    Raises:
+        FileExistsError: The name is taken.
+        OSError: The file cannot be renamed.
+    """
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -216,7 +221,8 @@ def _publish(temporary: str, path: str) -> None:
         os.replace(temporary, path)
 
 
-def _unlink_if_there(path: str) -> None:
+def unlink_if_there(path: str) -> None:
+    """Delete a file, if it exists. Raises `OSError`."""
     try:
         os.unlink(path)
     except (FileNotFoundError, NotADirectoryError):

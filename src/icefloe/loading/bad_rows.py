@@ -12,6 +12,7 @@ from enum import StrEnum
 from itertools import count
 
 from icefloe.errors import FileAlreadyExistsError, InvalidInputError, Problem, in_one_line
+from icefloe.io.local_file_io import publish, unlink_if_there
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.kernel.storage_errors import storage_error
 from icefloe.loading.input_files import BAD_ROWS_ENDING
@@ -138,9 +139,9 @@ class BadRowCollector:
             self._output.flush()
             os.fsync(self._output.fileno())
             self._output.close()
-            os.link(self._temporary, self.path)
+            publish(self._temporary, self.path)
             self._is_published = True
-            os.unlink(self._temporary)
+            unlink_if_there(self._temporary)
         except OSError as error:
             raise storage_error(error, self.path) from error
 
