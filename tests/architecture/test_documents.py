@@ -18,7 +18,7 @@ from benchmarks import __main__ as benchmarks
 from tests.architecture.document_process import DocumentProcess
 from typer.testing import CliRunner
 
-from icefloe.cli.main import app
+from icefloe.cli.application import app
 from icefloe.inspect import METADATA_TABLES
 from icefloe.procedures import procedure_names
 from icefloe.spark.functions.spark_functions import FUNCTIONS
