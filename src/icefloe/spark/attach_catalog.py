@@ -23,6 +23,7 @@ from icefloe.spark.runtime.start_session import share_limits
 from icefloe.spark.scan.version_probe import probe_scans
 from icefloe.spark.sql_probe import try_statements
 from icefloe.spark.statements.statement_parser import StatementParser
+from icefloe.spark.write.start_workers import start_workers
 
 CATALOG_CLASS = "icefloe.SparkCatalog"
 SESSION_CATALOG_CLASS = "icefloe.SparkSessionCatalog"
@@ -131,6 +132,7 @@ def register(spark: SparkSession, name: str, catalog: SparkCatalog) -> None:
     spark.conf.set(PREFIX + name, SESSION_CATALOG_CLASS if is_session else CATALOG_CLASS)
     if is_session:
         _reload_session_catalog(spark)
+    start_workers(spark)
 
 
 @contextmanager

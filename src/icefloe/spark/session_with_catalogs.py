@@ -1,6 +1,7 @@
 """The public function `session`: a Spark session with attached catalogs. `runtime/start_session.py` starts Spark."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -10,6 +11,7 @@ from icefloe.spark.attach_catalog import attach
 from icefloe.spark.bridge.gateway import extension_settings
 from icefloe.spark.runtime.start_session import session as start_or_find_session
 from icefloe.spark.scan.read_options import similar_setting
+from icefloe.spark.write.start_workers import worker_settings
 from icefloe.spark.write.write_options import SETTINGS
 
 
@@ -48,7 +50,12 @@ def session(
         similar = similar_setting(setting, SETTINGS)
         if similar is not None:
             raise InvalidInputError(f"there is no setting {setting}", next_step=f"write {similar}")
-    spark = start_or_find_session(conf, app_name=app_name, master=master, extensions=extension_settings, **settings)
+    own_settings = {**(conf or {}), **settings, **({"spark.master": master} if master else {})}
+
+    def settings_of_jvm(gateway: Any, extensions: str) -> dict[str, str]:
+        return {**extension_settings(gateway, extensions), **worker_settings(gateway, own_settings)}
+
+    spark = start_or_find_session(conf, app_name=app_name, master=master, extensions=settings_of_jvm, **settings)
     if catalogs is not None:
         attach(spark)
         for name, catalog in catalogs.items():

@@ -22,6 +22,7 @@ from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory, fi
 from icefloe.datafile.file_metrics import FileMetrics, Leaf, RowObservations, columns_with_modes, file_metrics
 from icefloe.datafile.parquet.parquet_annotations import DeferredFooterFile, annotations
 from icefloe.errors import InvalidPropertyError, UnsupportedTypeError, in_one_line
+from icefloe.kernel.arrow_values import positions_array
 from icefloe.kernel.manifest.data_file import FileFormat
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
@@ -188,7 +189,7 @@ def dictionary_columns(table: Any, leaves: Iterable[Leaf]) -> list[str]:
     if table.num_rows < _MIN_SAMPLED_ROWS:
         return [leaf.stored_path for leaf in leaves]
     # The sample is spread over the whole row group, because adjacent rows are similar in many tables.
-    rows = pa.array(np.linspace(0, table.num_rows - 1, min(_MAX_SAMPLE_ROWS, table.num_rows // 2), dtype=np.int64))
+    rows = positions_array(np.linspace(0, table.num_rows - 1, min(_MAX_SAMPLE_ROWS, table.num_rows // 2), dtype=np.int64))
     return [leaf.stored_path for leaf in leaves if not _is_distinct(table, leaf, rows)]
 
 

@@ -5,9 +5,8 @@ Spec: Partition Transforms; Bucket Transform Details; Truncate Transform Details
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
@@ -39,6 +38,12 @@ from icefloe.kernel.types import (
     TimeType,
     UUIDType,
 )
+from icefloe.lazy_imports import lazy_module
+
+if TYPE_CHECKING:  # tasks that write rows import this module, and need no pandas
+    import pandas as pd
+else:
+    pd = lazy_module("pandas")
 
 MICROS_PER_HOUR = 3_600_000_000
 MICROS_PER_DAY = 24 * MICROS_PER_HOUR

@@ -15,6 +15,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from icefloe.datafile.data_file_writer import appender_factory, write_batches
 from icefloe.datafile.write_target import WriteTarget
+from icefloe.kernel.arrow_values import array_of
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_properties import ADVISORY_PARTITION_SIZE_BYTES
 from icefloe.kernel.schema.schema import Schema
@@ -66,7 +67,7 @@ class TaskWriter:
         """Write the rows of a task, and yield its files as bytes."""
         task_files = self.files_of(batches)
         if task_files is not None:
-            yield pa.RecordBatch.from_arrays([pa.array([_VALUES.to_bytes(task_files)], pa.binary())], names=[_OUTCOME_COLUMN])
+            yield pa.RecordBatch.from_arrays([array_of([_VALUES.to_bytes(task_files)], pa.binary())], names=[_OUTCOME_COLUMN])
 
     def files_of(self, batches: Iterable[pa.RecordBatch]) -> TaskFiles | None:
         """Write the rows and return the files; None if there are no rows."""

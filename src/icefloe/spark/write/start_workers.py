@@ -1,0 +1,64 @@
+"""The start of Spark's Python workers before the first statement needs one: in local sessions, in the background, once per session.
+
+The first statement that writes would otherwise wait for an interpreter, for its imports, and for the JVM's classes that send Arrow to it.
+"""
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+DAEMON_SETTING = "spark.python.daemon.module"
+DAEMON = "icefloe.spark.write.worker_daemon"
+JOB = "start the Python workers"
+LOG = logging.getLogger(__name__)
+_STARTED: set[str] = set()  # ids of applications
+
+
+def worker_settings(gateway: Any, settings: Mapping[str, object]) -> dict[str, str]:
+    """Return the setting for a new session by which its workers are forked with the modules of tasks imported; nothing for a session on a cluster.
+
+    Args:
+        gateway: The gateway of the JVM, in which no session runs yet.
+        settings: The settings of the caller, which take precedence.
+    """
+    configured = gateway.jvm.org.apache.spark.SparkConf()  # of spark-defaults.conf and spark-submit
+    master = str(settings.get("spark.master") or configured.get("spark.master", "local[*]"))
+    if not _is_local(master) or DAEMON_SETTING in settings or configured.contains(DAEMON_SETTING):
+        return {}
+    return {DAEMON_SETTING: DAEMON}
+
+
+def start_workers(spark: SparkSession) -> None:
+    """Start a Python worker in the background, if the session is local and its workers run this Python. A failure is only logged: the first task starts one."""
+    context = spark.sparkContext
+    application = str(context.applicationId)
+    if (
+        application in _STARTED
+        or not _is_local(str(context.master))
+        or os.path.abspath(context.pythonExec) != os.path.abspath(sys.executable)
+    ):
+        return
+    _STARTED.add(application)
+    threading.Thread(target=_start_worker, args=(spark,), name="icefloe-start-workers", daemon=True).start()
+
+
+def _start_worker(spark: SparkSession) -> None:
+    try:
+        spark.sparkContext.setJobGroup(f"icefloe-{JOB}", JOB, interruptOnCancel=True)
+        spark.range(1, numPartitions=1).mapInArrow(_same, "id bigint").collect()
+    except Exception as error:  # noqa: BLE001  the session may end meanwhile, in which case Py4J raises many types of errors
+        LOG.debug("could not start a Python worker: %s", error)
+
+
+def _same(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+def _is_local(master: str) -> bool:
+    return master == "local" or master.startswith("local[")

@@ -1,0 +1,55 @@
+"""The Python workers of a local session: started in the background by `attach`, with the modules of tasks imported, and without pandas."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = """
+import json, sys, threading
+import icefloe.spark
+from icefloe import load_catalog
+from icefloe.spark.write.start_workers import DAEMON_SETTING
+
+spark = icefloe.spark.session(master="local[1]", **json.loads(sys.argv[2]))
+icefloe.spark.attach(spark, "lake", load_catalog("lake", warehouse=sys.argv[1]))
+starting = [thread for thread in threading.enumerate() if thread.name == "icefloe-start-workers"]
+for thread in starting:
+    thread.join(120)
+icefloe.spark.attach(spark, "again", load_catalog("again", warehouse=sys.argv[1] + "/again"))
+more = [thread for thread in threading.enumerate() if thread.name == "icefloe-start-workers"]
+tracker = spark.sparkContext.statusTracker()
+jobs = tracker.getJobIdsForGroup("icefloe-start the Python workers")
+states = [tracker.getJobInfo(job).status for job in jobs]
+names = ("icefloe.spark.write.data_file_job", "pandas", "sqlalchemy", "sqlglot")
+loaded = spark.sparkContext.parallelize([0], 1).map(lambda _: [name for name in names if name in sys.modules]).collect()[0]
+spark.sql("CREATE NAMESPACE lake.db")
+spark.sql("CREATE TABLE lake.db.t AS SELECT id FROM range(5)")
+rows = spark.table("lake.db.t").count()
+daemon = spark.sparkContext.getConf().get(DAEMON_SETTING)
+print("\\n" + json.dumps([len(starting), len(more), states, loaded, daemon, rows]))
+"""
+
+
+def started(folder: Path, settings: dict[str, str]) -> list[object]:
+    folder.mkdir(exist_ok=True)
+    (folder / "again").mkdir(exist_ok=True)
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(folder), json.dumps(settings)], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert run.returncode == 0, run.stderr
+    return list(json.loads(run.stdout.splitlines()[-1]))
+
+
+def test_a_worker_starts_in_the_background_once_with_the_modules_of_tasks_and_without_pandas(tmp_path: Path) -> None:
+    daemon = "icefloe.spark.write.worker_daemon"
+    assert started(tmp_path / "lake", {}) == [1, 0, ["SUCCEEDED"], ["icefloe.spark.write.data_file_job"], daemon, 5]
+
+
+def test_the_daemon_that_the_user_has_chosen_stays(tmp_path: Path) -> None:
+    daemon = "pyspark.daemon"
+    assert started(tmp_path / "lake", {"spark.python.daemon.module": daemon}) == [1, 0, ["SUCCEEDED"], [], daemon, 5]
