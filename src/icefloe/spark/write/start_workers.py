@@ -51,7 +51,7 @@ def start_workers(spark: SparkSession) -> None:
 def _start_worker(spark: SparkSession) -> None:
     try:
         spark.sparkContext.setJobGroup(f"icefloe-{JOB}", JOB, interruptOnCancel=True)
-        spark.range(1, numPartitions=1).mapInArrow(_same, "id bigint").collect()
+        spark.sql("SELECT id, CAST(id AS STRING) AS text FROM range(1)").mapInArrow(_same, "id bigint, text string").collect()
     except Exception as error:  # noqa: BLE001  the session may end meanwhile, in which case Py4J raises many types of errors
         LOG.debug("could not start a Python worker: %s", error)
 
