@@ -70,11 +70,11 @@ assert table.scan(EqualTo("id", 2)).to_arrow().num_rows == 1
 def imports_for_type_checking(tree: ast.Module) -> set[tuple[str, str, str]]:
     """Return (module, name, alias) of the imports under `if TYPE_CHECKING`."""
     return {
-        (node.module or "", alias.name, alias.asname or alias.name)
+        ((node.module or "") if isinstance(node, ast.ImportFrom) else "", alias.name, alias.asname or alias.name)
         for branch in tree.body
         if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING"
         for node in branch.body
-        if isinstance(node, ast.ImportFrom)
+        if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
 
