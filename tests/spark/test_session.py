@@ -106,6 +106,7 @@ def test_a_machine_without_java_starts_spark_on_the_wheel_s(tmp_path: Path) -> N
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_session_that_icefloe_starts_has_the_sql_parser_through_the_extension_point_of_spark(tmp_path: Path) -> None:
     done = run(EXTENSION, str(tmp_path), PATH=os.environ["PATH"])
     assert done.returncode == 0, done.stderr
@@ -147,6 +148,7 @@ def test_a_session_starts_reads_and_writes_without_a_word_on_standard_error(tmp_
     assert (done.stdout.strip(), done.stderr) == ("10", "")
 
 
+@pytest.mark.slow
 def test_the_vector_module_is_loaded_on_request(tmp_path: Path) -> None:
     if not find_java().has_vector_module:
         pytest.skip("the Java here is built without the module jdk.incubator.vector")

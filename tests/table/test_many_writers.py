@@ -29,8 +29,8 @@ def test_commits_of_a_few_concurrent_writers_are_all_applied() -> None:
 
 
 def test_a_table_is_intact_after_writers_are_stopped() -> None:
-    result = run_stress("kill", "--rounds", 5, "--signal", "KILL,TERM,INT")
-    assert result["rounds"] == 5
+    result = run_stress("kill", "--rounds", 3, "--signal", "KILL,TERM,INT")
+    assert result["rounds"] == 3
     assert result["acknowledged"] > 0
 
 

@@ -16,6 +16,7 @@ from icefloe.table import Table
 SCHEMA = pa.schema([("label", pa.string()), ("number", pa.int64())])
 WRITER = Path(__file__).with_name("committing.py")
 ROWS_PER_APPEND = 3
+APPENDS = 20  # of each writer
 
 
 def catalog(warehouse: Path) -> SqlCatalog:
@@ -52,14 +53,14 @@ def check_history(table: Table) -> None:
 
 def test_concurrent_appends_of_two_processes_are_all_committed(tmp_path: Path) -> None:
     table = make_table(tmp_path)
-    writers = [start(tmp_path, label, 50) for label in ("a", "b")]
+    writers = [start(tmp_path, label, APPENDS) for label in ("a", "b")]
     for writer in writers:
         out, err = writer.communicate(timeout=240)
         assert writer.returncode == 0, err[-2000:]
-        assert len(out.splitlines()) == 50
-    assert rows_by_append(table) == {(label, number): ROWS_PER_APPEND for label in ("a", "b") for number in range(50)}
+        assert len(out.splitlines()) == APPENDS
+    assert rows_by_append(table) == {(label, number): ROWS_PER_APPEND for label in ("a", "b") for number in range(APPENDS)}
     check_history(table)
-    assert {snapshot.summary["total-data-files"] for snapshot in table.snapshots()} == {str(n) for n in range(1, 101)}
+    assert {snapshot.summary["total-data-files"] for snapshot in table.snapshots()} == {str(n) for n in range(1, 2 * APPENDS + 1)}
 
 
 def append_with_kills(warehouse: Path, appends: int, seed: int) -> None:
@@ -86,7 +87,7 @@ def append_with_kills(warehouse: Path, appends: int, seed: int) -> None:
 
 
 def test_a_table_is_intact_after_writers_are_killed_at_random_moments(tmp_path: Path) -> None:
-    append_with_kills(tmp_path, 20, seed=1)
+    append_with_kills(tmp_path, 8, seed=1)
 
 
 @pytest.mark.slow

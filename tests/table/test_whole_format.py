@@ -346,7 +346,7 @@ def run(data: st.DataObject, most: int) -> None:
         model.check_everything()
 
 
-QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @QUICK

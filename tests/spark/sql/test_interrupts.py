@@ -11,13 +11,11 @@ import pytest
 pytestmark = pytest.mark.spark
 
 INTERRUPTED = """
-import glob, io, json, os, signal, sys, threading, time
+import glob, io, itertools, json, os, signal, sys, threading, time
 from icefloe.catalog.catalog_loader import load_catalog
 from icefloe.spark import session
 lake = load_catalog("lake", type="sql", uri=f"sqlite:///{sys.argv[1]}/c.db", warehouse=sys.argv[1])
 spark = session(catalogs={"lake": lake}, master="local[2]", **{"spark.driver.memory": "700m"})
-if sys.argv[2] == "notebook":
-    sys.stdout = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
 spark.sql("CREATE NAMESPACE lake.a")
 spark.sql("CREATE TABLE lake.a.t (id bigint) TBLPROPERTIES ('write.update.mode' = 'merge-on-read')")
 spark.sql("INSERT INTO lake.a.t VALUES (1), (2)")
@@ -32,16 +30,18 @@ def press_soon():
     if not ended.wait(1.5):
         os.kill(os.getpid(), signal.SIGINT)
 
-for statement in (
+statements = (
     f"INSERT INTO lake.a.t {endless}",
     f"UPDATE lake.a.t SET id = 3 WHERE id IN (SELECT hash(id) FROM ({endless}))",
     f"SELECT count(*) FROM ({endless}) WHERE hash(id) = 7",
-):
+)
+for place, statement in itertools.product(("script", "notebook"), statements):
     ended = threading.Event()
     presser = threading.Thread(target=press_soon, daemon=True)
     presser.start()
     came = None
-    if sys.argv[2] == "notebook":  # as a kernel does before each cell
+    if place == "notebook":  # as a kernel does before each cell
+        sys.stdout = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         spark.sql(statement).collect()
@@ -56,14 +56,13 @@ for statement in (
         time.sleep(0.1)
     rows = sorted(row.id for row in spark.table("lake.a.t").collect())
     reporters = [thread.name for thread in threading.enumerate() if thread.name == "icefloe-progress"]
-    print(json.dumps([came, rows, running, reporters, files() == before]), file=sys.__stdout__)
+    print(json.dumps([place, came, rows, running, reporters, files() == before]), file=sys.__stdout__)
 """
 
 
-@pytest.mark.parametrize("place", ["script", "notebook"])
-def test_ctrl_c_ends_a_statement_and_leaves_nothing(tmp_path: Path, place: str) -> None:
+def test_ctrl_c_ends_a_statement_and_leaves_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, str(tmp_path), place],
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path)],
         env={**os.environ},
         capture_output=True,
         text=True,
@@ -71,4 +70,6 @@ def test_ctrl_c_ends_a_statement_and_leaves_nothing(tmp_path: Path, place: str) 
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert [json.loads(line) for line in done.stdout.splitlines()] == [["KeyboardInterrupt", [1, 2], [], [], True]] * 3
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        [place, "KeyboardInterrupt", [1, 2], [], [], True] for place in ("script", "notebook") for _ in range(3)
+    ]
