@@ -186,7 +186,19 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Mapping[str, str] | None = None,
     ) -> tuple[TableHandle, TableMetadata]:
-        """Return the first metadata of a new table, not written yet, and the table's handle. Arguments and errors are those of `create_table`."""
+        """Return the first metadata of a new table, not written yet, and the table's handle.
+
+        Args:
+            identifier: the levels of the table's name.
+            schema: as for `create_table`.
+            location: as for `create_table`.
+            partition_spec: as for `create_table`.
+            sort_order: as for `create_table`.
+            properties: as for `create_table`.
+
+        Raises:
+            IcefloeError: as for `create_table`.
+        """
         if self.table_exists(identifier):
             raise TableAlreadyExistsError(
                 f"table {dotted(identifier)!r} already exists in catalog {self.name!r}",
@@ -271,7 +283,19 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Mapping[str, str] | None = None,
     ) -> ReplaceTable:
-        """Return the action that `replace_table` commits, to commit it with other actions. Arguments and errors are those of `replace_table`."""
+        """Return the action that `replace_table` commits, to commit it with other actions.
+
+        Args:
+            base: the metadata of the table to replace.
+            schema: as for `replace_table`.
+            location: as for `replace_table`.
+            partition_spec: as for `replace_table`.
+            sort_order: as for `replace_table`.
+            properties: as for `replace_table`.
+
+        Raises:
+            IcefloeError: as for `replace_table`.
+        """
         table_schema, spec = _definition(schema, partition_spec, sort_order)
         return ReplaceTable(
             base,
