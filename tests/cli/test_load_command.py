@@ -22,9 +22,10 @@ import icefloe.cli.load_command as command
 from icefloe import SqlCatalog
 from icefloe.cli import load_screen
 from icefloe.cli.load_command import LoadEngine, choose_engine
-from icefloe.errors import NotInstalledError
+from icefloe.errors import NotInstalledError, StorageUnavailableError
 from icefloe.loading import LoadProgress, LoadRequest
 from icefloe.loading.bad_rows import BadRows
+from icefloe.loading.file_load import FileLoad
 from icefloe.loading.input_files import find_files
 from icefloe.table.table import Table
 
@@ -181,6 +182,23 @@ def test_a_load_by_arrow_imports_no_spark(process: Process) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("is_reachable", "state"), [(True, "n.t is unchanged"), (False, "the commit may have happened already")])
+def test_an_interrupt_is_reported_with_the_state_of_the_table(
+    load: Command, monkeypatch: pytest.MonkeyPatch, is_reachable: bool, state: str
+) -> None:
+    def unreachable(self: FileLoad) -> None:
+        raise StorageUnavailableError("the catalog is down")
+
+    def interrupted(self: FileLoad, progress: object) -> None:
+        if not is_reachable:
+            monkeypatch.setattr(FileLoad, "_table_if_exists", unreachable)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FileLoad, "open", interrupted)
+    result = load(write("a.csv", "id\n1\n"))
+    assert (result.exit_code, state in result.stderr) == (130, True)
 
 
 # ---- in a process of its own ----
