@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import icefloe.spark
 from icefloe import SqlCatalog
@@ -134,12 +134,10 @@ def test_a_newer_spark_is_probed_once_and_then_used(newer: SparkSession, lake: S
 def test_no_catalog_is_attached_to_a_newer_spark_that_returns_wrong_rows(
     newer: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = pushed_scan.planned_rows
+    def wrong(spark: SparkSession, request: Any) -> Any:
+        return pushed_scan.planned_rows(spark, request).limit(1)._jdf.queryExecution().optimizedPlan()
 
-    def wrong(spark: SparkSession, request: Any) -> DataFrame:
-        return right(spark, request).limit(1)
-
-    monkeypatch.setattr(pushed_scan, "planned_rows", wrong)
+    monkeypatch.setattr(pushed_scan, "plan_of_rows", wrong)
     with pytest.raises(EngineError) as caught:
         icefloe.spark.attach(newer, "wrong", lake)
     assert "Spark 4.4.0 is not a version that Icefloe is proven on" in str(caught.value)

@@ -9,10 +9,12 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql.types import IntegerType, LongType, StructField
@@ -32,7 +34,7 @@ from icefloe.kernel.schema.schema import Schema, select_fields, walk
 from icefloe.kernel.schema.schema_history import is_complete_history
 from icefloe.kernel.types import DoubleType, FloatType, IcebergType, NestedField, PrimitiveType, StructType, UnknownType
 from icefloe.kernel.values import physical_array
-from icefloe.spark.bridge.gateway import executors_have_classes, gateway_of, java_class, java_message, jvm_of, new_object
+from icefloe.spark.bridge.gateway import executors_have_classes, java_class, java_message, jvm_of, new_object
 from icefloe.spark.scan.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, without_deleted_keys
 from icefloe.spark.scan.expression_to_column import filter_to_column
 from icefloe.spark.scan.metadata_column_values import (
@@ -59,8 +61,8 @@ READER_OPTIONS: Mapping[str, str] = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
-# Attributes of the gateway.
-_OPTIONS_ATTRIBUTE, _SCANS_ATTRIBUTE = "_icefloe_reader_options", "_icefloe_native_scans"
+# Java objects that create native scans, by application.
+_NATIVE_SCANS: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 # 1 is the fastest level of deflate; paths shrink to a tenth.
 _DEFLATE_LEVEL = 1
 # Bytes that Spark estimates for a column that only the scan itself needs; most of them are longs.
@@ -358,7 +360,6 @@ def native_relation(spark: SparkSession, files: Any, *, constants: SparkStruct, 
             f"icefloe:/{name}",
             size,
             _format(spark, data),
-            _reader_options(spark),
         )
     except (Py4JError, TypeError) as error:
         reason = java_message(error) if isinstance(error, Py4JError) else str(error)
@@ -372,22 +373,14 @@ def native_rows(spark: SparkSession, files: Any, *, constants: SparkStruct, data
 
 
 def _native_scans(spark: SparkSession) -> Any:
-    """Return the Java object that creates native scans, one per JVM. Raises `EngineError` as `new_object`."""
-    kept = gateway_of(spark).__dict__
-    if _SCANS_ATTRIBUTE not in kept:
-        kept[_SCANS_ATTRIBUTE] = new_object(spark, "NativeScan")
-    return kept[_SCANS_ATTRIBUTE]
-
-
-def _reader_options(spark: SparkSession) -> Any:
-    """Return `READER_OPTIONS` as an immutable map of Scala, created once per JVM."""
-    kept = gateway_of(spark).__dict__
-    if _OPTIONS_ATTRIBUTE not in kept:
+    """Return the Java object that creates native scans, one per application. Raises `EngineError` as `new_object`."""
+    context = spark.sparkContext
+    if context not in _NATIVE_SCANS:
         options = java_class(spark, "java.util.HashMap")()
         for key, value in READER_OPTIONS.items():
             options.put(key, value)
-        kept[_OPTIONS_ATTRIBUTE] = java_class(spark, "org.apache.spark.api.python.PythonUtils").toScalaMap(options)
-    return kept[_OPTIONS_ATTRIBUTE]
+        _NATIVE_SCANS[context] = new_object(spark, "NativeScan", options)
+    return _NATIVE_SCANS[context]
 
 
 def _format(spark: SparkSession, data: SparkStruct) -> Any:

@@ -23,10 +23,16 @@ import scala.Option;
 import scala.collection.immutable.Map;
 
 /**
- * Spark's own scan of planned files, created in one call from Python: each call takes about a millisecond, and a statement has a scan for every table. One object serves all sessions of a
- * JVM.
+ * Spark's own scan of planned files, created in one call from Python: each call takes about a millisecond, and a statement has a scan for every table. One object serves all sessions of an
+ * application.
  */
 public final class NativeScan {
+  private final Map options; // of the reader, which override settings of the session
+
+  public NativeScan(java.util.Map options) {
+    this.options = PythonUtils.toScalaMap(options);
+  }
+
   /**
    * Returns the plan of a scan.
    *
@@ -37,7 +43,7 @@ public final class NativeScan {
    * @param size the bytes of all columns, by which Spark decides whether a join can broadcast them
    * @param format the reader of the files; null for Spark's own of Parquet
    */
-  public LogicalPlan relation(SparkSession session, byte[] files, String constants, String data, String root, Number size, FileFormat format, Map options) throws Exception {
+  public LogicalPlan relation(SparkSession session, byte[] files, String constants, String data, String root, Number size, FileFormat format) throws Exception {
     StructType constantColumns = (StructType) DataType.fromJson(constants);
     StructType dataColumns = (StructType) DataType.fromJson(data);
     PlannedFiles index = new PlannedFiles(files, constantColumns, root, size);
