@@ -46,7 +46,7 @@ def long_table(folder: Path, older: int) -> Table:
 
 def test_an_append_does_the_same_work_after_10_and_after_4000_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work: dict[str, int] = {}
-    ids_of, decode = EntryKind.ids_of, RawEntries._decode
+    ids_of, decode, where = EntryKind.ids_of, RawEntries._decode, RawEntries.where
 
     def counted(what: str, number: int) -> None:
         work[what] = work.get(what, 0) + number
@@ -58,6 +58,10 @@ def test_an_append_does_the_same_work_after_10_and_after_4000_snapshots(tmp_path
     def counted_decode(self: RawEntries[Any], *arguments: Any) -> Any:
         counted("entries decoded", 1)
         return decode(self, *arguments)
+
+    def counted_where(self: RawEntries[Any], keep: Any) -> Any:
+        counted("entries visited", len(self))
+        return where(self, keep)
 
     def counted_text(text: bytes) -> JsonText:
         counted("texts joined", 1)
@@ -72,6 +76,7 @@ def test_an_append_does_the_same_work_after_10_and_after_4000_snapshots(tmp_path
         with monkeypatch.context() as patch:
             patch.setattr(EntryKind, "ids_of", counted_ids)
             patch.setattr(RawEntries, "_decode", counted_decode)
+            patch.setattr(RawEntries, "where", counted_where)
             patch.setattr(raw_entries, "JsonText", counted_text)
             for number in range(6):
                 table.append(pa.table({"id": [number]}), branch=("main", "side")[number % 2])
