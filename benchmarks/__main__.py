@@ -9,6 +9,7 @@ from benchmarks import measure
 MODULES = {
     "starting": "benchmarks.starting",
     "planning": "benchmarks.planning",
+    "planning-again": "benchmarks.planning_again",
     "manifests": "benchmarks.manifests",
     "planning-deletes": "benchmarks.planning_deletes",
     "append": "benchmarks.appending",

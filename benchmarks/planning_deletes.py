@@ -69,9 +69,21 @@ def with_deletes(folder: Path, plain: Path) -> Path:
 
 
 def with_more_manifests(plain: Path) -> Path:
-    """Create the table with each manifest `TIMES` times in the list; return the path of its metadata file."""
-    path = plain.with_name("00003-many.metadata.json")
-    return path if path.exists() else write_table(plain, path, manifests_of(plain) * TIMES)
+    """Create the table with each manifest `TIMES` times in the list, under other names; return the path of its metadata file."""
+    path = plain.with_name("00003-many-named.metadata.json")
+    if path.exists():
+        return path
+    manifests = manifests_of(plain)
+    return write_table(plain, path, [linked(record, turn) for turn in range(TIMES) for record in manifests])
+
+
+def linked(record: dict[str, Any], turn: int) -> dict[str, Any]:
+    """Return the record of a hard link to a manifest: under one name, a manifest that was decoded would be taken from memory."""
+    manifest = Path(record["manifest_path"])
+    link = manifest.with_name(f"{manifest.stem}-{turn}.avro")
+    link.unlink(missing_ok=True)
+    link.hardlink_to(manifest)
+    return {**record, "manifest_path": str(link)}
 
 
 def data_files(location: str) -> Iterator[dict[str, Any]]:

@@ -21,6 +21,7 @@ from icefloe.kernel.manifest import manifest_reader
 from icefloe.kernel.manifest.manifest_reader import read_live_entries
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.metadata.manifests import spec_partition_type
+from icefloe.kernel.scan import scan_planner
 from icefloe.table.table import Table
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["a", "b", "c"]})
@@ -314,3 +315,16 @@ def test_a_table_whose_folder_was_replaced_by_another_has_the_files_of_the_other
     shutil.copy(path, moved)
     os.replace(moved, path)  # the same bytes in another inode
     assert len(files_of(table)) == 1
+
+
+def test_a_scan_of_more_than_fits_keeps_its_first_part(tmp_path: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan_planner, "_GROUP_BYTES", 1)  # one manifest at a time
+    table = table_of(tmp_path, 4)
+    (*_, manifest) = manifests_of(table)
+    size = read_live_entries([manifest], table.io.read, spec_partition_type(table.metadata, 0)).entries.nbytes
+    total = {"io.manifest.cache.max-total-bytes": str(2 * size + size // 2)}
+    limited = replace_io(table, SchemeFileIO({**table.io.properties, **total}, table.io.allowed))  # type: ignore[attr-defined]
+    for _ in range(3):
+        decoded.clear()
+        assert len(files_of(limited)) == 4
+    assert len(decoded) == 2

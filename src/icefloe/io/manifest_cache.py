@@ -120,13 +120,26 @@ class ManifestCache:
         while self._units and (unit := next(iter(self._units))).used < oldest:
             self._drop(unit)
 
-    def put(self, group: Hashable, keys: Sequence[Hashable], table: Any, counts: Sequence[int], statistics: frozenset[Statistic]) -> None:
-        """Keep a table with the rows of manifests, and drop the units that were not used for the longest time. The lock must be held."""
+    def put(
+        self,
+        group: Hashable,
+        keys: Sequence[Hashable],
+        table: Any,
+        counts: Sequence[int],
+        *,
+        statistics: frozenset[Statistic],
+        since: float,
+    ) -> None:
+        """Keep a table with the rows of manifests, and drop the units that were not used for the longest time. The lock must be held.
+
+        Units that were used `since` then are not dropped, and the table is not kept if there is no space besides them: the scan that used them needs more than
+        fits, and the next one would find nothing if each part replaced the one before.
+        """
         size = table.nbytes
-        if size > self.settings.total_bytes:
+        while self._units and self._size + size > self.settings.total_bytes and (unit := next(iter(self._units))).used < since:
+            self._drop(unit)
+        if self._size + size > self.settings.total_bytes:
             return
-        while self._size + size > self.settings.total_bytes:
-            self._drop(next(iter(self._units)))
         rows = self._rows.setdefault(group, {})
         unit = _Unit(table, statistics, size, time.monotonic(), rows, set(keys))
         start = 0
@@ -153,10 +166,11 @@ class ManifestCache:
 
 @dataclass(frozen=True, slots=True)
 class CachedManifests:
-    """The manifests of one storage in a cache: what the kernel's readers take as `cache`."""
+    """The manifests of one storage in a cache, for one scan: what the kernel's readers take as `cache`."""
 
     cache: ManifestCache
     storage: Hashable
+    since: float = field(default_factory=time.monotonic)  # when the scan began
 
     def rows(
         self, manifests: Sequence[ManifestFile], partition_type: StructType, statistics: frozenset[Statistic], decode: DecodeManifests
@@ -225,7 +239,7 @@ class CachedManifests:
                 start += count
             if None not in claimed:
                 with self.cache.lock:
-                    self.cache.put(group, claimed, table, counts, request.statistics)
+                    self.cache.put(group, claimed, table, counts, statistics=request.statistics, since=self.since)
         finally:
             with self.cache.lock:
                 for key in claimed:
