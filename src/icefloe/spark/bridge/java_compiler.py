@@ -22,6 +22,9 @@ EXCEPTIONS = ("ValidationException", "CommitFailedException", "CommitStateUnknow
 # The classes in the order of compilation. Each is a source file in `java/`, in the Java package `icefloe` unless the file names another.
 SOURCES = (
     "PlannedFiles",
+    "PartitionSplit",
+    "PartitionedBatch",
+    "DriverProxy",
     "BitmapDecoder",
     "Positions",
     "CountedParquet",
@@ -48,7 +51,7 @@ SOURCES = (
 # Data sources, which Spark finds by the names of their classes once `add_formats` was called: source files with the paths of their classes.
 FORMATS = {"DefaultSource": "icefloe/DefaultSource", "IcebergSource": "iceberg/DefaultSource"}
 # Classes that run in Spark's tasks; executors receive them in a jar.
-FOR_EXECUTORS = ("CountedParquet", "Positions")
+FOR_EXECUTORS = ("CountedParquet", "DriverProxy", "PartitionSplit", "Positions")
 # Bytecode of Java 8: every Java that Spark 4 runs on reads it, so the cache does not depend on the Java that wrote it.
 BYTECODE_VERSION = 8
 FORMATS_FOLDER = "formats"

@@ -154,13 +154,14 @@ class ProcedureMessage(TypedDict):
 class ReadOptions(TypedDict):
     """Options of a read, with the time `zone` of its session and the session's `settings` that begin with `spark.sql.iceberg.` or `spark.icefloe.`.
 
-    `uses_statistics` is whether the session's optimizer is cost-based.
+    `uses_statistics` is whether the session's optimizer is cost-based, `groups_partitions` whether it joins partitions that scans report.
     """
 
     options: dict[str, str]
     zone: str
     settings: dict[str, str]
     uses_statistics: bool
+    groups_partitions: bool
 
 
 class WriteInfo(TypedDict):

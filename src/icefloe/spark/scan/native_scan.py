@@ -216,7 +216,7 @@ def _files_and_columns(request: ScanRequest, group: FileGroup, columns: _Columns
         if field.field_id in group.missing:
             arrays[f"constant {number}"] = _defaults(files.num_rows, field)
         else:
-            arrays[f"constant {number}"] = _constant_values(files, field, request.specs)
+            arrays[f"constant {number}"] = constant_values(files, field, request.specs)
     constants = list(_with_reader_names(schema_to_struct(Schema(*columns.constants), field_ids=False), columns.reader_names).fields)
     metadata = columns.metadata
     metadata_constants = [] if metadata is None else [metadata.constants(files)]
@@ -319,7 +319,7 @@ def names_for_the_reader(needed: Schema, schemas: Sequence[Schema]) -> dict[str,
     return reader_names
 
 
-def _constant_values(files: Any, column: NestedField, specs: Mapping[int, PartitionSpec]) -> Any:
+def constant_values(files: Any, column: NestedField, specs: Mapping[int, PartitionSpec]) -> Any:
     """Return the identity partition value of each file, in Spark's Arrow type."""
     constants = None
     for spec_id in pc.unique(files["spec_id"]).to_pylist():
@@ -354,7 +354,7 @@ def native_relation(spark: SparkSession, files: Any, *, constants: SparkStruct, 
     try:
         return _native_scans(spark).relation(
             spark._jsparkSession,
-            _stream(files),
+            stream_of(files),
             constants.json(),
             data.json(),
             f"icefloe:/{name}",
@@ -400,7 +400,7 @@ def select_as(rows: DataFrame, columns: Iterable[tuple[str | Column, str, Mappin
     return DataFrame(new_object(spark, "NamedColumns", json.dumps(names), expressions).of(rows._jdf), spark)
 
 
-def _stream(files: Any) -> bytes:
+def stream_of(files: Any) -> bytes:
     """Return the table as one deflated Arrow stream: a single call to the JVM, whatever the number of files."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, files.schema) as writer:

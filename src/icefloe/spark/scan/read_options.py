@@ -35,7 +35,6 @@ _LOCALITY = "Spark places the tasks of its own file scan"
 _VARIANTS = "variants are written whole"
 
 UNUSED_SETTINGS: Mapping[str, str] = {
-    "planning.preserve-data-grouping": "Spark groups the tasks of its own file scan by size",
     "delete-planning-mode": "delete manifests are planned where data manifests are: spark.sql.iceberg.data-planning-mode",
     "locality.enabled": _LOCALITY,
     "executor-cache.enabled": _CACHE,
@@ -91,12 +90,13 @@ _SPLIT_COUNT: Property[int | None] = Property(
 _AGGREGATES = ("aggregate-push-down-enabled", "aggregate-push-down.enabled")
 _COLUMN_STATISTICS = "report-column-stats"
 _PLANNING = "data-planning-mode"
+_GROUPING = "planning.preserve-data-grouping"
 _SETTING_PREFIXES = (SESSION_PREFIX, "spark.icefloe.")
 # All options and settings (these after `spark.sql.iceberg.`) that have an effect on a read.
 ACTED_ON_OPTIONS = (*SELECTING_OPTIONS, *RANGE_OPTIONS, "planning-mode", *(option for option, *_ in _READS), _AGGREGATES[0])
 ACTED_ON_SETTINGS = (
     *(setting for _, setting, *_ in _READS if setting),
-    *(_ADAPTIVE, _SPLIT_COUNT.name, _AGGREGATES[1], _COLUMN_STATISTICS, _PLANNING),
+    *(_ADAPTIVE, _SPLIT_COUNT.name, _AGGREGATES[1], _COLUMN_STATISTICS, _PLANNING, _GROUPING),
 )
 
 _KNOWN_OPTIONS = (*ACTED_ON_OPTIONS, *UNUSED_READ_OPTIONS, "path", "versionasof", "timestampasof")
@@ -130,6 +130,11 @@ READ_SETTINGS = (
         "`true`",
     ),
     Option(SESSION_PREFIX + _PLANNING, "`read.data-planning-mode` for the session."),
+    Option(
+        SESSION_PREFIX + _GROUPING,
+        "`true`, with `spark.sql.sources.v2.bucketing.enabled`: scans report their partitions, so that joins by partition fields need no shuffle.",
+        "`false`",
+    ),
     Option(PLANNING_SETTING, "The same; it is preferred to the one above.", java=False),
 )
 
@@ -214,6 +219,15 @@ def reports_statistics(query: PushedQuery) -> bool:
         InvalidPropertyError: The value is not true or false.
     """
     return _flag(query, "", _COLUMN_STATISTICS)
+
+
+def reports_partitions(query: PushedQuery) -> bool:
+    """Return whether a scan reports its partitions: `planning.preserve-data-grouping`, false by default, where Spark uses them.
+
+    Raises:
+        InvalidPropertyError: The value is not true or false.
+    """
+    return bool(query.get("groups_partitions")) and _value(query, ADAPTIVE_SPLITS, {}, "", SESSION_PREFIX + _GROUPING) is True
 
 
 def _flag(query: PushedQuery, option: str, setting: str) -> bool:

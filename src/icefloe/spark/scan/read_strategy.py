@@ -143,6 +143,25 @@ def _grouped(spark: SparkSession, request: ScanRequest) -> tuple[Schema, list[Fi
     return needed, groups, deletes
 
 
+def bare_group(spark: SparkSession, request: ScanRequest) -> FileGroup | None:
+    """Return the files of a plan as one group that Spark's Parquet reader reads as they are; None where deletes, defaults or types prevent that.
+
+    Raises:
+        LocationNotAllowedError: The catalog's configuration does not allow a file's location.
+    """
+    fields = request.projection.fields
+    if request.plan.delete_files or not request.plan.parts or any(is_reserved(field.field_id) for field in fields):
+        return None
+    check_locations(request.io, request.plan.files["file_path"])
+    needed = Schema(*fields_to_read(request.schema, request.projection, filter_field_ids(request.row_filter)))
+    is_whole = set(needed.fields) == set(fields) and not any(isinstance(field.field_type, UnknownType) for field in fields)
+    if not is_whole or _why_not_native(spark, request, needed):
+        return None
+    deletes = cache(partial(DeleteLoader, request.io, schemas=request.schemas, name_mapping=request.name_mapping))
+    groups = list(file_groups(request, needed, deletes, partial(field_ids, spark, request.io, table_name=request.table_name)))
+    return groups[0] if len(groups) == 1 and not groups[0].reason and not groups[0].missing else None
+
+
 def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup, deletes: Callable[[], DeleteLoader]) -> DataFrame:
     if not group.reason:
         return native_scan(spark, request, needed, group)

@@ -1,5 +1,6 @@
 package icefloe;
 
+import java.io.Serializable;
 import java.lang.reflect.Array;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Method;
@@ -44,7 +45,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * generation: each is computed by one thread, for which the others wait without a lock on the object, and a call with arguments replaces the generation after Python has replied. So no
  * thread keeps a result from before a change that another thread made. Objects that a reply names by their indexes are those of the call itself, never of another thread's.
  */
-public final class PythonProxy implements InvocationHandler, InsertableRelation {
+public final class PythonProxy implements InvocationHandler, InsertableRelation, Serializable {
   private static final String CONNECTOR = "org.apache.spark.sql.connector.";
   private static final Set WRITES = new HashSet(Arrays.asList(new Object[] {"run", "insert", "delete_where"})); // Python methods that commit, and return counts
   private static final Map INTERFACES = new ConcurrentHashMap(); // arrays of classes, by lists of their names
@@ -162,6 +163,11 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
     return name instanceof String ? (String) name : "Icefloe's " + proxy.getClass().getInterfaces()[0].getSimpleName();
   }
 
+  /** Replaces this object, for Java's serialization, in a plan that Spark sends to executors, which cannot call Python's objects of the driver. */
+  public Object writeReplace() {
+    return new DriverProxy(toString());
+  }
+
   private Object constant(Method method) {
     Object value = constants.get(method);
     if (value == null) {
@@ -236,6 +242,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation 
     map.put("options", options);
     map.put("zone", SQLConf.get().sessionLocalTimeZone());
     map.put("settings", settings());
+    map.put("groups_partitions", Boolean.valueOf(SQLConf.get().v2BucketingEnabled()));
     map.put("uses_statistics", Boolean.valueOf(SQLConf.get().cboEnabled() || SQLConf.get().planStatsEnabled()));
     return map;
   }

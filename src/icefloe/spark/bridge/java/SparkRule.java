@@ -46,6 +46,8 @@ public final class SparkRule extends Rule {
     if (plan instanceof WithCTE && isCommand(((WithCTE) plan).plan())) return replace(ReplaceCTERefWithRepartition$.MODULE$.apply(plan));
     if (isScan(plan)) {
       DataSourceV2ScanRelation scan = (DataSourceV2ScanRelation) plan;
+      // Spark joins the partitions of this scan as they are.
+      if (scan.keyGroupedPartitioning().isDefined()) return plan;
       return named((LogicalPlan) PythonProxy.behind(scan.scan()).once("rows"), scan.output());
     }
     return (LogicalPlan) ((LogicalPlan) plan.mapChildren(new Below())).mapExpressions(new Inside());
