@@ -32,6 +32,8 @@ MAX_ROW_GROUP_ROWS = 1_048_576
 SPLIT_ROWS = 131_072
 # Rows of a partition that are worth the calls which gather them, so that more rows are split at once where there are more partitions.
 _ROWS_OF_A_PART = 1024
+# Bytes of Arrow memory that are split at once: they are held three times meanwhile, as batches, as one table and as its parts.
+SPLIT_BYTES = 32 * 1024 * 1024
 # Bytes of Arrow memory that all partitions of one task may buffer before the fullest is written, so that many partitions cannot exhaust a worker.
 MAX_BUFFERED_BYTES = 256 * 1024 * 1024
 # Open files of one task: far below the usual limit of 1,024 for a process.
@@ -46,7 +48,7 @@ _FACTORIES: Mapping[str, Callable[[Schema, Mapping[str, str], SortOrder], FileAp
 def write_batches(target: WriteTarget, batches: Iterable[pa.RecordBatch], *, partition_id: int, task_id: int) -> list[DataFile]:
     """Write rows to new files of the table's format and return these; without rows there is no file.
 
-    Memory is bounded by the row-group size, for many partitions by `MAX_BUFFERED_BYTES`. File names are
+    Memory is bounded by the row-group size, for many partitions by `MAX_BUFFERED_BYTES` and three times `SPLIT_BYTES`. File names are
     `<partition path>/<partition id %05d>-<task id>-<operation uuid>-<count %05d>.<format>` under the target's data location.
 
     Args:
@@ -66,9 +68,13 @@ def write_batches(target: WriteTarget, batches: Iterable[pa.RecordBatch], *, par
     # An unpartitioned spec may still have fields: the void transforms of dropped partition fields.
     void_partition = (None,) * len(target.spec.fields)
     try:
-        for table in _row_groups(batches, writer.factory, target, writer.rows_to_split if splitter else _rows_of_a_group):
-            for part in splitter.split(table) if splitter else (Part((), void_partition, table),):
-                writer.add(part)
+        if splitter is None:
+            for table in _tables(batches, target, writer.row_group_bytes, _rows_of_a_group):
+                writer.add(Part((), void_partition, table))
+        else:
+            for table in _tables(batches, target, min(writer.row_group_bytes, SPLIT_BYTES), writer.rows_to_split):
+                for part in splitter.split(table):
+                    writer.add(part)
         return writer.finish()
     except BaseException:
         writer.abandon()
@@ -89,7 +95,7 @@ def write_partition(
     """Write rows of one partition of the target's spec, as `write_batches` does."""
     writer = FanoutWriter(target, partition_id=partition_id, task_id=task_id)
     try:
-        for table in _row_groups(batches, writer.factory, target, _rows_of_a_group):
+        for table in _tables(batches, target, writer.row_group_bytes, _rows_of_a_group):
             writer.add(Part((), partition, table))
         return writer.finish()
     except BaseException:
@@ -101,11 +107,8 @@ def _rows_of_a_group() -> int:
     return MAX_ROW_GROUP_ROWS
 
 
-def _row_groups(
-    batches: Iterable[pa.RecordBatch], factory: FileAppenderFactory, target: WriteTarget, most_rows: Callable[[], int]
-) -> Iterator[Any]:
-    """Yield the rows as tables of at most a row group, and of about `most_rows` rows."""
-    limit = min(factory.row_group_bytes, factory.target_file_bytes)
+def _tables(batches: Iterable[pa.RecordBatch], target: WriteTarget, limit: int, most_rows: Callable[[], int]) -> Iterator[Any]:
+    """Yield the rows as tables of at most a row group: of about `limit` bytes of Arrow memory, or `most_rows` rows."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -163,7 +166,7 @@ class FanoutWriter:
         self._prefix = f"{partition_id:05d}-{task_id}-{target.operation_uuid}"
         self._file_numbers = count(1)
         self._writes = count(1)
-        self._limit = min(self.factory.row_group_bytes, self.factory.target_file_bytes)
+        self.row_group_bytes = min(self.factory.row_group_bytes, self.factory.target_file_bytes)
         self._partitions: dict[tuple[Any, ...], _PartitionFile] = {}
         self._open: set[_PartitionFile] = set()
         self._buffered = 0
@@ -180,11 +183,11 @@ class FanoutWriter:
         if partition is None:
             partition = self._partitions[part.key] = _PartitionFile(part.values)
         size = part.rows.nbytes
-        if partition.waiting and partition.size + size > self._limit:
+        if partition.waiting and partition.size + size > self.row_group_bytes:
             self._write_out(partition)
         partition.waiting.append(part.rows)
         partition.rows, partition.size, self._buffered = partition.rows + part.rows.num_rows, partition.size + size, self._buffered + size
-        if partition.rows >= MAX_ROW_GROUP_ROWS or partition.size >= self._limit:
+        if partition.rows >= MAX_ROW_GROUP_ROWS or partition.size >= self.row_group_bytes:
             self._write_out(partition)
         while self._buffered > MAX_BUFFERED_BYTES:
             self._write_out(max(self._partitions.values(), key=lambda buffered: buffered.size))
