@@ -22,7 +22,6 @@ HEAVY = {"numpy", "pyarrow", "pandas", "pyspark", "py4j", "sqlalchemy", "sqlglot
 OTHER_IMPORTS_BY_NAME = {
     "lazy_imports.py": "the mechanism itself",
     "optional_packages.py": "packages of extras",
-    "display/progress.py": "rich, for long work only",
     "cli/lazy_command.py": "modules of its own package, which test_every_command_is_in_the_command_line checks",
     "cli/spark_access.py": "modules of icefloe.spark, a lower layer",
     "table/table_reader.py": "icefloe.inspect for `table.inspect`, as PyIceberg has it; engines are found by name too",

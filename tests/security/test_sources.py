@@ -43,10 +43,17 @@ ALLOWED: dict[tuple[str, str], str] = {
         "importlib.import_module",
     ): "below icefloe.spark, by names that are constants in the sources of the command line",
     (
+        "cli/lazy_command.py",
+        "importlib.import_module",
+    ): "modules of the command line, by names that are constants in the table of commands",
+    (
+        "lazy_imports.py",
+        "importlib.import_module",
+    ): "modules by names that are constants in the sources, which a test of the architecture compares with import statements",
+    (
         "optional_packages.py",
         "importlib.import_module",
     ): "packages of the extras, by names that are constants in the sources of the features",
-    ("display/progress.py", "importlib.import_module"): "modules of rich, a dependency, by names that are constants there",
     ("spark/runtime/java_runtime.py", "subprocess.run"): "reads the version of the user's own Java, by a list of arguments without a shell",
     ("spark/runtime/java_runtime.py", "subprocess.TimeoutExpired"): "an exception",
     (
@@ -99,16 +106,21 @@ def _imports(tree: ast.AST) -> Generator[str, None, dict[str, str]]:
                 called[alias.asname or alias.name] = f"{node.module}.{alias.name}"
                 if MODULES & {*node.module.split("."), alias.name}:
                     yield f"import {node.module}"
-        elif isinstance(node, ast.Assign) and (module := _optional_module(node.value)):
+        elif isinstance(node, ast.Assign) and (module := _late_import(node.value)):
             called |= {target.id: module for target in node.targets if isinstance(target, ast.Name)}
             if MODULES & set(module.split(".")):
                 yield f"import {module}"
     return called
 
 
-def _optional_module(value: ast.expr) -> str:
-    """Return the module that `optional_module("name", ...)` imports; "" for another expression."""
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "optional_module" and value.args:
+def _late_import(value: ast.expr) -> str:
+    """Return the module that `optional_module("name", ...)` or `lazy_module("name")` imports; "" for another expression."""
+    if (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Name)
+        and value.func.id in ("optional_module", "lazy_module")
+        and value.args
+    ):
         return str(ast.literal_eval(value.args[0])) if isinstance(value.args[0], ast.Constant) else ""
     return ""
 
@@ -146,6 +158,7 @@ def test_a_use_is_seen_however_it_is_spelled() -> None:
         "from yaml import unsafe_load as load\nload(x)": ["yaml.unsafe_load"],
         "yaml = optional_module('yaml', extra=None)\nyaml.unsafe_load(x)": ["yaml.unsafe_load"],
         "from icefloe.optional_packages import optional_module\np = optional_module('pickle')": ["import pickle"],
+        "if TYPE_CHECKING:\n    import sqlite3 as s\nelse:\n    s = lazy_module('pickle')": ["import pickle"],
         "import os\nos.system('x')": ["os.system"],
         "import os as o\no.popen('x')": ["os.popen"],
         "from os import execv\nexecv('x', [])": ["os.execv"],

@@ -9,10 +9,17 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from icefloe.errors import in_one_line
+from icefloe.lazy_imports import lazy_module
+
+if TYPE_CHECKING:  # 0.1 s, which only long work costs
+    from rich import console as rich_console
+    from rich import progress as bars
+else:
+    rich_console = lazy_module("rich.console")
+    bars = lazy_module("rich.progress")
 
 T = TypeVar("T")
 # Returns (done, all) pieces of work; (0, 0) where they are unknown.
@@ -110,14 +117,13 @@ def _drawing() -> Callable[[str, str, Work, threading.Event], None] | None:
 def _on_terminal(text: str, unit: str, work: Work, over: threading.Event) -> None:
     if over.wait(DELAY_S):
         return
-    bars: Any = import_module("rich.progress")  # 0.1 s, which only long work costs
     columns = (
         bars.TextColumn("{task.description}", markup=False),
         bars.BarColumn(),
         bars.TextColumn("{task.fields[count]}", markup=False),
         bars.TimeElapsedColumn(),
     )
-    console = import_module("rich.console").Console(file=sys.stderr)
+    console = rich_console.Console(file=sys.stderr)
     with bars.Progress(*columns, console=console, transient=True) as shown:
         task = shown.add_task(text, total=None, count="")
         while True:
