@@ -1,14 +1,25 @@
 """Errors of Spark jobs that are not errors of Icefloe."""
 
+import pytest
 from pyspark.errors import ParseException
 
-from icefloe.spark.jobs.spark_jobs import engine_error
+from icefloe.errors import EngineError
+from icefloe.spark.jobs.spark_jobs import engine_error, raise_error_of
 
 
 def test_the_error_names_the_workers_without_icefloe() -> None:
     error = engine_error(RuntimeError("[PYTHON_EXCEPTION] Traceback:\n  File worker.py\nModuleNotFoundError: No module named 'icefloe'\n"))
     assert "the Python of Spark's workers does not have Icefloe" in str(error)
     assert "PYSPARK_PYTHON" in (error.next_step or "")
+
+
+def test_a_statement_whose_workers_lack_icefloe_ends_with_that_error_and_not_with_its_cause() -> None:
+    with pytest.raises(EngineError, match="does not have Icefloe") as failed:
+        raise_error_of(RuntimeError("[PYTHON_EXCEPTION] Traceback:\nModuleNotFoundError: No module named 'icefloe'"), "job")
+    assert failed.value.__cause__ is None  # a cause that is Spark's is thrown in the place of the error
+    with pytest.raises(EngineError) as failed:
+        raise_error_of(RuntimeError("out of memory"), "job")
+    assert isinstance(failed.value.__cause__, RuntimeError)
 
 
 def test_any_other_error_shows_the_first_lines_of_spark() -> None:

@@ -28,6 +28,7 @@ MOST_SPARK_TASKS = 10_000
 _AGAIN_SECONDS = 0.5
 # Lines of Spark's error that the message shows: the first name its kind, the last of a traceback its cause. The exception's cause has all of it.
 _FIRST_LINES, _LAST_LINES = 3, 6
+_NO_ICEFLOE = "No module named 'icefloe'"
 _JAVA_STACK = "JVM stacktrace:"
 _JAVA_FRAME = re.compile(r"\s*(at \S+\(.*\)|\.\.\. \d+ more|Driver stacktrace:)\s*")
 
@@ -102,16 +103,17 @@ def raise_error_of(error: Exception, job: str) -> NoReturn:
     known = error_in(text, job, key_of_this_process())
     if known is not None:
         raise known from None
-    raise engine_error(error) from (error if without_packed_errors(text) == text else None)
+    # SQL statements end with the cause if Spark has a condition for it; a job without Icefloe is explained by its own error.
+    raise engine_error(error) from (error if without_packed_errors(text) == text and _NO_ICEFLOE not in text else None)
 
 
 def engine_error(error: Exception) -> EngineError:
     """Return an `EngineError` with the first and last lines of Spark's message, or with the reason if the workers do not have Icefloe."""
     text = without_packed_errors(java_message(error) if isinstance(error, Py4JError) else str(error))
-    if "No module named 'icefloe'" in text:
+    if _NO_ICEFLOE in text:
         return EngineError(
             "the Spark job failed: the Python of Spark's workers does not have Icefloe",
-            next_step="install this version of Icefloe where Spark's workers run, for the Python that PYSPARK_PYTHON names there",
+            next_step="set PYSPARK_PYTHON to a Python that has this version of Icefloe, on every machine where Spark's workers run",
         )
     text = text.partition(f"\n{_JAVA_STACK}")[0]
     lines = [line for line in text.splitlines() if line.strip() and not _JAVA_FRAME.fullmatch(line)]
