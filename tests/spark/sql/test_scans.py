@@ -270,9 +270,9 @@ def _fields_by_column(spark: SparkSession, lake: SqlCatalog, **settings: str) ->
         "schema": schema,
     }
     return dict(
-        SparkScan(PushedScan(spark=spark, selected=TableSelection(table=table), query=query, plans=ScanPlans(spark))).estimate_statistics()[
-            "columnStats"
-        ]
+        SparkScan(
+            PushedScan(spark=spark, selected=TableSelection(table=table), query=query, plans=ScanPlans(spark, table))
+        ).estimate_statistics()["columnStats"]
     )
 
 
