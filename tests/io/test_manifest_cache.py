@@ -328,3 +328,18 @@ def test_a_scan_of_more_than_fits_keeps_its_first_part(tmp_path: Path, decoded: 
         decoded.clear()
         assert len(files_of(limited)) == 4
     assert len(decoded) == 2
+
+
+def test_nothing_is_left_of_storage_whose_manifests_were_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With temporary credentials each load of a table has properties of its own."""
+    now = [1000.0]
+    monkeypatch.setattr(manifest_cache.time, "monotonic", lambda: now[0])
+    table = table_of(tmp_path, 2)
+    cache = cached_manifests(table.io)
+    assert cache is not None
+    for token in range(5):
+        now[0] += 61
+        io = SchemeFileIO({**table.io.properties, "s3.session-token": str(token)}, table.io.allowed)  # type: ignore[attr-defined]
+        files_of(replace_io(table, io))
+        assert len(cache.cache._rows) == 1
+        assert len(cache.cache._units) == 1

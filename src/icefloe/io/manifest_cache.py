@@ -75,7 +75,7 @@ class _Unit:
     statistics: frozenset[Statistic]
     size: int
     used: float
-    rows: "dict[Hashable, _Rows]"
+    group: Hashable
     keys: set[Hashable]
 
 
@@ -141,7 +141,7 @@ class ManifestCache:
         if self._size + size > self.settings.total_bytes:
             return
         rows = self._rows.setdefault(group, {})
-        unit = _Unit(table, statistics, size, time.monotonic(), rows, set(keys))
+        unit = _Unit(table, statistics, size, time.monotonic(), group, set(keys))
         start = 0
         for key, count in zip(keys, counts, strict=True):
             self._remove(rows.get(key), key)
@@ -158,8 +158,11 @@ class ManifestCache:
                 self._drop(old.unit)
 
     def _drop(self, unit: _Unit) -> None:
+        rows = self._rows[unit.group]
         for key in unit.keys:
-            del unit.rows[key]
+            del rows[key]
+        if not rows:  # with temporary credentials, each load of a table has properties of its own
+            del self._rows[unit.group]
         del self._units[unit]
         self._size -= unit.size
 
