@@ -52,6 +52,10 @@ class _LazyModule:
     def __init__(self, name: str) -> None:
         self._name = name
 
+    def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
+        # Spark pickles a function that is defined in another one together with the modules that it names.
+        return lazy_module, (self._name,)
+
     def __getattr__(self, attribute: str) -> Any:
         return getattr(import_module(self._name), attribute)
 

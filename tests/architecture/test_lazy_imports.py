@@ -1,7 +1,9 @@
 """What a process loads by `import icefloe` and by `icefloe --help`, and that imports by name are those that import-linter and mypy see."""
 
 import ast
+import fractions
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ import pytest
 
 import icefloe
 from icefloe.cli.command_table import COMMANDS
+from icefloe.lazy_imports import lazy_module
 
 PACKAGE = Path(__file__).parents[2] / "src" / "icefloe"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -155,3 +158,10 @@ def test_a_name_that_a_package_does_not_export_is_an_attribute_error() -> None:
         icefloe.load_catalogue  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(ImportError, match="load_catalogue"):
         exec("from icefloe.catalog import load_catalogue")  # noqa: S102
+
+
+def test_a_lazy_module_is_pickled_by_its_name() -> None:
+    copied = pickle.loads(pickle.dumps(lazy_module("fractions")))
+    assert copied.Fraction is fractions.Fraction
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = copied.nothing
