@@ -106,6 +106,24 @@ def test_rows_of_any_type_are_read_as_they_were_written(drawn: tuple[Schema, pa.
         assert same(read([file], schema).to_pylist(), rows.to_pylist())
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_values_of_rows_outside_a_slice_are_not_converted(tmp_path, form: str) -> None:
+    """ORC refuses timestamps after 2262: a slice without them is written, although it shares its child arrays with the whole."""
+    late, early = dt.datetime(3000, 1, 1), dt.datetime(2000, 1, 1)
+    times, times_by_key = ListType(3, TimestampType(), False), MapType(4, LongType(), 5, TimestampType(), False)
+    schema = Schema(NestedField(1, "l", times), NestedField(2, "m", times_by_key))
+    whole = [
+        {"l": [late], "m": [(1, late)]},
+        {"l": [early, None], "m": [(1, early)]},
+        {"l": None, "m": None},
+        {"l": [late], "m": [(2, late)]},
+    ]
+    for start, length in [(1, 2), (1, 1), (2, 1)]:
+        rows = pa.Table.from_pylist(whole, schema=schema_to_arrow(schema)).slice(start, length)
+        file = _write(tmp_path / f"{start}-{length}", schema, rows, form)
+        assert read([file], schema).to_pylist() == whole[start : start + length]
+
+
 def _later_fields() -> st.SearchStrategy[tuple[NestedField, ...]]:
     """Draw optional columns of the types of format version 3, beside and inside structs, lists and maps."""
 

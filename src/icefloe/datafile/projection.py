@@ -178,11 +178,13 @@ class Projector:
     def _list(self, array: Any, arrow: Any, kind: ListType, target: Any) -> Any:
         if not pa.types.is_list(array.type):
             array = array.cast(pa.list_(array.type.value_field))
+        array = _without_hidden_values(array, array.values)
         # All values of the child array are converted, so that validity and offsets stay as they are.
         values = self.array(array.values, arrow.type.value_field, kind.element_field, target.value_type)
         return pa.Array.from_buffers(target, len(array), array.buffers()[:2], offset=array.offset, children=[values])
 
     def _map(self, array: Any, arrow: Any, kind: MapType, target: Any) -> Any:
+        array = _without_hidden_values(array, array.keys)
         # `keys` and `items` are the whole child arrays, as `values` of a list is.
         keys = self.array(array.keys, arrow.type.key_field, kind.key_field, target.key_type)
         items = self.array(array.items, arrow.type.item_field, kind.value_field, target.item_type)
@@ -224,6 +226,17 @@ class Projector:
             path=self.path,
             next_step="rewrite the file with the type of the table, or delete it from the table",
         )
+
+
+def _without_hidden_values(array: Any, values: Any) -> Any:
+    """Return an array of lists or maps whose child array, of which `values` is a part, has no values outside its rows.
+
+    A slice shares the child array of the whole. A value of other rows may not fit the target, and converting the values of all rows for each of many slices
+    would take quadratic time.
+    """
+    if len(array) and len(values) == array.offsets[-1].as_py() - array.offsets[0].as_py():
+        return array
+    return pa.concat_arrays([array])  # copies the rows of the slice
 
 
 def lacks_required(path: str, field: NestedField) -> DataFileFormatError:
