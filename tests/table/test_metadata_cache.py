@@ -1,5 +1,6 @@
 """Metadata files that are parsed once: what a second load reads, and when it must parse again."""
 
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -164,3 +165,17 @@ def test_a_newer_file_by_another_writer_shares_the_history_with_the_one_before(p
     assert (second.snapshots.texts()[0] is texts[0][0], second.snapshot_log.texts()[0] is texts[1][0]) == (True, True)
     assert (second, write_table_metadata(second)) == (newer, write_table_metadata(newer))
     assert parsed == ["older", "newer"]
+
+
+def test_files_by_another_writer_do_not_stay_in_memory_with_the_history_that_they_share(parsed: list[str]) -> None:
+    cache = MetadataCache()
+    cache.parsed(write_table_metadata(with_snapshots(500)), "0")
+    tracemalloc.start()
+    try:
+        for newer in range(1, 21):
+            cache.parsed(write_table_metadata(with_snapshots(500 + newer)), str(newer))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 4 * len(write_table_metadata(with_snapshots(520)))
+    assert len(parsed) == 21

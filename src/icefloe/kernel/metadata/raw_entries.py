@@ -253,7 +253,10 @@ class RawEntries(Sequence[T]):
         return self._with_raws(tuple(map(self._kind.raw, entries)), dict(enumerate(entries))) if entries else self
 
     def sharing(self, other: "RawEntries[T]") -> "RawEntries[T]":
-        """Return the list with the blocks of another one that it begins with, byte for byte: another version of the table that was read before."""
+        """Return the list with the blocks of another one that it begins with, byte for byte: another version of the table that was read before.
+
+        The other entries are copied: each is a view of the whole file that it was read from, which would stay in memory with it in every later version.
+        """
         raws = self.raws
         shared: list[tuple[_Block[T], dict[int, T]]] = []
         start = 0
@@ -263,7 +266,7 @@ class RawEntries(Sequence[T]):
                 break
             shared.append((block, {}))
             start = end
-        return self._of_blocks(shared)._with_raws(raws[start:], {}) if shared else self
+        return self._of_blocks(shared)._with_raws(tuple(raw.copy() for raw in raws[start:]), {}) if shared else self
 
     def _with_raws(self, raws: tuple[msgspec.Raw, ...], decoded: dict[int, T]) -> "RawEntries[T]":
         kept = len(self._blocks)
