@@ -8,10 +8,11 @@ from pyspark.sql import SparkSession
 from icefloe.catalog.catalog import Catalog
 from icefloe.spark.attach_catalog import attach
 from icefloe.spark.jobs.spark_jobs import run_job
+from icefloe.spark.types.spark_types import quoted
 
 
 def run_statement(spark: SparkSession, text: str, catalogs: Mapping[str, Catalog], *, current: str, most: int | None) -> Any:
-    """Run a statement.
+    """Run a statement in a session of its own, so that the current catalog of the given one stays.
 
     Args:
         spark: A classic session.
@@ -27,12 +28,13 @@ def run_statement(spark: SparkSession, text: str, catalogs: Mapping[str, Catalog
         EngineError: Spark refuses the statement, or fails to run it.
         IcefloeError: A catalog, a table or a task failed.
     """
+    own = spark.newSession()
     for name, catalog in catalogs.items():
-        attach(spark, name, catalog)
-    spark.catalog.setCurrentCatalog(current)
+        attach(own, name, catalog)
+    own.sql(f"SET CATALOG {quoted(current)}")
 
     def run() -> Any:
-        frame = spark.sql(text)
+        frame = own.sql(text)
         return (frame if most is None else frame.limit(most)).toArrow()
 
-    return run_job(spark, "icefloe sql", run)
+    return run_job(own, "icefloe sql", run)

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.spark.bridge.gateway import static_method
-from icefloe.spark.types.spark_types import schema_to_struct, with_geo_types
+from icefloe.spark.types.spark_types import quoted, schema_to_struct, with_geo_types
 from icefloe.view.view import View
 
 DIALECT = "spark"
@@ -31,14 +31,14 @@ def relation_of(spark: SparkSession, catalog_name: str, view: View) -> Any:
     query = query_of(view)
     check_query(spark, view.full_name, query)
     columns = query_columns(view)
-    names = ", ".join(_in_backticks(name) for name in view.schema().names)
+    names = ", ".join(quoted(name) for name in view.schema().names)
     definition = _definition(
         name=(catalog_name, *view.name()),
         query=query,
         default_namespace=(version.default_catalog or catalog_name, *version.default_namespace),
         schema=with_geo_types(spark, schema_to_struct(view.schema(), field_ids=False), view.schema()),
         columns=columns or None,
-        alias=None if columns else f"{_in_backticks(view.name()[-1])} ({names})",
+        alias=None if columns else f"{quoted(view.name()[-1])} ({names})",
     )
     return static_method(spark, "SparkViews", "table", spark._jsparkSession.sessionState(), definition)
 
@@ -87,10 +87,6 @@ def query_columns(view: View) -> list[str]:
     names = view.properties.get(QUERY_COLUMNS, "")
     columns = names.split(",") if names else []
     return columns if len(columns) == len(view.schema().fields) else []
-
-
-def _in_backticks(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _definition(

@@ -310,7 +310,7 @@ def column_named(name: str) -> Column:
 
 
 def quoted(name: str) -> str:
-    """Return the name quoted, so that a DataFrame takes it for the top-level column of exactly this name.
+    """Return the name as an identifier of Spark SQL, so that a DataFrame takes it for the top-level column of exactly this name.
 
     To select many columns, names need fewer calls to the JVM than columns.
     """
