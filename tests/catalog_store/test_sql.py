@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from icefloe import load_catalog
-from icefloe.catalog_store import sql_database
+from icefloe.catalog_store import sql_engine
 from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.errors import (
     InvalidPropertyError,
@@ -222,7 +222,7 @@ def test_an_error_names_the_path_of_a_database_that_cannot_be_opened(tmp_path: P
 def test_an_error_names_a_missing_driver_and_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, uri: str, missing: str, advice: str
 ) -> None:
-    monkeypatch.setattr(sql_database, "find_spec", lambda _: None)
+    monkeypatch.setattr(sql_engine, "find_spec", lambda _: None)
     monkeypatch.setitem(sys.modules, "pymysql", None)
     with pytest.raises(NotInstalledError, match=f"needs the package {missing}, which is not installed") as refused:
         load_catalog("lake", uri=uri)

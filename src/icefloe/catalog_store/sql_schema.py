@@ -1,9 +1,9 @@
-"""The two tables of the SQL catalog, as the Java and Python implementations share them.
+"""The two tables of the SQL catalog, as the Java and Python implementations share them: their columns, and statements that create and inspect them.
 
-A catalog made before views existed (V0) lacks `iceberg_type` and is used as it is.
+A catalog made before views existed (V0) lacks `iceberg_type` and is used as it is. Spec: Metastore Tables.
 """
 
-from sqlalchemy import Column, MetaData, String, Table
+from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, text
 
 # The values of `iceberg_type`; null means a table.
 TABLE_TYPE = "TABLE"
@@ -32,3 +32,31 @@ NAMESPACE_PROPERTIES = Table(
     Column("property_key", String(255), primary_key=True, nullable=False),
     Column("property_value", String(1000), nullable=False),
 )
+
+
+def missing_tables(connection: Connection) -> list[str]:
+    """Return the names of the tables that the database lacks, sorted."""
+    return sorted(set(TABLES.tables).difference(inspect(connection).get_table_names()))
+
+
+def create_missing_tables(connection: Connection) -> None:
+    """Create the tables that the database lacks."""
+    missing = missing_tables(connection)
+    TABLES.create_all(connection, tables=[table for table in TABLES.sorted_tables if table.name in missing])
+
+
+def column_lengths(connection: Connection) -> dict[tuple[str, str], int | None]:
+    """Return the length of each column, by table and column; a column that another implementation made may have none."""
+    inspector = inspect(connection)
+    return {
+        (table, column["name"]): getattr(column["type"], "length", None)
+        for table in TABLES.tables
+        for column in inspector.get_columns(table)
+    }
+
+
+def add_type_column(connection: Connection) -> None:
+    """Add the column `iceberg_type`, which all catalogs in the database share."""
+    column = ICEBERG_TABLES.c.iceberg_type
+    kind = column.type.compile(connection.dialect)
+    connection.execute(text(f"ALTER TABLE {ICEBERG_TABLES.name} ADD COLUMN {column.name} {kind}"))

@@ -1,8 +1,8 @@
 """`SqlCatalogStore`: a catalog store in a SQL database, through SQLAlchemy Core; SQLite by default.
 
-A row of `iceberg_tables` is a name, of a table or of a view and never of both, and its metadata location. A compare-and-swap of locations is one database
-transaction of conditional UPDATEs. Connections are `sql_database.py`, namespaces `sql_namespaces.py`, the database's tables `sql_schema.py`, its errors
-`sql_errors.py`.
+A row of `iceberg_tables` is a name, of a table or of a view and never of both, and its metadata location; a row of `iceberg_namespace_properties` is a property
+of a namespace. A compare-and-swap of locations is one database transaction of conditional UPDATEs. The database's engine is opened by `sql_engine.py`; its
+tables are `sql_schema.py`, its errors `sql_errors.py`.
 
 The outcome of a swap whose reply was lost: if an error comes before COMMIT is sent, the database rolls back, with or without a connection. If the reply
 to COMMIT is lost, the rows are read under a lock: the lost transaction holds its locks until it ends, so that a reader with the lock sees how it ended, and
@@ -10,40 +10,62 @@ it can change nothing any more. If no lock can be had, the outcome stays unknown
 Spec: Metastore Tables; View spec, Metadata Location; Optimistic Concurrency.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, insert, or_, select, text, update
+from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, delete, insert, or_, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from icefloe.catalog_store.catalog_store import SCHEMA_VERSION, LocationChange, TableLocation
+from icefloe.catalog_store.database_uri import without_password
 from icefloe.catalog_store.identifier import Identifier, dotted
-from icefloe.catalog_store.sql_errors import database_error, may_be_tried_again, shown_text
-from icefloe.catalog_store.sql_namespaces import SqlNamespaces
-from icefloe.catalog_store.sql_schema import ICEBERG_TABLES, NAMESPACE_PROPERTIES, TABLE_TYPE, VIEW_TYPE
+from icefloe.catalog_store.sql_engine import check_database_file, open_engine
+from icefloe.catalog_store.sql_errors import database_error, may_be_tried_again, shown_cause, shown_text
+from icefloe.catalog_store.sql_schema import (
+    ICEBERG_TABLES,
+    NAMESPACE_EXISTS,
+    NAMESPACE_PROPERTIES,
+    TABLE_TYPE,
+    TABLES,
+    VIEW_TYPE,
+    add_type_column,
+    column_lengths,
+    create_missing_tables,
+    missing_tables,
+)
 from icefloe.errors import (
     AlreadyExistsError,
     CommitUnknownError,
     IcefloeError,
+    InvalidInputError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
     NoSuchNamespaceError,
     NoSuchTableError,
     NoSuchViewError,
     NotFoundError,
+    StorageError,
     StorageUnavailableError,
     TableAlreadyExistsError,
     UnsupportedFeatureError,
     ViewAlreadyExistsError,
+    in_one_line,
 )
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 
+LOG = logging.getLogger(__name__)
 # Databases whose rows can be locked for a read.
 ROW_LOCKS = frozenset({"postgresql", "mysql", "mariadb", "oracle"})
 # Milliseconds that a read under a lock waits for the other transaction to end.
 LOCK_WAIT_MS = 5_000
 # Names that the next step of an error lists at most.
 _SHOWN_NAMES = 10
+# Names of other catalogs that a message lists at most.
+_SHOWN_CATALOGS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,15 +85,15 @@ VIEW_NAMES = NameKind(noun="view", stored=VIEW_TYPE, missing=NoSuchViewError, ta
 class SqlLocations:
     """The names of one kind, tables or views, and the metadata location of each. Raises as `CatalogStore` documents, with the kind's own errors."""
 
-    def __init__(self, database: SqlNamespaces, kind: NameKind) -> None:
-        self.name = database.name
-        self._database = database
+    def __init__(self, store: "SqlCatalogStore", kind: NameKind) -> None:
+        self.name: str = store.name
+        self._store = store
         self._kind = kind
 
     def names(self, namespace: Identifier) -> list[Identifier]:
         """Return the names in a namespace, sorted. Raises `NoSuchNamespaceError`."""
-        with self._database.connection() as connection:
-            self._database.require_namespace(connection, namespace)
+        with self._store.connection() as connection:
+            self._store.require_namespace(connection, namespace)
             rows = connection.execute(select(ICEBERG_TABLES.c.table_name).where(self._in(namespace)))
             return sorted((*namespace, row[0]) for row in rows)
 
@@ -85,9 +107,9 @@ class SqlLocations:
         query = select(columns.metadata_location, columns.previous_metadata_location, columns.table_namespace, columns.table_name).where(
             or_(*map(self._is, identifiers))
         )
-        with self._database.connection() as connection:
+        with self._store.connection() as connection:
             rows = {(row[2], row[3]): row for row in connection.execute(query)}
-        lookup = str(query.compile(self._database.engine, compile_kwargs={"literal_binds": True}))
+        lookup = str(query.compile(self._store.engine, compile_kwargs={"literal_binds": True}))
         locations = []
         for name in identifiers:
             row = rows.get((dotted(name[:-1]), name[-1]))
@@ -102,8 +124,8 @@ class SqlLocations:
         query = select(columns.catalog_name, columns.table_namespace, columns.table_name, columns.metadata_location)
         if naming:
             query = query.where(columns.metadata_location.contains(naming, autoescape=True))
-        own = (self._database.name, dotted(identifier[:-1]), identifier[-1])
-        with self._database.connection() as connection:
+        own = (self._store.name, dotted(identifier[:-1]), identifier[-1])
+        with self._store.connection() as connection:
             rows = [row for row in connection.execute(query) if tuple(row)[:3] != own and row[3] is not None]
         return [
             TableLocation(
@@ -118,7 +140,7 @@ class SqlLocations:
     def check(self, identifier: Identifier, location: str, metadata: TableMetadata | None = None) -> None:  # noqa: ARG002  any metadata will do
         """Refuse a location that is longer than its column. Raises `InvalidInputError`."""
         what = f"the metadata location of {self._kind.noun} {dotted(identifier)!r}"
-        self._database.check_length(ICEBERG_TABLES.name, ICEBERG_TABLES.c.metadata_location.name, location, what)
+        self._store.check_length(ICEBERG_TABLES.name, ICEBERG_TABLES.c.metadata_location.name, location, what)
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
         """See `CatalogStore.create`. Raises `TableAlreadyExistsError` or `ViewAlreadyExistsError` depending on what has the name."""
@@ -131,10 +153,10 @@ class SqlLocations:
         what = f"{self._kind.noun} {dotted(identifier)!r}"
         if isinstance(outcome, Conflicted):
             raise StorageUnavailableError(
-                f"{what} was not created in catalog {self._database.name!r}: {outcome.reason}", next_step="repeat: a retry makes sense"
+                f"{what} was not created in catalog {self._store.name!r}: {outcome.reason}", next_step="repeat: a retry makes sense"
             )
         raise CommitUnknownError(
-            f"{what} may or may not have been created in catalog {self._database.name!r}: {outcome.reason}",
+            f"{what} may or may not have been created in catalog {self._store.name!r}: {outcome.reason}",
             path=metadata_location,
             next_step="look whether it exists and has this metadata file before creating it again; no file was deleted",
         )
@@ -148,7 +170,7 @@ class SqlLocations:
         commit_begun = False
         change = changes[0]
         try:
-            with self._database.engine.connect() as connection, connection.begin() as transaction:
+            with self._store.engine.connect() as connection, connection.begin() as transaction:
                 for change in _in_lock_order(changes):
                     if not self._compare_and_swap(connection, change):
                         location = connection.execute(self._location_of(change.identifier)).scalars().one_or_none()
@@ -163,7 +185,7 @@ class SqlLocations:
                 return self._status(changes, self._text_of(error))
             if isinstance(error, IntegrityError):
                 return Refused(error=self._taken(change.identifier))
-            ours = database_error(error, self._database.name, self._database.uri)
+            ours = database_error(error, self._store.name, self._store.uri)
             if may_be_tried_again(error):
                 return Conflicted(current_location=changes[0].expected, reason=ours.message)
             return Refused(error=ours)
@@ -174,7 +196,7 @@ class SqlLocations:
 
     def _status(self, changes: Sequence[LocationChange], reason: str) -> Outcome:
         """Return how a swap ended, by reading its rows; `reason` states why that is unknown so far."""
-        engine = self._database.engine
+        engine = self._store.engine
         can_lock = engine.dialect.name in ROW_LOCKS
         try:
             locations = self._current_locations(changes, is_locked=can_lock)
@@ -196,7 +218,7 @@ class SqlLocations:
         return Conflicted(current_location=locations[first.identifier], table=dotted(first.identifier), is_reply_lost=True)
 
     def _current_locations(self, changes: Sequence[LocationChange], *, is_locked: bool) -> dict[Identifier, str | None]:
-        engine = self._database.engine
+        engine = self._store.engine
         with engine.begin() as connection:
             if is_locked and engine.dialect.name == "postgresql":
                 connection.execute(text(f"SET LOCAL lock_timeout = {LOCK_WAIT_MS}"))
@@ -219,15 +241,15 @@ class SqlLocations:
         return connection.execute(statement).rowcount == 1
 
     def _insert(self, connection: Connection, change: LocationChange) -> None:
-        self._database.require_namespace(connection, change.identifier[:-1])
+        self._store.require_namespace(connection, change.identifier[:-1])
         values = {
-            "catalog_name": self._database.name,
+            "catalog_name": self._store.name,
             "table_namespace": dotted(change.identifier[:-1]),
             "table_name": change.identifier[-1],
             "metadata_location": change.new,
             "previous_metadata_location": None,
         }
-        if self._database.has_types:
+        if self._store.has_types:
             values["iceberg_type"] = self._kind.stored
         connection.execute(insert(ICEBERG_TABLES).values(values))
 
@@ -235,8 +257,8 @@ class SqlLocations:
         """See `CatalogStore.rename`."""
         *namespace, name = target
         try:
-            with self._database.connection() as connection:
-                self._database.require_namespace(connection, tuple(namespace))
+            with self._store.connection() as connection:
+                self._store.require_namespace(connection, tuple(namespace))
                 statement = update(ICEBERG_TABLES).where(self._is(source))
                 renamed_rows = connection.execute(statement.values(table_namespace=".".join(namespace), table_name=name)).rowcount
         except IntegrityError as error:
@@ -249,7 +271,7 @@ class SqlLocations:
         statement = delete(ICEBERG_TABLES).where(self._is(identifier))
         if expected is not None:
             statement = statement.where(ICEBERG_TABLES.c.metadata_location == expected)
-        with self._database.connection() as connection:
+        with self._store.connection() as connection:
             deleted_rows = connection.execute(statement).rowcount
             exists = deleted_rows == 0 and connection.execute(self._location_of(identifier)).first() is not None
         if deleted_rows == 0 and not exists:
@@ -261,10 +283,10 @@ class SqlLocations:
 
     def _in(self, namespace: Identifier) -> ColumnElement[bool]:
         columns = ICEBERG_TABLES.c
-        tests = [columns.catalog_name == self._database.name, columns.table_namespace == dotted(namespace)]
-        if self._database.has_types and self._kind is TABLE_NAMES:
+        tests = [columns.catalog_name == self._store.name, columns.table_namespace == dotted(namespace)]
+        if self._store.has_types and self._kind is TABLE_NAMES:
             tests.append(or_(columns.iceberg_type == TABLE_TYPE, columns.iceberg_type.is_(None)))
-        elif self._database.has_types:
+        elif self._store.has_types:
             tests.append(columns.iceberg_type == self._kind.stored)
         return and_(*tests)
 
@@ -273,7 +295,7 @@ class SqlLocations:
 
     def _missing(self, identifier: Identifier) -> NotFoundError:
         other = self._other_kind(identifier)
-        message = f"{self._kind.noun} {dotted(identifier)!r} does not exist in catalog {self._database.name!r}"
+        message = f"{self._kind.noun} {dotted(identifier)!r} does not exist in catalog {self._store.name!r}"
         if other is not None:
             return self._kind.missing(f"{message}: that name is a {other.noun}", next_step=f"load it with load_{other.noun}")
         return self._kind.missing(message, next_step=self._hint(identifier[:-1]))
@@ -282,42 +304,121 @@ class SqlLocations:
         try:
             names = [dotted(name) for name in self.names(namespace)]
         except NoSuchNamespaceError:
-            namespaces = ", ".join(map(dotted, self._database.list_namespaces())) or "none"
-            with self._database.connection() as connection:
-                others = self._database.other_catalogs(connection)
+            namespaces = ", ".join(map(dotted, self._store.list_namespaces())) or "none"
+            with self._store.connection() as connection:
+                others = self._store.other_catalogs(connection)
             return f"the namespace {dotted(namespace)!r} does not exist either; there are: {namespaces}{others}"
         if not names:
             return f"the namespace {dotted(namespace)!r} holds no {self._kind.noun}; create it"
         return f"the namespace holds {', '.join(names[:_SHOWN_NAMES])}"
 
     def _other_kind(self, identifier: Identifier) -> NameKind | None:
-        if not self._database.has_types:
+        if not self._store.has_types:
             return None
-        other = SqlLocations(self._database, VIEW_NAMES if self._kind is TABLE_NAMES else TABLE_NAMES)
-        with self._database.connection() as connection:
+        other = SqlLocations(self._store, VIEW_NAMES if self._kind is TABLE_NAMES else TABLE_NAMES)
+        with self._store.connection() as connection:
             row = connection.execute(select(ICEBERG_TABLES.c.metadata_location).where(other._is(identifier))).first()
         return None if row is None else other._kind
 
     def _taken(self, identifier: Identifier) -> AlreadyExistsError:
         kind = self._other_kind(identifier) or self._kind
         return kind.taken(
-            f"{kind.noun} {dotted(identifier)!r} already exists in catalog {self._database.name!r}",
+            f"{kind.noun} {dotted(identifier)!r} already exists in catalog {self._store.name!r}",
             next_step="load it, drop it, or choose another name",
         )
 
     def _text_of(self, error: DBAPIError) -> str:
-        return shown_text(" ".join(str(error.orig).split()), self._database.uri) or type(error.orig).__name__
+        return shown_text(" ".join(str(error.orig).split()), self._store.uri) or type(error.orig).__name__
 
 
-class SqlCatalogStore(SqlLocations, SqlNamespaces):
-    """The tables and namespaces of catalog `name` in the database at `uri` (an SQLAlchemy URL)."""
+class SqlCatalogStore(SqlLocations):
+    """The tables and namespaces of catalog `name` in the database at `uri` (an SQLAlchemy URL).
+
+    A namespace exists if it has a row of its own, a table, or a namespace below it.
+    """
 
     drops_files = False
+    _has_warned_of_catalogs = False
 
     def __init__(self, name: str, uri: str, *, echo: bool = False, add_types: bool = False, creates_tables: bool = True) -> None:
-        """See `SqlDatabase`."""
-        SqlNamespaces.__init__(self, name, uri, echo=echo, add_types=add_types, creates_tables=creates_tables)
-        SqlLocations.__init__(self, self, TABLE_NAMES)
+        """Connect, and create the tables that are missing. `add_types` adds the column `iceberg_type`, which all catalogs in the database share."""
+        self.name = name
+        self.uri = uri
+        self.engine: Engine = open_engine(name, uri, echo=echo)
+        super().__init__(self, TABLE_NAMES)
+        try:
+            if creates_tables:
+                self.create_tables()
+            else:
+                check_database_file(name, self.engine.url)
+            self._read_columns()
+            if add_types and not self.has_types:
+                self._add_type_column()
+        except BaseException:
+            self.engine.dispose()  # the caller has no store to close
+            raise
+
+    @property
+    def has_types(self) -> bool:
+        """Whether there is a column `iceberg_type`; where there is none, every name is a table."""
+        return (ICEBERG_TABLES.name, ICEBERG_TABLES.c.iceberg_type.name) in self._lengths
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """Run the block in one transaction. Database errors are raised as errors of Icefloe, except for `IntegrityError`: the key is taken."""
+        try:
+            with self.engine.begin() as connection:
+                yield connection
+        except IntegrityError:
+            raise
+        except DBAPIError as error:
+            raise database_error(error, self.name, self.uri) from shown_cause(error, self.uri)
+
+    def check_length(self, table: str, column: str, value: str, what: str) -> None:
+        """Refuse a text that the column cannot store. SQLite stores it anyway, and a copy in another database could not. Raises `InvalidInputError`."""
+        most = self._lengths.get((table, column))
+        if most is not None and len(value) > most:
+            raise InvalidInputError(
+                f"{what} is {len(value)} characters long, and the column {table}.{column} of catalog {self.name!r} takes {most}: {value[:60]}...",
+                next_step="choose a shorter one",
+            )
+
+    def create_tables(self) -> None:
+        """Create the tables of the catalog that are missing."""
+        try:
+            with self.engine.begin() as connection:
+                create_missing_tables(connection)
+        except DBAPIError as error:
+            # Another process may have made them at this very moment.
+            with self.connection() as connection:
+                if missing_tables(connection):
+                    raise database_error(error, self.name, self.uri) from shown_cause(error, self.uri)
+
+    def drop_tables(self) -> None:
+        """Drop the tables of the catalog, with the names of every catalog in the database; data files and metadata files stay."""
+        with self.connection() as connection:
+            TABLES.drop_all(connection)
+
+    def _read_columns(self) -> None:
+        with self.connection() as connection:
+            missing = missing_tables(connection)
+            if missing:
+                raise StorageUnavailableError(
+                    f"catalog {self.name!r} at {without_password(self.uri)}: there is no table {', '.join(missing)}",
+                    next_step="open the catalog once without init_catalog_tables=false, as a user who may create tables",
+                )
+            self._lengths = column_lengths(connection)
+
+    def _add_type_column(self) -> None:
+        try:
+            with self.connection() as connection:
+                add_type_column(connection)
+        except StorageError:
+            # Another process may have added it meanwhile.
+            self._read_columns()
+            if not self.has_types:
+                raise
+        self._read_columns()
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
         """See `CatalogStore.list_tables`."""
@@ -341,6 +442,130 @@ class SqlCatalogStore(SqlLocations, SqlNamespaces):
                 query = select(*columns).order_by(*table.primary_key)
                 rows_by_table[table.name] = [dict(row) for row in connection.execute(query).mappings()]
         return rows_by_table
+
+    def catalog_names(self) -> list[str]:
+        """Return the names of all catalogs in the database that have a table, a view or a namespace, sorted."""
+        with self.connection() as connection:
+            return self._catalog_names(connection)
+
+    def _catalog_names(self, connection: Connection) -> list[str]:
+        columns = (ICEBERG_TABLES.c.catalog_name, NAMESPACE_PROPERTIES.c.catalog_name)
+        return sorted({row[0] for column in columns for row in connection.execute(select(column).distinct())})
+
+    def other_catalogs(self, connection: Connection) -> str:
+        """Return the end of an error about a missing name: the other catalogs of the database; empty if there are none.
+
+        If this catalog is empty and others are not, its name is probably wrong: that is logged once.
+        """
+        names = self._catalog_names(connection)
+        others = [in_one_line(name) for name in names if name != self.name]
+        if not others:
+            return ""
+        listed = ", ".join(others[:_SHOWN_CATALOGS]) + (", ..." if len(others) > _SHOWN_CATALOGS else "")
+        if self.name not in names and not self._has_warned_of_catalogs:
+            self._has_warned_of_catalogs = True
+            LOG.warning(
+                "catalog %r is empty; its database holds tables of other catalogs: %s. Next: give the catalog that name, "
+                "by load_catalog(%r, ...) or the setting spark.sql.catalog.%s=icefloe, or open the folder with icefloe.open(...)",
+                self.name,
+                listed,
+                others[0],
+                others[0],
+            )
+        return f"; other catalogs in this database: {listed}"
+
+    def _namespace_properties_of(self, namespace: str) -> ColumnElement[bool]:
+        return and_(NAMESPACE_PROPERTIES.c.catalog_name == self.name, NAMESPACE_PROPERTIES.c.namespace == namespace)
+
+    def _all_namespaces(self, connection: Connection) -> set[Identifier]:
+        """Return every namespace with a row of its own, a table, or a namespace below it."""
+        tables = select(ICEBERG_TABLES.c.table_namespace).where(ICEBERG_TABLES.c.catalog_name == self.name).distinct()
+        owned = select(NAMESPACE_PROPERTIES.c.namespace).where(NAMESPACE_PROPERTIES.c.catalog_name == self.name).distinct()
+        leaves = {tuple(row[0].split(".")) for query in (tables, owned) for row in connection.execute(query)}
+        return {leaf[:depth] for leaf in leaves for depth in range(1, len(leaf) + 1)}
+
+    def require_namespace(self, connection: Connection, namespace: Identifier) -> None:
+        """Check that a namespace exists. Raises `NoSuchNamespaceError`."""
+        if namespace not in self._all_namespaces(connection):
+            known = ", ".join(sorted(map(dotted, self._all_namespaces(connection)))) or "none yet"
+            raise NoSuchNamespaceError(
+                f"namespace {dotted(namespace)!r} does not exist in catalog {self.name!r}",
+                next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {known}{self.other_catalogs(connection)}",
+            )
+
+    def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
+        """See `CatalogStore.list_namespaces`."""
+        with self.connection() as connection:
+            if parent:
+                self.require_namespace(connection, parent)
+            depth = len(parent) + 1
+            namespaces = self._all_namespaces(connection)
+            if not namespaces:
+                self.other_catalogs(connection)
+            return sorted(name for name in namespaces if len(name) == depth and name[: depth - 1] == parent)
+
+    def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        """See `CatalogStore.namespace_properties`."""
+        with self.connection() as connection:
+            self.require_namespace(connection, namespace)
+            rows = connection.execute(
+                select(NAMESPACE_PROPERTIES.c.property_key, NAMESPACE_PROPERTIES.c.property_value).where(
+                    self._namespace_properties_of(dotted(namespace))
+                )
+            )
+            return {key: value for key, value in rows if key != NAMESPACE_EXISTS}
+
+    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
+        """See `CatalogStore.create_namespace`."""
+        exists = NamespaceAlreadyExistsError(f"namespace {dotted(namespace)!r} already exists in catalog {self.name!r}")
+        try:
+            with self.connection() as connection:
+                if namespace in self._all_namespaces(connection):
+                    raise exists
+                connection.execute(insert(NAMESPACE_PROPERTIES), self._rows(namespace, {NAMESPACE_EXISTS: "true", **properties}))
+        except IntegrityError as error:
+            raise exists from error
+
+    def _rows(self, namespace: Identifier, properties: Mapping[str, str]) -> list[dict[str, str]]:
+        table = NAMESPACE_PROPERTIES.name
+        for key, value in properties.items():
+            self.check_length(table, "property_key", key, f"the key of a property of namespace {dotted(namespace)!r}")
+            self.check_length(table, "property_value", str(value), f"property {key!r} of namespace {dotted(namespace)!r}")
+        return [
+            {"catalog_name": self.name, "namespace": dotted(namespace), "property_key": key, "property_value": str(value)}
+            for key, value in properties.items()
+        ]
+
+    def drop_namespace(self, namespace: Identifier) -> None:
+        """See `CatalogStore.drop_namespace`."""
+        with self.connection() as connection:
+            self.require_namespace(connection, namespace)
+            below = [
+                name for name in self._all_namespaces(connection) if len(name) > len(namespace) and name[: len(namespace)] == namespace
+            ]
+            rows = connection.execute(
+                select(ICEBERG_TABLES.c.table_name).where(
+                    ICEBERG_TABLES.c.catalog_name == self.name, ICEBERG_TABLES.c.table_namespace == dotted(namespace)
+                )
+            ).all()
+            if rows or below:
+                held = [row[0] for row in rows] + [dotted(name) for name in below]
+                raise NamespaceNotEmptyError(
+                    f"namespace {dotted(namespace)!r} is not empty: it holds {', '.join(sorted(held)[:5])}", next_step="drop these first"
+                )
+            connection.execute(delete(NAMESPACE_PROPERTIES).where(self._namespace_properties_of(dotted(namespace))))
+
+    def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
+        """See `CatalogStore.update_namespace`."""
+        with self.connection() as connection:
+            self.require_namespace(connection, namespace)
+            gone = removals | set(updates) | {NAMESPACE_EXISTS}
+            connection.execute(
+                delete(NAMESPACE_PROPERTIES).where(
+                    self._namespace_properties_of(dotted(namespace)), NAMESPACE_PROPERTIES.c.property_key.in_(gone)
+                )
+            )
+            connection.execute(insert(NAMESPACE_PROPERTIES), self._rows(namespace, {NAMESPACE_EXISTS: "true", **updates}))
 
 
 def _in_lock_order(changes: Sequence[LocationChange]) -> list[LocationChange]:
