@@ -1,6 +1,9 @@
 """`scripts/setup` before anything is installed: how pins are put together and which files decide that an environment is out of date."""
 
 import os
+import shutil
+import subprocess
+import sys
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -51,6 +54,42 @@ def test_an_environment_is_out_of_date_once_its_pins_change(setup: ModuleType, t
     assert setup.fingerprint([str(pins)]) == before
     pins.write_text("a==2\n")
     assert setup.fingerprint([str(pins)]) != before
+
+
+def test_an_environment_that_is_up_to_date_gets_the_codec_of_its_sources(setup: ModuleType, tmp_path: Path) -> None:
+    checkout, native = tmp_path / "checkout", Path("src/icefloe/kernel/avro/native")
+    for name in ("scripts/setup", "scripts/build_native.py", "requirements/dev.txt", "requirements/build.txt", "pyproject.toml"):
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, checkout / name)
+    (checkout / native).mkdir(parents=True)
+    source = checkout / native / "module.c"
+    source.write_text("int first(void) { return 1; }\n")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", checkout / ".venv"], check=True)
+    loader = SourceFileLoader("icefloe_setup_of_checkout", str(checkout / "scripts" / "setup"))
+    copied = module_from_spec(spec_from_loader("icefloe_setup_of_checkout", loader))  # type: ignore[arg-type]
+    loader.exec_module(copied)
+    (checkout / ".venv" / ".setup-stamp").write_text(copied.fingerprint([str(checkout / "requirements" / "dev.txt")]))
+    environment = {**os.environ, "CC": os.environ.get("CC", "cc")}
+
+    def run_setup() -> str:
+        run = subprocess.run([sys.executable, checkout / "scripts" / "setup"], env=environment, capture_output=True, text=True, check=True)
+        assert run.stdout == ""  # nothing was installed
+        return run.stderr
+
+    if "is left out" in run_setup():
+        pytest.skip("this machine cannot compile the codec")
+    module = checkout / native / "_manifest.abi3.so"
+    first = module.read_bytes()
+    source.write_text("int second(void) { return 2; }\nint third(void) { return second(); }\n")
+    assert run_setup() == ""
+    second = module.read_bytes()
+    assert second != first
+    module.unlink()
+    assert run_setup() == ""
+    assert module.read_bytes() == second
+    environment["CC"] = "false"
+    assert "the compiled manifest codec is left out" in run_setup()
+    assert not module.exists()
 
 
 def test_a_build_s_bytes_are_counted_for_the_progress_bar(setup: ModuleType, tmp_path: Path) -> None:
