@@ -163,6 +163,7 @@ else:
             "icefloe.table": "",
             "icefloe.view": "",
         },
+        unlisted=("spark",),
     )
 
 # Every process imports this package, also the Python workers of Spark, and the kernel does not read environment variables.

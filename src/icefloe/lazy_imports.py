@@ -6,18 +6,22 @@ therefore repeated under `if TYPE_CHECKING` for import-linter and mypy, and test
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any
 
 
-def lazy_exports(package: str, imports: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_exports(
+    package: str, imports: Mapping[str, str], *, unlisted: Collection[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the functions `__getattr__` and `__dir__` of a package that imports its exported names at first use (PEP 562).
 
     Args:
         package: The `__name__` of the package.
         imports: By module, what is imported from it, as in an import statement: `"name, other as alias"`. An empty text is the module itself, a part of the
             package.
+        unlisted: Names that `dir` leaves out until they are imported. `help` and `inspect.getmembers` read every name that is listed, so that one whose
+            import fails without an extra would end them.
 
     Returns:
         The two functions.
@@ -41,7 +45,7 @@ def lazy_exports(package: str, imports: Mapping[str, str]) -> tuple[Callable[[st
         return value
 
     def listed() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *places})
+        return sorted({*vars(sys.modules[package]), *(name for name in places if name not in unlisted)})
 
     return imported, listed
 

@@ -153,6 +153,23 @@ def test_every_name_that_a_package_exports_exists_and_is_listed() -> None:
             assert not isinstance(getattr(package, name), ModuleType), name
 
 
+def test_help_and_members_of_icefloe_are_shown_without_pyspark() -> None:
+    script = """
+import sys
+sys.modules["pyspark"] = None
+import icefloe, inspect, pydoc
+assert "load_catalog" in dict(inspect.getmembers(icefloe))
+assert "load_catalog" in pydoc.render_doc(icefloe)
+try:
+    icefloe.spark
+except icefloe.errors.NotInstalledError as error:
+    assert "icefloe[spark]" in str(error)
+else:
+    raise AssertionError("icefloe.spark was imported without pyspark")
+"""
+    loaded_by(script)
+
+
 def test_a_name_that_a_package_does_not_export_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match=r"module 'icefloe' has no attribute 'load_catalogue'"):
         icefloe.load_catalogue  # type: ignore[attr-defined]  # noqa: B018
