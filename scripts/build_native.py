@@ -44,8 +44,9 @@ def build():
     if not (Path(headers) / "Python.h").exists():
         return left_out(f"{headers} has no Python.h (on Debian: apt-get install python3-dev)")
     linking = ("-bundle", "-undefined", "dynamic_lookup") if sys.platform == "darwin" else ("-shared",)
+    libraries = ("-ldl",)  # for dlopen, which glibc has in a library of its own until version 2.34
     sources = sorted(str(path) for path in FOLDER.glob("*.c"))
-    command = [*compiler, *FLAGS, *linking, f"-I{headers}", *sources]
+    command = [*compiler, *FLAGS, *linking, f"-I{headers}", *sources, *libraries]
     stamp = fingerprint(command)
     if MODULE.exists() and STAMP.exists() and STAMP.read_text() == stamp:
         return True

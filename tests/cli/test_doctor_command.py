@@ -16,6 +16,7 @@ from typer.testing import Result
 from icefloe.cli import doctor_command
 from icefloe.cli.installed_versions import Versions
 from icefloe.errors import EngineError, StoragePermissionError
+from icefloe.kernel.avro import compiled_codec
 
 HEALTHY = Versions(
     icefloe="1.0",
@@ -206,3 +207,10 @@ def test_every_status_and_remedy_is_shown_at_any_width(
     assert "what to do" in text
     assert "1 fault, 0 warnings" in text
     assert "not shown at this width" not in text
+
+
+def test_a_missing_zlib_is_named_with_the_compiled_codec(checks: Checks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_codec, "INFLATES", False)
+    check = checks()[1]["manifest codec"]
+    assert check["status"] == "ok"
+    assert check["found"] == f"compiled, without {compiled_codec.ZLIB}: deflated blocks are decompressed one by one"

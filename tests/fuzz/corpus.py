@@ -5,7 +5,6 @@ The golden data is kept beside the project. It takes part in the draw of seeds, 
 
 import json
 import tempfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
@@ -32,7 +31,6 @@ from icefloe.datafile.data_file_writer import write_batches
 from icefloe.datafile.deletes.delete_file_output import RowsToDelete, write_equality_deletes, write_position_deletes
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.kernel.avro.avro_container import open_container, raw_blocks, read_block
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
@@ -260,23 +258,6 @@ def manifests() -> tuple[tuple[bytes, ManifestFile], ...]:
         for codec in (("null", "deflate", "snappy", "zstandard") if version == 3 else ("null",))
     ]
     return tuple((content, committed(manifest, 7, first_row_id=100 if manifest.content == 0 else None)) for content, manifest in made)
-
-
-def deflated_blocks() -> list[bytes]:
-    """Return the compressed blocks of manifests, and the same bytes with the fixed codes, without any, and in several deflate blocks."""
-    packed = []
-    for content, _ in manifests():
-        container = open_container(content, "m")
-        for plain in (read_block(container, block) for block in raw_blocks(container)):
-            for level, strategy in (
-                (1, zlib.Z_DEFAULT_STRATEGY),
-                (9, zlib.Z_DEFAULT_STRATEGY),
-                (9, zlib.Z_FIXED),
-                (0, zlib.Z_DEFAULT_STRATEGY),
-            ):
-                packer = zlib.compressobj(level, zlib.DEFLATED, -15, strategy=strategy)
-                packed.append(packer.compress(plain[:700]) + packer.flush(zlib.Z_FULL_FLUSH) + packer.compress(plain) + packer.flush())
-    return packed
 
 
 def manifest_lists() -> list[bytes]:

@@ -14,14 +14,12 @@ from typing import Any
 import pyarrow as pa
 from tests.fuzz import corpus, mutate
 from tests.kernel.avro.both_readers import READERS, reading_by
-from tests.kernel.avro.test_inflate import by_zlib, inflated
 from tests.kernel.manifest.made_up_entries import EVERY_PARTITION
 
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.delete_file_reader import read_delete_columns, read_position_deletes
 from icefloe.errors import EngineError, FormatError, IcefloeError, NoSuchFileError, Problem, PuffinFormatError
 from icefloe.io.memory_file_io import MemoryFileIO
-from icefloe.kernel.avro import compiled_codec
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.expression_json import expression_from_json, expression_to_json
 from icefloe.kernel.expressions.filter_parser import parse_filter
@@ -92,15 +90,6 @@ def _failure_of_task(content: bytes) -> None:
     if error is None:
         raise EngineError("no error of this job")
     assert [one for one in _SIGNED if type(error) is type(one) and vars(error) == vars(one)]
-
-
-def _deflate(content: bytes) -> None:
-    """The compiled reader has the bytes of zlib, and refuses what zlib refuses."""
-    expected = by_zlib(content)
-    if compiled_codec.AVAILABLE:
-        assert inflated(content, len(expected or b"")) == expected
-    if expected is None:
-        raise EngineError("zlib refuses it")
 
 
 def _view(content: bytes) -> None:
@@ -286,7 +275,6 @@ TARGETS: dict[str, Target] = {
     "table-metadata": Target(seeds=corpus.metadata_files, damage=mutate.json_or_bytes, read=_table_metadata, share=16),
     "manifest": Target(seeds=lambda: [content for content, _ in corpus.manifests()], damage=mutate.avro, read=_manifest, share=20),
     "manifest-list": Target(seeds=corpus.manifest_lists, damage=mutate.avro, read=_manifest_list, share=14),
-    "deflate": Target(seeds=corpus.deflated_blocks, damage=mutate.any_bytes, read=_deflate, share=20),
     "puffin": Target(seeds=corpus.puffin_files, damage=mutate.puffin, read=_puffin, share=12),
     "packed-puffin": Target(seeds=corpus.packed_puffin_files, damage=mutate.any_bytes, read=_puffin, share=4),
     "deletion-vector": Target(seeds=corpus.vectors, damage=mutate.vector, read=_vector, share=12),

@@ -31,6 +31,7 @@ from icefloe.errors import IcefloeError
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.locations import join, local_path, scheme_of
+from icefloe.kernel.avro import compiled_codec
 from icefloe.optional_packages import install_command
 
 # Bytes of free disk below which a check is a warning, and a fault.
@@ -118,7 +119,8 @@ def _installation() -> Iterator[Check]:
     installed = versions()
     yield Check(check="icefloe", status=Status.OK, found=f"{installed.icefloe}, with pyarrow {installed.pyarrow}")
     if installed.manifest_codec == "compiled":
-        yield Check(check="manifest codec", status=Status.OK, found="compiled")
+        without = "" if compiled_codec.INFLATES else f", without {compiled_codec.ZLIB}: deflated blocks are decompressed one by one"
+        yield Check(check="manifest codec", status=Status.OK, found=f"compiled{without}")
     else:
         yield Check(
             check="manifest codec",

@@ -1,17 +1,19 @@
-"""The decompression of deflate blocks by the compiled reader: it has the bytes of zlib, and refuses what zlib refuses."""
+"""The decompression of deflate blocks by the compiled reader, with the system's zlib: it has the bytes of Python's zlib, and refuses what that refuses."""
 
 import random
+import resource
 import zlib
 from array import array
+from pathlib import Path
 
 import pytest
-from tests.kernel.avro.both_readers import needs_module
+from tests.kernel.avro.both_readers import needs_zlib, without_zlib
 
 from icefloe.kernel.avro import compiled_codec
 from icefloe.kernel.avro.decode_steps import Step
 from icefloe.kernel.avro.varint import encode_long
 
-pytestmark = needs_module
+pytestmark = needs_zlib
 SYNC = b"sixteen bytes of"
 NO_LIMIT = 2**40
 
@@ -116,3 +118,44 @@ def test_data_that_unpack_to_more_than_the_limit_are_left_to_the_caller(size: in
             data = packer.compress(plain) + packer.flush()
             assert inflated(data, size, most=size) == plain
             assert inflated(data, size, most=size - 1) is None
+
+
+@pytest.mark.parametrize("size", [16_383, 16_384, 16_385, 3_000_000])
+def test_data_of_several_buffers_are_decompressed_and_refused_as_data_of_one(size: int) -> None:
+    plain = (random.Random(size).randbytes(9_000) * 400)[:size]  # with repetitions from far back, which may be in an earlier buffer
+    packer = zlib.compressobj(6, zlib.DEFLATED, -15)
+    data = packer.compress(plain) + packer.flush()
+    assert inflated(data, size) == plain
+    assert inflated(data[:-1], size) is None
+    assert inflated(data[: len(data) // 2], size) is None
+
+
+def test_a_missing_library_and_one_without_zlib_leave_every_block_to_the_caller() -> None:
+    data = zlib.compress(b"some bytes", wbits=-15)
+    assert inflated(data, 10) == b"some bytes"
+    with without_zlib():
+        assert inflated(data, 10) is None
+    module = str(compiled_codec.native().__file__)  # a library that can be opened
+    try:
+        assert compiled_codec.native().open_zlib(module) is False
+        assert inflated(data, 10) is None
+    finally:
+        assert compiled_codec.native().open_zlib(compiled_codec.ZLIB)
+    assert inflated(data, 10) == b"some bytes"
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+def test_no_stream_is_left_after_data_that_are_read_or_refused() -> None:
+    sound = zlib.compress(bytes(100), wbits=-15)
+    cases = [(sound, NO_LIMIT), (sound[:-1], NO_LIMIT), (b"\x07" + sound, NO_LIMIT), (sound, 99)]
+    inflated(sound, 100)
+    before = resident_bytes()
+    for _ in range(3_000):
+        for data, most in cases:
+            inflated(data, 100, most)
+    assert resident_bytes() - before < 20_000_000  # 12,000 streams have 80 MB
+
+
+def resident_bytes() -> int:
+    """Return the memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()

@@ -1,8 +1,10 @@
 """The interface of the compiled reader: blocks as Arrow columns or Python values.
 
-If the C module is missing, or was built from older sources, `AVAILABLE` is false and `fastavro_reader.py` is used. Spec: Apache Avro, Binary Encoding.
+If the C module is missing, or was built from older sources, `AVAILABLE` is false and `fastavro_reader.py` is used. The module decompresses deflated blocks with
+the system's zlib; if that is missing, `INFLATES` is false and each block is decompressed by `avro_codec.py`. Spec: Apache Avro, Binary Encoding.
 """
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -25,10 +27,13 @@ except ImportError:  # installed without a C compiler
     pass
 
 # `INTERFACE` of native/module.c: a module with another number has other arguments.
-_INTERFACE = 7
+_INTERFACE = 8
 AVAILABLE = _native is not None and _native.INTERFACE == _INTERFACE
 # An older module may lack this one function.
 ENCODES_OBJECTS = AVAILABLE and hasattr(_native, "encode_objects")
+# The path on macOS is whole, since a plain name would be searched for in the working directory too.
+ZLIB = "/usr/lib/libz.1.dylib" if sys.platform == "darwin" else "libz.so.1"
+INFLATES = AVAILABLE and _native.open_zlib(ZLIB)
 
 # The codecs whose blocks the module decompresses, and whether they are deflate. Decompressing with a function of Python takes and returns the lock of the
 # interpreter for each block, which costs more than a block of one entry itself.

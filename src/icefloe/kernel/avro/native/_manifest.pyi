@@ -4,6 +4,9 @@ from typing import Any, TypeVar
 
 INTERFACE: int
 
+# Returns whether deflated blocks are decompressed with this library from now on; without one, `run_file` stops at them.
+def open_zlib(name: str, /) -> bool: ...
+
 # Length, validity, offsets, values: buffers in Arrow's layout, None for a buffer that the column does not have.
 OutputColumn = tuple[int, Any, Any, Any]
 

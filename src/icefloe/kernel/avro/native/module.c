@@ -3,7 +3,7 @@
 #include "memory.h"
 
 /* Raised whenever steps or arguments change their meaning, so that a module built from older sources is not used; `compiled_codec.py` has the same number. */
-enum { INTERFACE = 7 };
+enum { INTERFACE = 8 };
 
 /* ---- memory that Python owns ---- */
 
@@ -126,11 +126,16 @@ PyDoc_STRVAR(encode_doc, "encode_objects(fields, objects)\n\n"
              "the name of an attribute, a list with one per object, or the encoded bytes for all records. Raises TypeError, "
              "ValueError, OverflowError, AttributeError for an invalid value.");
 
+PyDoc_STRVAR(zlib_doc, "open_zlib(name)\n\n"
+             "Decompress deflate data with the library of this name from now on. Returns False if it cannot be loaded or is no zlib; "
+             "readers then leave deflated blocks to their caller.");
+
 static PyMethodDef functions[] = {
     {"write_records", write_records, METH_VARARGS, write_doc},
     {"splice_records", splice_records, METH_VARARGS, splice_doc},
     {"make_objects", make_objects, METH_VARARGS, objects_doc},
     {"encode_objects", encode_objects, METH_VARARGS, encode_doc},
+    {"open_zlib", open_zlib, METH_O, zlib_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -57,7 +57,6 @@ typedef struct {
     const uint8_t *block; /* the current block */
     const int32_t *refused; /* the innermost step that failed */
     size_t bytes_before;  /* of the blocks before it */
-    Inflater inflater;
     Memory plain;         /* the last decompressed block; with `keeps`, all blocks since they were taken */
     int keeps;
     int state;
@@ -472,7 +471,6 @@ static PyObject *reader_new(PyTypeObject *type, PyObject *arguments, PyObject *P
         return NULL;
     reader->most_filled = most_filled;
     reader->keeps = keeps;
-    inflater_start(&reader->inflater);
     reader->steps_length = (size_t)steps_size / sizeof(int32_t);
     reader->column_count = (int32_t)((size_t)shapes_size / (2 * sizeof(int32_t)));
     reader->steps = malloc((size_t)steps_size + 1);
@@ -609,8 +607,8 @@ PyDoc_STRVAR(run_file_doc, "run_file(content, start, sync, inflates, most_block_
              "Run the steps over the blocks of a file from the byte `start` on, without the interpreter's lock. `inflates` is true for "
              "blocks of raw deflate data, false for uncompressed ones. Returns where it stopped, the records and the uncompressed "
              "bytes up to there. It stops at the end, after the block with which it has `batch_bytes` or `batch_records`, and "
-             "before a block that is damaged or exceeds a limit, for which the caller has the error. Raises as `run`, and the last "
-             "argument of an error is the byte of the file where the block starts.");
+             "before a block that is damaged or exceeds a limit, for which the caller has the error, or that is deflated if there is no "
+             "zlib. Raises as `run`, and the last argument of an error is the byte of the file where the block starts.");
 
 enum { SYNC_LENGTH = 16 };
 
@@ -641,7 +639,8 @@ typedef struct {
 } Bounds;
 
 /* The blocks from `file->at` on, which becomes the position where it stopped. `records` and `bytes` are counted. */
-static Outcome run_file(Reader *reader, Cursor *file, const uint8_t *sync, const Bounds *bounds, uint64_t *records, uint64_t *bytes, Stop *stop)
+static Outcome run_file(Reader *reader, Inflater *inflater, Cursor *file, const uint8_t *sync, const Bounds *bounds, uint64_t *records, uint64_t *bytes,
+                        Stop *stop)
 {
     Memory *plain = &reader->plain;
     while (file->at < file->end && *bytes < bounds->batch_bytes && *records < bounds->batch_records) {
@@ -653,7 +652,7 @@ static Outcome run_file(Reader *reader, Cursor *file, const uint8_t *sync, const
         size_t before = reader->keeps ? plain->size : 0;
         if (bounds->inflates) {
             plain->size = before;
-            Outcome outcome = inflate_into(&reader->inflater, block.start, block.size, (size_t)most, plain);
+            Outcome outcome = inflate_into(inflater, block.start, block.size, (size_t)most, plain);
             if (outcome)
                 return outcome == NO_MEMORY ? NO_MEMORY : OK;
             block.start = plain->bytes + before;
@@ -693,8 +692,11 @@ static PyObject *reader_run_file(PyObject *self, PyObject *arguments)
         uint64_t records = 0, size = 0;
         Stop stop = {0};
         Outcome outcome;
+        Inflater inflater;
+        inflater_start(&inflater);
         Py_BEGIN_ALLOW_THREADS
-        outcome = run_file(reader, &file, sync.buf, &bounds, &records, &size, &stop);
+        outcome = run_file(reader, &inflater, &file, sync.buf, &bounds, &records, &size, &stop);
+        inflater_end(&inflater);
         Py_END_ALLOW_THREADS
         reader->state = outcome ? SPOILED : READY;
         size_t position = (size_t)(file.at - bytes);
