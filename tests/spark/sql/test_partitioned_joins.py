@@ -21,6 +21,7 @@ SETTINGS = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.adaptive.enabled": "false",
 }
+SHUFFLES_ONE_SIDE = "spark.sql.sources.v2.bucketing.shuffle.enabled"
 JOIN = "SELECT l.id, l.name, r.name FROM lake.db.left l JOIN lake.db.right r ON l.id = r.id WHERE l.id % 7 = 0 ORDER BY l.id"
 
 
@@ -29,7 +30,7 @@ def joined_by_storage(spark: SparkSession) -> Iterator[None]:
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
     yield
-    for name in (*SETTINGS, "spark.sql.sources.v2.bucketing.partiallyClusteredDistribution.enabled"):
+    for name in (*SETTINGS, SHUFFLES_ONE_SIDE, "spark.sql.sources.v2.bucketing.partiallyClusteredDistribution.enabled"):
         spark.conf.unset(name)
 
 
@@ -80,6 +81,18 @@ def test_tables_by_values_and_times_are_joined_without_a_shuffle(sql: Run, lake:
     text = "SELECT l.name, l.day, r.id FROM lake.db.left l JOIN lake.db.right r ON l.day = r.day AND l.id = r.id WHERE l.id % 7 = 0 ORDER BY r.id"
     assert exchanges(sql, text) == 0
     assert sql(text) == [(f"left {number}", date(2024, 1, 1 + number % 4), number) for number in range(0, 1000, 14)]
+
+
+@pytest.mark.usefixtures("joined_by_storage")
+@pytest.mark.parametrize("partition", ["bucket(4, id)", "days(day)", "day, bucket(4, id)"])
+def test_a_side_with_other_partitions_is_shuffled_by_those_of_the_other(
+    spark: SparkSession, sql: Run, lake: SqlCatalog, partition: str
+) -> None:
+    tables(sql, lake, partition)
+    sql("CREATE TABLE lake.db.whole USING iceberg AS SELECT * FROM lake.db.right")
+    spark.conf.set(SHUFFLES_ONE_SIDE, "true")
+    text = "SELECT l.id, l.name, r.name FROM lake.db.left l JOIN lake.db.whole r ON l.id = r.id AND l.day = r.day WHERE l.id % 7 = 0 ORDER BY l.id"
+    assert sql(text) == expected()
 
 
 @pytest.mark.usefixtures("joined_by_storage")

@@ -3,19 +3,40 @@ package icefloe;
 import java.io.Serializable;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Method;
+import java.util.HashMap;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 
-/** What remains of an object of the driver where a plan that names it is sent to an executor: its text. Executors need this class. */
+/**
+ * What remains of an object of the driver where a plan that names it is sent to an executor: its text, and of a function all that computes its results, which Spark needs to shuffle the other
+ * side of a join by the partitions of a scan. Executors need this class.
+ */
 public final class DriverProxy implements InvocationHandler, Serializable {
   private final String text;
+  private final HashMap constants = new HashMap(); // results of methods without arguments, by name
+  private final Expression body; // of a function's arguments, by their indexes; null for other objects
 
   public DriverProxy(String text) {
     this.text = text;
+    this.body = null;
   }
 
-  public Object invoke(Object self, Method method, Object[] arguments) {
+  public DriverProxy(String text, ScalarFunction function, Expression body) {
+    this.text = text;
+    this.body = body;
+    constants.put("name", function.name());
+    constants.put("canonicalName", function.canonicalName());
+    constants.put("inputTypes", function.inputTypes());
+    constants.put("resultType", function.resultType());
+  }
+
+  public Object invoke(Object self, Method method, Object[] arguments) throws Throwable {
     if (method.getName().equals("toString")) return text;
     if (method.getName().equals("hashCode")) return Integer.valueOf(text.hashCode());
     if (method.getName().equals("equals")) return Boolean.valueOf(self == arguments[0]);
-    throw new UnsupportedOperationException(text + " runs on the driver alone");
+    if (constants.containsKey(method.getName())) return constants.get(method.getName());
+    if (body == null) throw new UnsupportedOperationException(text + " runs on the driver alone");
+    return method.getName().equals("produceResult") ? body.eval((InternalRow) arguments[0]) : InvocationHandler.invokeDefault(self, method, arguments);
   }
 }

@@ -29,6 +29,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.connector.expressions.FieldReference;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.internal.SQLConf;
@@ -165,7 +166,8 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
 
   /** Replaces this object, for Java's serialization, in a plan that Spark sends to executors, which cannot call Python's objects of the driver. */
   public Object writeReplace() {
-    return new DriverProxy(toString());
+    if (!(proxy instanceof ScalarFunction)) return new DriverProxy(toString());
+    return new DriverProxy(toString(), (ScalarFunction) proxy, (Expression) once("body"));
   }
 
   private Object constant(Method method) {
