@@ -241,6 +241,8 @@ class TestLoadCatalog:
             ({"uri": "thrift://host:9083"}, UnsupportedFeatureError, "'thrift'"),
             ({"uri": "https://host"}, UnsupportedFeatureError, "'https'"),
             ({"uri": "sqlite://", "type": "glue"}, UnsupportedFeatureError, "'glue'"),
+            ({"type": "glue"}, UnsupportedFeatureError, "'glue'"),
+            ({"warehouse": "s3://bucket/tables"}, NoSuchCatalogError, "its warehouse s3://bucket/tables is no local folder"),
         ],
     )
     def test_properties_that_describe_no_catalog_are_refused(

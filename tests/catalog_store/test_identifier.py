@@ -10,7 +10,9 @@ def test_a_dotted_name_and_a_tuple_are_equivalent() -> None:
     assert to_table_identifier("a.b.c") == to_table_identifier(("a", "b", "c")) == ("a", "b", "c")
 
 
-@pytest.mark.parametrize("name", ["", "a..b", ".a", "a.", "a.b/c", "a.b\\c", "a.b\x00", "a. b", "a.b\n", ("a", "b.c"), ("a", 3), ()])
+@pytest.mark.parametrize(
+    "name", ["", "a..b", ".a", "a.", "a.b/c", "a.b\\c", "a.b\x00", "a. b", "a.b\n", ("a", "b.c"), ("a", 3), (), 5, None]
+)
 def test_invalid_names_are_refused_with_the_name_in_the_message(name: object) -> None:
     with pytest.raises(InvalidIdentifierError) as refused:
         to_identifier(name)  # type: ignore[arg-type]

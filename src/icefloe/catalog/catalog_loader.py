@@ -71,17 +71,22 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
     if catalog_type in ("file-system", "hadoop"):
         return FileSystemCatalog(catalog_name, **settings)
     uri = database_uri(settings.get("uri"), settings.get("warehouse"))
+    if catalog_type not in ("", "sql") or (uri or "").startswith(("http://", "https://", "thrift://")):
+        raise UnsupportedFeatureError(
+            f"catalog {catalog_name!r} is of type {catalog_type or str(uri).split(':')[0]!r}, which Icefloe does not have",
+            next_step="use a SQL catalog (uri sqlite:////folder/catalog.db or postgresql://...), or type file-system or in-memory",
+        )
+    if uri is None and settings.get("warehouse"):
+        raise NoSuchCatalogError(
+            f"catalog {catalog_name!r} has no uri, and its warehouse {settings['warehouse']} is no local folder, which could hold a database",
+            next_step="pass uri=, such as sqlite:////folder/catalog.db or postgresql://user:password@host/database",
+        )
     if uri is None:
         others = ", ".join(known_catalogs()) or "none"
         variable = f"ICEFLOE_CATALOG__{catalog_name.upper().replace('-', '_')}__URI"
         raise NoSuchCatalogError(
             f"catalog {catalog_name!r} is not configured",
             next_step=f"pass uri= or warehouse=, write it in icefloe.yaml, or set {variable}; configured: {others}",
-        )
-    if catalog_type not in ("", "sql") or uri.startswith(("http://", "https://", "thrift://")):
-        raise UnsupportedFeatureError(
-            f"catalog {catalog_name!r} is of type {catalog_type or uri.split(':')[0]!r}",
-            next_step="use a SQL catalog (uri sqlite:////folder/catalog.db or postgresql://...), or type file-system or in-memory",
         )
     if name is None and not configured_properties and configured_default_name() is None:
         catalog_name = only_catalog_name(uri, prefers_default=True, creates_tables=is_true(settings, "init_catalog_tables", default=True))

@@ -15,8 +15,12 @@ def to_identifier(name: str | Iterable[str]) -> Identifier:
     """Return the parts of a dotted name or a tuple, each checked.
 
     Raises:
-        InvalidIdentifierError: a part is empty, too long, or has a character that a name may not contain.
+        InvalidIdentifierError: it is neither text nor a tuple, or a part is empty, too long, or has a character that a name may not contain.
     """
+    if not isinstance(name, Iterable):
+        raise InvalidIdentifierError(
+            f"{name!r} is not a name", next_step='pass text, "namespace.table", or its levels: ("namespace", "table")'
+        )
     parts = tuple(name.split(".")) if isinstance(name, str) else tuple(name)
     shown = name if isinstance(name, str) else ".".join(map(str, parts))
     if not parts:
