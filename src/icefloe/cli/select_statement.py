@@ -92,7 +92,10 @@ def parse_select(text: str) -> SelectStatement:
         raise InvalidInputError("more than one statement is given", next_step="run one statement at a time")
     tree = trees[0]
     if not isinstance(tree, exp.Select):
-        raise NeedsSparkError(f"{tree.key.upper()} is more than a SELECT from one table")
+        if isinstance(tree, exp.Condition | exp.Alias):  # a mistyped keyword is parsed as the name of a column
+            raise NeedsSparkError("it does not begin with SELECT")
+        keyword = tree.name.upper() if isinstance(tree, exp.Command) else tree.key.upper()
+        raise NeedsSparkError(f"{keyword} is more than a SELECT from one table")
     clauses = _clauses(tree, {"expressions", "from", "where", "order", "limit", "offset"})
     source = clauses.get("from")
     if source is None or not isinstance(source.this, exp.Table):
