@@ -7,7 +7,7 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tests.inspect.example import make_lake
 
 from icefloe import SqlCatalog
 from icefloe.cli import row_commands
+from icefloe.cli.row_view import RowBatches, print_rows
 from icefloe.cli.select_statement import NeedsSparkError, parse_select
 from icefloe.errors import NotInstalledError
 
@@ -260,7 +261,10 @@ def test_metadata_tables_and_older_versions_are_read(sql: Callable[[str], list[d
         ("SELECT 1", "it does not select from a table"),
         ("WITH e AS (SELECT 1) SELECT * FROM e", "it has WITH"),
         ("DELETE FROM demo.events", "DELETE is more than a SELECT from one table"),
-        ("CALL lake.system.expire_snapshots('demo.events')", "is more than a SELECT from one table"),
+        ("CALL lake.system.expire_snapshots('demo.events')", "CALL is more than a SELECT from one table"),
+        ("SHOW TABLES", "SHOW is more than a SELECT from one table"),
+        ("SELEC", "it does not begin with SELECT"),
+        ("selct events", "it does not begin with SELECT"),
         ("SELECT max(id) OVER () FROM demo.events", "is more than the name of a column"),
         ("SELECT FROM WHERE", "it"),
     ],
@@ -378,3 +382,50 @@ def test_spark_and_arrow_return_equal_rows(as_json: JsonCommand, warehouse: Path
     by_spark = as_json("sql", statement, "--engine", "spark", "--warehouse", warehouse)
     assert (by_arrow["engine"], by_spark["engine"]) == ("arrow", "spark")
     assert by_spark["rows"] == by_arrow["rows"]
+
+
+def test_json_is_written_row_by_row(capsys: pytest.CaptureFixture[str]) -> None:
+    printed_before: list[str] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"id": [1], "text": ["größe\n"]})
+        yield pa.record_batch({"id": [2], "text": [None]})
+        printed_before.append(capsys.readouterr().out)
+        yield pa.record_batch({"id": [3], "text": ["c"]})
+
+    source = RowBatches(names=("id", "text"), types=("long", "string"), kinds=(None, None), batches=batches(), engine="arrow")
+    print_rows(source, as_json=True, as_csv=False, most=None)
+    assert '"id": 2' in printed_before[0]
+    columns = [{"name": "id", "type": "long"}, {"name": "text", "type": "string"}]
+    rows = [{"id": 1, "text": "größe\n"}, {"id": 2, "text": None}, {"id": 3, "text": "c"}]
+    whole = {"engine": "arrow", "columns": columns, "rows": rows}
+    assert printed_before[0] + capsys.readouterr().out == json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def test_json_of_no_rows_has_an_empty_list(capsys: pytest.CaptureFixture[str]) -> None:
+    source = RowBatches(names=("id",), types=("long",), kinds=(None,), batches=iter(()), engine="arrow")
+    print_rows(source, as_json=True, as_csv=False, most=None)
+    whole = {"engine": "arrow", "columns": [{"name": "id", "type": "long"}], "rows": []}
+    assert capsys.readouterr().out == json.dumps(whole, indent=2) + "\n"
+
+
+def test_a_grid_in_a_pipe_is_written_in_blocks_of_the_same_widths(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [f"text {number % 10}" for number in range(2_500)]
+    texts[1] = "the widest text of the first block"
+    texts[-1] = "größer als alle anderen, und allein in ihrem Block so breit"
+    printed_before: list[str] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"id": list(range(2_000)), "text": texts[:2_000]})
+        printed_before.append(capsys.readouterr().out)
+        yield pa.record_batch({"id": list(range(2_000, 2_500)), "text": texts[2_000:]})
+
+    source = RowBatches(names=("id", "text"), types=("long", "string"), kinds=(None, None), batches=batches(), engine="arrow")
+    print_rows(source, as_json=False, as_csv=False, most=None)
+    assert printed_before[0].count("\n") >= 1_000
+    lines = (printed_before[0] + capsys.readouterr().out).splitlines()
+    assert lines[0].split() == ["id", "text"]
+    assert set(lines[1]) == {"─"}
+    assert lines[2:] == [f"{number:>3}   {text}" for number, text in enumerate(texts[:1_000])] + [
+        f"{number:>3}   {text}" for number, text in enumerate(texts) if number >= 1_000
+    ]

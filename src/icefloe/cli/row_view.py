@@ -11,14 +11,14 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.cli.screen import draw, write_json
-from icefloe.display.report import Column, Part, Prose, Report, grid
+from icefloe.cli.screen import draw, draw_blocks, json_text
+from icefloe.display.report import Column, Grid, Part, Prose, Report, grid
 from icefloe.errors import InvalidInputError, visible
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.kernel.schema.schema import Schema
@@ -27,6 +27,8 @@ from icefloe.kernel.variant import to_json as variant_to_json
 
 # A fraction of a second whose last digits are zeros, and what remains of it.
 _ZEROS = ((r"\.0+(Z?)$", r"\1"), (r"(\.\d*[1-9])0+(Z?)$", r"\1\2"))
+# Rows of a grid that are drawn at once in a pipe or a file.
+_BLOCK_ROWS = 1_000
 _QUOTED = re.compile(r'[",\r\n]')
 
 
@@ -115,6 +117,9 @@ def print_rows(source: RowBatches, *, as_json: bool, as_csv: bool, most: int | N
         _write_csv(source)
     elif as_json:
         _write_json(source)
+    elif most is None and source.names and not sys.stdout.isatty():
+        # In blocks: a pipe may be closed after the first lines of a table that does not fit into memory.
+        draw_blocks(_blocks(source))
     else:
         rows: list[tuple[Any, ...]] = []
         is_complete = True
@@ -125,6 +130,15 @@ def print_rows(source: RowBatches, *, as_json: bool, as_csv: bool, most: int | N
             rows.append(row)
         columns = tuple(zip(source.names, source.types, strict=True))
         draw(RowGrid(columns=columns, rows=tuple(rows), is_complete=is_complete).report())
+
+
+def _blocks(source: RowBatches) -> Iterator[Grid]:
+    """Yield the grid of the rows in blocks; one block without rows if there are none."""
+    columns = tuple(Column(name, is_number=_is_number(kind)) for name, kind in zip(source.names, source.types, strict=True))
+    texts = (tuple(map(cell_text, row)) for row in source.rows())
+    yield Grid("", columns, tuple(islice(texts, _BLOCK_ROWS)))
+    while block := tuple(islice(texts, _BLOCK_ROWS)):
+        yield Grid("", columns, block)
 
 
 def check_formats(*, as_json: bool, as_csv: bool) -> None:
@@ -161,8 +175,16 @@ def _write_json(source: RowBatches) -> None:
             f"two columns are called {repeated[0]!r}, and JSON has one value for a name", next_step="rename one with AS"
         )
     columns = [{"name": name, "type": kind} for name, kind in zip(source.names, source.types, strict=True)]
-    rows = [dict(zip(source.names, row, strict=True)) for row in source.rows()]
-    write_json({"engine": source.engine, "columns": columns, "rows": rows})
+    rows = (json_text(dict(zip(source.names, row, strict=True))).replace("\n", "\n    ") for row in source.rows())
+    first = next(rows, None)  # before anything is written: most errors of reading come with the first row
+    beginning, _, end = json_text({"engine": source.engine, "columns": columns, "rows": []}).rpartition("]")
+    sys.stdout.write(beginning)
+    if first is not None:
+        # Row by row: a pipe may be closed after the first lines of a table that does not fit into memory.
+        sys.stdout.write(f"\n    {first}")
+        sys.stdout.writelines(f",\n    {row}" for row in rows)
+        sys.stdout.write("\n  ")
+    sys.stdout.write(f"]{end}\n")
 
 
 def _values(column: Any, kind: IcebergType | None) -> list[Any]:

@@ -4,12 +4,12 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from icefloe.display.report import Prose, Report
+from icefloe.display.report import Grid, Prose, Report
 from icefloe.errors import InvalidInputError, visible
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.lazy_imports import lazy_module
@@ -81,9 +81,20 @@ def draw(report: Report) -> None:
         sys.stdout.write(terminal.text_of(report) + "\n")
 
 
+def draw_blocks(blocks: Iterable[Grid]) -> None:
+    """Print a grid that comes in blocks of its rows to a file or a pipe, each block once it is there."""
+    for text in terminal.texts_of_blocks(blocks):
+        sys.stdout.write(text + "\n")
+
+
 def write_json(value: Any) -> None:
     """Print JSON, never wrapped or coloured."""
-    sys.stdout.write(visible(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
+    sys.stdout.write(json_text(value) + "\n")
+
+
+def json_text(value: Any) -> str:
+    """Return JSON as the commands print it, with control characters escaped."""
+    return visible(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def confirm(action: str) -> None:

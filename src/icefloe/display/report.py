@@ -42,22 +42,25 @@ class Column:
         is_number: Aligned right, and never wrapped.
         whole: Never wrapped.
         rank: In which order columns give way where a terminal is too narrow: the highest first; one of rank 0 never does.
+        least_width: The width in characters that it has even where its header and cells are narrower.
     """
 
     name: str
     is_number: bool = False
     whole: bool = False
     rank: int = 0
+    least_width: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Rows under named columns. `more` counts the rows that were left out."""
+    """Rows under named columns. `more` counts the rows that were left out; `has_header` is False for rows that continue another grid."""
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     more: int = 0
+    has_header: bool = True
 
 
 @dataclass(frozen=True, slots=True)

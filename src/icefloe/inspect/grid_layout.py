@@ -35,8 +35,12 @@ class GridLayout:
 
 def natural_width(part: Grid) -> int:
     """Return the width in characters at which no cell of the grid is wrapped."""
-    widths = [_natural(column, _cells(part, index)) for index, column in enumerate(part.columns)]
-    return _total(widths)
+    return _total(natural_widths(part))
+
+
+def natural_widths(part: Grid) -> list[int]:
+    """Return the width of each column in characters at which none of its cells is wrapped."""
+    return [_natural(column, _cells(part, index)) for index, column in enumerate(part.columns)]
 
 
 def fit_grid(part: Grid, width: int) -> GridLayout | None:
@@ -73,7 +77,7 @@ def _cells(part: Grid, index: int) -> list[str]:
 
 
 def _natural(column: Column, cells: Sequence[str]) -> int:
-    return max(1, *(cell_len(line) for text in (visible(column.name), *cells) for line in text.split("\n")))
+    return max(1, column.least_width, *(cell_len(line) for text in (visible(column.name), *cells) for line in text.split("\n")))
 
 
 def _least(column: Column, cells: Sequence[str]) -> int:

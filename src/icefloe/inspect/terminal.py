@@ -6,8 +6,8 @@ what is too wide for a line continues in the next one.
 
 import io
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich import box
@@ -20,7 +20,7 @@ from rich.tree import Tree
 
 from icefloe.display.report import Document, Facts, Grid, Mark, Outline, Part, Prose, Report
 from icefloe.errors import visible
-from icefloe.inspect.grid_layout import SPACE, GridLayout, fit_grid, natural_width
+from icefloe.inspect.grid_layout import SPACE, GridLayout, fit_grid, natural_width, natural_widths
 from icefloe.optional_packages import optional_module
 
 # Least width of output that is not a terminal, in characters: a path and its numbers fit on one line.
@@ -48,6 +48,21 @@ def text_of(report: Report, width: int | None = None) -> str:
     target = io.StringIO()
     Console(file=target, width=width, color_system=None, force_jupyter=False).print(renderable_of(report), crop=False)
     return "\n".join(line.rstrip() for line in target.getvalue().splitlines())
+
+
+def texts_of_blocks(blocks: Iterable[Grid]) -> Iterator[str]:
+    """Yield a grid that comes in blocks of its rows as plain text, each block once it is there.
+
+    The columns are as wide as the first block needs; in a block with wider cells they are wider.
+    """
+    widths: list[int] | None = None
+    for block in blocks:
+        if widths is None:
+            widths = natural_widths(block)
+            yield text_of(Report("", (block,)))
+        else:
+            columns = tuple(replace(column, least_width=width) for column, width in zip(block.columns, widths, strict=True))
+            yield text_of(Report("", (replace(block, columns=columns, has_header=False),)))
 
 
 def _pieces(report: Report) -> Iterator[RenderableType]:
@@ -125,7 +140,7 @@ class _FittedGrid:
 
 
 def _grid(part: Grid, layout: GridLayout) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, (SPACE - 1) // 2))
+    table = Table(box=box.SIMPLE_HEAD, show_header=part.has_header, pad_edge=False, show_edge=False, padding=(0, (SPACE - 1) // 2))
     for index, width in zip(layout.shown, layout.widths, strict=True):
         column = part.columns[index]
         table.add_column(Text(visible(column.name)), justify="right" if column.is_number else "left", overflow="fold", width=width)
