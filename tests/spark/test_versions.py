@@ -20,7 +20,7 @@ from icefloe.spark import sql_probe
 from icefloe.spark.bridge import gateway, java_compiler
 from icefloe.spark.bridge.gateway import gateway_of
 from icefloe.spark.runtime.spark_versions import PROVEN_VERSIONS, check_version, is_proven
-from icefloe.spark.scan import native_scan, pushed_scan, version_probe
+from icefloe.spark.scan import native_scan, spark_scan, version_probe
 
 ROWS = pa.table({"id": pa.array(range(5), pa.int64())})
 
@@ -135,9 +135,9 @@ def test_no_catalog_is_attached_to_a_newer_spark_that_returns_wrong_rows(
     newer: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wrong(spark: SparkSession, request: Any) -> Any:
-        return pushed_scan.planned_rows(spark, request).limit(1)._jdf.queryExecution().optimizedPlan()
+        return spark_scan.planned_rows(spark, request).limit(1)._jdf.queryExecution().optimizedPlan()
 
-    monkeypatch.setattr(pushed_scan, "plan_of_rows", wrong)
+    monkeypatch.setattr(spark_scan, "plan_of_rows", wrong)
     with pytest.raises(EngineError) as caught:
         icefloe.spark.attach(newer, "wrong", lake)
     assert "Spark 4.4.0 is not a version that Icefloe is proven on" in str(caught.value)

@@ -14,8 +14,7 @@ from tests.spark.sql.conftest import Run
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.gateway import java_array, jvm_of
 from icefloe.spark.catalog.spark_table import SparkTable
-from icefloe.spark.scan.pushed_scan import SparkScan
-from icefloe.spark.scan.scan_builder import SparkScanBuilder
+from icefloe.spark.scan.spark_scan import SparkScan, SparkScanBuilder
 
 pytestmark = pytest.mark.spark
 

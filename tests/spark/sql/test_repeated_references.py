@@ -15,8 +15,8 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.catalog import attached_catalogs
-from icefloe.spark.scan import pushed_scan
-from icefloe.spark.scan.pushed_scan import SharedPlans
+from icefloe.spark.scan import spark_scan
+from icefloe.spark.scan.spark_scan import SharedPlans
 from icefloe.table import data_scan
 
 pytestmark = pytest.mark.spark
@@ -130,7 +130,7 @@ def plan_of(files: int) -> ScanPlan:
 
 
 def test_shared_plans_are_bounded_and_those_not_used_for_longest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pushed_scan, "SHARED_BYTES", 30_000)
+    monkeypatch.setattr(spark_scan, "SHARED_BYTES", 30_000)
     plans = SharedPlans()
     for number in range(3):
         plans.put((number,), plan_of(1000))

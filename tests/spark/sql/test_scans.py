@@ -16,7 +16,7 @@ import icefloe.inspect
 from icefloe import LongType, NestedField, Schema, SqlCatalog, TimestampNanoType
 from icefloe.errors import DataFileFormatError
 from icefloe.spark.attach_catalog import attach
-from icefloe.spark.scan.pushed_scan import PushedScan, ScanPlans, SparkScan
+from icefloe.spark.scan.spark_scan import PushedScan, ScanPlans, SparkScan
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.table import Table

@@ -20,7 +20,7 @@ from icefloe.kernel.types import ListType, NestedField, StringType
 from icefloe.procedures.procedure import Flag, Procedure, Rows, Text, Texts, procedure
 from icefloe.spark.catalog.spark_metadata_table import MetadataTableScan, SparkMetadataTable, frame_of
 from icefloe.spark.scan.read_options import PushedQuery
-from icefloe.spark.scan.scan_builder import metadata_columns
+from icefloe.spark.scan.spark_scan import metadata_columns
 from icefloe.spark.scan.table_selector import RANGE_OPTIONS, with_options
 from icefloe.table.table_reader import TableReader
 

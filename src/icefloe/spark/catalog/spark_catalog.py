@@ -41,7 +41,7 @@ from icefloe.spark.catalog.spark_views import relation_of
 from icefloe.spark.catalog.staged_table import StagedTable
 from icefloe.spark.catalog.table_definition import definition_of
 from icefloe.spark.functions.spark_functions import FUNCTIONS, SYSTEM, SparkFunction, is_for_functions
-from icefloe.spark.scan.pushed_scan import SharedPlans
+from icefloe.spark.scan.spark_scan import SharedPlans
 from icefloe.spark.scan.table_selector import at_timestamp, at_version, select
 
 LOG = logging.getLogger(__name__)

@@ -27,9 +27,8 @@ from icefloe.spark.catalog.column_defaults import default_texts
 from icefloe.spark.catalog.sort_keys import sort_order_text
 from icefloe.spark.row_level.operation import RowLevelTable
 from icefloe.spark.scan.partitioned_scan import partitioned_scan
-from icefloe.spark.scan.pushed_scan import PushedScan, ScanPlans, SharedPlans, SparkScan
 from icefloe.spark.scan.read_options import PushedQuery, reports_partitions
-from icefloe.spark.scan.scan_builder import ConnectorScan, metadata_columns
+from icefloe.spark.scan.spark_scan import ConnectorScan, PushedScan, ScanPlans, SharedPlans, SparkScan, metadata_columns
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.types.spark_types import quoted, schema_to_struct, with_geo_types
 

@@ -24,8 +24,7 @@ from icefloe.spark.bridge.messages import ReadOptions, RowLevelOperationInfo
 from icefloe.spark.row_level.changed_rows_job import RowOrdinals, Unmatched, none_unmatched, row_ordinals, write_changed_rows
 from icefloe.spark.row_level.merge_counts import unmatched_of
 from icefloe.spark.row_level.merge_planner import INSERT_JOINS, MERGE_JOINS, plan_merge_rows
-from icefloe.spark.scan.pushed_scan import PushedScan
-from icefloe.spark.scan.scan_builder import SparkScanBuilder
+from icefloe.spark.scan.spark_scan import PushedScan, SparkScanBuilder
 from icefloe.spark.write.sql_write import branch_of, statement_counts
 from icefloe.spark.write.write_builder import WritableTable
 from icefloe.table.available_engines import engine_named

@@ -9,6 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.manifest.manifest_columns import statistic_column
@@ -29,6 +32,7 @@ from icefloe.kernel.types import (
     TimestamptzType,
 )
 from icefloe.kernel.values import bounds_to_array
+from icefloe.spark.scan.expression_to_column import literal
 
 # Types whose bounds are values of rows; bounds of texts and bytes may be truncated, and Spark orders other types differently.
 _EXACT = (BooleanType, IntegerType, LongType, FloatType, DoubleType, DecimalType, DateType, TimestampType, TimestamptzType)
@@ -151,3 +155,17 @@ def _column(part: PlannedFiles, statistic: str, field: NestedField) -> Any:
     if name not in part.entries.column_names:
         raise AggregateNotPushed
     return part.entries[name].combine_chunks()
+
+
+def one_row(spark: SparkSession, struct: SparkStruct, values: Sequence[tuple[NestedField | None, Any]]) -> DataFrame:
+    """Return the values of pushed aggregates as a frame of one row."""
+    columns = []
+    for field, (column, value) in zip(struct.fields, values, strict=True):
+        if value is None:
+            constant = F.lit(None)
+        elif column is None or not isinstance(column.field_type, PrimitiveType):
+            constant = F.lit(str(value))
+        else:
+            constant = literal(column.field_type, value)
+        columns.append(constant.cast(field.dataType).alias(field.name))
+    return spark.range(1).select(*columns)

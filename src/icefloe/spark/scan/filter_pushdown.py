@@ -3,7 +3,8 @@
 Each predicate becomes an expression that is true for exactly the same rows. A predicate without such an expression is evaluated by Spark alone. A predicate of
 SQL is true, false or unknown; an expression states where it is true. Predicates on functions of a column (dates, `truncate`) are translated with
 `function_pushdown.py`. A predicate on `bucket` is no range of its column: `BucketFilter` prunes files by their partition instead, and Spark evaluates it on
-every row. The opposite way, an Iceberg expression as a Spark column, is `expression_to_column.py`. Spec: Scan Planning; Partition Transforms (bucket).
+every row. `true_of_all_rows` finds the filters that Spark need not evaluate. The opposite way, an Iceberg expression as a Spark column, is
+`expression_to_column.py`. Spec: Scan Planning; Partition Transforms (bucket).
 """
 
 import json
@@ -43,10 +44,11 @@ from icefloe.kernel.expressions.predicate import (
     all_of,
     any_of,
 )
-from icefloe.kernel.manifest.manifest_columns import partition_column
+from icefloe.kernel.manifest.manifest_columns import ManifestColumns, partition_column
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.partitioning.transforms import BucketTransform
+from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform
+from icefloe.kernel.scan.pruning import strict_mask
 from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IcebergType, UUIDType
@@ -362,3 +364,24 @@ def _bucket_mask(part: PlannedFiles, filters: Sequence[BucketFilter], spec: Part
             if field.source_id == bucket_filter.source_id and field.transform == bucket_filter.transform:
                 mask &= numpy_of(filled(pc.is_in(part.entries[partition_column(field.field_id)], buckets), False))
     return mask
+
+
+def true_of_all_rows(plan: ScanPlan, filters: Sequence[BooleanExpression | None], metadata: TableMetadata) -> list[bool]:
+    """Return for each filter whether it is true of every row of the planned files.
+
+    The plan's own filter is the conjunction of the filters that are not None.
+    """
+    if None not in filters and all(part.covered is not None and bool(part.covered.all()) for part in plan.parts):
+        return [True] * len(filters)
+    return [expression is not None and _is_true_of_all_rows(plan, expression, metadata) for expression in filters]
+
+
+def _is_true_of_all_rows(plan: ScanPlan, expression: BooleanExpression, metadata: TableMetadata) -> bool:
+    """Evaluate a filter on the partition values of the files. Only identity fields count: their partition values are those of the rows."""
+    bound = bind(expression, plan.schema)
+    specs = {spec.spec_id: _identities(spec) for spec in metadata.partition_specs}
+    return all(bool(strict_mask(ManifestColumns(part.entries), bound, specs[part.spec_id], plan.schema).all()) for part in plan.parts)
+
+
+def _identities(spec: PartitionSpec) -> PartitionSpec:
+    return PartitionSpec(*(field for field in spec.fields if isinstance(field.transform, IdentityTransform)), spec_id=spec.spec_id)

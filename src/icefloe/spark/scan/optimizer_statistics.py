@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 from icefloe.kernel.manifest.manifest_columns import partition_column, statistic_column
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.transforms import IdentityTransform
+from icefloe.kernel.puffin.theta_sketch import NDV_PROPERTY
 from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
+from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
     BooleanType,
     DateType,
@@ -29,6 +31,7 @@ from icefloe.kernel.types import (
     TimestamptzType,
 )
 from icefloe.kernel.values import bounds_to_array
+from icefloe.table.data_scan import DataScan
 
 # The types whose bounds Spark's optimizer compares.
 _COMPARED = (BooleanType, IntegerType, LongType, FloatType, DoubleType, DecimalType, DateType, TimestampType, TimestamptzType)
@@ -63,6 +66,19 @@ def column_statistics(
         if fields:
             found[column.name] = fields
     return found
+
+
+def distinct_values(scan: DataScan, columns: Schema) -> dict[str, int]:
+    """Return the numbers of distinct values in the snapshot's statistics files, by column name. Spec: Table Statistics."""
+    snapshot = scan.snapshot()
+    files = [] if snapshot is None else [file for file in scan.metadata.statistics if file.snapshot_id == snapshot.snapshot_id]
+    counts = {}
+    for blob in (blob for file in files for blob in file.blob_metadata):
+        name = next((field.name for field in columns.fields if blob.fields == (field.field_id,)), None)
+        count = blob.properties.get(NDV_PROPERTY, "")
+        if name is not None and count.isdigit():
+            counts[name] = int(count)
+    return counts
 
 
 def _null_count(plan: ScanPlan, column: NestedField) -> int | None:

@@ -29,9 +29,9 @@ from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.bridge.gateway import executors_have_classes, java_array, java_class, new_object
 from icefloe.spark.scan.metadata_column_values import as_constant
 from icefloe.spark.scan.native_scan import PATH_COLUMN, READER_OPTIONS, SIZE_COLUMN, FileGroup, constant_values, hadoop_paths, stream_of
-from icefloe.spark.scan.pushed_scan import PushedScan, SparkScan
 from icefloe.spark.scan.read_options import session_for
 from icefloe.spark.scan.read_strategy import bare_group
+from icefloe.spark.scan.spark_scan import PushedScan, SparkScan
 from icefloe.spark.types.spark_types import quoted, schema_to_struct
 
 _EXPRESSIONS = "org.apache.spark.sql.connector.expressions.Expressions"

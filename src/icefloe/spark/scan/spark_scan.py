@@ -1,62 +1,183 @@
-"""`SparkScan`, the scan of a table's rows, and `PushedScan`, the query that Spark pushed to it: planned files, rows as a Spark plan, statistics.
+"""Spark's scan builder and scans: `SparkScanBuilder` collects what Spark pushes down; `SparkScan` is the scan of a table's rows that it builds.
+
+`ReadableTable` and `ConnectorScan` are the base classes of what Spark SQL reads; those for metadata tables are in `spark/catalog`. `PushedScan` is the query
+that Spark pushed: filters, planned files, aggregates. `bridge/java/SparkRule.java` replaces a scan by its `rows` before Spark runs the query.
 
 Planning itself is `icefloe/kernel/scan`; the rows come from `read_strategy.py`; aggregates that metadata has exactly are in `aggregate_pushdown.py`. Spark
 evaluates every filter on the rows too, except those that are true of every row of the planned files. Spec: Scan Planning; Column Projection.
 """
 
+import json
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from threading import Lock
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.kernel.arrow_values import numpy_of
-from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.kernel.manifest.data_file import FileContent
-from icefloe.kernel.manifest.manifest_columns import ManifestColumns
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
-from icefloe.kernel.puffin.theta_sketch import NDV_PROPERTY
-from icefloe.kernel.scan.pruning import strict_mask
 from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
-from icefloe.kernel.schema.metadata_columns import DELETED, METADATA_COLUMNS, PARTITION_NAME, partition_column
+from icefloe.kernel.schema.metadata_columns import DELETED, FILE, METADATA_COLUMNS, PARTITION_NAME, POS, ROW_ID, partition_column
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import IcebergType, ListType, NestedField, PrimitiveType, StructType
+from icefloe.kernel.types import IcebergType, ListType, NestedField, StructType
 from icefloe.kernel.types import MapType as IcebergMap
-from icefloe.spark.bridge.callback import connector_method
-from icefloe.spark.bridge.messages import Expression
-from icefloe.spark.scan.aggregate_pushdown import AggregateNotPushed, aggregate_values, needs_statistics, parse_aggregates
+from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback, connector_method
+from icefloe.spark.bridge.messages import Aggregation, Expression, ReadOptions
+from icefloe.spark.scan.aggregate_pushdown import AggregateNotPushed, aggregate_values, needs_statistics, one_row, parse_aggregates
 from icefloe.spark.scan.distributed_planning import parallel_of
-from icefloe.spark.scan.expression_to_column import literal
-from icefloe.spark.scan.filter_pushdown import bucket_filters, prune_buckets, to_expressions
+from icefloe.spark.scan.filter_pushdown import bucket_filters, prune_buckets, to_expressions, true_of_all_rows
 from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.scan.native_scan import stored_bytes
-from icefloe.spark.scan.optimizer_statistics import column_statistics
-from icefloe.spark.scan.read_options import PlanningMode, PushedQuery, planning_mode, pushes_aggregates, reports_statistics, session_for
+from icefloe.spark.scan.optimizer_statistics import column_statistics, distinct_values
+from icefloe.spark.scan.read_options import (
+    PlanningMode,
+    PushedQuery,
+    check_read_options,
+    planning_mode,
+    pushes_aggregates,
+    reports_statistics,
+    session_for,
+    warn_of_read_options,
+    warn_of_settings,
+)
 from icefloe.spark.scan.read_strategy import plan_of_rows, planned_rows
-from icefloe.spark.scan.scan_builder import ConnectorScan, statistics
 from icefloe.spark.scan.table_selector import TableSelection, with_options
 from icefloe.spark.types.spark_types import column_named, has_geo_type, schema_to_struct, wkb_to_geo
 from icefloe.table.data_scan import DataScan
 from icefloe.table.engine import ScanRequest
 from icefloe.table.table import Table
 
+# The metadata columns that Spark preserves for an updated row: its place and its identity.
+_PRESERVED_ON_UPDATE = (FILE.name, POS.name, ROW_ID.name)
 # Plans that a loaded table keeps: a statement that reads a table twice with different filters uses each in turn.
 _PLANS_OF_A_TABLE = 4
 # Bytes of the plans that a catalog keeps for later statements in a session, and the bytes that a delete file counts for, which its index needs.
 SHARED_BYTES = 2**26
 _BYTES_OF_A_DELETE_FILE = 2**10
+
+
+class ReadableTable(ConnectorObject, ABC):
+    """A table that Spark can read.
+
+    Unless a subclass overrides `filters` and `aggregate`, pushed filters only prune, Spark evaluates them on every row too, and no aggregate is pushed
+    down.
+    """
+
+    interfaces: ClassVar[tuple[str, ...]] = ("catalog.SupportsRead",)
+    _spark: SparkSession
+    prunes_nested = False  # whether a scan may leave out parts of nested columns
+
+    @abstractmethod
+    def schema_json(self) -> str:
+        """Return the columns, in Spark's JSON."""
+
+    def filters(self, query: PushedQuery) -> list[bool]:
+        """Return for each pushed predicate whether it is true of every row of the planned files, so that Spark need not evaluate it."""
+        return [False for _ in query["filters"]]
+
+    def aggregate(self, _: PushedQuery) -> str | None:
+        """Return the schema of the aggregates in Spark's JSON, where metadata alone has their values; else None."""
+        return None
+
+    def metadata_fields(self) -> Sequence[NestedField]:
+        """Return the metadata columns: a query may name them, and `*` does not select them."""
+        return ()
+
+    @abstractmethod
+    def scan(self, query: PushedQuery) -> PythonCallback:
+        """Return the scan of a pushed query."""
+
+    @connector_method
+    def new_scan_builder(self, query: ReadOptions) -> "SparkScanBuilder":
+        """Return a scan builder.
+
+        Args:
+            query: `options` of the read, and the `zone`, the `settings` and the kind of optimizer of the session.
+        """
+        warn_of_settings(self._spark, query["settings"])
+        warn_of_read_options(self._spark, query["options"])
+        check_read_options(query["options"])
+        return SparkScanBuilder(self, {**query, "operation": None})
+
+
+class SparkScanBuilder(ConnectorObject):
+    """Spark's scan builder: it collects the filters, columns, limit and aggregates that Spark pushes down."""
+
+    interfaces: ClassVar[tuple[str, ...]] = (
+        "read.SupportsPushDownV2Filters",
+        "read.SupportsPushDownRequiredColumns",
+        "read.SupportsPushDownLimit",
+        "read.SupportsPushDownAggregates",
+    )
+
+    def __init__(self, table: ReadableTable, query: PushedQuery) -> None:
+        self._table = self.owner = table
+        self._query = dict(query)
+        self._schema = table.schema_json()
+
+    @connector_method
+    def push_predicates(self, predicates: list[Expression]) -> list[int]:
+        """Return the indexes of the predicates that Spark must evaluate on every row."""
+        self._query["filters"] = predicates
+        return [index for index, holds in enumerate(self._table.filters(dict(self._query))) if not holds]
+
+    @connector_method
+    def pushed_predicates(self) -> list[int]:
+        """Return the indexes of the pushed predicates, which are all; Spark shows them in EXPLAIN."""
+        return list(range(len(self._query.get("filters", ()))))
+
+    @connector_method
+    def prune_columns(self, required: str) -> None:
+        """Set the columns to read.
+
+        Args:
+            required: A struct in Spark's JSON, without nested fields that the query does not need.
+        """
+        if self._table.prunes_nested:
+            self._schema = required
+        else:
+            fields_by_name = {field["name"]: field for field in json.loads(self._schema)["fields"]}
+            fields_by_name |= {field.name: field.jsonValue() for field in spark_fields(self._table.metadata_fields())}
+            fields = [fields_by_name[field["name"]] for field in json.loads(required)["fields"]]
+            self._schema = json.dumps({"type": "struct", "fields": fields})
+
+    @connector_method
+    def push_limit(self, limit: int) -> bool:
+        """Use a limit for planning, and return False: Spark must still limit the rows."""
+        self._query["limit"] = limit
+        return False
+
+    @connector_method
+    def support_complete_push_down(self, aggregation: Aggregation) -> bool:
+        """Return True if the metadata determines the whole result of an aggregation."""
+        return self._table.aggregate({**self._query, "aggregation": aggregation}) is not None
+
+    @connector_method
+    def push_aggregation(self, aggregation: Aggregation) -> bool:
+        """Push an aggregation down, and return True if the metadata determines its result."""
+        schema = self._table.aggregate({**self._query, "aggregation": aggregation})
+        if schema is None:
+            return False
+        self._query["aggregation"], self._schema = aggregation, schema
+        return True
+
+    @connector_method
+    def build(self) -> PythonCallback:
+        """Return the scan of the pushed query."""
+        return self._table.scan({**self._query, "schema": self._schema})
 
 
 class SharedPlans:
@@ -200,7 +321,7 @@ class PushedScan:
         """
         if self.query.get("operation") is not None or not any(self._expressions):
             return [False for _ in self._expressions]
-        return _true_of_all_rows(self.plan(), self._expressions, self.scan.metadata)
+        return true_of_all_rows(self.plan(), self._expressions, self.scan.metadata)
 
     def aggregates(self) -> tuple[SparkStruct, list[tuple[NestedField | None, Any]]]:
         """Return the struct of the aggregates, and for each the column that its value belongs to (None for a count) with the value.
@@ -223,6 +344,31 @@ class PushedScan:
             return self.aggregates()[0].json()
         except AggregateNotPushed:
             return None
+
+
+class ConnectorScan(ConnectorObject):
+    """Spark's scan. A subclass adds `rows`: Spark's optimized logical plan of the rows, with the columns of `readSchema` in their order."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("read.SupportsReportStatistics", "read.SupportsRuntimeV2Filtering")
+
+    def __init__(self, query: PushedQuery) -> None:
+        self._schema: str = query["schema"]
+
+    def constants(self) -> Mapping[str, Any]:
+        """Return the schema of the rows."""
+        return {"readSchema": self._schema}
+
+    @property
+    def _struct(self) -> SparkStruct:
+        return SparkStruct.fromJson(json.loads(self._schema))
+
+    @connector_method
+    def filter_attributes(self) -> list[str]:
+        """Return the columns with one value per file.
+
+        Spark's own scan, which replaces this one, prunes files by the values that a join finds in these columns.
+        """
+        return []
 
 
 class SparkScan(ConnectorScan):
@@ -263,7 +409,7 @@ class SparkScan(ConnectorScan):
         """Return Spark's logical plan of the rows."""
         pushed = self._pushed
         if "aggregation" in pushed.query:
-            rows = _one_row(pushed.spark, *pushed.aggregates())
+            rows = one_row(pushed.spark, *pushed.aggregates())
         else:
             session = session_for(pushed.spark, pushed.query, pushed.scan.metadata.properties)
             if not self._hides_deleted and not has_geo_type(self._struct):
@@ -301,7 +447,7 @@ class SparkScan(ConnectorScan):
         if not (pushed.query.get("uses_statistics") and reports_statistics(pushed.query)):
             return {}
         columns = self.request.projection
-        distinct = _distinct_values(pushed.scan, columns)
+        distinct = distinct_values(pushed.scan, columns)
         return column_statistics(pushed.plan(include_statistics=True), pushed.scan.metadata, columns.fields, rows=rows, distinct=distinct)
 
     @connector_method
@@ -317,18 +463,36 @@ class SparkScan(ConnectorScan):
         return int(struct.defaultSize()) + 8
 
 
-def _one_row(spark: SparkSession, struct: SparkStruct, values: Sequence[tuple[NestedField | None, Any]]) -> DataFrame:
-    """Return the values of pushed aggregates as a frame of one row."""
-    columns = []
-    for field, (column, value) in zip(struct.fields, values, strict=True):
-        if value is None:
-            constant = F.lit(None)
-        elif column is None or not isinstance(column.field_type, PrimitiveType):
-            constant = F.lit(str(value))
-        else:
-            constant = literal(column.field_type, value)
-        columns.append(constant.cast(field.dataType).alias(field.name))
-    return spark.range(1).select(*columns)
+def spark_fields(fields: Sequence[NestedField]) -> Sequence[StructField]:
+    """Convert columns to fields of a Spark struct."""
+    return schema_to_struct(Schema(*fields), field_ids=False).fields
+
+
+def metadata_columns(fields: Sequence[NestedField]) -> list[dict[str, Any]]:
+    """Describe metadata columns in the form of Spark's connector."""
+    return [
+        {
+            "name": field.name,
+            "dataType": field.dataType.json(),
+            "isNullable": field.nullable,
+            "comment": field.metadata.get("comment"),
+            "metadataInJSON": json.dumps(
+                {"__preserve_on_delete": True, "__preserve_on_update": field.name in _PRESERVED_ON_UPDATE, "__preserve_on_reinsert": False}
+            ),
+        }
+        for field in spark_fields(fields)
+    ]
+
+
+def statistics(rows: int | None, size: int, columns: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
+    """Return the statistics of a scan for Spark's optimizer.
+
+    Args:
+        rows: The number of rows; None where it is not known.
+        size: Bytes that the rows take in files.
+        columns: The fields of Spark's `ColumnStatistics` that are known, by column name.
+    """
+    return {"numRows": rows, "sizeInBytes": size, "columnStats": columns or {}}
 
 
 def _first_files(plan: ScanPlan, limit: int) -> ScanPlan:
@@ -349,19 +513,6 @@ def _first_files(plan: ScanPlan, limit: int) -> ScanPlan:
         left -= int(before[len(first) - 1])
         parts.append(first)
     return replace(plan, parts=tuple(parts))
-
-
-def _distinct_values(scan: DataScan, columns: Schema) -> dict[str, int]:
-    """Return the numbers of distinct values in the snapshot's statistics files, by column name. Spec: Table Statistics."""
-    snapshot = scan.snapshot()
-    files = [] if snapshot is None else [file for file in scan.metadata.statistics if file.snapshot_id == snapshot.snapshot_id]
-    counts = {}
-    for blob in (blob for file in files for blob in file.blob_metadata):
-        name = next((field.name for field in columns.fields if blob.fields == (field.field_id,)), None)
-        count = blob.properties.get(NDV_PROPERTY, "")
-        if name is not None and count.isdigit():
-            counts[name] = int(count)
-    return counts
 
 
 def projection_of(scan: DataScan, read_struct: SparkStruct) -> Schema:
@@ -395,27 +546,6 @@ def _cut(kind: IcebergType, read_struct: DataType) -> IcebergType:
 def _cut_fields(fields: Sequence[NestedField], read_struct: SparkStruct) -> list[NestedField]:
     by_name = {field.name: field for field in fields}
     return [replace(by_name[field.name], field_type=_cut(by_name[field.name].field_type, field.dataType)) for field in read_struct.fields]
-
-
-def _true_of_all_rows(plan: ScanPlan, filters: Sequence[BooleanExpression | None], metadata: TableMetadata) -> list[bool]:
-    """Return for each filter whether it is true of every row of the planned files.
-
-    The plan's own filter is the conjunction of the filters that are not None.
-    """
-    if None not in filters and all(part.covered is not None and bool(part.covered.all()) for part in plan.parts):
-        return [True] * len(filters)
-    return [expression is not None and _is_true_of_all_rows(plan, expression, metadata) for expression in filters]
-
-
-def _is_true_of_all_rows(plan: ScanPlan, expression: BooleanExpression, metadata: TableMetadata) -> bool:
-    """Evaluate a filter on the partition values of the files. Only identity fields count: their partition values are those of the rows."""
-    bound = bind(expression, plan.schema)
-    specs = {spec.spec_id: _identities(spec) for spec in metadata.partition_specs}
-    return all(bool(strict_mask(ManifestColumns(part.entries), bound, specs[part.spec_id], plan.schema).all()) for part in plan.parts)
-
-
-def _identities(spec: PartitionSpec) -> PartitionSpec:
-    return PartitionSpec(*(field for field in spec.fields if isinstance(field.transform, IdentityTransform)), spec_id=spec.spec_id)
 
 
 def constant_columns(plan: ScanPlan, metadata: TableMetadata, columns: Schema) -> list[str]:
