@@ -114,6 +114,21 @@ def test_a_null_key_and_an_aggregate_by_the_key(sql: Run, lake: SqlCatalog) -> N
 
 
 @pytest.mark.usefixtures("joined_by_storage")
+def test_columns_are_found_by_id_where_the_session_reads_by_name(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    tables(sql, lake, "bucket(4, id)")
+    sql("ALTER TABLE lake.db.left DROP COLUMN name")
+    sql("ALTER TABLE lake.db.left ADD COLUMN name STRING")
+    sql("ALTER TABLE lake.db.right RENAME COLUMN name TO old")
+    spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "false")
+    try:
+        text = JOIN.replace("r.name", "r.old")
+        assert exchanges(sql, text) == 0
+        assert sql(text) == [(number, None, name) for number, _, name in expected()]
+    finally:
+        spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
+
+
+@pytest.mark.usefixtures("joined_by_storage")
 def test_zeros_of_both_signs_are_joined_across_their_partitions(sql: Run, lake: SqlCatalog) -> None:
     for name, zero in (("left", 0.0), ("right", -0.0)):
         sql(f"CREATE TABLE lake.db.{name} (x DOUBLE) USING iceberg PARTITIONED BY (x)")

@@ -146,7 +146,4 @@ class PartitionedScan(SparkScan):
         planned = new_object(spark, "PlannedFiles", stream_of(pa.table(arrays)), in_files, f"icefloe:/{request.table_name}", 1)
         split_bytes = java.sessionState().conf().filesMaxPartitionBytes()
         java_data, java_constants = (java.parseDataType(struct.json()) for struct in (data, constants))
-        configuration = java.sessionState().newHadoopConf()
-        return new_object(
-            spark, "PartitionedBatch", java, configuration, planned, len(keys), java_data, java_constants, split_bytes, dict(READER_OPTIONS)
-        )
+        return new_object(spark, "PartitionedBatch", java, planned, len(keys), java_data, java_constants, split_bytes, dict(READER_OPTIONS))

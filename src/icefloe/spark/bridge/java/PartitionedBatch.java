@@ -11,6 +11,7 @@ import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.paths.SparkPath;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -29,10 +30,13 @@ public final class PartitionedBatch implements Batch {
   private final InputPartition[] splits;
   private final PartitionReaderFactory readers;
 
-  /** The constants of the files are the `keys` values of the key, then the columns with one value per file, which are read after those of `data`. */
-  public PartitionedBatch(Object session, Configuration configuration, PlannedFiles files, Number keys, StructType data, StructType constants, Number splitBytes, Map options)
-      throws Exception {
+  /**
+   * The constants of the files are the `keys` values of the key, then the columns with one value per file, which are read after those of `data`. The options override settings of the session: the
+   * reader takes some from its options, and some from its Hadoop configuration, for example whether columns are found by id.
+   */
+  public PartitionedBatch(SparkSession session, PlannedFiles files, Number keys, StructType data, StructType constants, Number splitBytes, Map options) throws Exception {
     this.splits = splits(files, keys.intValue(), splitBytes.longValue());
+    Configuration configuration = session.sessionState().newHadoopConfWithOptions(PythonUtils.toScalaMap(options));
     this.readers = readers(session, configuration, data, constants, new CaseInsensitiveStringMap(options));
   }
 
@@ -63,7 +67,7 @@ public final class PartitionedBatch implements Batch {
   }
 
   /** Creates the readers of Spark's Parquet scan, whose constructor has more parameters in later versions; those that are not set here are empty. */
-  private static PartitionReaderFactory readers(Object session, Configuration configuration, StructType data, StructType constants, CaseInsensitiveStringMap options)
+  private static PartitionReaderFactory readers(SparkSession session, Configuration configuration, StructType data, StructType constants, CaseInsensitiveStringMap options)
       throws Exception {
     Constructor constructor = ParquetScan.class.getConstructors()[0];
     Class[] types = constructor.getParameterTypes();
