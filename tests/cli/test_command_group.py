@@ -65,6 +65,15 @@ def test_wrong_usage_with_json_is_json_with_exit_code_2(icefloe: Command) -> Non
         assert error["next_step"] == f"see icefloe {' '.join(words[: 2 if words[0] == 'branch' else 1])} --help"
 
 
+def test_an_unknown_command_of_a_group_is_refused_with_the_commands_that_it_has(icefloe: Command) -> None:
+    result = icefloe("show", "demo.events")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "No such command 'demo.events'. icefloe show has catalog, table, snapshots, " in " ".join(result.stderr.split())
+    assert error_of(icefloe("branch", "nothing", "--json").stderr)["what"].startswith("No such command 'nothing'. icefloe branch has ")
+    assert icefloe("branch", "creat").stderr.rstrip().endswith("Did you mean 'create'?")
+    assert icefloe("nothing").stderr.rstrip().endswith("No such command 'nothing'.")
+
+
 def test_an_interrupt_with_json_is_json_with_exit_code_130(icefloe: Command, monkeypatch: pytest.MonkeyPatch, warehouse: Path) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

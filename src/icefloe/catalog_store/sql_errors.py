@@ -55,7 +55,9 @@ _BY_SQLITE_NAME: dict[str, _Case] = {
     "SQLITE_READONLY": _Case(StoragePermissionError, "make the database file and its folder writable"),
     "SQLITE_PERM": _Case(StoragePermissionError, "make the database file and its folder writable"),
     "SQLITE_FULL": _FULL,
-    "SQLITE_CANTOPEN": _Case(StorageUnavailableError, "make the folder of the database file, or name another one in `uri`"),
+    "SQLITE_CANTOPEN": _Case(
+        StorageUnavailableError, "make the folder of the database file, or make it writable; or name another file in `uri`"
+    ),
     "SQLITE_NOTADB": _Case(StorageUnavailableError, "the file is not an SQLite database: name another one in `uri`"),
     "SQLITE_CORRUPT": _Case(StorageUnavailableError, "the database file is damaged: bring back a copy of it"),
     "SQLITE_IOERR": _DISK,

@@ -13,12 +13,27 @@ from icefloe.errors import IcefloeError
 # Characters of a sentence in the help text; a shorter limit would cut it.
 _WHOLE = 10_000
 
+# Commands of a group that an error lists; `icefloe` itself has more.
+_MOST_LISTED = 12
+
 # typer exports this subclass of its error of wrong usage, and not the error itself.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 class PlainGroup(TyperGroup):
-    """A command group whose help text has the first sentence of each command, whole at any width, below the name of its group."""
+    """A command group whose help text has the first sentence of each command, whole at any width, below the name of its group.
+
+    The error about an unknown command lists the commands, where they fit into a sentence.
+    """
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the arguments name, with its name and its arguments."""
+        try:
+            return super().resolve_command(ctx, args)
+        except _UsageError as error:
+            if len(self.commands) <= _MOST_LISTED and error.message.endswith("."):  # it ends with "?" where typer names a similar command
+                error.message += f" {ctx.command_path} has {', '.join(self.list_commands(ctx))}."
+            raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands to the help text."""
