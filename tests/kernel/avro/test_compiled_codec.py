@@ -315,6 +315,29 @@ def test_a_damaged_block_among_sound_ones_has_the_same_error_from_both_readers(h
 
 
 @needs_zlib
+@pytest.mark.parametrize("most", [0, 99, 100, 101])
+def test_a_deflated_block_above_the_size_is_left_to_the_library_of_python(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [bytes(range(65, 160)).decode("latin1")[: n % 50 * 2] for n in range(200)]
+    schema = json.dumps(record("r", [field(1, "x", "string")]))
+    packed = [compress("deflate", encode_long(len(text.encode())) + text.encode()) for text in texts]
+    packed[7] = packed[7] + bytes(100 - len(packed[7]))  # bytes after the data are ignored
+    container = open_container(blocks_container(schema, {}, "deflate", ((1, one) for one in packed)), "some.avro")
+    left = []
+
+    def one_block(*arguments: Any) -> Any:
+        block, data = next(unpacked_blocks(*arguments))
+        left.append(block.end - block.start)
+        return iter([(block, data)])
+
+    monkeypatch.setattr(compiled_codec, "unpacked_blocks", one_block)
+    monkeypatch.setattr(compiled_codec, "_MOST_DEFLATED", most)
+    steps = compile_steps(container.schema_text, Struct((ProjectedField(1, (), Value("x")),)))
+    ((_, batch),) = run_steps([(container, steps)], None)
+    assert compiled_codec.arrow_columns(steps, batch)["x"].to_pylist() == [text.encode() for text in texts]
+    assert left == [len(one) for one in packed if len(one) > most]
+
+
+@needs_zlib
 @pytest.mark.parametrize("how", [None, *DAMAGE])
 def test_without_zlib_each_block_has_the_same_columns_and_errors(how: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     content = small_blocks("deflate") if how is None else damaged_block(how)

@@ -23,7 +23,7 @@ def inflated(data: bytes, size: int, most: int = NO_LIMIT) -> bytes | None:
     skip_all = array("i", [Step.SKIP_WIDTH, size] if size else []).tobytes()
     reader = compiled_codec.native().Reader(skip_all, b"", 0, NO_LIMIT, True)
     content = encode_long(1 if size else 0) + encode_long(len(data)) + data + SYNC
-    stop, records, count = reader.run_file(content, 0, SYNC, True, most, NO_LIMIT, NO_LIMIT, NO_LIMIT)
+    stop, records, count = reader.run_file(content, 0, SYNC, True, most, NO_LIMIT, NO_LIMIT, NO_LIMIT, NO_LIMIT)
     if not stop:
         return None
     assert (stop, records, count) == (len(content), int(size > 0), size)

@@ -24,6 +24,7 @@ try:
     _inflating = zlib_ng
 except ImportError:
     pass
+HAS_ZLIB_NG = _inflating is not zlib
 
 Bytes = bytes | memoryview
 

@@ -1,7 +1,9 @@
 """The interface of the compiled reader: blocks as Arrow columns or Python values.
 
-If the C module is missing, or was built from older sources, `AVAILABLE` is false and `fastavro_reader.py` is used. The module decompresses deflated blocks with
-the system's zlib; if that is missing, `INFLATES` is false and each block is decompressed by `avro_codec.py`. Spec: Apache Avro, Binary Encoding.
+If the C module is missing, or was built from older sources, `AVAILABLE` is false and `fastavro_reader.py` is used. The module decompresses small deflated
+blocks with the system's zlib; `avro_codec.py` decompresses large ones, and all if that zlib is missing: `INFLATES` is false then.
+
+Spec: Apache Avro, Binary Encoding.
 """
 
 import sys
@@ -13,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.errors import AvroFormatError
+from icefloe.kernel.avro.avro_codec import HAS_ZLIB_NG
 from icefloe.kernel.avro.avro_container import SYNC_LENGTH, Container, unpacked_blocks
 from icefloe.kernel.avro.avro_errors import broken_avro, broken_column, wrong_block_end
 from icefloe.kernel.avro.decode_steps import ProjectedColumn, Steps
@@ -27,7 +30,7 @@ except ImportError:  # installed without a C compiler
     pass
 
 # `INTERFACE` of native/module.c: a module with another number has other arguments.
-_INTERFACE = 8
+_INTERFACE = 9
 AVAILABLE = _native is not None and _native.INTERFACE == _INTERFACE
 # An older module may lack this one function.
 ENCODES_OBJECTS = AVAILABLE and hasattr(_native, "encode_objects")
@@ -41,6 +44,8 @@ _INFLATES = {"null": False, "deflate": True}
 # Uncompressed bytes after which a batch ends: far below the largest 32-bit offset.
 _BATCH_BYTES = 256 * 1024 * 1024
 _MOST_RECORDS = 2**63
+# The largest deflated block that the module decompresses itself. For larger ones zlib-ng saves more time than the call costs.
+_MOST_DEFLATED = 16 * 1024 if HAS_ZLIB_NG else 2**63
 
 # The number of records of a batch, and the buffers of each of the reader's columns.
 Batch = tuple[int, tuple[Any, ...]]
@@ -111,7 +116,7 @@ def _run(reader: Any, steps: Steps, container: Container, most_records: int) -> 
         stop, records, more = position, 0, 0
         try:
             if inflates is not None:
-                bounds = (limits().avro_block_bytes, limits().avro_file_bytes - size, _BATCH_BYTES, most_records)
+                bounds = (limits().avro_block_bytes, limits().avro_file_bytes - size, _BATCH_BYTES, most_records, _MOST_DEFLATED)
                 stop, records, more = reader.run_file(container.content, position, container.sync, inflates, *bounds)
             if stop == position:
                 block, data = next(unpacked_blocks(container, position, size))

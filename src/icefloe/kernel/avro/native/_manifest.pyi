@@ -26,6 +26,7 @@ class Reader:
         most_file_bytes: int,
         batch_bytes: int,
         batch_records: int,
+        most_deflated: int,
         /,
     ) -> tuple[int, int, int]: ...
     def take(self) -> tuple[OutputColumn, ...]: ...

@@ -3,7 +3,7 @@
 #include "memory.h"
 
 /* Raised whenever steps or arguments change their meaning, so that a module built from older sources is not used; `compiled_codec.py` has the same number. */
-enum { INTERFACE = 8 };
+enum { INTERFACE = 9 };
 
 /* ---- memory that Python owns ---- */
 
