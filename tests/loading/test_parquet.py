@@ -10,7 +10,14 @@ import pytest
 from tests.loading.conftest import Load, rows_of, types_of
 
 from icefloe import SqlCatalog
-from icefloe.errors import DataFileFormatError, InvalidInputError, InvalidSchemaError, SchemaMismatchError, UnsupportedTypeError
+from icefloe.errors import (
+    DataFileFormatError,
+    InvalidInputError,
+    InvalidPropertyError,
+    InvalidSchemaError,
+    SchemaMismatchError,
+    UnsupportedTypeError,
+)
 from icefloe.loading import load_files
 
 NANOSECONDS = pa.table({"id": [1, 2], "t": pa.array([-1, 1_500_000_000_000_000_789], pa.timestamp("ns", "UTC"))})
@@ -79,6 +86,13 @@ def test_nanoseconds_stay_in_tables_of_version_3(load: Load) -> None:
     assert types_of(result)["t"] == "timestamptz_ns"
     result = load("a.parquet")
     assert result.table.scan().to_arrow()["t"].cast(pa.int64()).to_pylist() == [-1, 1_500_000_000_000_000_789] * 2
+
+
+def test_a_format_version_that_is_no_number_is_refused(load: Load, nothing_remains: Callable[[], None]) -> None:
+    pq.write_table(NANOSECONDS, "a.parquet")
+    with pytest.raises(InvalidPropertyError, match="format-version is 'three'"):
+        load("a.parquet", properties={"format-version": "three"})
+    nothing_remains()
 
 
 def test_rows_that_do_not_fit_the_table_are_refused_by_column(load: Load) -> None:
