@@ -1,11 +1,16 @@
 """The Python workers of a local session: started in the background by `attach`, with the modules of tasks imported, and without pandas."""
 
 import json
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+
+from icefloe.spark.write import start_workers
 
 pytestmark = pytest.mark.spark
 
@@ -53,3 +58,31 @@ def test_a_worker_starts_in_the_background_once_with_the_modules_of_tasks_and_wi
 def test_the_daemon_that_the_user_has_chosen_stays(tmp_path: Path) -> None:
     daemon = "pyspark.daemon"
     assert started(tmp_path / "lake", {"spark.python.daemon.module": daemon}) == [1, 0, ["SUCCEEDED"], [], daemon, 5]
+
+
+PYTHON_FUNCTION = """
+import icefloe.spark
+
+spark = icefloe.spark.session(master="local[1]")
+print(spark.sparkContext.parallelize([1], 1).map(lambda number: number + 1).collect())
+"""
+
+
+def test_python_functions_run_in_workers_whose_python_has_no_icefloe(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -S "$@"\n')  # without the packages of the environment
+    python.chmod(0o755)
+    environment = {**os.environ, "PYSPARK_PYTHON": str(python)}
+    run = subprocess.run([sys.executable, "-c", PYTHON_FUNCTION], capture_output=True, text=True, check=False, timeout=300, env=environment)
+    assert (run.stdout.splitlines()[-1:], run.returncode) == (["[2]"], 0), run.stderr
+
+
+def test_workers_that_find_another_icefloe_or_none_are_forked_by_the_daemon_of_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway = Mock()
+    configured = gateway.jvm.org.apache.spark.SparkConf.return_value
+    configured.get.side_effect = lambda _, default: default
+    configured.contains.return_value = False
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    assert start_workers.worker_settings(gateway, {}) == {start_workers.DAEMON_SETTING: start_workers.DAEMON}
+    monkeypatch.setattr(start_workers, "__file__", "/in/sys.path/alone/icefloe/spark/write/start_workers.py")
+    assert start_workers.worker_settings(gateway, {}) == {}

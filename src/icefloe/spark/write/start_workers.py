@@ -5,9 +5,11 @@ The first statement that writes would otherwise wait for an interpreter, for its
 
 import logging
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,12 +18,16 @@ from pyspark.sql import SparkSession
 DAEMON_SETTING = "spark.python.daemon.module"
 DAEMON = "icefloe.spark.write.worker_daemon"
 JOB = "start the Python workers"
+_FIND = "from importlib.util import find_spec; print(find_spec('icefloe').origin)"
+_FIND_SECONDS = 30
 LOG = logging.getLogger(__name__)
 _STARTED: set[str] = set()  # ids of applications
 
 
 def worker_settings(gateway: Any, settings: Mapping[str, object]) -> dict[str, str]:
-    """Return the setting for a new session by which its workers are forked with the modules of tasks imported; nothing for a session on a cluster.
+    """Return the setting for a new session by which its workers are forked with the modules of tasks imported.
+
+    Nothing for a session on a cluster, and where the workers do not find this Icefloe: no Python function could run without the daemon.
 
     Args:
         gateway: The gateway of the JVM, in which no session runs yet.
@@ -31,18 +37,14 @@ def worker_settings(gateway: Any, settings: Mapping[str, object]) -> dict[str, s
     master = str(settings.get("spark.master") or configured.get("spark.master", "local[*]"))
     if not _is_local(master) or DAEMON_SETTING in settings or configured.contains(DAEMON_SETTING):
         return {}
-    return {DAEMON_SETTING: DAEMON}
+    return {DAEMON_SETTING: DAEMON} if _is_found_by_workers() else {}
 
 
 def start_workers(spark: SparkSession) -> None:
     """Start a Python worker in the background, if the session is local and its workers run this Python. A failure is only logged: the first task starts one."""
     context = spark.sparkContext
     application = str(context.applicationId)
-    if (
-        application in _STARTED
-        or not _is_local(str(context.master))
-        or os.path.abspath(context.pythonExec) != os.path.abspath(sys.executable)
-    ):
+    if application in _STARTED or not _is_local(str(context.master)) or not _is_this_python(context.pythonExec):
         return
     _STARTED.add(application)
     threading.Thread(target=_start_worker, args=(spark,), name="icefloe-start-workers", daemon=True).start()
@@ -58,6 +60,23 @@ def _start_worker(spark: SparkSession) -> None:
 
 def _same(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
+
+
+def _is_this_python(executable: str) -> bool:
+    return os.path.abspath(executable) == os.path.abspath(sys.executable)
+
+
+def _is_found_by_workers() -> bool:
+    """Return True if a new process of the workers' Python finds this Icefloe; it does not have what this process has added to `sys.path`."""
+    executable = os.environ.get("PYSPARK_PYTHON", "python3")
+    if not _is_this_python(executable):
+        return False
+    try:
+        # The Python that this process runs.
+        found = subprocess.run([executable, "-c", _FIND], capture_output=True, check=True, timeout=_FIND_SECONDS)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return os.fsdecode(found.stdout).strip() == str(Path(__file__).parents[2] / "__init__.py")
 
 
 def _is_local(master: str) -> bool:
