@@ -343,3 +343,20 @@ def test_nothing_is_left_of_storage_whose_manifests_were_dropped(tmp_path: Path,
         files_of(replace_io(table, io))
         assert len(cache.cache._rows) == 1
         assert len(cache.cache._units) == 1
+
+
+def test_a_reader_that_is_interrupted_before_it_decodes_blocks_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of(tmp_path)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as interrupt:
+        interrupt.setattr(manifest_cache.ManifestCache, "touch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            files_of(table)
+    files: list[str] = []
+    reader = threading.Thread(target=lambda: files.extend(files_of(table)), daemon=True)
+    reader.start()
+    reader.join(20)
+    assert len(files) == 3

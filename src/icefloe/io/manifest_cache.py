@@ -184,12 +184,17 @@ class CachedManifests:
         found: dict[int, DecodedRows] = {}
         while True:
             request = _Request()
-            with cache.lock:
-                cache.drop_expired()
-                self._look_up(request, group, keys, statistics, found)
+            try:
+                with cache.lock:
+                    cache.drop_expired()
+                    self._look_up(request, group, keys, statistics, found)
+                if request.missing:
+                    self._decode(request, group, keys, manifests, decode, found)
+            finally:  # also after an interrupt, or other threads would wait forever
+                self._release(request, group, keys)
             if request.missing:
-                self._decode(request, group, keys, manifests, decode, found)
-            elif request.others:
+                continue
+            if request.others:
                 for other in request.others:
                     other.wait()
             else:
@@ -234,20 +239,22 @@ class CachedManifests:
         found: dict[int, DecodedRows],
     ) -> None:
         claimed = [keys[place] for place in request.missing]
-        try:
-            table, counts = decode([manifests[place] for place in request.missing], request.statistics)
-            start = 0
-            for place, count in zip(request.missing, counts, strict=True):
-                found[place] = DecodedRows(table, start, start + count)
-                start += count
-            if None not in claimed:
-                with self.cache.lock:
-                    self.cache.put(group, claimed, table, counts, statistics=request.statistics, since=self.since)
-        finally:
+        table, counts = decode([manifests[place] for place in request.missing], request.statistics)
+        start = 0
+        for place, count in zip(request.missing, counts, strict=True):
+            found[place] = DecodedRows(table, start, start + count)
+            start += count
+        if None not in claimed:
             with self.cache.lock:
-                for key in claimed:
-                    self.cache.decoding.pop((group, key), None)
-            request.done.set()
+                self.cache.put(group, claimed, table, counts, statistics=request.statistics, since=self.since)
+
+    def _release(self, request: "_Request", group: Hashable, keys: Sequence[Hashable]) -> None:
+        """End the claims of a request."""
+        with self.cache.lock:
+            for place in request.missing:
+                if self.cache.decoding.get((group, keys[place])) is request.done:
+                    del self.cache.decoding[group, keys[place]]
+        request.done.set()
 
     def _key(self, manifest: ManifestFile) -> Hashable:
         """Return what identifies a manifest and all that its decoded entries depend on; None if it is not kept."""
