@@ -54,8 +54,8 @@ def test_a_view_is_a_row_of_type_view_as_in_java(store: SqlCatalogStore, databas
     views.create(VIEW, "m0")
     assert views.swap(VIEW, expected="m0", new="m1") == Committed()
     assert rows(database, "select * from iceberg_tables") == [("lake", "db", "v", "m1", "m0", "VIEW")]
-    pointer = views.load(VIEW)
-    assert (pointer.metadata_location, pointer.previous_metadata_location) == ("m1", "m0")
+    view = views.load(VIEW)
+    assert (view.metadata_location, view.previous_metadata_location) == ("m1", "m0")
     assert isinstance(store, KeepsViews)
 
 

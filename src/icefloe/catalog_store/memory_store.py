@@ -108,7 +108,7 @@ class MemoryCatalogStore:
     def other_tables(self, identifier: Identifier, naming: str = "") -> list[TableLocation]:
         """See `ListsOtherTables`."""
         with self._lock:
-            return [pointer for name, pointer in self._tables.items() if name != identifier and naming in pointer.metadata_location]
+            return [table for name, table in self._tables.items() if name != identifier and naming in table.metadata_location]
 
     def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
         """Do nothing: a name may have any metadata location."""
@@ -137,7 +137,7 @@ class MemoryCatalogStore:
                 elif found is None or found.metadata_location != change.expected:
                     return Conflicted(current_location=found.metadata_location if found else None, table=dotted(change.identifier))
             for change in changes:
-                self._tables[change.identifier] = _pointer(change.identifier, change.new, change.expected)
+                self._tables[change.identifier] = _table_location(change.identifier, change.new, change.expected)
             return Committed()
 
     def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
@@ -145,21 +145,21 @@ class MemoryCatalogStore:
         with self._lock:
             found = {change.identifier: self._tables.get(change.identifier) for change in changes}
         for change in changes:
-            pointer = found[change.identifier]
-            if pointer is not None and pointer.metadata_location == change.new:
+            current = found[change.identifier]
+            if current is not None and current.metadata_location == change.new:
                 return Committed()
         first = changes[0]
-        pointer = found[first.identifier]
-        location = pointer.metadata_location if pointer else None
+        current = found[first.identifier]
+        location = current.metadata_location if current else None
         return Conflicted(current_location=location, table=dotted(first.identifier), is_reply_lost=location != first.expected)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
         """See `CatalogStore.rename`."""
         with self._lock:
-            pointer = self.load(source)
+            current = self.load(source)
             self._require_free(target)
             del self._tables[source]
-            self._tables[target] = _pointer(target, pointer.metadata_location, pointer.previous_metadata_location)
+            self._tables[target] = _table_location(target, current.metadata_location, current.previous_metadata_location)
 
     def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
         """See `CatalogStore.drop`."""
@@ -193,7 +193,7 @@ class MemoryCatalogStore:
             )
 
 
-def _pointer(identifier: Identifier, location: str, previous: str | None) -> TableLocation:
+def _table_location(identifier: Identifier, location: str, previous: str | None) -> TableLocation:
     return TableLocation(
         identifier=identifier,
         metadata_location=location,

@@ -53,7 +53,7 @@ class MemoryViews:
         """See `ViewStore.create`."""
         with self._lock:
             self._require_free(identifier)
-            self._point(identifier, metadata_location, None)
+            self._set_location(identifier, metadata_location, None)
         return metadata_location
 
     def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
@@ -62,7 +62,7 @@ class MemoryViews:
             found = self.locations.get(identifier)
             if found is None or found.metadata_location != expected:
                 return Conflicted(current_location=found.metadata_location if found else None)
-            self._point(identifier, new, expected)
+            self._set_location(identifier, new, expected)
             return Committed()
 
     def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
@@ -76,10 +76,10 @@ class MemoryViews:
     def rename(self, source: Identifier, target: Identifier) -> None:
         """See `ViewStore.rename`."""
         with self._lock:
-            pointer = self.load(source)
+            current = self.load(source)
             self._require_free(target)
             del self.locations[source]
-            self._point(target, pointer.metadata_location, pointer.previous_metadata_location)
+            self._set_location(target, current.metadata_location, current.previous_metadata_location)
 
     def drop(self, identifier: Identifier) -> None:
         """See `ViewStore.drop`."""
@@ -87,7 +87,7 @@ class MemoryViews:
             self.load(identifier)
             del self.locations[identifier]
 
-    def _point(self, identifier: Identifier, location: str, previous: str | None) -> None:
+    def _set_location(self, identifier: Identifier, location: str, previous: str | None) -> None:
         self.locations[identifier] = TableLocation(
             identifier=identifier,
             metadata_location=location,

@@ -231,8 +231,8 @@ def trace(reader: TableReader, where: str | BooleanExpression | None = None, sna
 def _catalog_lookup(reader: TableReader) -> CatalogLookup | None:
     if not isinstance(reader, Table):
         return None
-    pointer = reader.handle.store.load(reader.handle.identifier)
-    return CatalogLookup(catalog=reader.handle.store.name, sql=pointer.lookup, metadata_location=pointer.metadata_location)
+    stored = reader.handle.store.load(reader.handle.identifier)
+    return CatalogLookup(catalog=reader.handle.store.name, sql=stored.lookup, metadata_location=stored.metadata_location)
 
 
 def _snapshot_read(reader: TableReader, chosen: Snapshot, plan: ScanPlan) -> SnapshotRead:

@@ -25,7 +25,7 @@ _PLAIN = IntegerType | LongType | DateType | TimestampType | StringType | Binary
 # Types that the compiled encoder writes from the tuples themselves.
 PLAIN_PARTITION = StructType(*(part for part in EVERY_PARTITION.fields if isinstance(part.field_type, _PLAIN)))
 
-BOTH = (False, True) if compiled_codec.ENCODES_OBJECTS else (False,)
+BOTH = (False, True) if compiled_codec.AVAILABLE else (False,)
 
 
 def names(kind: StructType, version: int, content: ManifestContent = DATA, **changes: Any) -> Iterator[ManifestTarget]:
@@ -39,11 +39,6 @@ def write(
     form = {"codec": others.pop("codec")} if "codec" in others else {}
     given = {"target_bytes": 8_388_608, **others}
     return write_added_manifests(files, names(kind, version, content, **form).__next__, **given)
-
-
-@pytest.mark.skipif(not compiled_codec.AVAILABLE, reason="installed without a C compiler")
-def test_the_compiled_encoder_is_available_with_its_module() -> None:
-    assert compiled_codec.ENCODES_OBJECTS
 
 
 @pytest.mark.parametrize(("version", "content"), [(1, DATA), (2, DATA), (3, DATA), (2, DELETES), (3, DELETES)])

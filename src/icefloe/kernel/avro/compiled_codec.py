@@ -32,8 +32,6 @@ except ImportError:  # installed without a C compiler
 # `INTERFACE` of native/module.c: a module with another number has other arguments.
 _INTERFACE = 9
 AVAILABLE = _native is not None and _native.INTERFACE == _INTERFACE
-# An older module may lack this one function.
-ENCODES_OBJECTS = AVAILABLE and hasattr(_native, "encode_objects")
 # The path on macOS is whole, since a plain name would be searched for in the working directory too.
 ZLIB = "/usr/lib/libz.1.dylib" if sys.platform == "darwin" else "libz.so.1"
 INFLATES = AVAILABLE and _native.open_zlib(ZLIB)

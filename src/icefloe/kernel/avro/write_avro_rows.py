@@ -52,7 +52,7 @@ _PLAIN = {"int": Encode.ENCODE_LONG, "long": Encode.ENCODE_LONG, "string": Encod
 
 
 def encode_records(
-    schema: AvroType, values: Mapping[int, Values], objects: list[Any], *, by_compiled: bool = compiled_codec.ENCODES_OBJECTS
+    schema: AvroType, values: Mapping[int, Values], objects: list[Any], *, by_compiled: bool = compiled_codec.AVAILABLE
 ) -> Records:
     """Encode objects as records.
 

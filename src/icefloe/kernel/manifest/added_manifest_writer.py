@@ -13,7 +13,7 @@ from icefloe.errors import InvalidInputError
 from icefloe.kernel.avro.avro_codec import Bytes, codec_name, compress
 from icefloe.kernel.avro.avro_container import blocks_container, split_into_blocks
 from icefloe.kernel.avro.avro_schema import parse_schema
-from icefloe.kernel.avro.compiled_codec import ENCODES_OBJECTS
+from icefloe.kernel.avro.compiled_codec import AVAILABLE
 from icefloe.kernel.avro.write_avro_columns import Records
 from icefloe.kernel.avro.write_avro_rows import Attribute, Constant, encode_records
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
@@ -49,7 +49,7 @@ def write_added_manifests(
     sequence_number: int | None = None,
     target_bytes: int,
     parallel: Parallel = map,
-    by_compiled: bool = ENCODES_OBJECTS,
+    by_compiled: bool = AVAILABLE,
 ) -> list[tuple[bytes, ManifestFile]]:
     """Write manifests of ADDED entries of these files, in order.
 
