@@ -376,10 +376,13 @@ def test_spark_runs_what_arrow_does_not(process: Callable[..., Any], warehouse: 
 
 
 @pytest.mark.spark
-def test_spark_and_arrow_return_equal_rows(as_json: JsonCommand, warehouse: Path) -> None:
+def test_spark_and_arrow_return_equal_rows(as_json: JsonCommand, process: Callable[..., Any], warehouse: Path) -> None:
     statement = "SELECT id, type, time, value, place FROM demo.events WHERE time > TIMESTAMP '2024-01-01' ORDER BY value DESC, id LIMIT 30"
     by_arrow = as_json("sql", statement, "--warehouse", warehouse)
-    by_spark = as_json("sql", statement, "--engine", "spark", "--warehouse", warehouse)
+    # Another process: the session would stay in this one, for tests that need the working directory of the whole run.
+    result = process("sql", statement, "--engine", "spark", "--warehouse", warehouse, "--json")
+    assert result.returncode == 0, result.stderr
+    by_spark = json.loads(result.stdout)
     assert (by_arrow["engine"], by_spark["engine"]) == ("arrow", "spark")
     assert by_spark["rows"] == by_arrow["rows"]
 

@@ -63,6 +63,11 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("spark/runtime/jvm_launch.py", "subprocess.PIPE"): "a constant",
     ("spark/runtime/jvm_launch.py", "subprocess.TimeoutExpired"): "an exception",
     ("spark/runtime/jvm_launch.py", "subprocess.run"): "gets that list from Spark's launcher, by a list of arguments without a shell",
+    (
+        "spark/write/start_workers.py",
+        "subprocess.run",
+    ): "calls the Python of this process, which workers run too, with a constant script that prints where it finds Icefloe, without a shell",
+    ("spark/write/start_workers.py", "subprocess.SubprocessError"): "an exception",
     ("table/table_reader.py", "importlib.import_module"): "one module of Icefloe, by a constant name, when `table.inspect` is used",
     (
         "table/available_engines.py",

@@ -20,12 +20,11 @@ class Terminal(io.StringIO):
         return True
 
 
-def slowly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    time.sleep(1)
-    yield from batches
-
-
 def test_an_append_of_a_dataframe_shows_its_tasks(spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # pickled whole: workers may not find this module
+        time.sleep(1)
+        yield from batches
+
     terminal = Terminal()
     monkeypatch.setattr(module, "sys", SimpleNamespace(stdout=io.StringIO(), stderr=terminal))
     monkeypatch.setattr(module, "DELAY_S", 0.0)
