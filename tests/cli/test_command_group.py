@@ -114,9 +114,9 @@ def test_an_interrupt_has_the_state_that_the_command_left(icefloe: Command, monk
     monkeypatch.setattr("icefloe.loading.file_load.FileLoad.open", interrupted)
     words = ("load", "rows.csv", "--into", "n.t", "--warehouse", tmp_path / "lake")
     text = icefloe(*words)
-    assert (text.exit_code, "icefloe: interrupted: no snapshot was made, n.t is unchanged" in text.stderr) == (130, True)
+    assert (text.exit_code, "icefloe: interrupted: n.t was not created" in text.stderr) == (130, True)
     error = json.loads(icefloe(*words, "--json").stderr.splitlines()[-1])["error"]
-    assert (error["code"], error["what"]) == ("interrupted", "interrupted: no snapshot was made, n.t is unchanged")
+    assert (error["code"], error["what"]) == ("interrupted", "interrupted: n.t was not created")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

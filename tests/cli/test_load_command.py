@@ -184,9 +184,17 @@ def test_a_load_by_arrow_imports_no_spark(process: Process) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("is_reachable", "state"), [(True, "n.t is unchanged"), (False, "the commit may have happened already")])
+@pytest.mark.parametrize(
+    ("exists", "is_reachable", "state"),
+    [
+        (False, True, "interrupted: n.t was not created"),
+        (True, True, "interrupted: no snapshot was made, n.t is unchanged"),
+        (False, False, "the commit may have happened already"),
+        (True, False, "the commit may have happened already"),
+    ],
+)
 def test_an_interrupt_is_reported_with_the_state_of_the_table(
-    load: Command, monkeypatch: pytest.MonkeyPatch, is_reachable: bool, state: str
+    load: Command, monkeypatch: pytest.MonkeyPatch, exists: bool, is_reachable: bool, state: str
 ) -> None:
     def unreachable(self: FileLoad) -> None:
         raise StorageUnavailableError("the catalog is down")
@@ -196,8 +204,11 @@ def test_an_interrupt_is_reported_with_the_state_of_the_table(
             monkeypatch.setattr(FileLoad, "_table_if_exists", unreachable)
         raise KeyboardInterrupt
 
+    file = write("a.csv", "id\n1\n")
+    if exists:
+        assert load(file).exit_code == 0
     monkeypatch.setattr(FileLoad, "open", interrupted)
-    result = load(write("a.csv", "id\n1\n"))
+    result = load(file)
     assert (result.exit_code, state in result.stderr) == (130, True)
 
 
@@ -273,7 +284,7 @@ def test_ctrl_c_leaves_nothing_half_written(step: str) -> None:
     _large_file(700_000)
     code, printed = _in_terminal(["load", "big.jsonl", "--into", "n.t", "--warehouse", "lake", "--bad-rows", "quarantine"], until=step)
     assert code == 130, printed
-    assert "no snapshot was made, n.t is unchanged" in " ".join(printed.split())
+    assert "interrupted: n.t was not created" in " ".join(printed.split())
     assert "Traceback" not in printed
     assert [path.name for path in Path("lake").rglob("*")] == ["catalog.db"]
     assert sorted(os.listdir()) == ["big.jsonl", "lake"]

@@ -241,7 +241,7 @@ def _reports_interrupt(load: FileLoad) -> Iterator[None]:
         if load.may_be_committed(interrupt):
             state = f"the commit may have happened already: see `icefloe show snapshots {table}`"
         else:
-            state = f"no snapshot was made, {table} is unchanged"
+            state = f"{table} was not created" if load.creates_table else f"no snapshot was made, {table} is unchanged"
         raise KeyboardInterrupt(state) from interrupt
 
 

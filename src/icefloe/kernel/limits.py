@@ -9,7 +9,7 @@ The format has no such limits.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 
-from icefloe.errors import InvalidPropertyError
+from icefloe.errors import InvalidInputError, InvalidPropertyError
 
 PREFIX = "ICEFLOE_LIMITS__"
 _MIB = 1024 * 1024
@@ -79,7 +79,15 @@ def set_limits(new: Limits) -> Limits:
 
     Call it before tables are opened and before Spark's session is used: what has been read is not checked again, and Spark's tasks get the limits that the
     driver has when their job is created.
+
+    Raises:
+        InvalidInputError: The argument is not `Limits`.
     """
+    if not isinstance(new, Limits):
+        raise InvalidInputError(
+            f"the limits of this process cannot be set to {new!r}",
+            next_step="pass icefloe.Limits with the limits to change, such as icefloe.set_limits(icefloe.Limits(avro_block_bytes=...))",
+        )
     before = _Current.limits
     _Current.limits = new
     return before

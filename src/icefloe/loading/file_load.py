@@ -135,6 +135,11 @@ class FileLoad:
         """The columns that are read, with the types in which they are read."""
         return Schema(*self._fields)
 
+    @property
+    def creates_table(self) -> bool:
+        """True if the table did not exist when the load began."""
+        return self._existing is None
+
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
         """Undo a load that fails or is interrupted: no table, namespace, data file or file of bad rows remains, unless it was committed.
