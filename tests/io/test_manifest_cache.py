@@ -22,6 +22,7 @@ from icefloe.kernel.manifest.manifest_reader import read_live_entries
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.scan import scan_planner
+from icefloe.table import data_scan
 from icefloe.table.table import Table
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["a", "b", "c"]})
@@ -125,6 +126,28 @@ def test_a_local_manifest_that_is_replaced_by_one_of_the_same_length_is_read_aga
     path.unlink()
     with pytest.raises(NoSuchFileError):
         files_of(table)
+
+
+def test_only_a_plan_that_has_manifests_to_decode_starts_threads(
+    tmp_path: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(tmp_path, 12)
+    calls: list[int] = []
+
+    def in_threads(function: Any, items: Any) -> Any:
+        calls.append(1)
+        return map(function, items)
+
+    monkeypatch.setattr(data_scan, "in_threads", in_threads)
+    monkeypatch.setattr(data_scan, "SERIAL_BYTES", 0)
+    first = [files_of(table), files_of(table, "id > 15")]
+    assert len(calls) == 2  # the second plan has other statistics
+    decoded.clear()
+    assert [files_of(table), files_of(table, "id > 15")] == first
+    assert (decoded, len(calls)) == ([], 2)
+    table.append(ROWS)
+    assert len(files_of(table, "id > 15")) == len(first[1])
+    assert len(calls) == 3
 
 
 def replace_io(table: Table, io: Any) -> Any:

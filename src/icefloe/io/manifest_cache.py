@@ -100,9 +100,9 @@ class ManifestCache:
         # Manifests that a thread is decoding; the event is set when it has finished.
         self.decoding: dict[Hashable, threading.Event] = {}
 
-    def find(self, group: Hashable, key: Hashable) -> _Rows | None:
-        """Return the rows of a manifest. The lock must be held."""
-        return self._rows.get(group, {}).get(key)
+    def rows_of(self, group: Hashable) -> Mapping[Hashable, _Rows]:
+        """Return the rows of each manifest that is kept. The lock must be held."""
+        return self._rows.get(group, {})
 
     def touch(self, units: Collection[_Unit]) -> None:
         """Note that units were used. The lock must be held."""
@@ -174,6 +174,20 @@ class CachedManifests:
     cache: ManifestCache
     storage: Hashable
     since: float = field(default_factory=time.monotonic)  # when the scan began
+    _versions: dict[str, tuple[int, ...] | None] = field(default_factory=dict)  # of the manifests of this scan, by path
+
+    def undecoded_length(self, manifests: Sequence[ManifestFile], partition_type: StructType, statistics: frozenset[Statistic]) -> int:
+        """Return the length of what must be decoded. See `icefloe.kernel.manifest.manifest_reader.ManifestColumnsCache`."""
+        keys = [self._key(manifest) for manifest in manifests]
+        length = 0
+        with self.cache.lock:
+            self.cache.drop_expired()
+            kept = self.cache.rows_of((self.storage, partition_type))
+            for manifest, key in zip(manifests, keys, strict=True):
+                rows = None if key is None else kept.get(key)
+                if rows is None or not statistics <= rows.unit.statistics:
+                    length += manifest.manifest_length
+        return length
 
     def rows(
         self, manifests: Sequence[ManifestFile], partition_type: StructType, statistics: frozenset[Statistic], decode: DecodeManifests
@@ -212,10 +226,11 @@ class CachedManifests:
         cache = self.cache
         request.statistics = statistics
         used: dict[_Unit, None] = {}
+        kept = cache.rows_of(group)
         for place, key in enumerate(keys):
             if place in found:
                 continue
-            rows = None if key is None else cache.find(group, key)
+            rows = None if key is None else kept.get(key)
             if rows is not None and statistics <= rows.unit.statistics:
                 found[place] = DecodedRows(rows.unit.table, rows.start, rows.stop)
                 used[rows.unit] = None
@@ -260,11 +275,14 @@ class CachedManifests:
         """Return what identifies a manifest and all that its decoded entries depend on; None if it is not kept."""
         if manifest.manifest_length > self.cache.settings.content_length:
             return None
-        version = _version(manifest.manifest_path)
+        path = manifest.manifest_path
+        if path not in self._versions:
+            self._versions[path] = _version(path)
+        version = self._versions[path]
         if version is None:
             return None
         return (
-            manifest.manifest_path,
+            path,
             manifest.manifest_length,
             version,
             manifest.content,

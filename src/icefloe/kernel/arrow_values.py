@@ -40,7 +40,7 @@ def scalar_of(value: Any, kind: Any) -> Any:
 
 def filled(values: Any, value: Any) -> Any:
     """Return an Arrow array with its nulls replaced by a value."""
-    return pc.fill_null(values, scalar_of(value, values.type))
+    return pc.fill_null(values, scalar_of(value, values.type)) if values.null_count else values
 
 
 def numbers_array(numbers: NDArray[Any], kind: Any, known: NDArray[np.bool_] | None = None) -> Any:

@@ -100,6 +100,9 @@ class ManifestColumnsCache(Protocol):
     ) -> Sequence[DecodedRows]:
         """Return the rows of each manifest, in order, with these statistics at least; `decode` is called for those that are not kept."""
 
+    def undecoded_length(self, manifests: Sequence[ManifestFile], partition_type: StructType, statistics: frozenset[Statistic]) -> int:
+        """Return the length of the manifests that are not kept with these statistics."""
+
 
 def read_many_columns(
     manifests: Sequence[ManifestFile],

@@ -461,17 +461,22 @@ def column_range(columns: ManifestColumns, field_id: int, kind: PrimitiveType) -
     records, _ = _numbers(columns, "record_count")
     values, values_known = _numbers(columns, statistic_column("value_count", field_id))
     nulls, nulls_known = _numbers(columns, statistic_column("null_value_count", field_id))
-    nans, nans_known = _numbers(columns, statistic_column("nan_value_count", field_id))
     complete = (records >= 0) & (~values_known | (values >= records))
-    nulls_known, nans_known = nulls_known & complete, nans_known & complete & is_float(kind)
-    total = np.maximum(records, np.where(values_known, values, 0))
-    null_rows, nan_rows = np.where(nulls_known, nulls, 0), np.where(nans_known, nans, 0)
+    total = np.maximum(records, values)  # used only where `complete`: an unknown count is -1
+    nulls_known = nulls_known & complete
+    null_rows = np.where(nulls_known, nulls, 0)
+    may_have_nan, nan_rows = np.zeros(len(columns), dtype=bool), np.zeros(len(columns), dtype=np.int64)
+    if is_float(kind):
+        nans, nans_known = _numbers(columns, statistic_column("nan_value_count", field_id))
+        nans_known = nans_known & complete
+        nan_rows = np.where(nans_known, nans, 0)
+        may_have_nan = ~(nans_known & (nans == 0)) & ~(complete & (null_rows >= total))
     return range_of_bounds(
         kind,
         _bounds(columns, "lower_bound", field_id, kind),
         _bounds(columns, "upper_bound", field_id, kind),
         may_have_null=~(nulls_known & (nulls == 0)) & ~(complete & (nan_rows >= total)),
-        may_have_nan=~(nans_known & (nans == 0)) & ~(complete & (null_rows >= total)),
+        may_have_nan=may_have_nan,
         may_have_value=~(complete & (null_rows + nan_rows >= total)),
     )
 

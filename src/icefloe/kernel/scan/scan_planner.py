@@ -9,7 +9,7 @@ together. The caller passes `read`, which is called once for each file, so that 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -31,6 +31,7 @@ from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import Parallel, Read
 from icefloe.kernel.scan.decision import Decision, Reason
+from icefloe.kernel.scan.delete_file_index import PATH_BOUNDS
 from icefloe.kernel.scan.file_objects import LazyFiles, partition_tuples
 from icefloe.kernel.scan.live_deletes import LiveDeletes, delete_decisions, read_deletes
 from icefloe.kernel.scan.pruning import FileMetricsEvaluator, ScanContext, explain_manifests, manifest_mask, required_statistics
@@ -43,6 +44,8 @@ BATCH_FILES = 2**15
 # freed memory behind.
 _GROUP_BYTES = 2**21
 _GROUPS = 8
+# The same where all of them are in the cache.
+_DECODED_GROUP_BYTES = 2**24
 
 
 def plan_scan(
@@ -72,7 +75,7 @@ def plan_scan(
         read: Returns the content of the file at a location.
         case_sensitive: Whether names in the filter must match the case of column names.
         parallel: Reads several manifests at once.
-        serial_bytes: The length of all manifests to read up to which they are read one after the other, without `parallel`.
+        serial_bytes: The length of all manifests to decode up to which they are read one after the other, without `parallel`.
         prune_in_parallel: Test files in the parallel readers, before their results are sent back.
         explain: Give every manifest and file its `Decision`.
         include_statistics: Put column statistics into the files of the tasks.
@@ -103,8 +106,7 @@ def plan_scan(
     )
     manifests = read_manifests(snapshot, read) if appends is None else _added_manifests(appends, read)
     choice = _ManifestChoice(manifests, context)
-    in_use = map if choice.length <= serial_bytes else parallel
-    return _plan(choice, snapshot, read, in_use, prune_in_parallel=prune_in_parallel, cache=cache)
+    return _plan(choice, snapshot, read, parallel, serial_bytes=serial_bytes, prune_in_parallel=prune_in_parallel, cache=cache)
 
 
 def _plan(
@@ -113,14 +115,19 @@ def _plan(
     read: Read,
     parallel: Parallel,
     *,
+    serial_bytes: int,
     prune_in_parallel: bool,
     cache: ManifestColumnsCache | None,
 ) -> ScanPlan:
     """Plan the files of the chosen manifests."""
     context = choice.context
-    deletes = read_deletes(context, choice.kept_deletes, read, parallel, cache) if choice.kept_deletes else None
+    deletes = None
+    if choice.kept_deletes:
+        undecoded = _undecoded_length(context, choice.kept_deletes, cache, lambda _: PATH_BOUNDS)
+        deletes = read_deletes(context, choice.kept_deletes, read, map if undecoded <= serial_bytes else parallel, cache)
+        serial_bytes = max(serial_bytes - undecoded, 0)
     group = ManifestGroup(context, deletes, read, prune_in_parallel=prune_in_parallel, cache=cache)
-    batches = list(group.plan(choice.kept_data, parallel))
+    batches = list(group.plan(choice.kept_data, parallel, serial_bytes=serial_bytes))
     parts, delete_files, counts = _with_deletes([batch.files for batch in batches if len(batch.files)], deletes)
     return ScanPlan(
         snapshot_id=snapshot.snapshot_id,
@@ -347,20 +354,23 @@ class ManifestGroup:
         # An explanation has a decision for every file, so that the readers must not leave any out.
         self._reader = ManifestReader(context, read, self._statistics_of_spec, prune_in_parallel and not context.explain, cache)
 
-    def plan(self, manifests: Sequence[ManifestFile], parallel: Parallel) -> Iterator[PlannedBatch]:
+    def plan(self, manifests: Sequence[ManifestFile], parallel: Parallel, *, serial_bytes: int = 0) -> Iterator[PlannedBatch]:
         """Yield batches of the files that may match, with their delete files.
 
         Args:
             manifests: Data manifests. The files of one partition spec keep the order of the manifests.
             parallel: Reads several groups of manifests at once.
+            serial_bytes: The length of the manifests to decode up to which `parallel` is not used.
 
         Raises:
             AvroFormatError: A manifest is damaged.
             ManifestFormatError: An entry breaks a rule of the format.
         """
         pending: dict[int, _Pending] = {}
-        groups = _groups(manifests, 1 if parallel is map else _GROUPS)
-        results: Iterable[_ReadFiles] = parallel(self._reader, ([manifest for _, manifest in group] for group in groups))
+        undecoded = _undecoded_length(self._context, manifests, self._reader.cache, self._statistics_of_spec.__getitem__)
+        in_use = map if undecoded <= serial_bytes else parallel
+        groups = _groups(manifests, 1 if in_use is map else _GROUPS, _GROUP_BYTES if undecoded else _DECODED_GROUP_BYTES)
+        results: Iterable[_ReadFiles] = in_use(self._reader, ([manifest for _, manifest in group] for group in groups))
         for group, (live, by_partition, by_metrics) in zip(groups, results, strict=True):
             spec_id = group[0][1].partition_spec_id
             waiting = pending.setdefault(spec_id, _Pending())
@@ -442,10 +452,29 @@ class ManifestGroup:
         return decisions
 
 
-def _groups(manifests: Sequence[ManifestFile], least: int) -> list[list[tuple[int, ManifestFile]]]:
+def _undecoded_length(
+    context: ScanContext,
+    manifests: Sequence[ManifestFile],
+    cache: ManifestColumnsCache | None,
+    statistics: Callable[[int], Collection[Statistic]],
+) -> int:
+    """Return the length of the manifests that no cache has with the statistics of their partition spec."""
+    if cache is None:
+        return sum(manifest.manifest_length for manifest in manifests)
+    by_spec: dict[int, list[ManifestFile]] = {}
+    for manifest in manifests:
+        by_spec.setdefault(manifest.partition_spec_id, []).append(manifest)
+    return sum(
+        cache.undecoded_length(members, context.partition_types[spec_id], frozenset(statistics(spec_id)))
+        for spec_id, members in by_spec.items()
+    )
+
+
+def _groups(manifests: Sequence[ManifestFile], least: int, most_bytes: int) -> list[list[tuple[int, ManifestFile]]]:
     """Group manifests, each with its place, for one read call per group, so that small manifests do not cost one call each.
 
-    A group has one partition spec. Each spec with at least `least` manifests has at least so many groups, so that they can be read in parallel.
+    A group has one partition spec, and more than `most_bytes` only with a single manifest. Each spec with at least `least` manifests has at least so many
+    groups, so that they can be read in parallel.
     """
     by_spec: dict[int, list[tuple[int, ManifestFile]]] = {}
     for place, manifest in enumerate(manifests):
@@ -456,7 +485,7 @@ def _groups(manifests: Sequence[ManifestFile], least: int) -> list[list[tuple[in
         group: list[tuple[int, ManifestFile]] = []
         size = 0
         for place, manifest in members:
-            if group and (len(group) >= most or size + manifest.manifest_length > _GROUP_BYTES):
+            if group and (len(group) >= most or size + manifest.manifest_length > most_bytes):
                 groups.append(group)
                 group, size = [], 0
             group.append((place, manifest))
