@@ -1,8 +1,8 @@
 """Child process that creates a table and upserts rows; it prints seconds and counts as JSON and runs in the engine's Python environment.
 
-python upsert_child.py ENGINE FOLDER TABLE_ROWS ROWS arrow|spark|spark-tasks
+python upsert_child.py ENGINE FOLDER TABLE_ROWS ROWS arrow|spark|spark-again|spark-tasks
 
-With `spark-tasks` Spark tasks run the join, however small it is.
+With `spark-again` the session has run one upsert into another table, with `spark-tasks` Spark tasks run the join, however small it is.
 """
 
 import json
@@ -38,15 +38,21 @@ def catalog(engine: str, folder: str) -> Any:
     return made("bench", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
 
 
+def filled(lake: Any, name: str, rows: int) -> Any:
+    """Return a new table of ten files."""
+    step = rows // FILES
+    table = lake.create_table(name, rows_of(range(1), "old").schema)
+    for start in range(0, rows, step):
+        table.append(rows_of(range(start, start + step), "old"))
+    return table
+
+
 def main() -> None:
     """Return source rows that are spread over the table: every n-th key of it, and as many new keys."""
     engine, folder, table_rows, rows, by = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
     lake = catalog(engine, folder)
     lake.create_namespace("bench")
-    step = table_rows // FILES
-    table = lake.create_table("bench.t", rows_of(range(1), "old").schema)
-    for start in range(0, table_rows, step):
-        table.append(rows_of(range(start, start + step), "old"))
+    table = filled(lake, "bench.t", table_rows)
     known = rows // 2
     source: Any = pa.concat_tables(
         [
@@ -63,6 +69,8 @@ def main() -> None:
         if by == "spark-tasks":
             vars(import_module("icefloe.table.rows.upsert"))["MOST_BYTES_HERE"] = -1
         spark.range(10).count()  # the first job of a session is not measured
+        if by == "spark-again":
+            filled(lake, "bench.other", table_rows).upsert(source, ["id"])
     started = time.perf_counter()
     result = table.upsert(source, ["id"])
     taken = time.perf_counter() - started

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.comparing import same_rows
 
 from icefloe import SqlCatalog, Table
-from icefloe.errors import InvalidInputError, SchemaMismatchError
+from icefloe.errors import EngineError, InvalidInputError, SchemaMismatchError
 from icefloe.spark import spark_engine
 from icefloe.spark.row_level import upsert_rows_source
 from icefloe.spark.write.added_files import files_to_add
@@ -43,21 +43,30 @@ SCHEMA = pa.schema(
 COLUMNS = "id int, part string, value float, tags map<string, double>, inner struct<d: decimal(5, 2), l: array<float>>, raw binary, u string, at timestamp"
 
 
-KEYS_HERE = "by Spark, keys in this process"
+HERE, CACHED_HERE, KEYS_HERE, ALL_HERE = (
+    "in this process",
+    "in this process, of a cache",
+    "by Spark, of a cache, keys in this process",
+    "by Spark, of rows that were read",
+)
 
 
-@pytest.fixture(params=["in this process", "by Spark"])
-def joined(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Join rows in this process or by Spark, and check after the test that the join ran there."""
+@pytest.fixture(params=[HERE, CACHED_HERE, ALL_HERE, "by Spark"])
+def joined(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Join rows in this process or by Spark, return the name of the engine, and check after the test that the join ran there."""
     joins: list[object] = []
     original = spark_engine.upsert_rows
     monkeypatch.setattr(spark_engine, "upsert_rows", lambda request: (joins.append(None), original(request))[1])
-    if request.param != "in this process":
+    is_here = request.param in (HERE, CACHED_HERE)
+    if not is_here:
         monkeypatch.setattr(upsert_action, "MOST_BYTES_HERE", -1)
     if request.param == "by Spark":
         monkeypatch.setattr(upsert_rows_source, "MOST_BYTES_HERE", -1)
-    yield
-    assert bool(joins) == (request.param != "in this process")
+    if request.param in (HERE, ALL_HERE):
+        # Spark has no estimate of the rows that `frame` returns.
+        monkeypatch.setattr(upsert_rows_source, "_size", lambda _: 0)
+    yield "in-process" if is_here else "spark"
+    assert bool(joins) != is_here
 
 
 def row(number: int, *, other: int = 0) -> dict[str, Any]:
@@ -103,7 +112,6 @@ def contents(table: Table) -> list[str]:
     return sorted(repr({**found, "tags": sorted(found["tags"] or ())}) for found in table.scan().to_arrow().to_pylist())
 
 
-@pytest.mark.usefixtures("joined")
 @pytest.mark.parametrize(
     ("version", "mode", "spec"),
     [
@@ -114,7 +122,7 @@ def contents(table: Table) -> list[str]:
     ],
 )
 def test_upserts_by_spark_and_in_this_process_have_the_same_result(
-    spark: SparkSession, lake: SqlCatalog, version: int, mode: str, spec: tuple[str, ...]
+    spark: SparkSession, lake: SqlCatalog, joined: str, version: int, mode: str, spec: tuple[str, ...]
 ) -> None:
     by_spark, here = (make(lake, name, version, mode, spec) for name in ("db.s", "db.h"))
     first = [row(number) for number in range(60)]
@@ -127,7 +135,7 @@ def test_upserts_by_spark_and_in_this_process_have_the_same_result(
         by_spark.upsert(frame(spark, *changed), ["id"]),
         here.upsert(arrow(*changed), ["id"]),
     )
-    assert [result.engine for result in results] == ["spark", "in-process"]
+    assert [result.engine for result in results] == [joined, "in-process"]
     counts = [(result.rows_updated, result.rows_inserted, result.rows_unchanged) for result in results]
     assert counts[0] == counts[1]
     assert counts[0][0] > 5
@@ -162,7 +170,7 @@ def test_keys_of_any_type_match_the_same_rows(spark: SparkSession, lake: SqlCata
     assert contents(by_spark) == contents(here)
 
 
-@pytest.mark.parametrize("joined", ["in this process", "by Spark", KEYS_HERE], indirect=True)
+@pytest.mark.parametrize("joined", [HERE, CACHED_HERE, "by Spark", KEYS_HERE, ALL_HERE], indirect=True)
 @pytest.mark.usefixtures("joined")
 def test_nulls_equal_no_key_and_nan_does(spark: SparkSession, lake: SqlCatalog) -> None:
     schema = pa.schema([("k", pa.float64()), ("v", pa.int32())])
@@ -223,6 +231,74 @@ def test_a_dataframe_is_computed_once_also_after_a_lost_race(
     assert (result.attempts, result.rows_updated + result.rows_unchanged, result.rows_inserted) == (2, 6, 4)
     assert computed.value == 10
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == list(range(15))
+
+
+TYPES = """id int, b boolean, i int, l bigint, f float, d double, n decimal(7, 3), dt date, ts timestamp, tn timestamp_ntz, s string, x binary,
+    a array<array<int>>, m map<string, struct<t: timestamp, n: array<string>>>, st struct<u: string, e: array<decimal(30, 10)>>"""
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+@pytest.mark.parametrize("joined", [HERE, CACHED_HERE, "by Spark", ALL_HERE], indirect=True)
+@pytest.mark.usefixtures("joined")
+def test_rows_of_every_type_are_the_same_whether_they_were_read_first(spark: SparkSession, lake: SqlCatalog, zone: str) -> None:
+    zone_before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        source = spark.sql(
+            """SELECT CAST(id AS INT) AS id, id % 2 = 0, CAST(id AS INT), id * 1000000007, CAST(id / 7 AS FLOAT), double('NaN'), CAST(id / 8 AS DECIMAL(7, 3)),
+            date_add(DATE'1969-12-20', CAST(id AS INT)), timestamp_micros(id * 86400000001 - 5), CAST(timestamp_micros(id - 5) AS TIMESTAMP_NTZ),
+            repeat('ä', CAST(id AS INT)), CAST(repeat('x', CAST(id AS INT)) AS BINARY), array(array(CAST(id AS INT), NULL), array()),
+            map(string(id), named_struct('t', timestamp_micros(-id), 'n', IF(id % 3 = 0, array(), array('a', NULL)))),
+            named_struct('u', IF(id % 2 = 0, NULL, 'u'), 'e', array(CAST(id / 3 AS DECIMAL(30, 10)), NULL)) FROM range(40)
+            UNION ALL SELECT 40, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"""
+        )
+        assert source.count() == 41
+        table = lake.create_table("db.every", spark.createDataFrame([], TYPES).toArrow().schema)
+        rows = source.toDF(*(field.name for field in table.schema().fields))
+        table.append(rows.where("id < 20"))
+        result = table.upsert(rows, ["id"])
+        assert (result.rows_updated, result.rows_inserted, result.rows_unchanged) == (0, 21, 20)
+        plain = lake.create_table("db.plain", table.schema())
+        plain.append(rows)
+        stored, expected = (sorted(map(repr, each.scan().to_arrow().to_pylist())) for each in (table, plain))
+        assert stored == expected
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone_before)
+
+
+def test_rows_that_are_few_by_estimate_alone_are_joined_by_spark(
+    spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark estimates 5 rows of 8 bytes; there are 100,000, of which a partition returns no more than are allowed."""
+    monkeypatch.setattr(upsert_rows_source, "MOST_BYTES_HERE", 200_000)
+    table = lake.create_table("db.t", pa.schema([("id", pa.int64())]))
+    read: list[int] = []
+    original = upsert_rows_source._read
+    monkeypatch.setattr(upsert_rows_source, "_read", lambda rows: (read.append((found := original(rows)).num_rows), found)[1])
+    rows = spark.range(0, 5, 1, 1).selectExpr("explode(sequence(id * 20000, id * 20000 + 19999)) AS id")
+    assert upsert_rows_source._size(rows) < 1_000
+    result = table.upsert(rows, ["id"])
+    assert (result.engine, result.rows_inserted, read) == ("spark", 100_000, [25_001])
+
+
+def test_rows_above_sparks_limit_of_results_are_joined_by_spark(
+    spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "Job aborted: Total size of serialized results of 2 tasks is bigger than spark.driver.maxResultSize (1024.0 MiB)"
+    original = upsert_rows_source.run_job
+
+    def run_job(session: SparkSession, description: str, action: Any) -> Any:
+        if description == "read the few rows to upsert":
+            raise EngineError(text)
+        return original(session, description, action)
+
+    monkeypatch.setattr(upsert_rows_source, "run_job", run_job)
+    table = lake.create_table("db.t", pa.schema([("id", pa.int64())]))
+    result = table.upsert(spark.range(7), ["id"])
+    assert (result.engine, result.rows_inserted) == ("spark", 7)
+    text = "a task failed"
+    with pytest.raises(EngineError, match="a task failed"):
+        table.upsert(spark.range(7), ["id"])
 
 
 def test_spark_and_this_process_read_the_same_footers(

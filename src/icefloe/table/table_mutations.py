@@ -153,7 +153,7 @@ class TableMutations(ABC):
         `write.merge.mode` decides between copy-on-write and merge-on-read; from format version 3 on, updated rows keep their row ids.
 
         Args:
-            df: Arrow or pandas data, joined in this process, or a Spark DataFrame, joined and written by Spark.
+            df: Arrow or pandas data, joined in this process, or a Spark DataFrame, joined and written by Spark, or in this process where all is small.
             join_cols: the key columns (dotted names inside structs); by default the table's identifier fields.
             when_matched_update_all: whether rows with a match are updated.
             when_not_matched_insert_all: whether rows without a match are inserted.
@@ -162,7 +162,7 @@ class TableMutations(ABC):
             snapshot_properties: entries for the snapshot's summary.
 
         Returns:
-            A result with `rows_updated`, `rows_inserted` and `rows_unchanged`.
+            A result with `rows_updated`, `rows_inserted` and `rows_unchanged`; its `engine` is the one that joined the rows.
 
         Raises:
             InvalidInputError: no key columns, or a column that cannot be a key; a key occurs twice in `df`, or matches several rows to be updated.

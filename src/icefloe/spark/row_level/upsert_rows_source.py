@@ -1,11 +1,14 @@
-"""The source of an upsert as a DataFrame: cached by Spark, so that it is computed once, with its keys checked by one aggregation.
+"""The source of an upsert as a DataFrame, which is computed once.
 
-Few rows are also read to the driver as Arrow: if few rows of the table match, the join can be computed there. With many, `upsert_job.py` joins them.
+Few rows are read to the driver as Arrow by one job, and their keys are checked there: if few rows of the table may match, the join is computed there too.
+Otherwise Spark caches the rows, one aggregation checks their keys, and `upsert_job.py` joins them.
 Spec: Identifier Field IDs.
 """
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -13,11 +16,12 @@ from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from pyspark.sql.types import ArrayType, DataType
 from pyspark.sql.types import BinaryType as SparkBinary
-from pyspark.sql.types import DataType
+from pyspark.sql.types import MapType as SparkMap
 from pyspark.sql.types import StructType as SparkStruct
 
-from icefloe.errors import UnsupportedFeatureError
+from icefloe.errors import EngineError, UnsupportedFeatureError
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import (
     BinaryType,
@@ -36,16 +40,24 @@ from icefloe.kernel.types import (
     UUIDType,
     VariantType,
 )
+from icefloe.spark.bridge.catalyst import data_type, literal
+from icefloe.spark.bridge.catalyst_plan import node, rows_of
 from icefloe.spark.jobs.spark_jobs import raise_error_of, run_job
 from icefloe.spark.scan.spark_cache import unpersist_with
 from icefloe.spark.types.arrow_conversion import from_spark_form
-from icefloe.spark.types.spark_types import column_named, geo_to_wkb, spark_type
+from icefloe.spark.types.spark_types import column_named, geo_to_wkb, quoted, spark_type
 from icefloe.spark.write.schema_check import check_fits, widened_decimals
 from icefloe.table.engine import KeyValues, UpsertSource
 from icefloe.table.upsert_source import MOST_LISTED_KEYS, SHOWN_KEYS, Names, arrow_source, check_complete, repeated_keys
 
-# Bytes in Spark's cache up to which rows are also read to the driver.
+LOG = logging.getLogger(__name__)
+
+# Bytes of the rows up to which they are read to the driver: in Spark's cache, or as Arrow.
 MOST_BYTES_HERE = 1 << 26
+# Bytes by Spark's estimate up to which rows are read to the driver without being cached first. Files are estimated by their compressed size.
+MOST_ESTIMATED_BYTES = 1 << 24
+# Spark's setting that limits the results of a job; its error names it.
+_RESULT_LIMIT = "spark.driver.maxResultSize"
 # Types whose values Spark does not return to the driver, or returns in another type.
 _NOT_COLLECTED = (VariantType, GeometryType, GeographyType, UnknownType)
 _RANGED = (IntegerType, LongType, DateType, StringType, DecimalType)
@@ -55,21 +67,26 @@ COUNT, LOW, HIGH = "count", "low", "high"
 
 @dataclass(frozen=True)
 class SparkRows:
-    """A cached source.
+    """A source that is the same whenever it is read.
 
     Attributes:
-        frame: the rows, with the source's column names.
+        create: returns the rows as a DataFrame, with the source's column names.
         total: number of rows.
     """
 
-    frame: DataFrame
+    create: Callable[[], DataFrame]
     total: int
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The rows, created at the first use: a join in this process needs no DataFrame."""
+        return self.create()
 
 
 def spark_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
     """Return the source of an upsert with its keys checked; see `Engine.upsert_source`.
 
-    Spark caches the DataFrame, in memory and on disk, for as long as the upsert runs.
+    Rows that are few by Spark's estimate are read to the driver at once. Spark caches others, in memory and on disk, for as long as the upsert runs.
 
     Args:
         rows: the rows to upsert.
@@ -84,31 +101,69 @@ def spark_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, upd
     """
     _check_columns(rows, schema, updates=updates)
     rows = geo_to_wkb(rows)
+    can_be_here = not _not_collected(schema)
+    if can_be_here and _size(rows) <= min(MOST_ESTIMATED_BYTES, MOST_BYTES_HERE) and (table := _read_few(rows)) is not None:
+        here = _arrow_source(table, schema, key_ids, updates=updates)
+        # The task's rows are those that were read: a second computation may return others.
+        source = SparkRows(
+            lambda: widened_decimals(rows.sparkSession.createDataFrame(table, rows.schema.toNullable()), schema), table.num_rows
+        )
+        return UpsertSource(rows=source, keys=here.keys, here=here)
     spark = rows.sparkSession
     is_cached = rows.storageLevel != StorageLevel.NONE
     cached = rows if is_cached else rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         total = run_job(spark, "count the rows to upsert", cached.count)
-        source = SparkRows(widened_decimals(cached, schema), total)
-        here = _collected(source, schema, key_ids, updates=updates)
-        keys = _checked_keys(source, schema, key_ids) if here is None else here.keys
+        source = SparkRows(lambda: widened_decimals(cached, schema), total)
+        is_small = can_be_here and _size(source.frame) <= MOST_BYTES_HERE
+        cached_table = _read(source.frame) if is_small else None
+        from_cache = None if cached_table is None else _arrow_source(cached_table, schema, key_ids, updates=updates)
+        keys = _checked_keys(source, schema, key_ids) if from_cache is None else from_cache.keys
     except BaseException:
         if not is_cached:
             cached.unpersist()
         raise
     if not is_cached:
         unpersist_with(source, cached)
-    return UpsertSource(rows=source, keys=keys, here=here)
+    return UpsertSource(rows=source, keys=keys, here=from_cache)
 
 
-def _collected(source: SparkRows, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource | None:
-    """Return the rows as Arrow, checked, if they are few; None otherwise."""
-    frame = source.frame
-    plan = frame.select("*")._jdf.queryExecution().optimizedPlan()  # a new plan has the size of the rows that are cached by now
-    size = int(str(plan.stats().sizeInBytes()))
-    if size > MOST_BYTES_HERE or _not_collected(schema):
+def _size(rows: DataFrame) -> int:
+    """Return the bytes of the rows by Spark's estimate, which for rows that are cached by now is their size."""
+    # A DataFrame keeps its first plan: it would neither see a later cache nor, once it is cached, read from it.
+    return int(str(rows.select("*")._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+
+
+def _read_few(rows: DataFrame) -> pa.Table | None:
+    """Return the rows as Arrow, by one job; None if they take more than `MOST_BYTES_HERE`, or may.
+
+    The estimate can be far below the truth, so each partition returns a limited number of rows. The job has no exchange, which a limit of all rows has.
+    """
+    spark = rows.sparkSession
+    most_rows = MOST_BYTES_HERE // max(1, int(rows._jdf.schema().defaultSize()))
+    limit = literal(spark, most_rows + 1, data_type(spark, "int"))
+    limited = rows_of(spark, rows._jdf.sparkSession(), node(spark, "plans.logical.LocalLimit", limit, rows._jdf.logicalPlan()))
+    table = _read(limited)
+    # Where a partition was cut off, its rows alone are too many.
+    return None if table is None or table.num_rows > most_rows or table.nbytes > MOST_BYTES_HERE else table
+
+
+def _read(rows: DataFrame) -> pa.Table | None:
+    """Return the rows as Arrow; None if they are above Spark's limit of results."""
+    try:
+        return run_job(rows.sparkSession, "read the few rows to upsert", _with_nullable_fields(rows).toArrow)
+    except EngineError as error:
+        if _RESULT_LIMIT not in error.message:
+            raise
+        LOG.info("the rows to upsert are above %s, so Spark's tasks join them", _RESULT_LIMIT)
         return None
-    return _arrow_source(run_job(frame.sparkSession, "read the few rows to upsert", frame.toArrow), schema, key_ids, updates=updates)
+
+
+def _with_nullable_fields(rows: DataFrame) -> DataFrame:
+    """Return the rows with nullable fields and elements: `toArrow` fails where a null struct has a field that is not nullable."""
+    kinds = {field.name: field.dataType for field in rows.schema.fields if isinstance(field.dataType, ArrayType | SparkMap | SparkStruct)}
+    casts = {name: column_named(name).cast(kind.toNullable()).alias(name) for name, kind in kinds.items() if kind != kind.toNullable()}
+    return rows.select(*(casts.get(name, quoted(name)) for name in rows.columns)) if casts else rows
 
 
 def connect_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
@@ -131,7 +186,7 @@ def connect_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, u
             next_step="use a classic session, which icefloe.spark.session() starts in a new Python process",
         )
     try:
-        table = rows.toArrow()
+        table = _with_nullable_fields(rows).toArrow()
     except PySparkException as error:
         raise_error_of(error, "")
     return _arrow_source(table, schema, key_ids, updates=updates)

@@ -176,7 +176,7 @@ def upsert(
     def result(attempt: Attempt | None, attempts: int) -> WriteResult:
         found = action.found
         return replace(
-            _result("upsert", engine.name, attempt, attempts, added=found.added, change=action.change),
+            _result("upsert", action.engine_name, attempt, attempts, added=found.added, change=action.change),
             deleted_records=0,
             rows_updated=found.updated,
             rows_inserted=found.inserted,

@@ -79,6 +79,12 @@ class Upsert:
         self._delete_files = DeleteFileWriter(handle, MERGE_MODE.name)
         self._joined: _Join | None = None
         self.found = _NOTHING  # of the last attempt
+        self._joined_by = engine
+
+    @property
+    def engine_name(self) -> str:
+        """The name of the engine that joined and wrote the rows of the last attempt."""
+        return self._joined_by.name
 
     @property
     def change(self) -> RowChange:
@@ -143,6 +149,7 @@ class Upsert:
         engine = self._engine
         if source.here is not None and sum(task.file.file_size_in_bytes for task in tasks) <= MOST_BYTES_HERE:
             engine, source = IN_PROCESS, source.here
+        self._joined_by = engine
         self.found = engine.upsert(
             UpsertRequest(
                 source=source,
