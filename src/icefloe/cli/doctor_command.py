@@ -119,7 +119,7 @@ def _installation() -> Iterator[Check]:
     installed = versions()
     yield Check(check="icefloe", status=Status.OK, found=f"{installed.icefloe}, with pyarrow {installed.pyarrow}")
     if installed.manifest_codec == "compiled":
-        without = "" if compiled_codec.INFLATES else f", without {compiled_codec.ZLIB}: deflated blocks are decompressed one by one"
+        without = "" if compiled_codec.INFLATES else ", without libdeflate: deflated blocks are decompressed one by one"
         yield Check(check="manifest codec", status=Status.OK, found=f"compiled{without}")
     else:
         yield Check(

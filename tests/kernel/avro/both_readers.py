@@ -17,19 +17,19 @@ READERS = (False, True) if compiled_codec.AVAILABLE else (False,)
 needs_module = pytest.mark.skipif(
     not compiled_codec.AVAILABLE, reason="the C module is not built here: there is no C compiler or no Python.h"
 )
-needs_zlib = pytest.mark.skipif(not compiled_codec.INFLATES, reason="the C module is not built here, or found no zlib")
+needs_libdeflate = pytest.mark.skipif(not compiled_codec.INFLATES, reason="the C module is not built here, or found no libdeflate")
 # Runs a test with each reader, as the parameter `by_compiled`.
 each_reader = pytest.mark.parametrize("by_compiled", READERS, ids=lambda by_compiled: "compiled" if by_compiled else "fastavro")
 
 
 @contextmanager
-def without_zlib() -> Iterator[None]:
-    """Make the compiled reader look for a zlib that does not exist."""
-    assert not compiled_codec.native().open_zlib("libicefloe-has-none.so.1")
+def without_libdeflate() -> Iterator[None]:
+    """Make the compiled reader look for a libdeflate that does not exist."""
+    assert not compiled_codec.native().open_libdeflate("libicefloe-has-none.so.1")
     try:
         yield
     finally:
-        assert compiled_codec.native().open_zlib(compiled_codec.ZLIB) == compiled_codec.INFLATES
+        assert any(map(compiled_codec.native().open_libdeflate, compiled_codec.LIBDEFLATE)) == compiled_codec.INFLATES
 
 
 @contextmanager

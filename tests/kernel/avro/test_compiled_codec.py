@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.kernel.avro.both_readers import READERS, agreed, each_reader, needs_module, needs_zlib, result_of, without_zlib
+from tests.kernel.avro.both_readers import READERS, agreed, each_reader, needs_libdeflate, needs_module, result_of, without_libdeflate
 
 from icefloe.errors import AvroFormatError
 from icefloe.kernel.avro import compiled_codec, native
@@ -213,7 +213,7 @@ def test_blocks_of_one_record_are_read_in_every_codec(codec: str) -> None:
     assert columns == {"x": [n * 1000 for n in range(50)], "text": [str(n).encode() for n in range(50)]}
 
 
-@needs_zlib
+@needs_libdeflate
 @pytest.mark.parametrize("codec", ["null", "deflate"])
 def test_all_blocks_of_a_file_are_decompressed_and_read_in_one_call(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def one_block(*arguments: object) -> object:
@@ -226,7 +226,7 @@ def test_all_blocks_of_a_file_are_decompressed_and_read_in_one_call(codec: str, 
     assert compiled_codec.arrow_columns(steps, batch)["x"].to_pylist() == [n * 1000 for n in range(10_000)]
 
 
-@needs_zlib
+@needs_libdeflate
 def test_other_threads_run_while_a_file_is_read() -> None:
     container = open_container(small_blocks("deflate", 100_000), "some.avro")
     steps = compile_steps(container.schema_text, BOTH_COLUMNS)
@@ -314,32 +314,9 @@ def test_a_damaged_block_among_sound_ones_has_the_same_error_from_both_readers(h
     assert all(f"(at byte {offset}" in error for error in errors) or how == "sync marker"
 
 
-@needs_zlib
-@pytest.mark.parametrize("most", [0, 99, 100, 101])
-def test_a_deflated_block_above_the_size_is_left_to_the_library_of_python(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = [bytes(range(65, 160)).decode("latin1")[: n % 50 * 2] for n in range(200)]
-    schema = json.dumps(record("r", [field(1, "x", "string")]))
-    packed = [compress("deflate", encode_long(len(text.encode())) + text.encode()) for text in texts]
-    packed[7] = packed[7] + bytes(100 - len(packed[7]))  # bytes after the data are ignored
-    container = open_container(blocks_container(schema, {}, "deflate", ((1, one) for one in packed)), "some.avro")
-    left = []
-
-    def one_block(*arguments: Any) -> Any:
-        block, data = next(unpacked_blocks(*arguments))
-        left.append(block.end - block.start)
-        return iter([(block, data)])
-
-    monkeypatch.setattr(compiled_codec, "unpacked_blocks", one_block)
-    monkeypatch.setattr(compiled_codec, "_MOST_DEFLATED", most)
-    steps = compile_steps(container.schema_text, Struct((ProjectedField(1, (), Value("x")),)))
-    ((_, batch),) = run_steps([(container, steps)], None)
-    assert compiled_codec.arrow_columns(steps, batch)["x"].to_pylist() == [text.encode() for text in texts]
-    assert left == [len(one) for one in packed if len(one) > most]
-
-
-@needs_zlib
+@needs_libdeflate
 @pytest.mark.parametrize("how", [None, *DAMAGE])
-def test_without_zlib_each_block_has_the_same_columns_and_errors(how: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_libdeflate_each_block_has_the_same_columns_and_errors(how: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     content = small_blocks("deflate") if how is None else damaged_block(how)
     asked = []
 
@@ -350,13 +327,13 @@ def test_without_zlib_each_block_has_the_same_columns_and_errors(how: str | None
     monkeypatch.setattr(compiled_codec, "unpacked_blocks", each_block)
     before = set_limits(Limits(avro_block_bytes=4_000))
     try:
-        with_zlib = result_of(content, BOTH_COLUMNS, by_compiled=True)
+        with_libdeflate = result_of(content, BOTH_COLUMNS, by_compiled=True)
         by_itself = len(asked)
-        with without_zlib():
-            assert result_of(content, BOTH_COLUMNS, by_compiled=True) == with_zlib
+        with without_libdeflate():
+            assert result_of(content, BOTH_COLUMNS, by_compiled=True) == with_libdeflate
     finally:
         set_limits(before)
-    assert isinstance(with_zlib, dict) == (how is None)
+    assert isinstance(with_libdeflate, dict) == (how is None)
     assert by_itself <= 2  # the file is read twice, as lists and as arrays
     assert len(asked) - by_itself >= 60
 

@@ -12,19 +12,14 @@ from icefloe.errors import AvroFormatError, InvalidPropertyError, UnsupportedFea
 from icefloe.kernel.avro.avro_errors import above_limit, broken_avro
 from icefloe.kernel.limits import limits
 
-# Neither library has a wheel for every platform; zlib does the same everywhere.
+# The library does not have a wheel for every platform; zlib does the same everywhere.
 _isal: Any = None
-_inflating: Any = zlib
 try:
     from isal import isal_zlib
-    from zlib_ng import zlib_ng
 
     _isal = isal_zlib
-    # A port of zlib to modern processor instructions: it takes two thirds of the time, and detects damage as strictly.
-    _inflating = zlib_ng
 except ImportError:
     pass
-HAS_ZLIB_NG = _inflating is not zlib
 
 Bytes = bytes | memoryview
 
@@ -86,7 +81,7 @@ def decompress(codec: str, data: bytes, *, path: str, offset: int) -> bytes:
             return _decompress_zstandard(data, path, offset)
         if codec == "snappy":
             return _decompress_snappy(data, path, offset)
-    except (zlib.error, _inflating.error, pa.ArrowException, OSError) as error:
+    except (zlib.error, pa.ArrowException, OSError) as error:
         raise broken_avro(path, offset, f"a block cannot be decompressed with {codec}: {error}") from error
     raise UnsupportedFeatureError(f"{path} is compressed with {codec!r}; null, deflate, zstandard and snappy can be read", path=path)
 
@@ -98,9 +93,9 @@ def _too_large(data: bytes, path: str, offset: int) -> AvroFormatError:
 def _decompress_deflate(data: bytes, path: str, offset: int) -> bytes:
     limit = limits().avro_block_bytes
     if len(data) * _MOST_DEFLATED <= limit:
-        return bytes(_inflating.decompress(data, _RAW_DEFLATE, min(_INFLATED_BYTES, max(len(data) * _INFLATED_TIMES, 1))))
-    inflater = _inflating.decompressobj(_RAW_DEFLATE)
-    plain = bytes(inflater.decompress(data, limit))
+        return zlib.decompress(data, _RAW_DEFLATE, min(_INFLATED_BYTES, max(len(data) * _INFLATED_TIMES, 1)))
+    inflater = zlib.decompressobj(_RAW_DEFLATE)
+    plain = inflater.decompress(data, limit)
     if not inflater.eof:
         # The end marker may follow the last allowed byte.
         if inflater.decompress(inflater.unconsumed_tail, 1):

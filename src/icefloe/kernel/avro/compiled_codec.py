@@ -1,7 +1,8 @@
 """The interface of the compiled reader: blocks as Arrow columns or Python values.
 
-If the C module is missing, or was built from older sources, `AVAILABLE` is false and `fastavro_reader.py` is used. The module decompresses small deflated
-blocks with the system's zlib; `avro_codec.py` decompresses large ones, and all if that zlib is missing: `INFLATES` is false then.
+If the C module is missing, or was built from older sources, `AVAILABLE` is false and `fastavro_reader.py` is used. The module decompresses deflated blocks
+with libdeflate, whose functions the package `deflate` exports; `avro_codec.py` decompresses them if neither it nor the system has that library: `INFLATES` is
+false then.
 
 Spec: Apache Avro, Binary Encoding.
 """
@@ -15,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.errors import AvroFormatError
-from icefloe.kernel.avro.avro_codec import HAS_ZLIB_NG
 from icefloe.kernel.avro.avro_container import SYNC_LENGTH, Container, unpacked_blocks
 from icefloe.kernel.avro.avro_errors import broken_avro, broken_column, wrong_block_end
 from icefloe.kernel.avro.decode_steps import ProjectedColumn, Steps
@@ -30,11 +30,17 @@ except ImportError:  # installed without a C compiler
     pass
 
 # `INTERFACE` of native/module.c: a module with another number has other arguments.
-_INTERFACE = 9
+_INTERFACE = 10
 AVAILABLE = _native is not None and _native.INTERFACE == _INTERFACE
-# The path on macOS is whole, since a plain name would be searched for in the working directory too.
-ZLIB = "/usr/lib/libz.1.dylib" if sys.platform == "darwin" else "libz.so.1"
-INFLATES = AVAILABLE and _native.open_zlib(ZLIB)
+# The files that may have libdeflate, the preferred one first. There is no plain name for macOS, which would search the working directory for it too.
+LIBDEFLATE: tuple[str, ...] = () if sys.platform == "darwin" else ("libdeflate.so.0",)
+try:
+    from deflate import _deflate
+
+    LIBDEFLATE = (str(_deflate.__file__), *LIBDEFLATE)
+except ImportError:  # there is no wheel for this platform
+    pass
+INFLATES = AVAILABLE and any(map(_native.open_libdeflate, LIBDEFLATE))
 
 # The codecs whose blocks the module decompresses, and whether they are deflate. Decompressing with a function of Python takes and returns the lock of the
 # interpreter for each block, which costs more than a block of one entry itself.
@@ -42,8 +48,6 @@ _INFLATES = {"null": False, "deflate": True}
 # Uncompressed bytes after which a batch ends: far below the largest 32-bit offset.
 _BATCH_BYTES = 256 * 1024 * 1024
 _MOST_RECORDS = 2**63
-# The largest deflated block that the module decompresses itself. For larger ones zlib-ng saves more time than the call costs.
-_MOST_DEFLATED = 16 * 1024 if HAS_ZLIB_NG else 2**63
 
 # The number of records of a batch, and the buffers of each of the reader's columns.
 Batch = tuple[int, tuple[Any, ...]]
@@ -114,7 +118,7 @@ def _run(reader: Any, steps: Steps, container: Container, most_records: int) -> 
         stop, records, more = position, 0, 0
         try:
             if inflates is not None:
-                bounds = (limits().avro_block_bytes, limits().avro_file_bytes - size, _BATCH_BYTES, most_records, _MOST_DEFLATED)
+                bounds = (limits().avro_block_bytes, limits().avro_file_bytes - size, _BATCH_BYTES, most_records)
                 stop, records, more = reader.run_file(container.content, position, container.sync, inflates, *bounds)
             if stop == position:
                 block, data = next(unpacked_blocks(container, position, size))

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 INTERFACE: int
 
 # Returns whether deflated blocks are decompressed with this library from now on; without one, `run_file` stops at them.
-def open_zlib(name: str, /) -> bool: ...
+def open_libdeflate(path: str, /) -> bool: ...
 
 # Length, validity, offsets, values: buffers in Arrow's layout, None for a buffer that the column does not have.
 OutputColumn = tuple[int, Any, Any, Any]
@@ -26,7 +26,6 @@ class Reader:
         most_file_bytes: int,
         batch_bytes: int,
         batch_records: int,
-        most_deflated: int,
         /,
     ) -> tuple[int, int, int]: ...
     def take(self) -> tuple[OutputColumn, ...]: ...

@@ -82,6 +82,6 @@ PyObject *write_records(PyObject *module, PyObject *arguments);
 PyObject *splice_records(PyObject *module, PyObject *arguments);
 PyObject *make_objects(PyObject *module, PyObject *arguments);
 PyObject *encode_objects(PyObject *module, PyObject *arguments);
-PyObject *open_zlib(PyObject *module, PyObject *name);
+PyObject *open_libdeflate(PyObject *module, PyObject *path);
 
 #endif

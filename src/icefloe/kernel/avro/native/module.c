@@ -3,7 +3,7 @@
 #include "memory.h"
 
 /* Raised whenever steps or arguments change their meaning, so that a module built from older sources is not used; `compiled_codec.py` has the same number. */
-enum { INTERFACE = 9 };
+enum { INTERFACE = 10 };
 
 /* ---- memory that Python owns ---- */
 
@@ -126,8 +126,8 @@ PyDoc_STRVAR(encode_doc, "encode_objects(fields, objects)\n\n"
              "the name of an attribute, a list with one per object, or the encoded bytes for all records. Raises TypeError, "
              "ValueError, OverflowError, AttributeError for an invalid value.");
 
-PyDoc_STRVAR(zlib_doc, "open_zlib(name)\n\n"
-             "Decompress deflate data with the library of this name from now on. Returns False if it cannot be loaded or is no zlib; "
+PyDoc_STRVAR(libdeflate_doc, "open_libdeflate(path)\n\n"
+             "Decompress deflate data with the library at this path from now on. Returns False if it cannot be loaded or is no libdeflate; "
              "readers then leave deflated blocks to their caller.");
 
 static PyMethodDef functions[] = {
@@ -135,7 +135,7 @@ static PyMethodDef functions[] = {
     {"splice_records", splice_records, METH_VARARGS, splice_doc},
     {"make_objects", make_objects, METH_VARARGS, objects_doc},
     {"encode_objects", encode_objects, METH_VARARGS, encode_doc},
-    {"open_zlib", open_zlib, METH_O, zlib_doc},
+    {"open_libdeflate", open_libdeflate, METH_O, libdeflate_doc},
     {NULL, NULL, 0, NULL},
 };
 

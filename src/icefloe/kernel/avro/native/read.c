@@ -603,13 +603,12 @@ static PyObject *reader_run(PyObject *self, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(run_file_doc, "run_file(content, start, sync, inflates, most_block_bytes, most_file_bytes, batch_bytes, batch_records, "
-             "most_deflated)\n\n"
+PyDoc_STRVAR(run_file_doc, "run_file(content, start, sync, inflates, most_block_bytes, most_file_bytes, batch_bytes, batch_records)\n\n"
              "Run the steps over the blocks of a file from the byte `start` on, without the interpreter's lock. `inflates` is true for "
              "blocks of raw deflate data, false for uncompressed ones. Returns where it stopped, the records and the uncompressed "
              "bytes up to there. It stops at the end, after the block with which it has `batch_bytes` or `batch_records`, and "
-             "before a block that is damaged or exceeds a limit, for which the caller has the error, and before a "
-             "deflated block of more than `most_deflated` bytes, or any if there is no zlib. Raises as `run`, and the last argument of an error is the byte of the file where the block starts.");
+             "before a block that is damaged or exceeds a limit, for which the caller has the error, and before any "
+             "deflated block if there is no libdeflate. Raises as `run`, and the last argument of an error is the byte of the file where the block starts.");
 
 enum { SYNC_LENGTH = 16 };
 
@@ -636,7 +635,7 @@ static int next_block(Cursor *cursor, const uint8_t *sync, Block *block)
 
 typedef struct {
     int inflates;
-    unsigned long long most_block_bytes, most_file_bytes, batch_bytes, batch_records, most_deflated;
+    unsigned long long most_block_bytes, most_file_bytes, batch_bytes, batch_records;
 } Bounds;
 
 /* The blocks from `file->at` on, which becomes the position where it stopped. `records` and `bytes` are counted. */
@@ -647,7 +646,7 @@ static Outcome run_file(Reader *reader, Inflater *inflater, Cursor *file, const 
     while (file->at < file->end && *bytes < bounds->batch_bytes && *records < bounds->batch_records) {
         Cursor next = *file;
         Block block;
-        if (!next_block(&next, sync, &block) || (bounds->inflates && block.size > bounds->most_deflated))
+        if (!next_block(&next, sync, &block))
             return OK;
         uint64_t left = bounds->most_file_bytes - *bytes, most = left < bounds->most_block_bytes ? left : bounds->most_block_bytes;
         size_t before = reader->keeps ? plain->size : 0;
@@ -681,8 +680,8 @@ static PyObject *reader_run_file(PyObject *self, PyObject *arguments)
     Py_buffer content, sync;
     Bounds bounds;
     Py_ssize_t start;
-    if (!PyArg_ParseTuple(arguments, "y*ny*pKKKKK", &content, &start, &sync, &bounds.inflates, &bounds.most_block_bytes, &bounds.most_file_bytes,
-                          &bounds.batch_bytes, &bounds.batch_records, &bounds.most_deflated))
+    if (!PyArg_ParseTuple(arguments, "y*ny*pKKKK", &content, &start, &sync, &bounds.inflates, &bounds.most_block_bytes, &bounds.most_file_bytes,
+                          &bounds.batch_bytes, &bounds.batch_records))
         return NULL;
     PyObject *result = NULL;
     if (start < 0 || start > content.len || sync.len != SYNC_LENGTH) {
