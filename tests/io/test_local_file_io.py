@@ -72,6 +72,28 @@ def test_the_error_for_a_path_below_a_file_names_that_file(tmp_path) -> None:
     IO.delete(f"{tmp_path}/plain/b")
 
 
+def test_a_version_is_equal_until_the_file_changes_whatever_its_time_of_modification(tmp_path) -> None:
+    file = tmp_path / "x"
+    IO.write(str(file), b"1")
+    first, status = IO.version(str(file)), file.stat()
+    assert first == IO.version(f"file://{file}")
+    while file.stat().st_ctime_ns == status.st_ctime_ns:
+        file.write_bytes(b"2")
+        os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert file.stat().st_mtime_ns == status.st_mtime_ns
+    assert IO.version(str(file)) != first
+    with pytest.raises(NoSuchFileError):
+        IO.version(f"{tmp_path}/y")
+
+
+def test_a_version_shows_next_change_when_a_further_change_must_show(tmp_path, monkeypatch) -> None:
+    IO.write(f"{tmp_path}/x", b"1")
+    now_ns = os.stat(f"{tmp_path}/x").st_ctime_ns
+    for age_s, shows_next_change in ((0, False), (1, False), (3, True)):
+        monkeypatch.setattr("icefloe.io.local_file_io.time.time_ns", lambda age_s=age_s: now_ns + age_s * 1_000_000_000)
+        assert IO.version(f"{tmp_path}/x").shows_next_change is shows_next_change
+
+
 def test_a_folder_is_not_a_file(tmp_path) -> None:
     assert not IO.exists(str(tmp_path))
     for ask in (IO.read, IO.size, IO.open_input):

@@ -1,5 +1,7 @@
 """Metadata files that are parsed once: what a second load reads, and when it must parse again."""
 
+import os
+import time
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,11 +14,14 @@ from tests.kernel.metadata.made_up_tables import with_snapshots
 
 from icefloe import SqlCatalog, StringType, Table
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
-from icefloe.errors import MetadataFormatError, NoSuchFileError
+from icefloe.errors import LocationNotAllowedError, MetadataFormatError, NoSuchFileError, StorageError
+from icefloe.io import local_file_io
+from icefloe.io.file_io_by_scheme import load_file_io
+from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.metadata.metadata_writer import write_table_metadata
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.table import table_handle
-from icefloe.table.table_handle import METADATA_FILES, MetadataCache
+from icefloe.table.table_handle import METADATA_FILES, MetadataCache, read_metadata_at
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -35,6 +40,39 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(table_handle, "read_table_metadata", counted)
     yield locations
     METADATA_FILES.clear()
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the locations of the metadata files whose bytes are read."""
+    locations: list[str] = []
+    read_file = LocalFileIO.read
+
+    def counted(self: LocalFileIO, location: str) -> bytes:
+        if location.endswith(".metadata.json"):
+            locations.append(location)
+        return read_file(self, location)
+
+    monkeypatch.setattr(LocalFileIO, "read", counted)
+    return locations
+
+
+def an_hour_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ns = time.time_ns
+    monkeypatch.setattr(local_file_io.time, "time_ns", lambda: now_ns() + 3_600_000_000_000)
+
+
+def changed(file: Path, content: bytes, *, in_place: bool) -> None:
+    """Give a file other bytes, with the same time of modification, and wait until the file system shows another time of change."""
+    before = file.stat()
+    while file.stat().st_ctime_ns == before.st_ctime_ns:
+        if in_place:
+            file.write_bytes(content)
+        else:
+            other = file.with_name("other")
+            other.write_bytes(content)
+            other.replace(file)
+        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def lake(folder: Path) -> SqlCatalog:
@@ -95,6 +133,88 @@ def test_a_file_that_was_rewritten_with_the_same_length_is_parsed_again(tmp_path
         lake(tmp_path).load_table("db.t")
     file.unlink()
     with pytest.raises(NoSuchFileError):
+        lake(tmp_path).load_table("db.t")
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_a_file_that_this_process_wrote_is_not_read_again(tmp_path: Path, read: list[str], codec: str) -> None:
+    table = new_table(tmp_path, **{"write.metadata.compression-codec": codec})
+    read.clear()
+    for number in range(3):
+        table.append(rows(number))
+        again = lake(tmp_path).load_table("db.t")
+        assert again.metadata == table.metadata
+        again.append(rows(number))
+        table.refresh()
+        assert table.metadata == again.metadata
+    assert read == []
+
+
+def test_a_file_of_another_writer_is_read_until_a_further_change_would_be_seen(
+    tmp_path: Path, read: list[str], parsed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new_table(tmp_path).append(rows(1))
+    METADATA_FILES.clear()
+    read.clear()
+    parsed.clear()
+    for _ in range(3):
+        lake(tmp_path).load_table("db.t")
+    assert (len(read), len(parsed)) == (3, 1)
+    an_hour_later(monkeypatch)
+    for _ in range(3):
+        lake(tmp_path).load_table("db.t")
+    assert (len(read), len(parsed)) == (4, 1)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("written_here", [True, False])
+def test_other_bytes_of_the_same_length_and_time_are_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written_here: bool, in_place: bool
+) -> None:
+    table = new_table(tmp_path, owner="Ann")
+    table.append(rows(1))
+    if not written_here:
+        METADATA_FILES.clear()
+        an_hour_later(monkeypatch)
+    assert lake(tmp_path).load_table("db.t").properties["owner"] == "Ann"
+    file = Path(table.metadata_location.removeprefix("file://"))
+    changed(file, file.read_bytes().replace(b'"Ann"', b'"Bob"'), in_place=in_place)
+    assert lake(tmp_path).load_table("db.t").properties["owner"] == "Bob"
+    file.unlink()
+    with pytest.raises(NoSuchFileError):
+        lake(tmp_path).load_table("db.t")
+
+
+def test_a_name_that_another_table_can_get_is_read_after_each_commit(tmp_path: Path, read: list[str], parsed: list[str]) -> None:
+    catalog = FileSystemCatalog("files", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", schema=SCHEMA)
+    table.append(rows(1))
+    read.clear()
+    parsed.clear()
+    assert catalog.load_table("db.t").metadata == table.metadata
+    assert [Path(location).name for location in read] == ["v2.metadata.json"]
+    assert parsed == []
+
+
+def test_storage_that_may_not_reach_a_file_gets_no_metadata_that_was_kept_of_it(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    table = new_table(tmp_path / "a", owner="Ann")
+    table.append(rows(1))
+    elsewhere = tmp_path / "b" / "t" / "metadata" / "x.json"
+    strict = load_file_io({"io.location-policy": "strict", "warehouse": str(tmp_path / "b")}, str(elsewhere))
+    with pytest.raises(LocationNotAllowedError):
+        read_metadata_at(strict, table.metadata_location)
+    assert read_metadata_at(table.io, table.metadata_location).metadata == table.metadata
+
+
+def test_a_pipe_in_the_place_of_a_kept_file_is_refused(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    table.append(rows(1))
+    file = Path(table.metadata_location.removeprefix("file://"))
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(StorageError, match="a device, a pipe or a socket"):
         lake(tmp_path).load_table("db.t")
 
 

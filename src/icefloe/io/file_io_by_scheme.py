@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from icefloe.errors import LocationNotAllowedError
 from icefloe.io.input_and_output_file import InputFile, OutputFile
-from icefloe.io.local_file_io import LocalFileIO
+from icefloe.io.local_file_io import FileVersion, LocalFileIO
 from icefloe.io.locations import (
     ALLOWED_LOCATIONS,
     AZURE,
@@ -225,6 +225,12 @@ def check_locations(io: FileIO, locations: Any) -> None:
     """Check an Arrow array of locations that another library is about to read, as Spark does. Raises `LocationNotAllowedError`."""
     if isinstance(io, SchemeFileIO):
         io.allowed.check_all(locations)
+
+
+def file_version(io: FileIO, location: str) -> FileVersion | None:
+    """Return the version of a file, which changes with every change of the file; None for storage that shows none. Raises as `FileIO.read`."""
+    storage = io.at(location) if isinstance(io, SchemeFileIO) else io
+    return storage.version(location) if isinstance(storage, LocalFileIO) else None
 
 
 def _is_plain(scheme: str, authority: str) -> bool:

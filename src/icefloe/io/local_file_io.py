@@ -5,9 +5,10 @@ Spec: File System Operations (in-place write, seekable reads, deletes).
 
 import os
 import stat
+import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -19,6 +20,27 @@ from icefloe.kernel.storage_errors import storage_error
 
 # How often a folder is created again because another process removes it at the same time.
 TRIES = 20
+# File systems store times in steps, of up to two seconds: two changes in one step leave the same time.
+_TIME_STEP_NS = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FileVersion:
+    """What a file system changes with every change of a file: equal versions have equal content, if the first was old enough when it was taken.
+
+    The time of the last change cannot be set by a program, unlike the time of the last modification. A file that replaces another is another inode.
+
+    Attributes:
+        inode: The device, and the number of the file on it.
+        size: The length in bytes.
+        changed_ns: When content, names or rights were last changed, in nanoseconds since 1970-01-01 UTC.
+        shows_next_change: Whether a change from now on must leave another time.
+    """
+
+    inode: tuple[int, int]
+    size: int
+    changed_ns: int
+    shows_next_change: bool = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +55,25 @@ class LocalFileIO:
                 return file.read()
         except OSError as error:
             raise storage_error(error, location) from error
+
+    def version(self, location: str) -> FileVersion | None:
+        """Return the version of a file that can be read; None on Windows, which does not show the time of the last change. Raises as `read`.
+
+        The file is opened, since network file systems look for changes of other machines only then.
+        """
+        if os.name == "nt":
+            return None
+        path = local_path(location)
+        try:
+            descriptor = open_regular(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                status = os.fstat(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise storage_error(error, location) from error
+        shows_next_change = time.time_ns() - status.st_ctime_ns > _TIME_STEP_NS
+        return FileVersion((status.st_dev, status.st_ino), status.st_size, status.st_ctime_ns, shows_next_change)
 
     def write(self, location: str, content: Content, *, overwrite: bool = False) -> None:
         """Write the whole file or nothing.

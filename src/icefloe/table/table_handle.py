@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from icefloe.catalog_store.catalog_store import CatalogStore
 from icefloe.catalog_store.identifier import Identifier, dotted
-from icefloe.errors import NoSuchTableError
+from icefloe.errors import NoSuchFileError, NoSuchTableError, StorageError
+from icefloe.io.file_io_by_scheme import file_version
+from icefloe.io.local_file_io import FileVersion
 from icefloe.io.locations import LocationPolicy, is_relative, join
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.metadata_reader import read_table_metadata
@@ -71,11 +73,12 @@ class LoadedMetadata:
     metadata: TableMetadata
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Kept:
     location: str
     content: Sequence[bytes]  # parts, which the metadata has too
     metadata: TableMetadata
+    version: FileVersion | None = None
 
     @property
     def size(self) -> int:
@@ -97,7 +100,8 @@ class MetadataCache:
     """The metadata files that this process parsed or wrote last, so that loading a table whose file is unchanged parses nothing.
 
     By the specification a metadata file never changes, but a location can get another file: in a file-system catalog a table that is created again has the file
-    names of the table that was dropped. So the file is read every time, and the parsed value is used only if the bytes are the same.
+    names of the table that was dropped. So the parsed value is used only if the file system shows that the file is the same, or if the bytes are: they are
+    read where the storage does not identify files (object stores), and where the last change of the file is so recent that another would not be seen.
 
     It has the last file of up to 64 tables, together of at most 128 MiB; the least recently used leaves first. Any number of threads may use it.
     """
@@ -110,30 +114,55 @@ class MetadataCache:
         self._key_of: dict[str, str] = {}  # by location
         self._bytes = 0
 
-    def parsed(self, content: bytes, location: str) -> TableMetadata:
-        """Return the metadata in a file's bytes, as a value that shares nothing that a caller could change. Raises as `read_table_metadata`."""
+    def load(self, io: FileIO, location: str) -> TableMetadata:
+        """Return the metadata in the file at a location, as `parsed` does.
+
+        Raises:
+            NoSuchFileError, StorageError: the file cannot be read.
+            LocationNotAllowedError: the storage does not allow the location, whether or not the file was read before.
+            MetadataFormatError, UnsupportedFormatVersionError: as `read_table_metadata`.
+        """
+        version = file_version(io, location)
         with self._lock:
-            kept = self._tables.get(self._key_of.get(location, ""))
-        if kept is None or not kept.has(content):
-            metadata = read_table_metadata(content, location)
-            with self._lock:
-                older = self._tables.get(metadata.table_uuid or location)
-            if older is not None:  # another process has committed since
-                metadata = replace(
-                    metadata,
-                    snapshots=metadata.snapshots.sharing(older.metadata.snapshots),
-                    snapshot_log=metadata.snapshot_log.sharing(older.metadata.snapshot_log),
-                )
-            self._keep(_Kept(location, (content,), metadata))
-        else:
-            metadata = kept.metadata
-            with self._lock:
-                key = self._key_of.get(location, "")
-                if key in self._tables:
-                    self._tables.move_to_end(key)
+            kept = self._kept_at(location)
+        if kept is not None and version is not None and kept.version == version:
+            return _copy_for_caller(kept.metadata)
+        return self.parsed(io.read(location), location, version)
+
+    def parsed(self, content: bytes, location: str, version: FileVersion | None = None) -> TableMetadata:
+        """Return the metadata in a file's bytes, as a value that shares nothing that a caller could change. Raises as `read_table_metadata`.
+
+        Args:
+            content: The file's bytes.
+            location: The file.
+            version: The version of the file before it was read; None where it is unknown.
+        """
+        version = version if version is not None and version.shows_next_change else None
+        with self._lock:
+            kept = self._kept_at(location)
+        if kept is not None and kept.has(content):
+            kept.version = version
+            return _copy_for_caller(kept.metadata)
+        metadata = read_table_metadata(content, location)
+        with self._lock:
+            older = self._tables.get(metadata.table_uuid or location)
+        if older is not None:  # another process has committed since
+            metadata = replace(
+                metadata,
+                snapshots=metadata.snapshots.sharing(older.metadata.snapshots),
+                snapshot_log=metadata.snapshot_log.sharing(older.metadata.snapshot_log),
+            )
+        self._keep(_Kept(location, (content,), metadata, version))
         return _copy_for_caller(metadata)
 
-    def keep(self, content: Sequence[bytes], location: str, metadata: TableMetadata, base: TableMetadata) -> None:
+    def keep(
+        self,
+        content: Sequence[bytes],
+        location: str,
+        metadata: TableMetadata,
+        base: TableMetadata,
+        version: FileVersion | None = None,
+    ) -> None:
         """Keep metadata that this process wrote.
 
         Args:
@@ -141,10 +170,11 @@ class MetadataCache:
             location: The file.
             metadata: The value that was written.
             base: The version before it. Values decoded from its lists stay where a list is the same.
+            version: The version of the file since it was written; None where it is unknown.
         """
         lists = {name: getattr(metadata, name) for name in LISTS}
         lists = {name: entries if entries is getattr(base, name) else entries.fresh(location) for name, entries in lists.items()}
-        self._keep(_Kept(location, content, _copy_for_caller(replace(metadata, **lists))))
+        self._keep(_Kept(location, content, _copy_for_caller(replace(metadata, **lists)), version))
 
     def clear(self) -> None:
         """Drop every file."""
@@ -152,6 +182,14 @@ class MetadataCache:
             self._tables.clear()
             self._key_of.clear()
             self._bytes = 0
+
+    def _kept_at(self, location: str) -> _Kept | None:
+        """Return what is kept of a file, which is the most recently used one now."""
+        key = self._key_of.get(location)
+        if key is None:
+            return None
+        self._tables.move_to_end(key)
+        return self._tables[key]
 
     def _keep(self, kept: _Kept) -> None:
         """Keep a file in the place of the file of the same location, and of the same table."""
@@ -223,7 +261,15 @@ def reload_metadata(handle: TableHandle, previous: TableMetadata) -> LoadedMetad
 
 def read_metadata_at(io: FileIO, location: str) -> LoadedMetadata:
     """Read the metadata file at a location. Raises `NoSuchFileError`, `MetadataFormatError`, `UnsupportedFormatVersionError`."""
-    return LoadedMetadata(location=location, metadata=METADATA_FILES.parsed(io.read(location), location))
+    return LoadedMetadata(location=location, metadata=METADATA_FILES.load(io, location))
+
+
+def written_version(io: FileIO, location: str) -> FileVersion | None:
+    """Return the version of a file that was just written under a random name that no other writer has; None where it is unknown."""
+    try:
+        return file_version(io, location)
+    except (NoSuchFileError, StorageError):
+        return None
 
 
 def metadata_folder(metadata: TableMetadata) -> str:

@@ -29,6 +29,7 @@ from icefloe.errors import (
     in_one_line,
 )
 from icefloe.io.bulk_delete import delete_files
+from icefloe.io.local_file_io import FileVersion
 from icefloe.kernel.commit.attempt import Action, Attempt
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.kernel.metadata import table_properties
@@ -43,6 +44,7 @@ from icefloe.table.table_handle import (
     metadata_content,
     new_metadata_location,
     reload_metadata,
+    written_version,
 )
 
 LOG = logging.getLogger(__name__)
@@ -84,6 +86,7 @@ class TableCommit:
         self.attempt: Attempt | None = None
         self._next: LoadedMetadata | None = None  # what the current attempt makes
         self._next_content: list[bytes] = []
+        self._next_version: FileVersion | None = None
         self._base_of_last_attempt = change.base
         self._metadata_locations: list[str] = []
         self._manifests_and_lists: list[str] = []  # also those whose writing failed: what is there of them must be deleted
@@ -168,6 +171,7 @@ class TableCommit:
         self._metadata_locations.append(location)
         self._next_content = metadata_content(metadata)
         self.handle.io.write(location, self._next_content)
+        self._next_version = written_version(self.handle.io, location)
         self._base_of_last_attempt = base
         self._next = LoadedMetadata(location=location, metadata=metadata)
         return LocationChange(identifier=self.handle.identifier, expected=previous, new=location)
@@ -176,7 +180,8 @@ class TableCommit:
         """Make the last attempt the table's metadata, at `published` if the store gave the file a name of its own."""
         if self._next is not None:
             location, metadata = published or self._next.location, self._next.metadata
-            METADATA_FILES.keep(self._next_content, location, metadata, self._base_of_last_attempt.metadata)
+            version = None if published else self._next_version
+            METADATA_FILES.keep(self._next_content, location, metadata, self._base_of_last_attempt.metadata, version)
             self.base = LoadedMetadata(location=location, metadata=metadata)
 
     def conclude(self) -> None:
