@@ -20,7 +20,7 @@ from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.kernel.metadata.encryption import refuse_encrypted
-from icefloe.kernel.metadata.manifests import table_partition_type
+from icefloe.kernel.metadata.manifests import read_manifests, table_partition_type
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_history import ancestors, schemas_of_files, snapshot_as_of, snapshots_between
@@ -30,6 +30,7 @@ from icefloe.kernel.ports import FileIO, Parallel
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.kernel.scan.scan_planner import plan_scan
+from icefloe.kernel.scan.snapshot_rows import rows_of_snapshot
 from icefloe.kernel.schema.arrow_schema import with_uuid_type
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, PARTITION_NAME, partition_column
 from icefloe.kernel.schema.schema import Schema, walk
@@ -275,6 +276,7 @@ class DataScan:
         find_covered: bool = False,
         parallel: Parallel | None = None,
         prune_in_parallel: bool = False,
+        enough_rows: int | None = None,
     ) -> ScanPlan:
         """Plan the live files that may contain matching rows.
 
@@ -284,6 +286,7 @@ class DataScan:
             find_covered: whether to find the files of which every row matches.
             parallel: applies a function to manifests side by side; in threads by default, except for few small local manifests.
             prune_in_parallel: whether `parallel` also prunes the files of a manifest.
+            enough_rows: no more manifests are read once the planned files without deletes have so many rows.
 
         Returns:
             The plan.
@@ -311,7 +314,14 @@ class DataScan:
             schema=self.schema(),
             appends=self.appends,
             cache=cached_manifests(self.io) if parallel is None else None,
+            enough_rows=enough_rows,
         )
+
+    def _plan_of_limit(self) -> ScanPlan:
+        """Return the plan of the files that the limit needs: every row of a scan without a filter counts."""
+        if self.limit is None or not isinstance(self.row_filter, AlwaysTrue):
+            return self.plan()
+        return self.plan(enough_rows=self.limit).first_files(self.limit)
 
     def plan_files(self, *, include_statistics: bool = False) -> Sequence[FileScanTask]:
         """Return the planned files as tasks.
@@ -444,11 +454,26 @@ class DataScan:
             IcefloeError: as for `to_arrow`.
         """
         if self.limit is None and isinstance(self.row_filter, AlwaysTrue):
-            records = self.plan().records_after_deletes
+            records = self.listed_rows()
+            records = self.plan().records_after_deletes if records is None else records
             if records is not None:
                 return records
         rows = replace(self, selected_fields=self._filter_columns()).to_arrow_batch_reader()
         return sum(batch.num_rows for batch in rows)
+
+    def listed_rows(self) -> int | None:
+        """Return the number of all rows of the snapshot by its manifest list; None where that is not certain: see `snapshot_rows.rows_of_snapshot`.
+
+        Raises:
+            NoSuchSnapshotError: the snapshot to read does not exist.
+            UnsupportedFeatureError: the snapshot is encrypted.
+            NoSuchFileError, ManifestFormatError: the manifest list is missing or damaged.
+        """
+        snapshot = self.snapshot()
+        refuse_encrypted(snapshot, self.table_name)
+        if snapshot is None or self.appends is not None:
+            return None
+        return rows_of_snapshot(snapshot, read_manifests(snapshot, self.io.read))
 
     def _filter_columns(self) -> tuple[str, ...]:
         return (self.schema().fields[0].name,) if self.schema().fields else ("*",)
@@ -468,7 +493,7 @@ class DataScan:
         schema = self.schema()
         return ScanRequest(
             table_name=self.table_name,
-            plan=self.plan() if plan is None else plan,
+            plan=self._plan_of_limit() if plan is None else plan,
             schema=self.as_held(schema),
             projection=self.as_held(self.projection() if projection is None else projection),
             row_filter=bind(self.row_filter, schema, case_sensitive=self.case_sensitive),

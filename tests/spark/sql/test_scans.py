@@ -15,6 +15,8 @@ from tests.spark.sql.conftest import Run
 import icefloe.inspect
 from icefloe import LongType, NestedField, Schema, SqlCatalog, TimestampNanoType
 from icefloe.errors import DataFileFormatError
+from icefloe.io.file_io_by_scheme import SchemeFileIO
+from icefloe.io.manifest_cache import clear_manifest_caches
 from icefloe.spark.attach_catalog import attach
 from icefloe.spark.scan.spark_scan import PushedScan, ScanPlans, SparkScan
 from icefloe.spark.scan.table_selector import TableSelection
@@ -513,3 +515,47 @@ def test_a_column_that_spark_has_no_type_for_is_refused_with_the_ways_to_read_th
     assert 'icefloe.inspect.metadata_table(table, "files").to_arrow()' in str(refused.value)
     assert icefloe.inspect.metadata_table(table, "files").to_arrow().num_rows == 1
     assert sql("SELECT operation FROM lake.db.n.snapshots") == [("append",)]
+
+
+@pytest.fixture
+def manifests_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The manifests that this process read, but not their lists."""
+    locations: list[str] = []
+    read = SchemeFileIO.read
+
+    def noted(io: SchemeFileIO, location: str) -> bytes:
+        if location.endswith(".avro") and "/snap-" not in location:
+            locations.append(location)
+        return read(io, location)
+
+    monkeypatch.setattr(SchemeFileIO, "read", noted)
+    return locations
+
+
+def _of_many_manifests(lake: SqlCatalog) -> None:
+    table = lake.create_table(
+        "db.parts",
+        pa.schema([("id", pa.int64())]),
+        properties={"commit.manifest-merge.enabled": "false", "write.delete.mode": "merge-on-read"},
+    )
+    for number in range(8):
+        table.append(pa.table({"id": pa.array(range(number * 10, number * 10 + 10), pa.int64())}))
+    clear_manifest_caches()
+
+
+def test_a_limit_reads_no_more_manifests_than_it_needs(spark: SparkSession, sql: Run, lake: SqlCatalog, manifests_read: list[str]) -> None:
+    _of_many_manifests(lake)
+    manifests_read.clear()
+    assert len(spark.sql("SELECT * FROM lake.db.parts LIMIT 7").collect()) == 7
+    assert len(manifests_read) == 1
+    assert len(sql("SELECT id FROM lake.db.parts LIMIT 1000")) == 80
+
+
+def test_counting_all_rows_reads_no_manifest(sql: Run, lake: SqlCatalog, manifests_read: list[str]) -> None:
+    _of_many_manifests(lake)
+    manifests_read.clear()
+    assert sql("SELECT count(*), count(*) + 1 FROM lake.db.parts") == [(80, 81)]
+    assert not manifests_read
+    assert sql("SELECT count(*) FROM lake.db.parts WHERE id >= 30") == [(50,)]
+    sql("DELETE FROM lake.db.parts WHERE id = 33")
+    assert sql("SELECT count(*) FROM lake.db.parts") == [(79,)]

@@ -5,7 +5,7 @@ Spec: Manifests; Data File Fields; Manifest Entry Fields; Sequence Number Inheri
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from icefloe.errors import ManifestFormatError
 from icefloe.inspect.metadata_tables.readable_metrics import METRICS_MAPS, READABLE_METRICS, readable_metrics
 from icefloe.inspect.metadata_tables.schemas import DATA_FILE, PARTITION
 from icefloe.kernel.arrow_values import array_of_chunks
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.manifest_columns import WHOLE_NAMES, partition_column
@@ -31,13 +33,16 @@ from icefloe.kernel.types import NestedField, StructType, children
 class FileRowSelection:
     """Which rows and columns to make of manifests: `schema` has the columns to fill, `table_schema` those of the data. It can be pickled.
 
-    Without `with_deleted`, entries of status DELETED are left out. `contents` are the kinds of files to return, all by default.
+    Without `with_deleted`, entries of status DELETED are left out. `contents` are the kinds of files to return, all by default. Rows that do not match
+    `row_filter` are left out; it is bound to the metadata table, of which `filtered` has the columns that it tests.
     """
 
     schema: Schema
     table_schema: Schema
     with_deleted: bool
     contents: Collection[FileContent] = tuple(FileContent)
+    row_filter: BooleanExpression = field(default_factory=AlwaysTrue)
+    filtered: Schema = field(default_factory=Schema)
 
 
 def rows_of_manifest(content: bytes, manifest: ManifestFile, partition_type: StructType, selection: FileRowSelection) -> Any:
@@ -61,7 +66,8 @@ def rows_of_manifest(content: bytes, manifest: ManifestFile, partition_type: Str
 
 def selected_entries(content: bytes, manifest: ManifestFile, partition_type: StructType, selection: FileRowSelection) -> Any:
     """Return the entries that become rows, as `read_columns` returns them, with only the maps that are needed. Raises as `rows_of_manifest`."""
-    columns = read_columns(content, manifest, partition_type, whole=True, only=_maps_of(selection.schema))
+    maps = _maps_of(selection.schema) | _maps_of(selection.filtered)
+    columns = read_columns(content, manifest, partition_type, whole=True, only=maps)
     return _filtered(columns.entries, selection)
 
 
@@ -70,8 +76,14 @@ def rows_of_entries(entries: Any, spec_id: int, selection: FileRowSelection) -> 
 
     Making the columns takes some milliseconds regardless of the number of entries; so the rows of small manifests are made in one call.
     """
-    builder = _ColumnBuilder(entries, spec_id, selection.table_schema)
-    return pa.Table.from_arrays([builder.column(field) for field in selection.schema.fields], schema=schema_to_arrow(selection.schema))
+    if selection.filtered.fields:  # most columns are made of the matching entries only
+        entries = entries.filter(arrow_mask(selection.row_filter, _columns(entries, spec_id, selection.filtered, selection.table_schema)))
+    return _columns(entries, spec_id, selection.schema, selection.table_schema)
+
+
+def _columns(entries: Any, spec_id: int, schema: Schema, table_schema: Schema) -> Any:
+    builder = _ColumnBuilder(entries, spec_id, table_schema)
+    return pa.Table.from_arrays([builder.column(column) for column in schema.fields], schema=schema_to_arrow(schema))
 
 
 def _maps_of(schema: Schema) -> frozenset[str]:

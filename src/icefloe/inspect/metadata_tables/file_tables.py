@@ -12,12 +12,15 @@ import pyarrow as pa
 from icefloe.inspect.metadata_tables.file_rows import FileRowSelection, rows_of_entries, selected_entries
 from icefloe.inspect.metadata_tables.manifest_filter import manifests_of
 from icefloe.inspect.metadata_tables.request import Request
+from icefloe.kernel.expressions.bind import predicates
+from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
+from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import StructType
 from icefloe.table.parallel_requests import in_threads
 
@@ -106,8 +109,15 @@ def rows_of_manifests(request: Request, manifests: Sequence[ManifestFile], selec
 
 
 def _rows(request: Request, snapshots: Iterable[Snapshot], contents: Sequence[FileContent], *, with_deleted: bool) -> ManifestRows:
+    names = {predicate.path[0] for predicate in predicates(request.row_filter)}
+    tests_rows = names <= set(request.whole_schema.names)  # else it tests a metadata column such as `_file`, which these rows do not have
     selection = FileRowSelection(
-        schema=request.schema, table_schema=request.metadata.schema(), with_deleted=with_deleted, contents=tuple(contents)
+        schema=request.schema,
+        table_schema=request.metadata.schema(),
+        with_deleted=with_deleted,
+        contents=tuple(contents),
+        row_filter=request.row_filter if tests_rows else AlwaysTrue(),
+        filtered=Schema(*(column for column in request.whole_schema.fields if tests_rows and column.name in names)),
     )
     manifests = [manifest for manifest in manifests_of(request, list(snapshots)) if _contains(manifest, contents)]
     return rows_of_manifests(request, manifests, selection)

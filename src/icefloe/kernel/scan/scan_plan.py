@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.kernel.arrow_values import array_of_chunks, numbers_array
+from icefloe.kernel.arrow_values import array_of_chunks, numbers_array, numpy_of
 from icefloe.kernel.avro.avro_objects import Same, Values, objects
 from icefloe.kernel.expressions.metrics_evaluator import Mask
 from icefloe.kernel.expressions.predicate import BooleanExpression
@@ -82,6 +82,12 @@ class PlannedFiles:
 
     def __len__(self) -> int:
         return int(self.entries.num_rows)
+
+    @property
+    def certain_rows(self) -> NDArray[np.int64]:
+        """The rows of each file; 0 for a file with deletes."""
+        rows = numpy_of(self.entries["record_count"])
+        return rows if self.delete_offsets is None else np.where(np.diff(self.delete_offsets) == 0, rows, 0)
 
     def tasks(self) -> Iterator[FileScanTask]:
         """Yield one task for each file, in the order of the manifests."""
@@ -262,19 +268,33 @@ class ScanPlan:
         Returns:
             A plan with the remaining files and the delete files that apply to them; the others count as skipped by partition.
         """
-        kept = [part.take(np.flatnonzero(mask)) for part, mask in zip(self.parts, masks, strict=True) if mask.any()]
+        kept = self._only([part.take(np.flatnonzero(mask)) for part, mask in zip(self.parts, masks, strict=True) if mask.any()])
+        return replace(kept, skipped_by_partition=self.skipped_by_partition + (self.kept - kept.kept))
+
+    def first_files(self, rows: int) -> "ScanPlan":
+        """Return the plan of the first files that certainly have so many rows together; of all files if they do not.
+
+        Rows of files with deletes do not count, since it is not known how many of them are deleted.
+        """
+        parts: list[PlannedFiles] = []
+        missing = rows
+        for part in self.parts:
+            if missing <= 0:
+                break
+            ends = np.cumsum(part.certain_rows)
+            count = int(np.searchsorted(ends, missing)) + 1
+            first = part if count >= len(part) else part.take(np.arange(count))
+            missing -= int(ends[len(first) - 1])
+            parts.append(first)
+        return self._only(parts)
+
+    def _only(self, parts: Sequence[PlannedFiles]) -> "ScanPlan":
+        """Return the plan with these parts only, with the delete files that apply to them."""
         used = np.unique(
-            np.concatenate([np.empty(0, np.int64), *(part.delete_indices for part in kept if part.delete_indices is not None)])
+            np.concatenate([np.empty(0, np.int64), *(part.delete_indices for part in parts if part.delete_indices is not None)])
         )
         files = [self.delete_files[index] for index in used.tolist()]
-        counts = _counted(kept)
-        return replace(
-            self,
-            parts=tuple(part.with_delete_files(used, files) for part in kept),
-            kept=counts,
-            skipped_by_partition=self.skipped_by_partition + (self.kept - counts),
-            delete_files=files,
-        )
+        return replace(self, parts=tuple(part.with_delete_files(used, files) for part in parts), kept=_counted(parts), delete_files=files)
 
 
 def _counted(parts: Sequence[PlannedFiles]) -> FileCounts:

@@ -65,6 +65,7 @@ def plan_scan(
     schema: Schema | None = None,
     appends: Sequence[Snapshot] | None = None,
     cache: ManifestColumnsCache | None = None,
+    enough_rows: int | None = None,
 ) -> ScanPlan:
     """Plan a scan: find the live data files that may have rows matching the filter, and the delete files that apply to them. Spec: Scan Planning.
 
@@ -84,6 +85,8 @@ def plan_scan(
         schema: The schema that the filter is bound to; by default the table's for its current snapshot, and the snapshot's own for an older one.
         appends: Read only the files that these snapshots added, as they were added: no delete file applies to them, and later snapshots are ignored.
         cache: Has decoded manifests, and keeps those that are decoded now; None where other processes read them.
+        enough_rows: Read no more data manifests once the planned files without deletes have so many rows; the files of the other
+            manifests are in no part and no count of the plan.
 
     Raises:
         InvalidFilterError: The filter does not fit the schema.
@@ -106,7 +109,9 @@ def plan_scan(
     )
     manifests = read_manifests(snapshot, read) if appends is None else _added_manifests(appends, read)
     choice = _ManifestChoice(manifests, context)
-    return _plan(choice, snapshot, read, parallel, serial_bytes=serial_bytes, prune_in_parallel=prune_in_parallel, cache=cache)
+    return _plan(
+        choice, snapshot, read, parallel, serial_bytes=serial_bytes, prunes=prune_in_parallel, cache=cache, enough_rows=enough_rows
+    )
 
 
 def _plan(
@@ -116,8 +121,9 @@ def _plan(
     parallel: Parallel,
     *,
     serial_bytes: int,
-    prune_in_parallel: bool,
+    prunes: bool,
     cache: ManifestColumnsCache | None,
+    enough_rows: int | None,
 ) -> ScanPlan:
     """Plan the files of the chosen manifests."""
     context = choice.context
@@ -126,8 +132,9 @@ def _plan(
         undecoded = _undecoded_length(context, choice.kept_deletes, cache, lambda _: PATH_BOUNDS)
         deletes = read_deletes(context, choice.kept_deletes, read, map if undecoded <= serial_bytes else parallel, cache)
         serial_bytes = max(serial_bytes - undecoded, 0)
-    group = ManifestGroup(context, deletes, read, prune_in_parallel=prune_in_parallel, cache=cache)
-    batches = list(group.plan(choice.kept_data, parallel, serial_bytes=serial_bytes))
+    group = ManifestGroup(context, deletes, read, prune_in_parallel=prunes, cache=cache)
+    planned = partial(group.plan, parallel=parallel, serial_bytes=serial_bytes)
+    batches = list(planned(choice.kept_data) if enough_rows is None else _first_batches(planned, choice.kept_data, enough_rows))
     parts, delete_files, counts = _with_deletes([batch.files for batch in batches if len(batch.files)], deletes)
     return ScanPlan(
         snapshot_id=snapshot.snapshot_id,
@@ -142,6 +149,18 @@ def _plan(
         delete_files_considered=0 if deletes is None else deletes.total,
         decisions=tuple(choice.decisions(batches, deletes, counts)) if context.explain else (),
     )
+
+
+def _first_batches(
+    plan: Callable[[Sequence[ManifestFile]], Iterator["PlannedBatch"]], manifests: Sequence[ManifestFile], enough_rows: int
+) -> Iterator["PlannedBatch"]:
+    """Yield batches of the files of one manifest, then of twice as many each time, until the files without deletes have enough rows."""
+    rows, start, count = 0, 0, 1
+    while start < len(manifests) and rows < enough_rows:
+        for batch in plan(manifests[start : start + count]):
+            rows += int(batch.files.certain_rows.sum())
+            yield batch
+        start, count = start + count, count * 2
 
 
 def _added_manifests(snapshots: Sequence[Snapshot], read: Read) -> list[ManifestFile]:

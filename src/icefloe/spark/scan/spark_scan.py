@@ -16,20 +16,18 @@ from functools import cached_property, partial
 from threading import Lock
 from typing import Any, ClassVar
 
-import numpy as np
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
-from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.transforms import IdentityTransform
-from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
+from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.kernel.schema.metadata_columns import DELETED, FILE, METADATA_COLUMNS, PARTITION_NAME, POS, ROW_ID, partition_column
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IcebergType, ListType, NestedField, StructType
@@ -231,13 +229,14 @@ class ScanPlans:
         self._state = (table.metadata.table_uuid, table.metadata_location)
         self._shared = shared if all(self._state) else None
 
-    def plan(self, scan: DataScan, mode: PlanningMode, *, include_statistics: bool = False) -> ScanPlan:
+    def plan(self, scan: DataScan, mode: PlanningMode, *, include_statistics: bool = False, enough_rows: int | None = None) -> ScanPlan:
         """Return the plan of a scan, with the masks of files that the filter covers whole.
 
         Args:
             scan: The scan.
             mode: Where manifests are read.
             include_statistics: Whether the files carry the statistics of all columns.
+            enough_rows: See `plan_scan`; this process reads the manifests then.
         """
         appends = None if scan.appends is None else tuple(snapshot.snapshot_id for snapshot in scan.appends)
         # Filters with the literals 1 and TRUE, or 0.0 and -0.0, are equal; their texts are not.
@@ -250,18 +249,21 @@ class ScanPlans:
             scan.row_filter,
             str(scan.row_filter),
             include_statistics,
+            enough_rows,
         )
         for cached_key, plan in self._plans:
-            if cached_key == key:
+            if cached_key == key or cached_key == (*key[:-1], None):  # the whole plan has the first files too
                 return plan
         kept = None if self._shared is None else self._shared.get(key)
-        plan = self._planned(scan, mode, include_statistics) if kept is None else kept
+        plan = self._planned(scan, mode, include_statistics, enough_rows) if kept is None else kept
         self._plans = [*self._plans[1 - _PLANS_OF_A_TABLE :], (key, plan)]
         if kept is None and self._shared is not None:
             self._shared.put(key, plan)
         return plan
 
-    def _planned(self, scan: DataScan, mode: PlanningMode, include_statistics: bool) -> ScanPlan:
+    def _planned(self, scan: DataScan, mode: PlanningMode, include_statistics: bool, enough_rows: int | None) -> ScanPlan:
+        if enough_rows is not None:
+            return scan.plan(include_statistics=include_statistics, find_covered=True, enough_rows=enough_rows)
         # A local master has no more processors than this process.
         is_local = mode == "local" or (mode == "auto" and (self._spark.sparkContext.master or "").startswith("local"))
         parallel = None if is_local else parallel_of(self._spark, scan, mode)
@@ -314,6 +316,16 @@ class PushedScan:
         plan = self.plans.plan(self.scan, mode, include_statistics=include_statistics)
         return prune_buckets(plan, bucket_filters(self.filters, plan.schema), self.scan.metadata)
 
+    def first_files(self, limit: int) -> ScanPlan:
+        """Return the plan of the first files that have so many rows. Spark pushes a limit only if it evaluates no filter on the rows.
+
+        Without filters, which need the whole plan, only the manifests of these files are read.
+        """
+        if self.filters:
+            return self.plan().first_files(limit)
+        mode = planning_mode(self.query, self.selected.table.metadata.properties)
+        return self.plans.plan(self.scan, mode, enough_rows=limit).first_files(limit)
+
     def filters_true_of_all_rows(self) -> list[bool]:
         """Return for each filter whether it is true of every row that is read, so that Spark need not evaluate it.
 
@@ -332,7 +344,12 @@ class PushedScan:
         if self.query.get("operation") is not None or not pushes_aggregates(self.query):
             raise AggregateNotPushed
         aggregates = parse_aggregates(self.query["aggregation"], self.scan.schema())
-        values = aggregate_values(aggregates, self.plan(include_statistics=needs_statistics(aggregates)))
+        rows = None if self.filters or needs_statistics(aggregates) else self.scan.listed_rows()
+        values = (
+            [rows for _ in aggregates]
+            if rows is not None
+            else aggregate_values(aggregates, self.plan(include_statistics=needs_statistics(aggregates)))
+        )
         columns = [None if kind.startswith("Count") else field for kind, field in aggregates]
         types = [LongType() if field is None else schema_to_struct(Schema(field), field_ids=False)[0].dataType for field in columns]
         struct = SparkStruct([StructField(f"aggregate {index}", kind) for index, kind in enumerate(types)])
@@ -381,9 +398,8 @@ class SparkScan(ConnectorScan):
     @cached_property
     def request(self) -> ScanRequest:
         """Return the planned files and the columns to read. Spark filters the rows, so the request has no filter."""
-        scan, plan = self._pushed.scan, self._pushed.plan()
-        limit = self._pushed.query.get("limit")
-        plan = plan if limit is None else _first_files(plan, limit)
+        scan, limit = self._pushed.scan, self._pushed.query.get("limit")
+        plan = self._pushed.plan() if limit is None else self._pushed.first_files(limit)
         unfiltered = replace(scan, row_filter=AlwaysTrue(), limit=None)
         columns = self._projection
         if self._hides_deleted:
@@ -442,9 +458,12 @@ class SparkScan(ConnectorScan):
         return statistics(total - deleted, size, self._column_statistics(total - deleted))
 
     def _column_statistics(self, rows: int) -> dict[str, dict[str, Any]]:
-        """Return the statistics of columns; none where the optimizer of the session does not use them, as their values are most of a manifest."""
+        """Return the statistics of columns.
+
+        There are none for a limit, which needs no whole plan, nor where the optimizer of the session does not use them: their values are most of a manifest.
+        """
         pushed = self._pushed
-        if not (pushed.query.get("uses_statistics") and reports_statistics(pushed.query)):
+        if pushed.query.get("limit") is not None or not (pushed.query.get("uses_statistics") and reports_statistics(pushed.query)):
             return {}
         columns = self.request.projection
         distinct = distinct_values(pushed.scan, columns)
@@ -493,26 +512,6 @@ def statistics(rows: int | None, size: int, columns: Mapping[str, Mapping[str, A
         columns: The fields of Spark's `ColumnStatistics` that are known, by column name.
     """
     return {"numRows": rows, "sizeInBytes": size, "columnStats": columns or {}}
-
-
-def _first_files(plan: ScanPlan, limit: int) -> ScanPlan:
-    """Return the first files that hold `limit` rows together; the whole plan where delete files apply.
-
-    Spark pushes a limit only where no filter comes before it.
-    """
-    if plan.delete_files:
-        return plan
-    parts: list[PlannedFiles] = []
-    left = limit
-    for part in plan.parts:
-        if left <= 0:
-            break
-        before = np.cumsum(numpy_of(part.entries["record_count"]))
-        count = int(np.searchsorted(before, left)) + 1
-        first = part if count >= len(part) else part.take(np.arange(count))
-        left -= int(before[len(first) - 1])
-        parts.append(first)
-    return replace(plan, parts=tuple(parts))
 
 
 def projection_of(scan: DataScan, read_struct: SparkStruct) -> Schema:

@@ -1,0 +1,171 @@
+"""The table of the benchmark `planning-20m`: 20,000,000 data files in 200 manifests of 100,000. Only its metadata exists.
+
+Every manifest has entries of its own, with statistics of four columns, and about the length that Java writes by default (`commit.manifest.target-size-bytes`,
+8 MB). Icefloe writes the manifests from columns. Files are spread over all manifests, so that a filter on bounds can skip files but no manifest.
+"""
+
+import json
+import uuid
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.kernel.manifest.manifest_column_writer import ManifestTarget, write_manifest_columns
+from icefloe.kernel.manifest.manifest_columns import partition_column
+from icefloe.kernel.manifest_list.manifest_file import ManifestFile
+from icefloe.kernel.manifest_list.manifest_list_writer import write_manifest_list
+from icefloe.kernel.metadata.manifests import spec_partition_type
+from icefloe.table.static_table import StaticTable
+
+MANIFESTS, FILES_PER_MANIFEST = 200, 100_000
+FILES = MANIFESTS * FILES_PER_MANIFEST
+# File number n has the ids from n times this number on, a thousand times as many: an id is in a thousand files.
+IDS_OF_A_STEP, STEPS_OF_A_FILE = 1_000, 1_000
+# Spreads successive file numbers over the manifests; it has no divisor in common with the number of files.
+STRIDE = 7_368_787
+SNAPSHOT_ID = 5_100_200_300_400_500_601
+FIRST_DAY, DAYS, MICROS_OF_A_DAY = 19_358, 1_000, 86_400_000_000
+PROCESSES = 4
+COLUMNS = [(1, "id", "long"), (2, "happened", "timestamp"), (3, "customer", "long"), (4, "amount", "double")]
+DAY_FIELD = 1000
+
+ROWS_OF_A_FILE = 1_000
+ID_FILTER = f"id = {FILES // 2 * IDS_OF_A_STEP}"  # decided by column bounds
+FILES_OF_ID_FILTER = STEPS_OF_A_FILE
+
+
+def metadata_path(folder: Path) -> Path:
+    """Build the table if it does not exist yet; return the path of its metadata file."""
+    path = folder / "metadata" / "00001-table.metadata.json"
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    manifest_list = path.with_name(f"snap-{SNAPSHOT_ID}-1-{uuid.UUID(int=0)}.avro")
+    draft = path.with_name("draft.metadata.json")
+    draft.write_text(json.dumps(table_metadata(folder, manifest_list)))
+    with ProcessPoolExecutor(PROCESSES) as pool:
+        manifests = list(pool.map(partial(written_manifest, str(draft)), range(MANIFESTS)))
+    manifest_list.write_bytes(
+        write_manifest_list(manifests, format_version=2, snapshot_id=SNAPSHOT_ID, parent_snapshot_id=None, sequence_number=1)
+    )
+    draft.rename(path)
+    return path
+
+
+def written_manifest(draft: str, number: int) -> ManifestFile:
+    """Write a manifest of the table; return its record for the manifest list."""
+    metadata = StaticTable.from_metadata(draft).metadata
+    path = Path(draft).with_name(f"{uuid.UUID(int=number)}-m0.avro")
+    target = ManifestTarget(
+        path=str(path),
+        schema=metadata.schema(),
+        schema_json=json.dumps(schema_json()),
+        spec_fields_json=json.dumps(SPEC_FIELDS),
+        spec_id=0,
+        partition_type=spec_partition_type(metadata, 0),
+        snapshot_id=SNAPSHOT_ID,
+        format_version=2,
+    )
+    content, manifest = write_manifest_columns(entries_of(number, metadata.location), target)
+    path.write_bytes(content)
+    return manifest
+
+
+def entries_of(manifest: int, location: str) -> Any:
+    """Return the entries of one manifest as columns."""
+    chance = np.random.default_rng(manifest)
+    count = FILES_PER_MANIFEST
+    files = (np.arange(count, dtype=np.int64) + manifest * count) * STRIDE % FILES
+    days = FIRST_DAY + chance.integers(DAYS, size=count)
+    low_ids, low_times = files * IDS_OF_A_STEP, days * MICROS_OF_A_DAY + chance.integers(10**9, size=count)
+    customers = np.sort(chance.integers(10**6, size=(count, 2)), axis=1)
+    amounts = np.sort(chance.integers(10**6, size=(count, 2)) / 100, axis=1)
+    lower = [low_ids, low_times, customers[:, 0], amounts[:, 0]]
+    upper = [low_ids + IDS_OF_A_STEP * STEPS_OF_A_FILE - 1, low_times + 10**9, customers[:, 1], amounts[:, 1]]
+    names = [
+        f"{location}/data/happened_day={day}/{file:08}-{stamp:08x}.parquet"
+        for day, file, stamp in zip(days.tolist(), files.tolist(), chance.integers(2**32, size=count).tolist(), strict=True)
+    ]
+    rows = np.full((count, len(COLUMNS)), ROWS_OF_A_FILE)
+    return pa.table(
+        {
+            "status": pa.array(np.ones(count, np.int32)),
+            "snapshot_id": pa.nulls(count, pa.int64()),
+            "sequence_number": pa.nulls(count, pa.int64()),
+            "file_sequence_number": pa.nulls(count, pa.int64()),
+            "content": pa.array(np.zeros(count, np.int32)),
+            "file_path": pa.array(names),
+            "file_format": pa.array(["PARQUET"] * count),
+            "record_count": pa.array(rows[:, 0]),
+            "file_size_in_bytes": pa.array(40_000 + chance.integers(1_000, size=count)),
+            "sort_order_id": pa.array(np.zeros(count, np.int32)),
+            partition_column(DAY_FIELD): pa.array(days.astype(np.int32)),
+            "column_sizes": map_of(pa.array(chance.integers(7_000, 9_000, size=count * len(COLUMNS)))),
+            "value_counts": map_of(pa.array(rows.reshape(-1))),
+            "null_value_counts": map_of(pa.array(np.zeros(count * len(COLUMNS), np.int64))),
+            "lower_bounds": map_of(bounds(lower)),
+            "upper_bounds": map_of(bounds(upper)),
+        }
+    )
+
+
+def map_of(values: Any) -> Any:
+    """Return maps from the field id of every column to the values, which follow each other."""
+    count = len(values) // len(COLUMNS)
+    offsets = np.arange(count + 1, dtype=np.int32) * len(COLUMNS)
+    return pa.MapArray.from_arrays(offsets, np.tile([field_id for field_id, _, _ in COLUMNS], count), values)
+
+
+def bounds(columns: list[NDArray[Any]]) -> Any:
+    """Return the bounds of columns of 8 bytes in single-value serialization, those of a file next to each other."""
+    data = np.stack([column.view(np.int64) for column in columns], axis=1)
+    offsets = np.arange(data.size + 1, dtype=np.int32) * 8
+    return pa.Array.from_buffers(pa.binary(), data.size, [None, pa.py_buffer(offsets), pa.py_buffer(data.tobytes())])
+
+
+SPEC_FIELDS = [{"name": "happened_day", "transform": "day", "source-id": 2, "field-id": DAY_FIELD}]
+
+
+def schema_json() -> dict[str, Any]:
+    """Return the schema of the table."""
+    fields = [{"id": field_id, "name": name, "required": False, "type": kind} for field_id, name, kind in COLUMNS]
+    return {"type": "struct", "schema-id": 0, "fields": fields}
+
+
+def table_metadata(folder: Path, manifest_list: Path) -> dict[str, Any]:
+    """Return the table metadata: format version 2, one snapshot."""
+    moment = 1_709_251_200_000
+    snapshot = {
+        "snapshot-id": SNAPSHOT_ID,
+        "sequence-number": 1,
+        "timestamp-ms": moment,
+        "manifest-list": str(manifest_list),
+        "summary": {"operation": "append", "total-records": str(FILES * ROWS_OF_A_FILE), "total-data-files": str(FILES)},
+        "schema-id": 0,
+    }
+    return {
+        "format-version": 2,
+        "table-uuid": str(uuid.UUID(int=20)),
+        "location": str(folder),
+        "last-sequence-number": 1,
+        "last-updated-ms": moment,
+        "last-column-id": len(COLUMNS),
+        "schemas": [schema_json()],
+        "current-schema-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": SPEC_FIELDS}],
+        "default-spec-id": 0,
+        "last-partition-id": DAY_FIELD,
+        "properties": {},
+        "current-snapshot-id": SNAPSHOT_ID,
+        "snapshots": [snapshot],
+        "snapshot-log": [{"timestamp-ms": moment, "snapshot-id": SNAPSHOT_ID}],
+        "metadata-log": [],
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
+        "refs": {"main": {"snapshot-id": SNAPSHOT_ID, "type": "branch"}},
+    }
