@@ -135,7 +135,7 @@ def test_no_catalog_is_attached_to_a_newer_spark_that_returns_wrong_rows(
     newer: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wrong(spark: SparkSession, request: Any) -> Any:
-        return spark_scan.planned_rows(spark, request).limit(1)._jdf.queryExecution().optimizedPlan()
+        return spark_scan.planned_rows(spark, request).limit(1)._jdf.queryExecution().optimizedPlan(), False
 
     monkeypatch.setattr(spark_scan, "plan_of_rows", wrong)
     with pytest.raises(EngineError) as caught:

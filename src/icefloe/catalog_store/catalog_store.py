@@ -4,8 +4,8 @@ Iceberg's atomicity rests on `swap`: a compare-and-swap that changes a metadata 
 Spec: Optimistic Concurrency; Metastore Tables.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from icefloe.catalog_store.identifier import Identifier
@@ -18,12 +18,12 @@ SCHEMA_VERSION = "jdbc.schema-version"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLocation:
-    """A table's or view's row in its catalog. `lookup` is the query that returned it, for users who trace a load."""
+    """A table's or view's row in its catalog. `lookup` returns the text of the query that found it, for users who trace a load."""
 
     identifier: Identifier
     metadata_location: str
     previous_metadata_location: str | None
-    lookup: str
+    lookup: Callable[[], str] = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,7 +130,7 @@ class FileSystemCatalogStore:
             identifier=identifier,
             metadata_location=found,
             previous_metadata_location=None,
-            lookup=f"the newest v<N>.metadata.json in {self._metadata(identifier)}",
+            lookup=lambda: f"the newest v<N>.metadata.json in {self._metadata(identifier)}",
         )
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:

@@ -198,5 +198,5 @@ def _table_location(identifier: Identifier, location: str, previous: str | None)
         identifier=identifier,
         metadata_location=location,
         previous_metadata_location=previous,
-        lookup=f"the entry of {dotted(identifier)} in this process",
+        lookup=lambda: f"the entry of {dotted(identifier)} in this process",
     )

@@ -92,7 +92,7 @@ class MemoryViews:
             identifier=identifier,
             metadata_location=location,
             previous_metadata_location=previous,
-            lookup=f"the view {dotted(identifier)} in this process",
+            lookup=lambda: f"the view {dotted(identifier)} in this process",
         )
 
     def _missing(self, identifier: Identifier) -> NoSuchViewError:

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, delete, insert, or_, select, text, update
@@ -109,7 +110,7 @@ class SqlLocations:
         )
         with self._store.connection() as connection:
             rows = {(row[2], row[3]): row for row in connection.execute(query)}
-        lookup = str(query.compile(self._store.engine, compile_kwargs={"literal_binds": True}))
+        lookup = partial(self._literal_text, query)
         locations = []
         for name in identifiers:
             row = rows.get((dotted(name[:-1]), name[-1]))
@@ -117,6 +118,9 @@ class SqlLocations:
                 raise self._missing(name)
             locations.append(TableLocation(identifier=name, metadata_location=row[0], previous_metadata_location=row[1], lookup=lookup))
         return locations
+
+    def _literal_text(self, query: Select[Any]) -> str:
+        return str(query.compile(self._store.engine, compile_kwargs={"literal_binds": True}))
 
     def other_tables(self, identifier: Identifier, naming: str = "") -> list[TableLocation]:
         """See `ListsOtherTables`. Tables of other catalogs in the same database are among them: they share its storage."""
@@ -132,7 +136,7 @@ class SqlLocations:
                 identifier=(*row[1].split("."), row[2]),
                 metadata_location=row[3],
                 previous_metadata_location=None,
-                lookup="every row but one",
+                lookup=lambda: "every row but one",
             )
             for row in rows
         ]

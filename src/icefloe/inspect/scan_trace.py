@@ -232,7 +232,7 @@ def _catalog_lookup(reader: TableReader) -> CatalogLookup | None:
     if not isinstance(reader, Table):
         return None
     stored = reader.handle.store.load(reader.handle.identifier)
-    return CatalogLookup(catalog=reader.handle.store.name, sql=stored.lookup, metadata_location=stored.metadata_location)
+    return CatalogLookup(catalog=reader.handle.store.name, sql=stored.lookup(), metadata_location=stored.metadata_location)
 
 
 def _snapshot_read(reader: TableReader, chosen: Snapshot, plan: ScanPlan) -> SnapshotRead:

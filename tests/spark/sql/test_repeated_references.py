@@ -11,13 +11,12 @@ from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
-from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.scan.scan_plan import ScanPlan
-from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.catalog import attached_catalogs
-from icefloe.spark.scan import spark_scan
-from icefloe.spark.scan.spark_scan import SharedPlans
+from icefloe.spark.scan import read_strategy, scan_plans, spark_scan
+from icefloe.spark.scan.scan_plans import ScanCache
 from icefloe.table import data_scan
+from icefloe.table.table import Table
 
 pytestmark = pytest.mark.spark
 
@@ -107,6 +106,145 @@ def test_a_reference_costs_few_calls_of_the_jvm(tables: SqlCatalog, spark: Spark
     assert calls <= MOST_CALLS * TABLES + 8, f"{calls} calls for {TABLES} references"
 
 
+@pytest.fixture
+def native_plans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tables for which a scan of files is built in the JVM."""
+    built: list[str] = []
+    native_plan = read_strategy.native_plan
+
+    def counted(spark: SparkSession, request: Any, *arguments: Any) -> Any:
+        built.append(request.table_name)
+        return native_plan(spark, request, *arguments)
+
+    monkeypatch.setattr(read_strategy, "native_plan", counted)
+    return built
+
+
+def test_a_scan_is_built_once_for_the_references_and_statements_that_read_a_state_alike(
+    tables: SqlCatalog, sql: Run, native_plans: list[str]
+) -> None:
+    for _ in range(3):
+        assert sql(joined(["lake.db.t0"] * 4)) == [(10, 45)]
+    assert len(native_plans) == 1
+    sql("SELECT name FROM lake.db.t0 WHERE id < 10")
+    sql("SELECT name FROM lake.db.t0 WHERE id < 10 OR name IS NULL")
+    assert len(native_plans) == 3
+
+
+def test_a_statement_without_new_state_computes_nothing_again(tables: SqlCatalog, sql: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any, **__: Any) -> Any:
+        raise AssertionError("computed again")
+
+    text = joined(["lake.db.t1", "lake.db.t2"])
+    rows = sql(text)
+    for module, name in (
+        (spark_scan, "true_of_all_rows"),
+        (spark_scan, "stored_bytes"),
+        (spark_scan, "constant_columns"),
+        (spark_scan, "plan_of_rows"),
+    ):
+        monkeypatch.setattr(module, name, never)
+    assert sql(text) == rows
+
+
+CHANGES: dict[str, tuple[Callable[[Table], object], list[Any]]] = {
+    "appended rows": (lambda table: table.append(ROWS.slice(0, 5)), [(65, "n9")]),
+    "deleted rows": (lambda table: table.delete("id < 5"), [(55, "n9")]),
+    "overwritten rows": (lambda table: table.overwrite(ROWS.slice(0, 2)), [(2, "n1")]),
+    "a rollback": (lambda table: table.manage_snapshots().rollback_to_snapshot(table.snapshots()[0].snapshot_id).commit(), [(50, "n9")]),
+}
+
+
+def other_process(lake: SqlCatalog) -> SqlCatalog:
+    """Open the catalog again, as another process does."""
+    return SqlCatalog(lake.name, **lake.properties)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_commit_of_another_process_is_seen_by_the_next_statement(tables: SqlCatalog, sql: Run, change: str) -> None:
+    text = "SELECT count(name), max(name) FROM lake.db.t0 WHERE id < 60"
+    assert sql(text) == [(60, "n9")]
+    commit, rows = CHANGES[change]
+    commit(other_process(tables).load_table("db.t0"))
+    assert sql(text) == rows
+    assert sql(text) == rows
+
+
+def test_columns_that_another_process_changed_are_seen_by_the_next_statement(tables: SqlCatalog, sql: Run) -> None:
+    text = "SELECT * FROM lake.db.t0 WHERE id = 3"
+    assert sql(text) == [(3, "n3")]
+    with other_process(tables).load_table("db.t0").update_schema() as update:
+        update.rename_column("name", "title").add_column("n", "int")
+    assert sql(text) == [(3, "n3", None)]
+    assert sql("SELECT title FROM lake.db.t0 WHERE id = 3") == [("n3",)]
+    sql("ALTER TABLE lake.db.t0 DROP COLUMN title")
+    assert sql(text) == [(3, None)]
+    sql("ALTER TABLE lake.db.t0 ADD COLUMN title STRING")
+    assert sql("SELECT title FROM lake.db.t0 WHERE id = 3") == [(None,)]
+
+
+def test_branches_and_past_states_have_values_of_their_own(tables: SqlCatalog, sql: Run) -> None:
+    table = tables.load_table("db.t0")
+    first = table.snapshots()[0].snapshot_id
+    table.manage_snapshots().create_branch(first, "b").create_tag(first, "t").commit()
+    text = "SELECT count(name) FROM lake.db.t0{} WHERE id < 70"
+    for _ in range(2):
+        assert sql(text.format("")) == [(70,)]
+        assert sql(text.format(f" VERSION AS OF {first}")) == [(50,)]
+        assert sql(text.format(".branch_b")) == [(50,)]
+        assert sql(text.format(".tag_t")) == [(50,)]
+    table.refresh().append(ROWS.slice(0, 5), branch="b")
+    for _ in range(2):
+        assert sql(text.format(".branch_b")) == [(55,)]
+        assert sql(text.format(".tag_t")) == [(50,)]
+        assert sql(text.format("")) == [(70,)]
+
+
+def test_a_table_that_is_created_again_under_a_name_has_its_own_rows_and_columns(tables: SqlCatalog, sql: Run) -> None:
+    text = "SELECT * FROM lake.db.t0 WHERE id < 2 ORDER BY id"
+    assert sql(text) == [(0, "n0"), (1, "n1")]
+    sql("DROP TABLE lake.db.t0")
+    sql("CREATE TABLE lake.db.t0 (id BIGINT, name STRING, more INT)")
+    sql("INSERT INTO lake.db.t0 VALUES (1, 'other', 7)")
+    for _ in range(2):
+        assert sql(text) == [(1, "other", 7)]
+
+
+def test_settings_of_the_session_that_change_a_scan_are_seen_by_the_next_statement(tables: SqlCatalog, spark: SparkSession) -> None:
+    frame = "SELECT name FROM lake.db.t3"
+    assert spark.sql(frame).rdd.getNumPartitions() > 1
+    spark.conf.set("spark.sql.iceberg.read.adaptive-split-size.enabled", "false")
+    try:
+        assert spark.sql(frame).rdd.getNumPartitions() == 1
+    finally:
+        spark.conf.unset("spark.sql.iceberg.read.adaptive-split-size.enabled")
+    assert spark.sql(frame).rdd.getNumPartitions() > 1
+
+
+def test_references_that_share_a_scan_are_joined_and_united_as_tables_of_their_own(tables: SqlCatalog, sql: Run) -> None:
+    part = "(SELECT id, name FROM lake.db.t0 WHERE id < 10)"
+    assert sql(f"SELECT count(*) FROM {part} a JOIN {part} b ON a.id = b.id + 1 WHERE a.name <> b.name") == [(9,)]
+    assert sql(f"SELECT count(*), count(DISTINCT id) FROM (SELECT * FROM {part} UNION ALL SELECT * FROM {part})") == [(20, 10)]
+    assert sql(f"SELECT count(*) FROM {part} a WHERE a.id IN (SELECT max(id) FROM {part} b WHERE b.name = a.name)") == [(10,)]
+    assert sql(f"SELECT count(*) FROM {part} a LEFT ANTI JOIN {part} b ON a.id = b.id + 1") == [(1,)]
+
+
+def test_a_session_setting_that_is_no_setting_of_icefloe_is_that_of_the_statement_that_runs(
+    tables: SqlCatalog, spark: SparkSession
+) -> None:
+    text = "SELECT count(name) FROM lake.db.t4 WHERE id < 10"
+    for size in ("100", "134217728", "100"):
+        spark.conf.set("spark.sql.files.maxPartitionBytes", size)
+        spark.conf.set("spark.sql.files.openCostInBytes", "0")
+        try:
+            assert [tuple(row) for row in spark.sql(text).collect()] == [(10,)]
+            partitions = spark.sql("SELECT name FROM lake.db.t4").rdd.getNumPartitions()
+            assert (partitions > 10) == (size == "100")
+        finally:
+            spark.conf.unset("spark.sql.files.maxPartitionBytes")
+            spark.conf.unset("spark.sql.files.openCostInBytes")
+
+
 def counted_calls(client: Any, action: Callable[[], object]) -> int:
     """Return the number of calls of the JVM, without those that release Java objects."""
     send, calls = client.send_command, 0
@@ -124,23 +262,18 @@ def counted_calls(client: Any, action: Callable[[], object]) -> int:
     return calls
 
 
-def plan_of(files: int) -> ScanPlan:
-    part: Any = SimpleNamespace(entries=pa.table({"n": pa.array(range(files), pa.int64())}))
-    return ScanPlan(snapshot_id=files, schema=Schema(), row_filter=AlwaysTrue(), parts=(part,))
-
-
-def test_shared_plans_are_bounded_and_those_not_used_for_longest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_scan, "SHARED_BYTES", 30_000)
-    plans = SharedPlans()
+def test_kept_values_are_bounded_in_bytes_and_those_not_used_for_longest_are_dropped_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan_plans, "SHARED_BYTES", 30_000)
+    values = ScanCache()
     for number in range(3):
-        plans.put((number,), plan_of(1000))
-    assert plans.get((0,)) is not None
-    plans.put((3,), plan_of(1000))
-    assert plans.get((1,)) is None
-    assert all(plans.get((number,)) is not None for number in (0, 2, 3))
-    plans.put((4,), plan_of(10_000))
-    assert plans.get((4,)) is None
-    assert plans.get((0,)) is not None
+        values.put((number,), f"value {number}", 10_000)
+    assert values.get((0,)) == "value 0"
+    values.put((3,), "value 3", 10_000)
+    assert values.get((1,)) is None
+    assert all(values.get((number,)) is not None for number in (0, 2, 3))
+    values.put((4,), "too large", 30_001)
+    assert values.get((4,)) is None
+    assert values.get((0,)) is not None
 
 
 def test_catalogs_of_stopped_sessions_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

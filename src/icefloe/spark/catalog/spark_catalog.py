@@ -41,7 +41,7 @@ from icefloe.spark.catalog.spark_views import relation_of
 from icefloe.spark.catalog.staged_table import StagedTable
 from icefloe.spark.catalog.table_definition import definition_of
 from icefloe.spark.functions.spark_functions import FUNCTIONS, SYSTEM, SparkFunction, is_for_functions
-from icefloe.spark.scan.spark_scan import SharedPlans
+from icefloe.spark.scan.scan_plans import ScanCache
 from icefloe.spark.scan.table_selector import at_timestamp, at_version, select
 
 LOG = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class SparkCatalog(PythonCallback):
         self._spark = spark
         self.name = name
         self._catalog = catalog
-        self._plans = SharedPlans()
+        self._scans = ScanCache()
 
     @property
     def is_session_catalog(self) -> bool:
@@ -104,7 +104,7 @@ class SparkCatalog(PythonCallback):
         if selected.metadata_table is not None:
             table_class = ChangelogTable if selected.metadata_table == CHANGES else SparkMetadataTable
             return table_class(self._spark, self.name, selected, selected.metadata_table)
-        return SparkTable(self._spark, self.name, selected, self._plans)
+        return SparkTable(self._spark, self.name, selected, self._scans)
 
     def _load_view(self, request: TableToLoad) -> Any:
         """Return Spark's relation of a view. Raises `NoSuchTableError` if there is no view either."""

@@ -28,7 +28,8 @@ from icefloe.spark.catalog.sort_keys import sort_order_text
 from icefloe.spark.row_level.operation import RowLevelTable
 from icefloe.spark.scan.partitioned_scan import partitioned_scan
 from icefloe.spark.scan.read_options import PushedQuery, reports_partitions
-from icefloe.spark.scan.spark_scan import ConnectorScan, PushedScan, ScanPlans, SharedPlans, SparkScan, metadata_columns
+from icefloe.spark.scan.scan_plans import ScanCache, ScanPlans
+from icefloe.spark.scan.spark_scan import ConnectorScan, PushedScan, SparkScan, metadata_columns
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.types.spark_types import quoted, schema_to_struct, with_geo_types
 
@@ -52,7 +53,7 @@ class SparkTable(RowLevelTable):
     )
     prunes_nested = True
 
-    def __init__(self, spark: SparkSession, catalog_name: str, selected: TableSelection, shared: SharedPlans | None = None) -> None:
+    def __init__(self, spark: SparkSession, catalog_name: str, selected: TableSelection, shared: ScanCache | None = None) -> None:
         self._spark = spark
         self._selected = selected
         self._catalog_name = catalog_name
@@ -65,12 +66,19 @@ class SparkTable(RowLevelTable):
 
     def constants(self) -> Mapping[str, Any]:
         """Return the constant results of Spark's methods, by name."""
+        return self._constants
+
+    @cached_property
+    def _constants(self) -> Mapping[str, Any]:
+        return self._plans.remembered(("table", self._selected.text()), self._described)
+
+    def _described(self) -> Mapping[str, Any]:
         metadata = self._selected.table.metadata
         return {
             "name": self.name(),
             "id": self._selected.table.metadata.table_uuid,  # Spark 4.1 and later cache rows by it, and do not use those of another table of the same name
             "toString": self.name(),
-            "schema": self.schema_json(),
+            "schema": self._columns_json(),
             "properties": _shown_properties(metadata, self._selected.table.metadata_location),
             "capabilities": [
                 *_CAPABILITIES,
@@ -90,8 +98,7 @@ class SparkTable(RowLevelTable):
         branch = self._selected.branch
         return [self._catalog_name, *self._selected.table.name(), *([] if branch is None else [f"branch_{branch}"])]
 
-    @cached_property
-    def _schema_json(self) -> str:
+    def _columns_json(self) -> str:
         scan = self._selected.scan()
         schema = scan.as_held(scan.schema())
         try:
@@ -102,7 +109,8 @@ class SparkTable(RowLevelTable):
 
     def schema_json(self) -> str:
         """Return the columns, in Spark's JSON. Raises `UnsupportedTypeError` for columns of a type that this Spark lacks."""
-        return self._schema_json
+        schema: str = self._constants["schema"]
+        return schema
 
     @connector_method
     def partitioning(self) -> Any:

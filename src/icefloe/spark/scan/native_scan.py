@@ -160,7 +160,7 @@ def native_plan(spark: SparkSession, request: ScanRequest, needed: Schema, group
     if not all(isinstance(source, str) for source, _, _ in outputs):
         return None
     names = json.dumps([(source, name, json.dumps(metadata)) for source, name, metadata in outputs])
-    return _native_scans(spark).projection(native_relation(spark, **_files_and_columns(request, group, columns)), names)
+    return native_relation(spark, **_files_and_columns(request, group, columns), names=names)
 
 
 def _columns(request: ScanRequest, needed: Schema, group: FileGroup) -> _Columns:
@@ -336,7 +336,9 @@ def _defaults(count: int, column: NestedField) -> Any:
     return as_constant(physical_array(kind, values) if isinstance(kind, PrimitiveType) else pa.nulls(count), kind)
 
 
-def native_relation(spark: SparkSession, files: Any, *, constants: SparkStruct, data: SparkStruct, name: str, size: int) -> Any:
+def native_relation(
+    spark: SparkSession, files: Any, *, constants: SparkStruct, data: SparkStruct, name: str, size: int, names: str | None = None
+) -> Any:
     """Return Spark's logical plan of the rows of files: the columns of `data` first, then the constants.
 
     Args:
@@ -347,6 +349,7 @@ def native_relation(spark: SparkSession, files: Any, *, constants: SparkStruct, 
         data: The columns to read; those with a field id are found by it.
         name: The name in EXPLAIN.
         size: The bytes of all columns, as `stored_bytes` estimates them.
+        names: Columns to select: JSON of a list with the name, the new name and the metadata (JSON too) of each; None for all columns as they are.
 
     Raises:
         EngineError: The session has no JVM at hand, or the Java classes do not work on this version of Spark.
@@ -360,6 +363,7 @@ def native_relation(spark: SparkSession, files: Any, *, constants: SparkStruct, 
             f"icefloe:/{name}",
             size,
             _format(spark, data),
+            names,
         )
     except (Py4JError, TypeError) as error:
         reason = java_message(error) if isinstance(error, Py4JError) else str(error)

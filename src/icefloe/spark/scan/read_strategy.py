@@ -116,15 +116,15 @@ def planned_rows(spark: SparkSession, request: ScanRequest) -> DataFrame:
     return rows if request.limit is None else rows.limit(request.limit)
 
 
-def plan_of_rows(spark: SparkSession, request: ScanRequest) -> Any:
-    """Return Spark's optimized logical plan of `planned_rows`; Spark plans nothing for it where the rows are those of one native scan without deletes."""
+def plan_of_rows(spark: SparkSession, request: ScanRequest) -> tuple[Any, bool]:
+    """Return Spark's optimized logical plan of `planned_rows`, and whether it is that of one native scan without deletes, for which Spark planned nothing."""
     needed, groups, deletes = _grouped(spark, request)
     plan = native_plan(spark, request, needed, groups[0]) if len(groups) == 1 and not groups[0].reason and request.limit is None else None
     if plan is not None:
-        return plan
+        return plan, True
     rows = reduce(DataFrame.unionAll, (_rows(spark, request, needed, group, deletes) for group in groups))
     rows = rows if request.limit is None else rows.limit(request.limit)
-    return rows._jdf.queryExecution().optimizedPlan()
+    return rows._jdf.queryExecution().optimizedPlan(), False
 
 
 def _grouped(spark: SparkSession, request: ScanRequest) -> tuple[Schema, list[FileGroup], Callable[[], DeleteLoader]]:

@@ -9,11 +9,9 @@ evaluates every filter on the rows too, except those that are true of every row 
 
 import json
 from abc import ABC, abstractmethod
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from threading import Lock
 from typing import Any, ClassVar
 
 import pyarrow.compute as pc
@@ -35,13 +33,11 @@ from icefloe.kernel.types import MapType as IcebergMap
 from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback, connector_method
 from icefloe.spark.bridge.messages import Aggregation, Expression, ReadOptions
 from icefloe.spark.scan.aggregate_pushdown import AggregateNotPushed, aggregate_values, needs_statistics, one_row, parse_aggregates
-from icefloe.spark.scan.distributed_planning import parallel_of
 from icefloe.spark.scan.filter_pushdown import bucket_filters, prune_buckets, to_expressions, true_of_all_rows
 from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.scan.native_scan import stored_bytes
 from icefloe.spark.scan.optimizer_statistics import column_statistics, distinct_values
 from icefloe.spark.scan.read_options import (
-    PlanningMode,
     PushedQuery,
     check_read_options,
     planning_mode,
@@ -52,19 +48,14 @@ from icefloe.spark.scan.read_options import (
     warn_of_settings,
 )
 from icefloe.spark.scan.read_strategy import plan_of_rows, planned_rows
+from icefloe.spark.scan.scan_plans import BYTES_OF_A_FILE_IN_THE_JVM, ScanPlans
 from icefloe.spark.scan.table_selector import TableSelection, with_options
 from icefloe.spark.types.spark_types import column_named, has_geo_type, schema_to_struct, wkb_to_geo
 from icefloe.table.data_scan import DataScan
 from icefloe.table.engine import ScanRequest
-from icefloe.table.table import Table
 
 # The metadata columns that Spark preserves for an updated row: its place and its identity.
 _PRESERVED_ON_UPDATE = (FILE.name, POS.name, ROW_ID.name)
-# Plans that a loaded table keeps: a statement that reads a table twice with different filters uses each in turn.
-_PLANS_OF_A_TABLE = 4
-# Bytes of the plans that a catalog keeps for later statements in a session, and the bytes that a delete file counts for, which its index needs.
-SHARED_BYTES = 2**26
-_BYTES_OF_A_DELETE_FILE = 2**10
 
 
 class ReadableTable(ConnectorObject, ABC):
@@ -178,100 +169,6 @@ class SparkScanBuilder(ConnectorObject):
         return self._table.scan({**self._query, "schema": self._schema})
 
 
-class SharedPlans:
-    """Plans of the tables of one catalog in one session, for later references and statements that read the same state of a table with the same filter.
-
-    A plan depends on immutable files only: its key has the metadata file of the table. The plans that were not used for longest are dropped first. Several
-    threads may use it at once.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._plans: OrderedDict[tuple[object, ...], tuple[ScanPlan, int]] = OrderedDict()
-        self._bytes = 0
-
-    def get(self, key: tuple[object, ...]) -> ScanPlan | None:
-        """Return the plan with a key, or None."""
-        with self._lock:
-            if key not in self._plans:
-                return None
-            self._plans.move_to_end(key)
-            return self._plans[key][0]
-
-    def put(self, key: tuple[object, ...], plan: ScanPlan) -> None:
-        """Keep a plan, unless it is larger than all kept plans may be."""
-        size = sum(part.entries.nbytes for part in plan.parts) + _BYTES_OF_A_DELETE_FILE * (1 + plan.delete_files_considered)
-        with self._lock:
-            if size > SHARED_BYTES or key in self._plans:
-                return
-            self._plans[key] = plan, size
-            self._bytes += size
-            while self._bytes > SHARED_BYTES:
-                _, (_, dropped) = self._plans.popitem(last=False)
-                self._bytes -= dropped
-
-
-class ScanPlans:
-    """The plans of one loaded table.
-
-    While Spark optimizes a query, it requests filters, aggregates, statistics and rows one after the other, and all of them need the same plan.
-
-    Args:
-        spark: The session.
-        table: The table.
-        shared: Plans of other statements; None to share none.
-    """
-
-    def __init__(self, spark: SparkSession, table: Table, shared: SharedPlans | None = None) -> None:
-        self._spark = spark
-        self._plans: list[tuple[tuple[object, ...], ScanPlan]] = []
-        # A location may have a new file once its table was dropped.
-        self._state = (table.metadata.table_uuid, table.metadata_location)
-        self._shared = shared if all(self._state) else None
-
-    def plan(self, scan: DataScan, mode: PlanningMode, *, include_statistics: bool = False, enough_rows: int | None = None) -> ScanPlan:
-        """Return the plan of a scan, with the masks of files that the filter covers whole.
-
-        Args:
-            scan: The scan.
-            mode: Where manifests are read.
-            include_statistics: Whether the files carry the statistics of all columns.
-            enough_rows: See `plan_scan`; this process reads the manifests then.
-        """
-        appends = None if scan.appends is None else tuple(snapshot.snapshot_id for snapshot in scan.appends)
-        # Filters with the literals 1 and TRUE, or 0.0 and -0.0, are equal; their texts are not.
-        key = (
-            *self._state,
-            mode,
-            scan.snapshot_id,
-            appends,
-            scan.by_table_schema,
-            scan.row_filter,
-            str(scan.row_filter),
-            include_statistics,
-            enough_rows,
-        )
-        for cached_key, plan in self._plans:
-            if cached_key == key or cached_key == (*key[:-1], None):  # the whole plan has the first files too
-                return plan
-        kept = None if self._shared is None else self._shared.get(key)
-        plan = self._planned(scan, mode, include_statistics, enough_rows) if kept is None else kept
-        self._plans = [*self._plans[1 - _PLANS_OF_A_TABLE :], (key, plan)]
-        if kept is None and self._shared is not None:
-            self._shared.put(key, plan)
-        return plan
-
-    def _planned(self, scan: DataScan, mode: PlanningMode, include_statistics: bool, enough_rows: int | None) -> ScanPlan:
-        if enough_rows is not None:
-            return scan.plan(include_statistics=include_statistics, find_covered=True, enough_rows=enough_rows)
-        # A local master has no more processors than this process.
-        is_local = mode == "local" or (mode == "auto" and (self._spark.sparkContext.master or "").startswith("local"))
-        parallel = None if is_local else parallel_of(self._spark, scan, mode)
-        if parallel is None:
-            return scan.plan(include_statistics=include_statistics, find_covered=True)
-        return scan.plan(include_statistics=include_statistics, find_covered=True, parallel=parallel, prune_in_parallel=True)
-
-
 @dataclass(frozen=True, kw_only=True)
 class PushedScan:
     """The query that Spark pushed to a scan of a table."""
@@ -280,6 +177,11 @@ class PushedScan:
     selected: TableSelection
     query: PushedQuery
     plans: ScanPlans
+
+    @cached_property
+    def key(self) -> tuple[str, str]:
+        """Return texts of the selection and the query, which, with the state of the table, determine what a scan computes."""
+        return self.selected.text(), json.dumps(self.query)
 
     @cached_property
     def scan(self) -> DataScan:
@@ -331,7 +233,12 @@ class PushedScan:
 
         Always False for the scan of a row-level operation.
         """
-        if self.query.get("operation") is not None or not any(self._expressions):
+        if self.query.get("operation") is not None:
+            return [False for _ in self.filters]
+        return self.plans.remembered(("filters", *self.key), self._filters_true_of_all_rows)
+
+    def _filters_true_of_all_rows(self) -> list[bool]:
+        if not any(self._expressions):
             return [False for _ in self._expressions]
         return true_of_all_rows(self.plan(), self._expressions, self.scan.metadata)
 
@@ -389,7 +296,7 @@ class ConnectorScan(ConnectorObject):
 
 
 class SparkScan(ConnectorScan):
-    """Spark's scan of a table's rows. It plans when Spark first needs the size or the rows."""
+    """Spark's scan of a table's rows. It plans when Spark receives it, or, in a row-level operation, when Spark first needs the size or the rows."""
 
     def __init__(self, pushed: PushedScan) -> None:
         super().__init__(pushed.query)
@@ -415,6 +322,17 @@ class SparkScan(ConnectorScan):
         """Return True if a row-level operation reads `_deleted`: a query gets deleted rows too then, but a statement must not write them again."""
         return self._pushed.query.get("operation") is not None and DELETED.field_id in self._projection
 
+    def constants(self) -> Mapping[str, Any]:
+        """Return the schema of the rows, and, unless a statement may still narrow the scan, what Spark's optimizer requests of every scan."""
+        pushed = self._pushed
+        if pushed.query.get("operation") is not None:
+            return super().constants()
+        key = (f"constants of {type(self).__name__}", *pushed.key)
+        return {**super().constants(), **pushed.plans.remembered(key, self._optimizer_constants)}
+
+    def _optimizer_constants(self) -> dict[str, Any]:
+        return {"estimateStatistics": self.estimate_statistics(), "filterAttributes": self.filter_attributes()}
+
     @connector_method
     def description(self) -> str:
         """Return the table and its filter for Spark's plans."""
@@ -427,9 +345,17 @@ class SparkScan(ConnectorScan):
         if "aggregation" in pushed.query:
             rows = one_row(pushed.spark, *pushed.aggregates())
         else:
-            session = session_for(pushed.spark, pushed.query, pushed.scan.metadata.properties)
+            session = session_for(pushed.spark, pushed.query, pushed.selected.table.metadata.properties)
+            # A copy of the session has the settings of its moment, which are not in the key.
+            key = None if session is not pushed.spark else ("rows", *pushed.key)
+            kept = None if key is None else pushed.plans.kept(key)
+            if kept is not None:
+                return kept
             if not self._hides_deleted and not has_geo_type(self._struct):
-                return plan_of_rows(session, self.request)
+                plan, is_native = plan_of_rows(session, self.request)
+                if is_native and key is not None:
+                    pushed.plans.keep(key, plan, BYTES_OF_A_FILE_IN_THE_JVM * (1 + self.request.plan.files.num_rows))
+                return plan
             rows = planned_rows(session, self.request)
             if self._hides_deleted:
                 columns = set(rows.columns)

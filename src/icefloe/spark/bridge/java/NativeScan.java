@@ -34,7 +34,7 @@ public final class NativeScan {
   }
 
   /**
-   * Returns the plan of a scan.
+   * Returns the plan of a scan, or of columns of it.
    *
    * @param files the stream that PlannedFiles takes
    * @param constants the columns with one value per file, a struct in JSON
@@ -42,17 +42,19 @@ public final class NativeScan {
    * @param root the name in EXPLAIN
    * @param size the bytes of all columns, by which Spark decides whether a join can broadcast them
    * @param format the reader of the files; null for Spark's own of Parquet
+   * @param names the columns to select, as `projection` takes them; null for the scan itself
    */
-  public LogicalPlan relation(SparkSession session, byte[] files, String constants, String data, String root, Number size, FileFormat format) throws Exception {
+  public LogicalPlan relation(SparkSession session, byte[] files, String constants, String data, String root, Number size, FileFormat format, String names) throws Exception {
     StructType constantColumns = (StructType) DataType.fromJson(constants);
     StructType dataColumns = (StructType) DataType.fromJson(data);
     PlannedFiles index = new PlannedFiles(files, constantColumns, root, size);
     FileFormat reader = format == null ? new ParquetFileFormat() : format;
-    return LogicalRelation$.MODULE$.apply(new HadoopFsRelation(index, constantColumns, dataColumns, Option.empty(), reader, options, session), false);
+    LogicalPlan relation = LogicalRelation$.MODULE$.apply(new HadoopFsRelation(index, constantColumns, dataColumns, Option.empty(), reader, options, session), false);
+    return names == null ? relation : projection(relation, names);
   }
 
   /** Returns the plan that selects columns of a scan: JSON of a list with the name in the scan, the new name, and the metadata (JSON too) of each. Nothing in it is left to resolve or optimize. */
-  public LogicalPlan projection(LogicalPlan relation, String names) {
+  private static LogicalPlan projection(LogicalPlan relation, String names) {
     HashMap attributes = new HashMap();
     scala.collection.Iterator outputs = relation.output().iterator();
     while (outputs.hasNext()) {

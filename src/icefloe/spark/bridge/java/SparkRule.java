@@ -1,6 +1,7 @@
 package icefloe;
 
 import java.util.ArrayList;
+import java.util.HashMap;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.ApplyFunctionExpression;
@@ -24,6 +25,7 @@ import org.apache.spark.sql.catalyst.plans.logical.WithCTE;
 import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import scala.Option;
 import scala.collection.Iterator;
@@ -78,14 +80,40 @@ public final class SparkRule extends Rule {
 
   /** Returns the rows with the names and ids that the rest of the query refers to. */
   private static LogicalPlan named(LogicalPlan rows, Seq names) {
+    if (isBareScan(rows)) return ofScan((Project) rows, names);
     ArrayList columns = new ArrayList();
     Iterator attributes = names.iterator();
     Iterator outputs = rows.output().iterator();
-    while (attributes.hasNext()) {
-      Attribute name = (Attribute) attributes.next();
-      columns.add(new Alias((Attribute) outputs.next(), name.name(), name.exprId(), name.qualifier(), Option.empty(), PythonUtils.toSeq(new ArrayList())));
-    }
+    while (attributes.hasNext()) columns.add(alias((Attribute) outputs.next(), (Attribute) attributes.next(), Option.empty()));
     return new Project(PythonUtils.toSeq(columns), rows);
+  }
+
+  /** Returns whether these are columns of a scan of files, without computed ones. */
+  private static boolean isBareScan(LogicalPlan rows) {
+    if (!(rows instanceof Project) || !(((Project) rows).child() instanceof LogicalRelation)) return false;
+    Iterator columns = ((Project) rows).projectList().iterator();
+    while (columns.hasNext()) {
+      Object column = columns.next();
+      if (!(column instanceof Alias) || !(((Alias) column).child() instanceof Attribute)) return false;
+    }
+    return true;
+  }
+
+  /** Returns the columns of a scan of files, which other references and statements use too: the columns of each have ids of their own. */
+  private static LogicalPlan ofScan(Project rows, Seq names) {
+    LogicalPlan relation = ((LogicalRelation) rows.child()).newInstance();
+    HashMap fresh = new HashMap();
+    for (int i = 0; i < relation.output().size(); i++) fresh.put(((Attribute) rows.child().output().apply(i)).exprId(), relation.output().apply(i));
+    ArrayList columns = new ArrayList();
+    for (int i = 0; i < names.size(); i++) {
+      Alias column = (Alias) rows.projectList().apply(i);
+      columns.add(alias((Attribute) fresh.get(((Attribute) column.child()).exprId()), (Attribute) names.apply(i), column.explicitMetadata()));
+    }
+    return new Project(PythonUtils.toSeq(columns), relation);
+  }
+
+  private static Alias alias(Attribute column, Attribute name, Option metadata) {
+    return new Alias(column, name.name(), name.exprId(), name.qualifier(), metadata, PythonUtils.toSeq(new ArrayList()));
   }
 
   private final class Below extends AbstractFunction1 {

@@ -1,0 +1,145 @@
+"""What scans of a table compute from immutable files only, kept for later references and statements: `ScanCache` of a catalog, `ScanPlans` of a loaded table.
+
+A value belongs to one state of a table, so another process's commit, ALTER or another table of the same name never meets it: the next statement loads another
+state. What a value depends on besides is in its key: the query that Spark pushed, with the settings of its session that Icefloe reads.
+Spec: Scan Planning.
+"""
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, TypeVar
+
+from pyspark.sql import SparkSession
+
+from icefloe.kernel.scan.scan_plan import ScanPlan
+from icefloe.spark.scan.distributed_planning import parallel_of
+from icefloe.spark.scan.read_options import PlanningMode
+from icefloe.table.data_scan import DataScan
+from icefloe.table.table import Table
+
+# Plans that a loaded table keeps: a statement that reads a table twice with different filters uses each in turn.
+_PLANS_OF_A_TABLE = 4
+# Bytes of the values that a catalog keeps for later statements in a session.
+SHARED_BYTES = 2**26
+# What parts of a value count for: a delete file, which its index needs; a planned file in the JVM; and any value with its key.
+_BYTES_OF_A_DELETE_FILE = 2**10
+BYTES_OF_A_FILE_IN_THE_JVM = 2**10
+_BYTES_OF_A_VALUE = 2**10
+T = TypeVar("T")
+
+
+class ScanCache:
+    """Values of the scans of one catalog in one session, for later references and statements that read the same state of a table alike.
+
+    The values that were not used for longest are dropped first. Several threads may use it at once.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._values: OrderedDict[tuple[object, ...], tuple[Any, int]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: tuple[object, ...]) -> Any:
+        """Return the value with a key, or None."""
+        with self._lock:
+            if key not in self._values:
+                return None
+            self._values.move_to_end(key)
+            return self._values[key][0]
+
+    def put(self, key: tuple[object, ...], value: Any, size: int) -> None:
+        """Keep a value of a number of bytes, unless it is larger than all kept values may be."""
+        with self._lock:
+            if size > SHARED_BYTES or key in self._values:
+                return
+            self._values[key] = value, size
+            self._bytes += size
+            while self._bytes > SHARED_BYTES:
+                _, (_, dropped) = self._values.popitem(last=False)
+                self._bytes -= dropped
+
+
+class ScanPlans:
+    """The plans of one loaded table, and other values of its scans.
+
+    While Spark optimizes a query, it requests filters, aggregates, statistics and rows one after the other, and all of them need the same plan.
+
+    Args:
+        spark: The session.
+        table: The table.
+        shared: Values of other statements; None to share none.
+    """
+
+    def __init__(self, spark: SparkSession, table: Table, shared: ScanCache | None = None) -> None:
+        self._spark = spark
+        self._plans: list[tuple[tuple[object, ...], ScanPlan]] = []
+        metadata = table.metadata
+        # A location may have a new file once its table was dropped; values also have the table's name, for messages and EXPLAIN.
+        self._state = (metadata.table_uuid, table.metadata_location, metadata.last_updated_ms, table.full_name)
+        self._shared = shared if metadata.table_uuid and table.metadata_location else None
+
+    def plan(self, scan: DataScan, mode: PlanningMode, *, include_statistics: bool = False, enough_rows: int | None = None) -> ScanPlan:
+        """Return the plan of a scan, with the masks of files that the filter covers whole.
+
+        Args:
+            scan: The scan.
+            mode: Where manifests are read.
+            include_statistics: Whether the files carry the statistics of all columns.
+            enough_rows: See `plan_scan`; this process reads the manifests then.
+        """
+        appends = None if scan.appends is None else tuple(snapshot.snapshot_id for snapshot in scan.appends)
+        # Filters with the literals 1 and TRUE, or 0.0 and -0.0, are equal; their texts are not.
+        key = (
+            *self._state,
+            mode,
+            scan.snapshot_id,
+            appends,
+            scan.by_table_schema,
+            scan.row_filter,
+            str(scan.row_filter),
+            include_statistics,
+            enough_rows,
+        )
+        for cached_key, plan in self._plans:
+            if cached_key == key or cached_key == (*key[:-1], None):  # the whole plan has the first files too
+                return plan
+        kept = None if self._shared is None else self._shared.get(key)
+        plan = self._planned(scan, mode, include_statistics, enough_rows) if kept is None else kept
+        self._plans = [*self._plans[1 - _PLANS_OF_A_TABLE :], (key, plan)]
+        if kept is None and self._shared is not None:
+            self._shared.put(key, plan, _size_of(plan))
+        return plan
+
+    def remembered(self, key: tuple[object, ...], compute: Callable[[], T]) -> T:
+        """Return a value of JSON that depends on the state of the table and on the key alone; it is computed where it is not kept."""
+        value: T | None = self.kept(key)
+        if value is None:
+            value = compute()
+            if self._shared is not None:
+                self.keep(key, value, _BYTES_OF_A_VALUE + len(json.dumps(value)) + sum(len(part) for part in key if isinstance(part, str)))
+        return value
+
+    def kept(self, key: tuple[object, ...]) -> Any:
+        """Return the kept value of a key; None where there is none."""
+        return None if self._shared is None else self._shared.get((*self._state, *key))
+
+    def keep(self, key: tuple[object, ...], value: Any, size: int) -> None:
+        """Keep a value of a number of bytes that depends on the state of the table and on the key alone."""
+        if self._shared is not None:
+            self._shared.put((*self._state, *key), value, size)
+
+    def _planned(self, scan: DataScan, mode: PlanningMode, include_statistics: bool, enough_rows: int | None) -> ScanPlan:
+        if enough_rows is not None:
+            return scan.plan(include_statistics=include_statistics, find_covered=True, enough_rows=enough_rows)
+        # A local master has no more processors than this process.
+        is_local = mode == "local" or (mode == "auto" and (self._spark.sparkContext.master or "").startswith("local"))
+        parallel = None if is_local else parallel_of(self._spark, scan, mode)
+        if parallel is None:
+            return scan.plan(include_statistics=include_statistics, find_covered=True)
+        return scan.plan(include_statistics=include_statistics, find_covered=True, parallel=parallel, prune_in_parallel=True)
+
+
+def _size_of(plan: ScanPlan) -> int:
+    return int(sum(part.entries.nbytes for part in plan.parts)) + _BYTES_OF_A_DELETE_FILE * (1 + plan.delete_files_considered)
