@@ -2,7 +2,8 @@
 
 A hit needs the same storage with the same properties, keys and allowed locations, so that no reader gets what its own storage would refuse; the same path and
 length; and of a local file the same inode and times. Several manifests that are decoded together are kept, and dropped, as one table. Memory is limited by the
-bytes of the columns. Several threads that need the same manifest wait for one of them to decode it. Spec: Manifests.
+bytes of the columns. Several threads that need the same manifest wait for one of them to decode it. Where a property names a folder, `manifest_folder.py` has
+the columns for the next process. Spec: Manifests.
 """
 
 import os
@@ -14,11 +15,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+import pyarrow as pa
+
 from icefloe.errors import InvalidPropertyError
 from icefloe.io.file_io_by_scheme import LOCAL, MEMORY, SchemeFileIO
 from icefloe.io.locations import local_path, scheme_of
+from icefloe.io.manifest_folder import ManifestFolder, is_possible, key_of
 from icefloe.kernel.manifest.manifest_columns import Statistic
-from icefloe.kernel.manifest.manifest_reader import DecodedRows, DecodeManifests
+from icefloe.kernel.manifest.manifest_reader import DecodedRows, DecodeManifests, columns_schema
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.types import StructType
@@ -27,7 +31,15 @@ ENABLED = "io.manifest.cache-enabled"
 EXPIRATION = "io.manifest.cache.expiration-interval-ms"
 TOTAL_BYTES = "io.manifest.cache.max-total-bytes"
 CONTENT_LENGTH = "io.manifest.cache.max-content-length"
-_NUMBERS = {EXPIRATION: (60_000, 0), TOTAL_BYTES: (100 * 1024 * 1024, 1), CONTENT_LENGTH: (8 * 1024 * 1024, 1)}  # default and least value
+LOCAL_DIR = "io.manifest.cache.local-dir"
+LOCAL_TOTAL_BYTES = "io.manifest.cache.local-dir.max-total-bytes"
+# Default and least value.
+_NUMBERS = {
+    EXPIRATION: (60_000, 0),
+    TOTAL_BYTES: (100 * 1024 * 1024, 1),
+    CONTENT_LENGTH: (8 * 1024 * 1024, 1),
+    LOCAL_TOTAL_BYTES: (1024 * 1024 * 1024, 1),
+}
 _TRUTH = {"true": True, "false": False}
 
 
@@ -39,24 +51,39 @@ class CacheSettings:
         expiration_ms: Columns that no scan used for so long are dropped; 0 for never.
         total_bytes: The most bytes of columns.
         content_length: The length of the longest manifest that is kept.
+        local_dir: The folder for decoded manifests; None if they are kept in memory only.
+        local_total_bytes: The most bytes of files in it.
     """
 
     expiration_ms: int
     total_bytes: int
     content_length: int
+    local_dir: str | None = None
+    local_total_bytes: int = _NUMBERS[LOCAL_TOTAL_BYTES][0]
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> "CacheSettings | None":
         """Return the settings of a catalog's properties; None if manifests are not kept.
 
         Raises:
-            InvalidPropertyError: A value is neither true nor false, or no whole number, or too small.
+            InvalidPropertyError: A value is neither true nor false, or no whole number, or too small, or no absolute path of a folder.
         """
         enabled = _TRUTH.get(str(properties.get(ENABLED, "true")).lower())
         if enabled is None:
             raise InvalidPropertyError(f"the catalog property {ENABLED} is {properties[ENABLED]!r}", next_step="set it to true or false")
-        expiration, total, length = (_number(properties, name) for name in (EXPIRATION, TOTAL_BYTES, CONTENT_LENGTH))
-        return cls(expiration_ms=expiration, total_bytes=total, content_length=length) if enabled else None
+        expiration, total, length, local_total = (_number(properties, name) for name in _NUMBERS)
+        folder = properties.get(LOCAL_DIR)
+        if folder is not None and not os.path.isabs(folder):
+            raise InvalidPropertyError(
+                f"the catalog property {LOCAL_DIR} is {folder!r}", next_step="set it to the absolute path of a folder"
+            )
+        if folder is not None and not is_possible():
+            raise InvalidPropertyError(f"the catalog property {LOCAL_DIR} has no effect on this system", next_step="remove it")
+        return (
+            cls(expiration_ms=expiration, total_bytes=total, content_length=length, local_dir=folder, local_total_bytes=local_total)
+            if enabled
+            else None
+        )
 
 
 def _number(properties: Mapping[str, str], name: str) -> int:
@@ -93,6 +120,7 @@ class ManifestCache:
 
     def __init__(self, settings: CacheSettings) -> None:
         self.settings = settings
+        self.folder = None if settings.local_dir is None else ManifestFolder(settings.local_dir, settings.local_total_bytes, LOCAL_DIR)
         self.lock = threading.Lock()
         self._rows: dict[Hashable, dict[Hashable, _Rows]] = {}  # by storage and type of the partition, then by manifest
         self._units: OrderedDict[_Unit, None] = OrderedDict()  # the one that was used last is last
@@ -247,18 +275,46 @@ class CachedManifests:
     def _decode(
         self,
         request: "_Request",
-        group: Hashable,
+        group: tuple[Hashable, StructType],
         keys: Sequence[Hashable],
         manifests: Sequence[ManifestFile],
         decode: DecodeManifests,
         found: dict[int, DecodedRows],
     ) -> None:
-        claimed = [keys[place] for place in request.missing]
-        table, counts = decode([manifests[place] for place in request.missing], request.statistics)
+        folder, statistics, files = self.cache.folder, request.statistics, {}
+        undecoded, stored = list(request.missing), {}
+        if folder is not None:
+            files = {place: key_of(group, keys[place], statistics) for place in undecoded if keys[place] is not None}
+            for place, file in files.items():
+                schema = columns_schema(group[1], manifests[place].content, statistics)
+                if (table := folder.load(file, schema, _entry_count(manifests[place]))) is not None:
+                    stored[place] = table
+        if stored:
+            stored_counts = [table.num_rows for table in stored.values()]
+            self._keep(request, group, keys, list(stored), pa.concat_tables(stored.values()), stored_counts, found)
+            undecoded = [place for place in undecoded if place not in stored]
+        if undecoded:
+            table, counts = decode([manifests[place] for place in undecoded], statistics)
+            self._keep(request, group, keys, undecoded, table, counts, found)
+            if folder is not None:
+                folder.store((files[place], _slice(found[place])) for place in undecoded if place in files)
+
+    def _keep(
+        self,
+        request: "_Request",
+        group: Hashable,
+        keys: Sequence[Hashable],
+        places: Sequence[int],
+        table: Any,
+        counts: Sequence[int],
+        found: dict[int, DecodedRows],
+    ) -> None:
+        """Add the rows of manifests to `found`, and keep them."""
         start = 0
-        for place, count in zip(request.missing, counts, strict=True):
+        for place, count in zip(places, counts, strict=True):
             found[place] = DecodedRows(table, start, start + count)
             start += count
+        claimed = [keys[place] for place in places]
         if None not in claimed:
             with self.cache.lock:
                 self.cache.put(group, claimed, table, counts, statistics=request.statistics, since=self.since)
@@ -293,6 +349,16 @@ class CachedManifests:
             manifest.existing_files_count,
             manifest.deleted_files_count,
         )
+
+
+def _entry_count(manifest: ManifestFile) -> int | None:
+    """Return the number of entries that the manifest list states."""
+    counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def _slice(rows: DecodedRows) -> Any:
+    return rows.table.slice(rows.start, rows.stop - rows.start)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@
 
 from icefloe.io.file_io_by_scheme import ALLOWED_SCHEMES
 from icefloe.io.locations import ALLOWED_LOCATIONS, DELETE_OUTSIDE, POLICY, WARN
-from icefloe.io.manifest_cache import CONTENT_LENGTH, ENABLED, EXPIRATION, TOTAL_BYTES
+from icefloe.io.manifest_cache import CONTENT_LENGTH, ENABLED, EXPIRATION, LOCAL_DIR, LOCAL_TOTAL_BYTES, TOTAL_BYTES
 from icefloe.kernel.option import Option
 
 LOCATION_OPTIONS = (
@@ -23,6 +23,18 @@ MANIFEST_CACHE_OPTIONS = (
     ),
     Option(CONTENT_LENGTH, "Length in bytes of the longest manifest that is kept.", "`8388608`"),
     Option(EXPIRATION, "Manifests that no scan used for so long are dropped; `0` for never.", "`60000`"),
+    Option(
+        LOCAL_DIR,
+        "Absolute path of a folder on this machine, in which decoded manifests are kept for the next process too. Only this user has access to its subfolder "
+        "`icefloe-manifests`.",
+        java=False,
+    ),
+    Option(
+        LOCAL_TOTAL_BYTES,
+        "The most bytes of files in that folder; those that were used least recently are removed.",
+        "`1073741824`",
+        java=False,
+    ),
 )
 # The names are those of PyIceberg, so that its configuration files work; some are Java's too, whose FileIO classes have names of their own.
 STORAGE_OPTIONS = (

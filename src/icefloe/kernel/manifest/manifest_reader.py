@@ -132,9 +132,14 @@ def read_many_columns(
     return ManifestColumns(_joined(kept, names)), [rows.stop - rows.start for rows in kept]
 
 
+def columns_schema(partition_type: StructType, content: ManifestContent, statistics: Collection[Statistic]) -> Any:
+    """Return the Arrow schema of the entries that `read_many_columns` reads."""
+    return _arrow_schema(partition_type, content, statistics, None)
+
+
 @lru_cache(maxsize=256)
 def _column_names(partition_type: StructType, content: ManifestContent, statistics: frozenset[Statistic]) -> Sequence[str]:
-    return tuple(_arrow_schema(partition_type, content, statistics, None).names)
+    return tuple(columns_schema(partition_type, content, statistics).names)
 
 
 def _joined(kept: Sequence[DecodedRows], names: Sequence[str]) -> Any:

@@ -1,0 +1,227 @@
+"""Decoded manifests in a local folder, as Arrow IPC files, for the next process of the same user.
+
+The folder belongs to this user, with mode 0700. A file is named by a hash of all that its columns depend on, so that no text of a table becomes a part of a
+path. It is written under another name and then renamed, and read only if it is a plain file of this user with the checksum, the schema and the number of rows
+that are expected; any other file of such a name is removed with a warning. Files of other names are left alone. Spec: none, this is a local format.
+"""
+
+import dataclasses
+import errno
+import logging
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import blake2b, sha256
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.errors import InvalidPropertyError
+from icefloe.version import VERSION
+
+LOG = logging.getLogger(__name__)
+FOLDER = "icefloe-manifests"
+# Changed with the content of the files. The version of the package is hashed too.
+_LAYOUT = 1
+_MAGIC = b"Icefloe manifest columns 1\n"
+_HEADER = len(_MAGIC) + 32
+_NAME = re.compile(r"[0-9a-f]{64}\.arrow")
+_UNFINISHED = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}\.unfinished")
+_UNFINISHED_SECONDS = 3600
+_PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
+_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+class ManifestFolder:
+    """The files of decoded manifests below one folder, which several processes may use at once.
+
+    Args:
+        parent: The folder of the property; the files are in a folder of their own in it.
+        total_bytes: The most bytes of files. The files that were not used for the longest time are removed.
+        name: The name of the property, for errors.
+    """
+
+    def __init__(self, parent: str, total_bytes: int, name: str) -> None:
+        self._path = Path(parent) / FOLDER
+        self._total_bytes = total_bytes
+        self._name = name
+        self._unchecked_bytes = total_bytes  # bytes written since the files were last counted
+
+    def load(self, key: str, schema: Any, rows: int | None) -> Any:
+        """Return the columns that were stored under a key; None without a usable file.
+
+        Args:
+            key: A key of `key_of`.
+            schema: The schema that the columns must have.
+            rows: The number of rows that they must have; None where it is not known.
+
+        Raises:
+            InvalidPropertyError: The folder is not this user's alone.
+        """
+        with self._opened() as folder:
+            name = f"{key}.arrow"
+            try:
+                file = os.open(name, _READ, dir_fd=folder)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                self._remove_unusable(folder, name, "it is a link" if error.errno == errno.ELOOP else str(error.strerror))
+                return None
+            try:
+                table = self._read(file, schema, rows)
+                os.utime(file)  # the time of the last use
+            except (_UnusableError, OSError) as error:
+                self._remove_unusable(folder, name, str(error))
+                return None
+            finally:
+                os.close(file)
+            return table
+
+    def store(self, columns: Iterable[tuple[str, Any]]) -> None:
+        """Store columns, each under a key of `key_of`. A file that cannot be written is logged: scans do not depend on it.
+
+        Raises:
+            InvalidPropertyError: The folder is not this user's alone.
+        """
+        with self._opened() as folder:
+            try:
+                for key, table in columns:
+                    self._write(folder, key, table)
+                if self._unchecked_bytes * 8 >= self._total_bytes:
+                    self._unchecked_bytes = 0
+                    self._remove_oldest(folder)
+            except OSError as error:
+                LOG.warning("decoded manifests cannot be stored in %s: %s", self._path, error.strerror)
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        """Hold the folder open, created where it is missing."""
+        try:
+            self._path.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                self._path.mkdir(mode=_PRIVATE_FOLDER)
+            folder = os.open(self._path, _READ | os.O_DIRECTORY)
+        except OSError as error:
+            raise self._refusal(f"it cannot be opened: {error.strerror}") from error
+        try:
+            found = os.fstat(folder)
+            if found.st_uid != os.geteuid():
+                raise self._refusal("it belongs to another user")
+            if stat.S_IMODE(found.st_mode) & 0o077:
+                raise self._refusal("other users have access to it")
+            yield folder
+        finally:
+            os.close(folder)
+
+    def _refusal(self, reason: str) -> InvalidPropertyError:
+        return InvalidPropertyError(
+            f"the folder {self._path} of the catalog property {self._name} cannot be used: {reason}",
+            next_step="name a folder in which only you can write; a missing one is created",
+        )
+
+    def _read(self, file: int, schema: Any, rows: int | None) -> Any:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
+            raise _UnusableError("it is no plain file")
+        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            raise _UnusableError("other users have access to it")
+        if not _HEADER < found.st_size <= self._total_bytes:
+            raise _UnusableError(f"it has {found.st_size} bytes")
+        with open(file, "rb", closefd=False) as opened:
+            content = memoryview(opened.read(found.st_size))
+        payload = content[_HEADER:]
+        if content[:_HEADER] != _MAGIC + _checksum(payload):
+            raise _UnusableError("its checksum is wrong")
+        try:
+            with pa.ipc.open_stream(pa.py_buffer(payload)) as stream:
+                table = stream.read_all()
+            table.validate(full=True)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise _UnusableError(f"it is not Arrow data: {error}") from error
+        if not table.schema.equals(schema):
+            raise _UnusableError("it has other columns")
+        if rows is not None and table.num_rows != rows:
+            raise _UnusableError(f"it has {table.num_rows} rows, and not {rows}")
+        return table
+
+    def _write(self, folder: int, key: str, table: Any) -> None:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table.combine_chunks())
+        payload = sink.getvalue()
+        if _HEADER + payload.size > self._total_bytes:
+            return
+        name, unfinished = f"{key}.arrow", f"{key}.{secrets.token_hex(8)}.unfinished"
+        try:
+            with open(os.open(unfinished, _WRITE, _PRIVATE_FILE, dir_fd=folder), "wb") as file:
+                file.write(_MAGIC + _checksum(payload))
+                file.write(payload)
+            os.replace(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(unfinished, dir_fd=folder)
+            raise
+        self._unchecked_bytes += _HEADER + payload.size
+
+    def _remove_unusable(self, folder: int, name: str, reason: str) -> None:
+        LOG.warning("the decoded manifest %s is not used, and removed: %s", self._path / name, reason)
+        with suppress(OSError):  # another process has removed it, or it is a folder
+            os.unlink(name, dir_fd=folder)
+
+    def _remove_oldest(self, folder: int) -> None:
+        """Remove the files that were used least recently, if all have more than seven eighths of the bytes, and what interrupted processes left.
+
+        A process counts them again after it has written the last eighth.
+        """
+        files: list[tuple[float, str, int]] = []
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    found = entry.stat(follow_symlinks=False)
+                    if _NAME.fullmatch(entry.name):
+                        files.append((found.st_mtime, entry.name, found.st_size))
+                    elif _UNFINISHED.fullmatch(entry.name) and found.st_mtime < time.time() - _UNFINISHED_SECONDS:
+                        os.unlink(entry.name, dir_fd=folder)
+        total = sum(size for _, _, size in files)
+        if total * 8 <= self._total_bytes * 7:
+            return
+        for _, name, size in sorted(files):
+            if total * 8 <= self._total_bytes * 6:
+                break
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=folder)
+            total -= size
+
+
+class _UnusableError(Exception):
+    """A file is not what this module wrote; the message has the reason."""
+
+
+def is_possible() -> bool:
+    """Return True if this system has owners and modes of files, and opens files relative to a folder."""
+    return hasattr(os, "geteuid") and {os.open, os.unlink, os.rename} <= os.supports_dir_fd
+
+
+def key_of(*parts: Any) -> str:
+    """Return the hash of values, the same in each process: of dataclasses, sets, sequences, and values whose `repr` has no address."""
+    return sha256(repr(_stable((_LAYOUT, VERSION, parts))).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _stable(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return (type(value).__name__, [_stable(getattr(value, field.name)) for field in dataclasses.fields(value)])
+    if isinstance(value, set | frozenset):
+        return sorted(repr(_stable(item)) for item in value)
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_stable(item) for item in value]
+    return (type(value).__name__, repr(value))
+
+
+def _checksum(payload: Any) -> bytes:
+    return blake2b(payload, digest_size=32).digest()
