@@ -7,11 +7,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.security.hostile_footers import CONTRADICTIONS, changed, sound_file
 
 from icefloe import IntegerType, LongType, NestedField, Schema, StringType
 from icefloe.datafile import foreign_files
 from icefloe.datafile.foreign_files import FooterReader, FooterRequest
-from icefloe.errors import SchemaMismatchError
+from icefloe.datafile.parquet import parquet_footer
+from icefloe.errors import DataFileFormatError, SchemaMismatchError
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.schema.name_mapping import mapping_for
 
@@ -82,3 +84,61 @@ def test_a_file_with_nulls_in_a_required_column_is_refused_after_one_without(tmp
         assert [problem.where for problem in refused.value.problems] == ["id"]
         assert refused.value.path == location
     assert shared.read(sound).records == 3
+
+
+class CountedReads:
+    """A file whose reads are counted, each of which is a request of an object store."""
+
+    def __init__(self, location: str, reads: list[int]) -> None:
+        self._file, self._reads = pa.OSFile(location), reads
+
+    def __enter__(self) -> "CountedReads":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def read(self, size: int | None = None) -> bytes:
+        data = bytes(self._file.read(size))
+        self._reads.append(len(data))
+        return data
+
+
+def test_a_small_file_is_read_by_one_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    location = put(tmp_path / "a.parquet", ("id", "name"))
+    reads: list[int] = []
+    monkeypatch.setattr(LocalFileIO, "open_input", lambda _, location: CountedReads(location, reads))
+    footer = reader().read(location)
+    assert (footer.records, reads) == (3, [footer.size])
+
+
+@pytest.mark.parametrize("name", [name for name in CONTRADICTIONS if name not in ("nothing", "an encrypted column")])
+def test_a_footer_is_checked_also_after_one_with_the_same_columns(tmp_path: Path, name: str) -> None:
+    (tmp_path / "sound.parquet").write_bytes(sound_file())
+    (tmp_path / "bad.parquet").write_bytes(changed(CONTRADICTIONS[name][0]))
+    schema = Schema(
+        NestedField(field_id=1, name="n", required=False, field_type=LongType()),
+        NestedField(field_id=2, name="s", required=False, field_type=StringType()),
+    )
+    shared = FooterReader(FooterRequest(schema=schema, properties={}, name_mapping=mapping_for(schema), io=LocalFileIO()))
+    shared.read(str(tmp_path / "sound.parquet"))
+    with pytest.raises(DataFileFormatError, match="no valid footer"):
+        shared.read(str(tmp_path / "bad.parquet"))
+
+
+@pytest.mark.parametrize("bits", [63, 64, 65, 70])
+def test_a_skipped_number_has_at_most_64_bits(bits: int) -> None:
+    number = 1 << bits - 1
+    groups = [number >> shift & 0x7F | 0x80 for shift in range(0, bits, 7)]
+    groups[-1] &= 0x7F
+    # A field 9 of 64 bits, which no reader looks at, and the end of the struct.
+    data = bytes([0x96, *groups, 0])
+    definition = parquet_footer._Struct("Any")
+    if bits <= 64:
+        assert parquet_footer._struct(data, 0, definition) == ({}, len(data))
+    else:
+        with pytest.raises(ValueError, match="64 bits"):
+            parquet_footer._struct(data, 0, definition)

@@ -18,7 +18,7 @@ from icefloe.datafile.footer_bounds import Extremes
 from icefloe.datafile.footer_columns import StoredLeaf, column_problems, places_to_be_required, stored_leaves
 from icefloe.datafile.footer_metrics import ColumnReading, column_reading, footer_metrics
 from icefloe.datafile.orc.orc_rows import orc_field_id
-from icefloe.datafile.parquet.parquet_footer import open_parquet
+from icefloe.datafile.parquet.parquet_footer import CheckedFooter, open_footer
 from icefloe.errors import DataFileFormatError, IcefloeError, Problem, SchemaMismatchError, UnsupportedFeatureError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
@@ -28,6 +28,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.storage_errors import storage_error
 
 _MAGIC_BYTES = 4
+_SMALL_BYTES = 64 * 1024  # of a file that is read as a whole
 _ENCRYPTED = (b"AGS1", b"PARE")
 _PARQUET, _ORC = b"PAR1", b"ORC"
 # Key of the Arrow schema in the footers of Arrow's writer. Together with the Parquet schema it determines the types that Arrow reads.
@@ -111,18 +112,21 @@ class FooterReader:
             SchemaMismatchError: Columns do not match the table; the error names every one, and the file.
         """
         with self._request.io.open_input(location) as source, _reading(location):
-            magic = bytes(source.read(_MAGIC_BYTES))
             size = int(source.size())
-            source.seek(0)
+            # One request of an object store instead of two.
+            file = pa.BufferReader(source.read()) if size <= _SMALL_BYTES else source
+            magic = bytes(file.read(_MAGIC_BYTES))
+            file.seek(0)
             if magic == _PARQUET:
-                return self._of_parquet(source, location, size)
+                return self._of_parquet(file, location, size)
             if magic.startswith(_ORC):
-                return self._of_orc(source, location, size)
+                return self._of_orc(file, location, size)
             raise _cannot_be_added(magic, location)
 
     def _of_parquet(self, source: Any, location: str, size: int) -> StoredDataFile:
-        footer = open_parquet(source, location).metadata
-        layout = self._layout(footer, location)
+        checked = open_footer(source, location)
+        footer = checked.metadata
+        layout = self._layout(checked, location)
         if layout.without_nulls and any(count != 0 for count in _null_counts(footer, layout.without_nulls).values()):
             self._refuse_mismatch(layout.columns, footer, location)
         metrics, extremes = footer_metrics(footer, layout.readings)
@@ -137,18 +141,22 @@ class FooterReader:
             lacks=layout.lacks,
         )
 
-    def _layout(self, footer: Any, location: str) -> "_Layout":
-        """Return the comparison of the file's columns with the table, from the cache if a file with the same columns was read before."""
+    def _layout(self, checked: CheckedFooter, location: str) -> "_Layout":
+        """Check every column chunk, and return the comparison of the file's columns with the table: a cached one if a file with the same columns was read."""
+        footer = checked.metadata
         arrow = (footer.metadata or {}).get(_ARROW_SCHEMA)
         stored = footer.schema
         for layout in self._layouts:
             if layout.arrow == arrow and layout.stored.equals(stored):
+                checked.check_all(like=layout.checked)
                 return layout
-        layout = self._new_layout(footer, arrow, location)
+        checked.check_all()
+        layout = self._new_layout(checked, arrow, location)
         self._layouts = (layout, *self._layouts[: KEPT_LAYOUTS - 1])
         return layout
 
-    def _new_layout(self, footer: Any, arrow: bytes | None, location: str) -> "_Layout":
+    def _new_layout(self, checked: CheckedFooter, arrow: bytes | None, location: str) -> "_Layout":
+        footer = checked.metadata
         stored = footer.schema
         columns = stored.to_arrow_schema()
         file_has_ids = has_ids(columns)
@@ -164,6 +172,7 @@ class FooterReader:
         )
         return _Layout(
             stored=stored,
+            checked=checked,
             arrow=arrow,
             columns=columns,
             has_ids=file_has_ids,
@@ -202,10 +211,12 @@ class FooterReader:
 class _Layout:
     """The comparison of the columns of Parquet files with the table: `stored` is their Parquet schema, `arrow` the Arrow schema in their footers or None.
 
-    `columns` is their Arrow schema with field ids; `without_nulls` are places of leaves that are nullable in the files and required in the table.
+    `checked` is the first such footer; `columns` is their Arrow schema with field ids; `without_nulls` are places of leaves that are nullable in the files and
+    required in the table.
     """
 
     stored: Any
+    checked: CheckedFooter
     arrow: bytes | None
     columns: Any
     has_ids: bool

@@ -1,4 +1,4 @@
-"""Parquet files opened so that no footer can end the process: `open_parquet`, `open_parquet_for_rows` and `CheckedFooter`.
+"""Parquet files opened so that no footer can end the process: `open_parquet`, `open_parquet_for_rows`, `open_footer` and `CheckedFooter`.
 
 Arrow parses a footer's Thrift and checks no more: where a column chunk contradicts the schema, `row_group(i).column(j)`, `.statistics` and `.compression` throw
 in C++ where nothing catches it, and the process aborts. So a footer's bytes are read once and parsed by Arrow, and what those calls rely on is checked here in
@@ -56,6 +56,10 @@ class _Struct:
     lists: Mapping[int, "int | _Struct"] = field(default_factory=dict)
     required: frozenset[int] = frozenset()
     lazy: bool = False
+    kinds: Mapping[int, int] = field(init=False)  # the Thrift type of each of these fields
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kinds", {**dict.fromkeys(self.structs, _STRUCT), **dict.fromkeys(self.lists, _LIST), **self.types})
 
 
 _STATISTICS = _Struct("Statistics", types=dict.fromkeys((1, 2, 5, 6), _BINARY))
@@ -124,13 +128,18 @@ def open_parquet_for_rows(source: Any, path: str, **options: Any) -> "tuple[Any,
         pyarrow.ArrowInvalid: The footer is not whole.
         OSError: The source cannot be read.
     """
+    footer = open_footer(source, path)
+    return pq.ParquetFile(source, metadata=footer.metadata, **options), footer
+
+
+def open_footer(source: Any, path: str) -> "CheckedFooter":
+    """Read the footer of a Parquet file. Arguments and errors are those of `open_parquet_for_rows`."""
     footer = _footer_bytes(source)
     if footer is None:
         pq.ParquetFile(source, **footer_limits())  # Arrow's error describes what is wrong with the end of the file.
         raise pa.ArrowInvalid("the file does not end with a Parquet footer")
     alone = MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC
-    metadata = pq.ParquetFile(pa.BufferReader(alone), **footer_limits()).metadata
-    return pq.ParquetFile(source, metadata=metadata, **options), CheckedFooter(footer, metadata, path)
+    return CheckedFooter(footer, pq.ParquetFile(pa.BufferReader(alone), **footer_limits()).metadata, path)
 
 
 def _footer_bytes(source: Any) -> bytes | None:
@@ -177,8 +186,14 @@ class CheckedFooter:
             self._checked.add((row_group, leaf))
         return self.metadata.row_group(row_group).column(leaf)
 
-    def check_all(self) -> None:
-        """Check every column chunk. Raises as `column`."""
+    def check_all(self, like: "CheckedFooter | None" = None) -> None:
+        """Check every column chunk. Raises as `column`.
+
+        Args:
+            like: A footer with an equal schema, whose description of the columns is used again.
+        """
+        if like is not None:
+            self._leaves = like._leaves
         with _unsound_footer():
             for row_group, chunks in enumerate(self._row_groups(_FOOTER)):
                 for leaf, chunk in enumerate(chunks):
@@ -257,14 +272,22 @@ def _struct(data: bytes, position: int, definition: _Struct) -> tuple[dict[int, 
     A number is returned as it is, a text as its length, a list of numbers or texts as its length, a struct as its fields, a list of structs as a list of these.
     """
     values: dict[int, Any] = {}
-    types, structs, lists = definition.types, definition.structs, definition.lists
+    kinds = definition.kinds
     number = 0
+    # Thousands of small footers are read one after the other, so most headers of fields are read without a call.
     while head := data[position]:
-        number, position = _field_number(data, position, number, definition)
+        if head > 0x0F and number < _NUMBER_IS_SURELY_SMALL:
+            number += head >> 4
+            position += 1
+        else:
+            number, position = _field_number(data, position, number, definition)
         kind = head & 0x0F
-        if not (number in types or number in structs or number in lists):
-            position = _skip(data, position, kind, 0)
+        expected = kinds.get(number)
+        if expected is None:
+            position = _skip_value(data, position, kind)
             continue
+        if kind != expected:
+            raise ValueError(f"field {number} of {definition.name} has the Thrift type {kind}")
         value, position = _value(data, position, definition, number, kind)
         if number in values:
             raise ValueError(f"field {number} of {definition.name} is given twice")
@@ -290,20 +313,32 @@ def _field_number(data: bytes, position: int, previous: int, definition: _Struct
 
 def _value(data: bytes, position: int, definition: _Struct, number: int, kind: int) -> tuple[Any, int]:
     """Return the value of a field that the definition lists, and the position after it."""
-    _check_type(definition, number, kind)
-    if number in definition.lists:
+    if kind == _LIST:
         return _list(data, position, definition.lists[number])
-    if number in definition.structs:
+    if kind == _STRUCT:
         return _struct(data, position, definition.structs[number])
-    if kind == _BINARY:
-        size, position = _varint(data, position, 31)
-        return size, position + size
-    raw, position = _varint(data, position, _WIDTHS[kind])
-    return _signed(raw), position
+    if data[position] <= 0x7F:
+        size, position = data[position], position + 1
+    else:
+        size, position = _varint(data, position, 31 if kind == _BINARY else _WIDTHS[kind])
+    return (size, position + size) if kind == _BINARY else (_signed(size), position)
+
+
+def _skip_value(data: bytes, position: int, kind: int) -> int:
+    """Return the position after a field that is not looked at."""
+    if _I16 <= kind <= _I64:
+        end = position + 1
+        while data[end - 1] > 0x7F:
+            end += 1
+        # A longer number may have more than 64 bits.
+        return end if end - position < _VARINT_BYTES else _skip(data, position, kind, 0)
+    if kind == _BINARY and data[position] <= 0x7F:
+        return position + data[position] + 1
+    return _skip(data, position, kind, 0)
 
 
 def _check_type(definition: _Struct, number: int, kind: int) -> None:
-    if kind != definition.types.get(number, _LIST if number in definition.lists else _STRUCT):
+    if kind != definition.kinds[number]:
         raise ValueError(f"field {number} of {definition.name} has the Thrift type {kind}")
 
 
