@@ -27,6 +27,7 @@ OTHER_IMPORTS_BY_NAME = {
     "optional_packages.py": "packages of extras",
     "cli/lazy_command.py": "modules of its own package, which test_every_command_is_in_the_command_line checks",
     "cli/spark_access.py": "modules of icefloe.spark, a lower layer",
+    "table/table_mutations.py": "icefloe.maintenance for `table.maintenance`",
     "table/table_reader.py": "icefloe.inspect for `table.inspect`, as PyIceberg has it; engines are found by name too",
 }
 

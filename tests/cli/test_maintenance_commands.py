@@ -1,4 +1,4 @@
-"""The commands `rewrite-manifests` and `call`."""
+"""The commands `rewrite-data-files`, `rewrite-manifests` and `call`."""
 
 import json
 from collections.abc import Callable
@@ -32,6 +32,22 @@ def test_manifests_are_rewritten_into_fewer(as_json: JsonCommand, lake: SqlCatal
     assert (done["rewritten_manifests"], done["added_manifests"], done["entries"]) == (3, 1, 3)
     assert lake.load_table("db.t").scan().count() == 3
     assert as_json("rewrite-manifests", "db.t", "--warehouse", tmp_path)["snapshot_id"] is None
+
+
+def test_data_files_are_compacted(icefloe: Command, as_json: JsonCommand, lake: SqlCatalog, tmp_path: Path) -> None:
+    words = ("rewrite-data-files", "db.t", "--warehouse", tmp_path)
+    planned = as_json(*words, "--option", "min-input-files=2", "--dry-run")
+    assert (planned["dry_run"], planned["rewritten_files"], planned["added_files"], planned["snapshot_ids"]) == (True, 3, 1, [])
+    assert as_json(*words)["left_files"] == 3
+    result = icefloe(*words, "--where", "n < 2", "--option", "min-input-files=2")
+    assert result.exit_code == 0
+    assert "2 files" in result.stdout
+    sorted_result = as_json(*words, "--sort-order", "n desc", "--option", "min-input-files=2")
+    assert (sorted_result["rewritten_files"], sorted_result["reasons"]) == (2, {"too small": 2})
+    assert lake.load_table("db.t").scan().to_arrow()["n"].to_pylist() == [2, 1, 0]
+    refused = icefloe(*words, "--strategy", "zorder")
+    assert refused.exit_code != 0
+    assert "binpack, sort" in refused.stderr
 
 
 def test_every_procedure_is_listed_with_its_arguments(icefloe: Command, as_json: JsonCommand, lake: SqlCatalog, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.oracle.rows import comparable
 from icefloe import LongType, SqlCatalog
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.maintenance.table_maintenance import TableMaintenance
 from icefloe.table import Table
 from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.changes.manage_snapshots import ManageSnapshots
@@ -25,10 +26,11 @@ from icefloe.table.table_mutations import TableMutations
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("note", pa.string())])
 # The objects that `manage_snapshots` and `update_snapshot` return have methods of their own.
-NESTED = {"manage_snapshots": ManageSnapshots, "update_snapshot": UpdateSnapshot}
+NESTED = {"maintenance": TableMaintenance, "manage_snapshots": ManageSnapshots, "update_snapshot": UpdateSnapshot}
 # Manifests of version 1 have no sequence numbers, so they are 0; DuckDB refuses such manifests in an upgraded table.
 DUCKDB_REFUSES = "'manifest_entry.sequence_number' is only allowed to be NULL for ADDED entries"
-NO_CHANGES = {"manage_snapshots.commit"}  # commits the calls before it
+# Commits the calls before it; the same as `Table.expire_snapshots`.
+NO_CHANGES = {"manage_snapshots.commit", "maintenance.expire_snapshots"}
 
 _DUCKDB = """
 import json, sys
@@ -194,6 +196,11 @@ def transaction(table: Table) -> None:
         tx.set_properties({"why": "together"})
 
 
+def rewrite_data_files(table: Table) -> None:
+    assert table.maintenance.rewrite_data_files("id < 60", options={"min-input-files": 2}).rewritten_files
+    assert table.maintenance.rewrite_data_files(sort_order="id desc", options={"rewrite-all": True}).rewritten_files
+
+
 CASES: dict[str, Callable[[Table], Any]] = {
     "append": lambda t: t.append(rows(0, 40)),
     "update_snapshot.fast_append": lambda t: append_files(t, "fast_append", 100),
@@ -206,6 +213,7 @@ CASES: dict[str, Callable[[Table], Any]] = {
     "update_snapshot.delete_files": lambda t: (t.append(rows(40, 80)), delete_files(t)),
     "add_files": lambda t: t.add_files([file.file_path for file in written(t, [180, 182])]),
     "rewrite_manifests": lambda t: t.rewrite_manifests(),
+    "maintenance.rewrite_data_files": rewrite_data_files,
     "delete": lambda t: t.delete("id in (2, 5, 44, 51)"),
     "overwrite": lambda t: t.overwrite(rows(80, 90, "o"), "id between 50 and 60"),
     "upsert": upsert,

@@ -68,6 +68,7 @@ ALLOWED: dict[tuple[str, str], str] = {
         "subprocess.run",
     ): "calls the Python of this process, which workers run too, with a constant script that prints where it finds Icefloe, without a shell",
     ("spark/write/start_workers.py", "subprocess.SubprocessError"): "an exception",
+    ("table/table_mutations.py", "importlib.import_module"): "one module of Icefloe, by a constant name, when `table.maintenance` is used",
     ("table/table_reader.py", "importlib.import_module"): "one module of Icefloe, by a constant name, when `table.inspect` is used",
     (
         "table/available_engines.py",

@@ -61,6 +61,12 @@ COMMANDS = (
     LazyCommand("publish", CHANGE, "ref_commands:publish", "Publish a staged snapshot by its wap id."),
     LazyCommand("expire", MAINTAIN, "expire_command:expire", "Remove old snapshots, and delete the files that nothing else needs."),
     LazyCommand(
+        "rewrite-data-files",
+        MAINTAIN,
+        "maintenance_commands:rewrite_data_files",
+        "Compact data files: small ones and those with many deletes become files of the target size with the same rows.",
+    ),
+    LazyCommand(
         "rewrite-manifests",
         MAINTAIN,
         "maintenance_commands:rewrite_manifests",

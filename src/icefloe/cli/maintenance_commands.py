@@ -1,4 +1,4 @@
-"""The commands `rewrite-manifests` and `call`, which run maintenance: by name, any procedure of `icefloe.procedures`.
+"""The commands `rewrite-data-files`, `rewrite-manifests` and `call`, which run maintenance: by name, any procedure of `icefloe.procedures`.
 
 Spec: Manifests; Snapshots.
 """
@@ -15,11 +15,12 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.cli.row_view import cell_text
 from icefloe.cli.shared_options import pairs_of, utc_time_of
 from icefloe.cli.table_command import changes_table, looks_at_catalog
-from icefloe.display.formatting import count_text
+from icefloe.display.formatting import count_text, size_text
 from icefloe.display.report import Column, Facts, Prose, Report, grid
 from icefloe.errors import InvalidInputError
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.kernel.types import BooleanType, IcebergType, IntegerType, ListType, LongType, MapType, TimestamptzType
+from icefloe.maintenance.rewrite_data_files import FailedGroup
 from icefloe.procedures import call, procedure_named, procedure_names
 from icefloe.table.table import Table
 
@@ -31,8 +32,74 @@ SortBy = Annotated[
     typer.Option("--sort-by", metavar="FIELD", help="A partition field to sort the entries by; may be repeated. By default all of them."),
 ]
 OfBranch = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch whose manifests are rewritten.")]
+Where = Annotated[
+    str | None,
+    typer.Option("--where", metavar="FILTER", help="Rewrite only files that may have such rows, such as \"day = '2024-01-31'\"."),
+]
+Strategy = Annotated[str | None, typer.Option("--strategy", metavar="NAME", help="binpack keeps the order of rows; sort sorts them.")]
+SortOrder = Annotated[
+    str | None,
+    typer.Option("--sort-order", metavar="KEYS", help="Sort by these keys, such as 'day DESC, id'; by default by the table's order."),
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", metavar="NAME=VALUE", help="An option of Java's action, such as min-input-files=2; may be repeated."),
+]
+RewrittenBranch = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch whose files are rewritten.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be rewritten, and change nothing.")]
 ProcedureName = Annotated[str | None, typer.Argument(metavar="[PROCEDURE]", help="The procedure; without it they are listed.")]
 Arguments = Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE...]", help="Its arguments, such as table=db.t retain_last=10.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFileRewrite(View):
+    """The result of a compaction, or with `dry_run` what it would do."""
+
+    table: str
+    dry_run: bool
+    snapshot_ids: tuple[int, ...]
+    considered_files: int
+    rewritten_files: int
+    added_files: int
+    rewritten_bytes: int
+    added_bytes: int
+    removed_delete_files: int
+    deleted_rows: int
+    left_files: int
+    reasons: Mapping[str, int]
+    failed: tuple[FailedGroup, ...]
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether groups of files were given up."""
+        return bool(self.failed)
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        would = "would be " if self.dry_run else ""
+        snapshots = ", ".join(map(str, self.snapshot_ids)) or (
+            "none: nothing was changed" if self.dry_run else "none: there was nothing to do"
+        )
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.reasons.items())
+        pairs = [
+            ("snapshot", snapshots),
+            ("considered", count_text(self.considered_files, "file")),
+            (
+                f"{would}rewritten",
+                f"{count_text(self.rewritten_files, 'file')}, {size_text(self.rewritten_bytes)}" + (f": {reasons}" if reasons else ""),
+            ),
+            (f"{would}added", count_text(self.added_files, "file") + ("" if self.dry_run else f", {size_text(self.added_bytes)}")),
+        ]
+        if self.removed_delete_files:
+            pairs.append((f"{would}removed", count_text(self.removed_delete_files, "delete file")))
+        if self.deleted_rows:
+            pairs.append(("deleted rows", f"{self.deleted_rows:,} are in no file any more"))
+        if self.left_files:
+            pairs.append(("left", f"{count_text(self.left_files, 'file')}: too few in a partition to pay"))
+        failed = grid(
+            "given up", (Column("files", is_number=True), Column("reason")), [(f"{one.files:,}", one.reason) for one in self.failed], most
+        )
+        return Report(f"data files of {self.table}", (Facts(tuple(pairs)), *((failed,) if self.failed else ())))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +156,37 @@ class ProcedureResult(View):
             return Report(self.procedure, (Facts(tuple((name, cell_text(value)) for name, value in self.rows[0].items())),))
         columns = tuple(Column(name, is_number=isinstance(value, int)) for name, value in self.rows[0].items())
         return Report(self.procedure, (grid("", columns, [tuple(map(cell_text, row.values())) for row in self.rows], most),))
+
+
+@changes_table
+def rewrite_data_files(
+    opened: Table,
+    where: Where = None,
+    strategy: Strategy = None,
+    sort_order: SortOrder = None,
+    options: Options = None,
+    branch: RewrittenBranch = "main",
+    dry_run: DryRun = False,
+) -> View:
+    """Compact data files: small ones and those with many deletes become files of the target size with the same rows."""
+    result = opened.maintenance.rewrite_data_files(
+        where, strategy=strategy, sort_order=sort_order, options=pairs_of(options), branch=branch, dry_run=dry_run
+    )
+    return DataFileRewrite(
+        table=opened.full_name,
+        dry_run=result.dry_run,
+        snapshot_ids=result.snapshot_ids,
+        considered_files=result.considered_files,
+        rewritten_files=result.rewritten_files,
+        added_files=result.added_files,
+        rewritten_bytes=result.rewritten_bytes,
+        added_bytes=result.added_bytes,
+        removed_delete_files=result.removed_delete_files,
+        deleted_rows=result.deleted_rows,
+        left_files=result.left_files,
+        reasons={str(reason): count for reason, count in result.reasons.items()},
+        failed=result.failed,
+    )
 
 
 @changes_table

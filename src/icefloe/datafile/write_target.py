@@ -30,5 +30,7 @@ class WriteTarget:
     # The order in which an engine sorts rows before they are written here; the writer does not sort.
     sort_order: SortOrder = UNSORTED_SORT_ORDER
     properties: Mapping[str, str] = field(default_factory=dict)
+    # Number of partitions over which Spark distributes rows by range; None lets Spark decide.
+    shuffle_partitions: int | None = None
     # Older schemas of the table. Files are copied within their own partition spec, whose source columns may be dropped from the current schema.
     older_schemas: tuple[Schema, ...] = ()

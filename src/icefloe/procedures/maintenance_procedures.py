@@ -1,9 +1,10 @@
-"""Procedures that expire snapshots and rewrite manifests. Spec: Snapshot Retention Policy; Manifests."""
+"""Procedures that expire snapshots, and rewrite data files and manifests. Spec: Snapshot Retention Policy; Snapshots (operation replace); Manifests."""
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
+from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.types import IntegerType, ListType, LongType, StringType
-from icefloe.procedures.procedure import Flag, Int, Longs, Names, Rows, Text, Time, WiderRows, procedure
+from icefloe.procedures.procedure import Flag, Int, Longs, Names, Rows, Text, Texts, Time, WiderRows, procedure
 from icefloe.procedures.snapshot_procedures import milliseconds
 from icefloe.table.expiry.expire_report import SHOWN_OUTSIDE
 from icefloe.table.unreachable_files import FileKind
@@ -51,6 +52,29 @@ def expire_snapshots(
         return [counts]
     # The columns of Java's procedure, and two more where files outside the table's location were kept.
     return WiderRows([(*counts, report.outside_files, report.outside["path"].slice(0, SHOWN_OUTSIDE).to_pylist())], *_OUTSIDE)
+
+
+@procedure(
+    ("rewritten_data_files_count", IntegerType()),
+    ("added_data_files_count", IntegerType()),
+    ("rewritten_bytes_count", LongType()),
+    ("failed_data_files_count", IntegerType()),
+    ("removed_delete_files_count", IntegerType()),
+)
+def rewrite_data_files(
+    catalog: Catalog,
+    table: Text,
+    strategy: Text | None = None,
+    sort_order: Text | None = None,
+    options: Texts | None = None,
+    where: Text | None = None,
+    branch: Text = MAIN,
+) -> Rows:
+    """Compact data files: small ones and those with many deletes become files of the target size with the same rows."""
+    result = catalog.load_table(table).maintenance.rewrite_data_files(
+        where, strategy=strategy, sort_order=sort_order, options=options or {}, branch=branch
+    )
+    return [(result.rewritten_files, result.added_files, result.rewritten_bytes, result.failed_files, result.removed_delete_files)]
 
 
 @procedure(("rewritten_manifests_count", IntegerType()), ("added_manifests_count", IntegerType()))

@@ -11,6 +11,7 @@ import pyspark
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
+from icefloe.datafile.compact_files import CompactedFiles
 from icefloe.datafile.copy_data_file import RewrittenFile
 from icefloe.datafile.copy_file_group import RewrittenGroup
 from icefloe.datafile.foreign_files import FooterRequest
@@ -24,7 +25,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.bridge.gateway import NO_JVM, has_jvm
 from icefloe.spark.connect.connect_writer import write_connect_rows
 from icefloe.spark.maintenance.unreachable_files_job import unreachable
-from icefloe.spark.row_level.copy_on_write_job import rewrite_files, rewrite_groups
+from icefloe.spark.row_level.copy_on_write_job import compact, rewrite_files, rewrite_groups
 from icefloe.spark.row_level.position_job import find_positions
 from icefloe.spark.row_level.upsert_job import upsert_rows
 from icefloe.spark.row_level.upsert_rows_source import SparkRows, connect_source, spark_source
@@ -37,6 +38,7 @@ from icefloe.spark.write.formatted_rows import RowsInForm
 from icefloe.spark.write.written_files import WrittenFiles
 from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.engine import (
+    CompactionRequest,
     PositionsRequest,
     RewriteGroupsRequest,
     RewriteRequest,
@@ -104,6 +106,13 @@ class SparkEngine:
             return IN_PROCESS.rewrite_groups(request)
         _check_reachable(request.target.table_name, request.target.data_location)
         return rewrite_groups(session(), request)
+
+    def compact(self, request: CompactionRequest) -> list[CompactedFiles]:
+        """Run `Engine.compact`, one Spark task per item. Raises as `compact`, and `UnsupportedFeatureError` for locations in memory."""
+        if _is_client():
+            return IN_PROCESS.compact(request)
+        _check_reachable(request.target.table_name, request.target.data_location)
+        return compact(session(), request)
 
     def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
         """Return the positions of the matching live rows in each task's file, in the order of the tasks, by one Spark task per file."""

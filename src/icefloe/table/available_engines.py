@@ -14,12 +14,14 @@ from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
 from itertools import islice
+from threading import Event
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from icefloe.datafile.compact_files import CompactedFiles, FilesToCompact, compact_files
 from icefloe.datafile.copy_data_file import RewrittenFile, rewrite_task
 from icefloe.datafile.copy_file_group import RewrittenGroup, rewrite_group
 from icefloe.datafile.data_file_reader import read_task
@@ -41,6 +43,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_cast import cast_to_schema
 from icefloe.table.arrow_upsert import upsert_arrow
 from icefloe.table.engine import (
+    CompactionRequest,
     Engine,
     PositionsRequest,
     RewriteGroupsRequest,
@@ -149,6 +152,37 @@ class InProcessEngine:
                 for index, group in enumerate(request.groups)
             ),
         )
+
+    def compact(self, request: CompactionRequest) -> list[CompactedFiles]:
+        """See `Engine.compact`. Items are compacted side by side; after a failure or Ctrl-C the others stop at their next batch."""
+        deletes, stopped = _loader_for(request), Event()
+
+        def compacted(number: int, work: FilesToCompact) -> CompactedFiles:
+            return compact_files(
+                request.target,
+                work,
+                schema=request.schema,
+                specs=request.specs,
+                partition_id=number,
+                task_id=0,
+                deletes=deletes,
+                is_stopped=stopped.is_set,
+            )
+
+        with ThreadPoolExecutor(max(1, min(request.at_once, READ_THREADS)), thread_name_prefix="icefloe-compact") as pool:
+            futures = [pool.submit(compacted, number, work) for number, work in enumerate(request.work)]
+            try:
+                results = (future.result() for future in futures)
+                with closing(counted(f"compact {request.target.table_name}", "files", results, len(futures))) as outcomes:
+                    return list(outcomes)
+            except BaseException:
+                stopped.set()
+                pool.shutdown(cancel_futures=True)
+                finished = (future.result() for future in futures if not future.cancelled() and future.exception() is None)
+                for file in (file for outcome in finished for file in outcome.added):
+                    with suppress(StorageError):
+                        request.target.io.delete(file.file_path)
+                raise
 
     def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
         """See `Engine.positions`. Files are searched side by side."""
@@ -287,7 +321,7 @@ def _engine_names() -> list[str]:
     return sorted({point.name for point in entry_points(group=ENGINE_GROUP)})
 
 
-def _loader_for(request: RewriteRequest | RewriteGroupsRequest) -> DeleteLoader:
+def _loader_for(request: RewriteRequest | RewriteGroupsRequest | CompactionRequest) -> DeleteLoader:
     return DeleteLoader(
         request.target.io,
         schemas=request.schemas or (request.schema, *request.target.older_schemas),

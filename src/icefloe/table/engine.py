@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from icefloe.datafile.compact_files import CompactedFiles, FilesToCompact
 from icefloe.datafile.copy_data_file import RewrittenFile
 from icefloe.datafile.copy_file_group import RewriteGroup, RewrittenGroup
 from icefloe.datafile.foreign_files import FooterRequest
@@ -69,6 +70,18 @@ class RewriteGroupsRequest:
     specs: Mapping[int, PartitionSpec]
     target: WriteTarget
     schemas: Sequence[Schema] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionRequest:
+    """Files to compact; the other fields are those of `RewriteRequest`. `at_once` is the number of items that are compacted at once in this process."""
+
+    work: Sequence[FilesToCompact]
+    schema: Schema
+    specs: Mapping[int, PartitionSpec]
+    target: WriteTarget
+    schemas: Sequence[Schema] = ()
+    at_once: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +195,9 @@ class Engine(Protocol):
 
     def rewrite_groups(self, request: RewriteGroupsRequest) -> list[RewrittenGroup]:
         """Write the rows of each group as files of its own, in the order of the groups. After a failure none of these files remains."""
+
+    def compact(self, request: CompactionRequest) -> list[CompactedFiles]:
+        """Write the live rows of each item as files of its own, in the order of the items. After a failure none of these files remains."""
 
     def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
         """Return for each task, in order, the positions of the rows of its file that match and are not deleted yet, ascending from 0."""

@@ -9,6 +9,7 @@ Spec: Snapshots; Row-level Deletes; Optimistic Concurrency; Schema Evolution; Pa
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from importlib import import_module
 from typing import Any, Self, TypeVar
 
 from icefloe.errors import InvalidInputError
@@ -40,7 +41,6 @@ from icefloe.table.expiry.expire_snapshots import plan_expiry
 from icefloe.table.files.manifest_rewrite import RewriteManifestsResult, chosen_spec, result_of, sorting
 from icefloe.table.files.update_snapshot import UpdateSnapshot
 from icefloe.table.pending_change import MutationContext
-from icefloe.table.pyiceberg_maintenance import MaintenanceTable
 from icefloe.table.rows.table_writes import PreparedWrite, add_files, append, delete_keys, overwrite_partitions, replace_rows, upsert
 from icefloe.table.rows.write_context import commit_context
 from icefloe.table.warnings_once import warn_of_properties
@@ -471,9 +471,10 @@ class TableMutations(ABC):
         return self.set_location(location)
 
     @property
-    def maintenance(self) -> MaintenanceTable:
-        """Maintenance under PyIceberg's names: `table.maintenance.expire_snapshots().older_than(time).commit()`."""
-        return MaintenanceTable(self.expire_snapshots)
+    def maintenance(self) -> Any:
+        """Maintenance: `table.maintenance.rewrite_data_files()`; `icefloe.maintenance.table_maintenance.TableMaintenance` has it all."""
+        # The package above this one; it is found by its name, as engines are.
+        return import_module("icefloe.maintenance.table_maintenance").maintenance_of(self)
 
     def expire_snapshots(
         self,

@@ -67,6 +67,29 @@ def test_procedures_expire_snapshots_and_rewrite_manifests(spark: SparkSession, 
     assert len(sql("CALL lake.system.ancestors_of('db.t')")) == 3
 
 
+def test_procedures_compact_data_files(sql: Run, lake: SqlCatalog) -> None:
+    sql("CREATE TABLE lake.db.c (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind) TBLPROPERTIES ('format-version' = '3')")
+    sql("ALTER TABLE lake.db.c SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
+    for number in range(6):
+        sql(f"INSERT INTO lake.db.c SELECT /*+ COALESCE(1) */ id * 7 % 100 + {number}, IF(id % 2 = 0, 'a', 'b') FROM range(100)")
+    sql("DELETE FROM lake.db.c WHERE id % 10 = 3")
+    query = "SELECT id, kind, _row_id, _last_updated_sequence_number FROM lake.db.c ORDER BY _row_id"
+    before = sql(query)
+    assert sql("""CALL lake.system.rewrite_data_files(table => 'db.c', where => "kind = 'a'")""")[0][:2] == (6, 1)
+    assert sql(query) == before
+    ((rewritten, added, size, failed, deletes),) = sql(
+        "CALL lake.system.rewrite_data_files(table => 'db.c', strategy => 'sort', sort_order => 'id DESC NULLS LAST', options => map('rewrite-all', 'true'))"
+    )
+    assert (rewritten, added, failed, deletes) == (7, 2, 0, 3)
+    assert size > 0
+    assert sql(query) == before
+    for kind in ("a", "b"):
+        ids = [row[0] for row in sql(f"SELECT id FROM lake.db.c WHERE kind = '{kind}'")]
+        assert ids == sorted(ids, reverse=True)
+    with pytest.raises(PySparkException, match="has no option min-files"):
+        sql("CALL lake.system.rewrite_data_files(table => 'db.c', options => map('min-files', '1'))")
+
+
 def test_procedures_add_files(sql: Run, lake: SqlCatalog, table: Table, tmp_path: Path) -> None:
     for part in ("a", "b"):
         (tmp_path / "in" / f"kind={part}").mkdir(parents=True)

@@ -473,15 +473,16 @@ def column_range(columns: ManifestColumns, field_id: int, kind: PrimitiveType) -
         may_have_nan = ~(nans_known & (nans == 0)) & ~(complete & (null_rows >= total))
     return range_of_bounds(
         kind,
-        _bounds(columns, "lower_bound", field_id, kind),
-        _bounds(columns, "upper_bound", field_id, kind),
+        column_bounds(columns, "lower_bound", field_id, kind),
+        column_bounds(columns, "upper_bound", field_id, kind),
         may_have_null=~(nulls_known & (nulls == 0)) & ~(complete & (nan_rows >= total)),
         may_have_nan=may_have_nan,
         may_have_value=~(complete & (null_rows + nan_rows >= total)),
     )
 
 
-def _bounds(columns: ManifestColumns, statistic: str, field_id: int, kind: PrimitiveType) -> Any:
+def column_bounds(columns: ManifestColumns, statistic: str, field_id: int, kind: PrimitiveType) -> Any:
+    """Return the bounds of a column, `lower_bound` or `upper_bound`, as physical values: null for entries without one."""
     name = statistic_column(statistic, field_id)
     if isinstance(kind, GeometryType | GeographyType | UnknownType):
         return pa.nulls(len(columns), pa.binary())

@@ -29,6 +29,7 @@ from icefloe.errors import (
     NoSuchSnapshotError,
     NoSuchTableError,
     NoSuchViewError,
+    StatementSyntaxError,
     TableAlreadyExistsError,
     UnsupportedError,
     ViewAlreadyExistsError,
@@ -73,31 +74,6 @@ class AnalysisError(InvalidInputError):
     ) -> None:
         super().__init__(message, next_step=next_step)
         self.condition, self.parameters = condition, parameters
-
-
-class StatementSyntaxError(InvalidInputError):
-    """A statement that begins like one of Iceberg's SQL extensions and has a syntax error after that.
-
-    Attributes:
-        expected: What the statement requires at that position.
-        near: The token at that position.
-        text: The text of the statement.
-        start: Index of the first character of the token in `text`, from 0.
-    """
-
-    def __init__(self, message: str, *, near: str, text: str, start: int) -> None:
-        super().__init__(f"syntax error at or near {near}: {message}")
-        self.expected, self.near, self.text, self.start = message, near, text, start
-
-    @property
-    def line(self) -> int:
-        """Return the line of the token, from 1."""
-        return self.text.count("\n", 0, self.start) + 1
-
-    @property
-    def position(self) -> int:
-        """Return the index of the token in its line, from 0."""
-        return self.start - (self.text.rfind("\n", 0, self.start) + 1)
 
 
 # Errors whose exceptions have the names of Java's Iceberg, in `java/`; all others become `InvalidStatement`.

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructField, StructType
 
 from icefloe.errors import UnsupportedTypeError
 from icefloe.kernel.metadata.manifests import table_partition_type
+from icefloe.kernel.metadata.sort_keys import sort_order_text
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import ACCEPT_ANY_SCHEMA, AUTO_SCHEMA_EVOLUTION
 from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, TruncateTransform, VoidTransform
@@ -24,7 +25,6 @@ from icefloe.spark.bridge.gateway import java_array, java_class
 from icefloe.spark.bridge.messages import TableChange
 from icefloe.spark.catalog.alter_table import supports_change
 from icefloe.spark.catalog.column_defaults import default_texts
-from icefloe.spark.catalog.sort_keys import sort_order_text
 from icefloe.spark.row_level.operation import RowLevelTable
 from icefloe.spark.scan.partitioned_scan import partitioned_scan
 from icefloe.spark.scan.read_options import PushedQuery, reports_partitions

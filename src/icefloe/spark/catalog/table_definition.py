@@ -15,13 +15,13 @@ from pyspark.sql.types import DataType, StructField, _parse_datatype_json_value
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.errors import InvalidPartitionSpecError, Problem, UnsupportedFeatureError, UnsupportedTypeError
+from icefloe.kernel.metadata.sort_keys import FROM_SPARK, sort_order_of
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
 from icefloe.kernel.schema.default_values import to_default_value
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.version_rules import FIRST_VERSION_OF_DEFAULTS
 from icefloe.kernel.types import IcebergType, NestedField
 from icefloe.spark.catalog.column_defaults import default_of_clause
-from icefloe.spark.catalog.sort_keys import FROM_SPARK, sort_order_of
 from icefloe.spark.types.spark_types import COMMENT_KEY, struct_to_schema, to_iceberg_type
 
 # Properties of Spark's statements that are not table properties.

@@ -1,6 +1,6 @@
-"""The Spark jobs of copy-on-write: each data file is copied without its deleted rows, and each group of files into fewer, in a task of its own.
+"""The Spark jobs that copy data files: each without its deleted rows, and each group of files into fewer, in a task of its own.
 
-The work of a task is `datafile/copy_data_file.py` and `datafile/copy_file_group.py`. Spec: Row-level Deletes (copy-on-write).
+The work of a task is `datafile/copy_data_file.py`, `datafile/copy_file_group.py` or `datafile/compact_files.py`. Spec: Row-level Deletes (copy-on-write).
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +10,7 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+from icefloe.datafile.compact_files import CompactedFiles, FilesToCompact, compact_files
 from icefloe.datafile.copy_data_file import RewrittenFile, rewrite_task
 from icefloe.datafile.copy_file_group import RewriteGroup, RewrittenGroup, rewrite_group
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
@@ -23,14 +24,17 @@ from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.write.reported_files import check_files_exist
-from icefloe.table.engine import RewriteGroupsRequest, RewriteRequest
+from icefloe.table.engine import CompactionRequest, RewriteGroupsRequest, RewriteRequest
+
+Work = FileScanTask | RewriteGroup | FilesToCompact
+Copied = RewrittenFile | RewrittenGroup | CompactedFiles
 
 
 @dataclass(frozen=True)
 class TaskRewriter:
     """The function that Spark tasks run: it takes the number and the work of one task, and returns its outcome and attempt.
 
-    The work is a scan task, whose file is copied without the rows that match the filter, or a group of files.
+    The work is a scan task, whose file is copied without the rows that match the filter, or files that are copied or compacted together.
     """
 
     target: WriteTarget
@@ -41,7 +45,7 @@ class TaskRewriter:
     delete_filter: BooleanExpression
     errors: TaskErrors = field(default_factory=TaskErrors)
 
-    def __call__(self, numbered: tuple[int, FileScanTask | RewriteGroup]) -> tuple[RewrittenFile | RewrittenGroup, Attempt]:
+    def __call__(self, numbered: tuple[int, Work]) -> tuple[Copied, Attempt]:
         """Rewrite a file or a file group, and return the new files with the attempt."""
         number, work = numbered
         with self.errors.carried():
@@ -49,7 +53,7 @@ class TaskRewriter:
         self.finished.add([file.file_path for file in outcome.added])
         return outcome, this_attempt()
 
-    def _outcome(self, work: FileScanTask | RewriteGroup, number: int) -> RewrittenFile | RewrittenGroup:
+    def _outcome(self, work: Work, number: int) -> Copied:
         context = TaskContext.get()
         shared: dict[str, Any] = {
             "schema": self.schema,
@@ -60,6 +64,8 @@ class TaskRewriter:
         }
         if isinstance(work, RewriteGroup):
             return rewrite_group(self.target, work, **shared)
+        if isinstance(work, FilesToCompact):
+            return compact_files(self.target, work, **shared)
         return rewrite_task(self.target, work, self.delete_filter, **shared)
 
 
@@ -83,8 +89,16 @@ def rewrite_groups(spark: SparkSession, request: RewriteGroupsRequest) -> list[R
     return _run(spark, request, request.groups, AlwaysFalse())
 
 
+def compact(spark: SparkSession, request: CompactionRequest) -> list[CompactedFiles]:
+    """Compact each item's files; return the outcomes in the order of the items. Raises as `rewrite_files`."""
+    return _run(spark, request, request.work, AlwaysFalse())
+
+
 def _run(
-    spark: SparkSession, request: RewriteRequest | RewriteGroupsRequest, work: Sequence[Any], delete_filter: BooleanExpression
+    spark: SparkSession,
+    request: RewriteRequest | RewriteGroupsRequest | CompactionRequest,
+    work: Sequence[Any],
+    delete_filter: BooleanExpression,
 ) -> list[Any]:
     if not work:
         return []

@@ -10,10 +10,10 @@ from typing import Any
 
 from icefloe.errors import InvalidPartitionSpecError, InvalidSchemaError, NoSuchSnapshotError
 from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.kernel.metadata.sort_keys import SortKey, TransformCall, sort_keys, transform_call
 from icefloe.kernel.partitioning.sort_order import SortDirection
 from icefloe.kernel.partitioning.transforms import parse_transform
-from icefloe.spark.catalog.sort_keys import SortKey, TransformCall, sort_keys, transform_call
-from icefloe.spark.catalog.sql_tokens import Tokens
+from icefloe.kernel.sql_tokens import Tokens
 from icefloe.table.table import Table
 from icefloe.table.transaction import Transaction
 

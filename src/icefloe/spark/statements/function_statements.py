@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 
 from pyspark.sql import SparkSession
 
+from icefloe.kernel.sql_tokens import Tokens
 from icefloe.spark.catalog.attached_catalogs import SESSION_CATALOG, attached_catalog, resolve_name
-from icefloe.spark.catalog.sql_tokens import Tokens
 from icefloe.spark.functions.spark_functions import FUNCTIONS, SYSTEM, Function, is_for_functions
 from icefloe.spark.statements.view_statements import Statement
 

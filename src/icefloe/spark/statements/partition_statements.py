@@ -13,9 +13,9 @@ from icefloe.kernel.metadata.manifests import spec_partition_type, spec_schema
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import partition_path
 from icefloe.kernel.scan.scan_plan import PlannedFiles
+from icefloe.kernel.sql_tokens import Tokens
 from icefloe.kernel.types import PrimitiveType
 from icefloe.spark.catalog.attached_catalogs import resolve_name
-from icefloe.spark.catalog.sql_tokens import Tokens
 from icefloe.spark.scan.table_selector import TableSelection, select
 from icefloe.spark.statements.view_statements import Rows, Statement
 

@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from icefloe.errors import UnsupportedFeatureError
+from icefloe.kernel.sql_tokens import Tokens
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.messages import StatementMessage
 from icefloe.spark.catalog.attached_catalogs import resolve_name
 from icefloe.spark.catalog.spark_catalog import SparkCatalog
-from icefloe.spark.catalog.sql_tokens import Tokens
 from icefloe.spark.scan.spark_cache import recache
 from icefloe.spark.statements.alter_statements import AlterStatement, alter_statement
 from icefloe.spark.statements.create_table_statements import create_table_statement

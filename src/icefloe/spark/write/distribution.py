@@ -35,7 +35,8 @@ def distributed(rows: DataFrame, target: WriteTarget) -> DataFrame:
         mode = "range"
     keys = [key.asc_nulls_first() for key in partition_keys] + sort_keys
     if mode == "range" and keys:
-        rows = rows.repartitionByRange(*keys)
+        count = target.shuffle_partitions
+        rows = rows.repartitionByRange(*keys) if count is None else rows.repartitionByRange(count, *keys)
     elif mode == "hash" and partition_keys:
         rows = _hashed(rows, partition_keys)
     is_clustered = bool(partition_keys) and not FANOUT_ENABLED.read(target.properties)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from icefloe.spark.bridge.spark_errors import StatementSyntaxError
+from icefloe.errors import StatementSyntaxError
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+|--(?:\\\n|[^\r\n])*)

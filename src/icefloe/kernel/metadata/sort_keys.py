@@ -11,7 +11,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder
 from icefloe.kernel.partitioning.transforms import parse_transform
 from icefloe.kernel.schema.schema import Schema
-from icefloe.spark.catalog.sql_tokens import Tokens
+from icefloe.kernel.sql_tokens import Tokens
 
 # The specification's names of transforms by Spark's names; both are accepted.
 FROM_SPARK = {"years": "year", "months": "month", "days": "day", "hours": "hour", "date": "day", "date_hour": "hour"}

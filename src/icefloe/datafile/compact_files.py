@@ -1,0 +1,103 @@
+"""`compact_files`: the rows of several data files, without deleted rows, are written to fewer or larger files.
+
+Rows pass through as a stream, so that memory is bounded by a row group and not by the files. `icefloe/maintenance` decides which files are compacted together.
+Spec: Row-level Deletes; Row Lineage; Partition Evolution.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from icefloe.datafile.data_file_reader import read_task
+from icefloe.datafile.data_file_writer import write_batches, write_partition
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.datafile.write_target import WriteTarget
+from icefloe.kernel.expressions.predicate import AlwaysTrue
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.table_properties import NAME_MAPPING
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema.metadata_columns import with_lineage
+from icefloe.kernel.schema.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesToCompact:
+    """Data files, or byte ranges of them, whose rows are written to the same new files.
+
+    Attributes:
+        tasks: The files with the deletes that apply to them.
+        keeps_row_ids: Whether rows have row ids, as in format version 3.
+    """
+
+    tasks: tuple[FileScanTask, ...]
+    keeps_row_ids: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactedFiles:
+    """The new files, and the number of their rows."""
+
+    added: tuple[DataFile, ...]
+    rows: int
+
+
+def compact_files(
+    target: WriteTarget,
+    work: FilesToCompact,
+    *,
+    schema: Schema,
+    specs: Mapping[int, PartitionSpec],
+    partition_id: int,
+    task_id: int,
+    deletes: DeleteLoader | None = None,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> CompactedFiles:
+    """Write the live rows of files, in their order, as new files of the target's partition spec. Rows keep their row ids.
+
+    Args:
+        target: The table, the partition spec and the location of new files.
+        work: The files to compact.
+        schema: The table's schema.
+        specs: Partition specs of the table, by id.
+        partition_id: Number of the engine's partition, part of the new files' names.
+        task_id: Number of the task attempt, part of the new files' names.
+        deletes: Loader that keeps delete files for other tasks.
+        is_stopped: Returns True where the files are not needed any more; it is called for each batch of rows.
+
+    Raises:
+        CancelledError: `is_stopped` returned True.
+        NoSuchFileError, DataFileFormatError, UnsupportedFeatureError: As `read_task`.
+        StorageError: As `write_batches`, which leaves no files after a failure.
+    """
+    loader = deletes or DeleteLoader(target.io, schemas=(schema, *target.older_schemas), name_mapping=NAME_MAPPING.read(target.properties))
+    copy_schema = Schema(*with_lineage(schema.fields), schema_id=schema.schema_id) if work.keeps_row_ids else schema
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for task in work.tasks:
+            for batch in read_task(
+                target.io,
+                task,
+                schema=schema,
+                projection=copy_schema,
+                specs=specs,
+                row_filter=AlwaysTrue(),
+                name_mapping=NAME_MAPPING.read(target.properties),
+                deletes=loader,
+            ):
+                if is_stopped():
+                    raise CancelledError
+                yield batch
+
+    first = work.tasks[0]
+    is_one_file = len({task.file.file_path for task in work.tasks}) == 1
+    order_id = first.file.sort_order_id if is_one_file else UNSORTED_ORDER_ID
+    copy_target = replace(target, schema=copy_schema, sort_order_id=order_id)
+    if all(task.spec_id == target.spec.spec_id for task in work.tasks):
+        added = write_partition(copy_target, rows(), first.file.partition, partition_id=partition_id, task_id=task_id)
+    else:
+        added = write_batches(copy_target, rows(), partition_id=partition_id, task_id=task_id)
+    return CompactedFiles(added=tuple(added), rows=sum(file.record_count for file in added))

@@ -1,0 +1,375 @@
+"""`RewriteDataFiles`: compaction. Small files and files with many deletes become files of the target size with the same rows.
+
+`rewrite_planner.py` decides what is rewritten. New files are committed as a `replace`, by group: a group that another writer's deletes contradict is given up
+and planned again, and no writer waits for it. Spec: Snapshots (operation replace); Sequence Numbers; Row Lineage.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from icefloe.datafile.compact_files import FilesToCompact
+from icefloe.datafile.deletes.delete_loader import is_scoped_to
+from icefloe.datafile.write_target import WriteTarget
+from icefloe.display.formatting import count_text, size_text
+from icefloe.display.html import ShownAsText
+from icefloe.errors import CommitInvalidatedError, CommitUnknownError, IcefloeError, in_one_line
+from icefloe.kernel.commit.file_changes import delete_key
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_properties import DISTRIBUTION_MODE, TARGET_FILE_SIZE_BYTES
+from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID, UNSORTED_SORT_ORDER, SortOrder
+from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
+from icefloe.kernel.scan.scan_planner import plan_scan
+from icefloe.kernel.schema.metadata_columns import with_lineage
+from icefloe.kernel.schema.schema import Schema
+from icefloe.maintenance.overlapping_files import overlapping
+from icefloe.maintenance.rewrite_options import RewriteOptions
+from icefloe.maintenance.rewrite_planner import FileGroup, Reason, RewritePlan, plan_rewrite
+from icefloe.table.available_engines import engine_for_files, engine_named
+from icefloe.table.commits.commit_loop import delete_quietly
+from icefloe.table.data_scan import DataScan
+from icefloe.table.engine import CompactionRequest, Engine
+from icefloe.table.parallel_requests import in_threads
+from icefloe.table.rows.row_change import specs_of
+from icefloe.table.rows.write_context import write_target
+from icefloe.table.table import Table
+
+# Rounds of planning and writing: groups that lost to another writer are planned again on the newest snapshot, this often in all.
+MAX_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedGroup:
+    """A group that was not rewritten: the number of its files, and why."""
+
+    files: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RewriteDataFilesResult(ShownAsText):
+    """The result of a compaction, or with `dry_run` what it would do.
+
+    Attributes:
+        dry_run: Whether nothing was written.
+        snapshot_ids: The snapshots that were committed.
+        rewritten_files: Data files that were replaced.
+        added_files: New data files; of a dry run the expected number.
+        rewritten_bytes: Bytes of the replaced files.
+        added_bytes: Bytes of the new files; 0 of a dry run.
+        removed_delete_files: Delete files that were removed because they applied to replaced files alone.
+        deleted_rows: Rows that were deleted before and are in no file any more.
+        reasons: The number of replaced files by the reason for which each was chosen.
+        considered_files: Live data files that may contain rows of the filter.
+        left_files: Files that should be rewritten and were not, because a group of them would not pay.
+        failed: Groups that were given up.
+    """
+
+    dry_run: bool = False
+    snapshot_ids: tuple[int, ...] = ()
+    rewritten_files: int = 0
+    added_files: int = 0
+    rewritten_bytes: int = 0
+    added_bytes: int = 0
+    removed_delete_files: int = 0
+    deleted_rows: int = 0
+    reasons: Mapping[Reason, int] = field(default_factory=dict)
+    considered_files: int = 0
+    left_files: int = 0
+    failed: tuple[FailedGroup, ...] = ()
+
+    @property
+    def failed_files(self) -> int:
+        """Files of groups that were given up."""
+        return sum(group.files for group in self.failed)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        if not self.rewritten_files and not self.failed:
+            yield f"rewrite data files: nothing to do, {count_text(self.considered_files, 'file')} considered"
+        else:
+            would = "would become" if self.dry_run else "became"
+            sizes = size_text(self.rewritten_bytes) + ("" if self.dry_run else f" to {size_text(self.added_bytes)}")
+            yield f"rewrite data files: {count_text(self.rewritten_files, 'file')} {would} {self.added_files:,}, {sizes}"
+        if self.reasons:
+            yield "  " + ", ".join(f"{count:,} {reason}" for reason, count in self.reasons.items())
+        if self.removed_delete_files:
+            yield f"  removed {count_text(self.removed_delete_files, 'delete file')}, {count_text(self.deleted_rows, 'deleted row')}"
+        if self.left_files:
+            yield f"  {count_text(self.left_files, 'file')} left: too few in a partition to pay"
+        for group in self.failed:
+            yield f"  not rewritten: {count_text(group.files, 'file')}: {group.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A group and its new files, which no commit names yet."""
+
+    group: FileGroup
+    added: tuple[DataFile, ...]
+
+
+class DataFileRewrite:
+    """One compaction of a table's branch."""
+
+    def __init__(
+        self,
+        table: Table,
+        row_filter: str | BooleanExpression,
+        options: RewriteOptions,
+        order: SortOrder = UNSORTED_SORT_ORDER,
+        *,
+        branch: str,
+        engine: str | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare a rewrite.
+
+        Args:
+            table: The table.
+            row_filter: Files that can have no row of it are left out.
+            options: Thresholds and sizes.
+            order: The order in which rows are sorted over all files of a group; an unsorted order keeps the order of rows.
+            branch: The branch whose files are rewritten.
+            engine: `spark` or `in-process`; by default Spark if it runs already or the files are large.
+            snapshot_properties: Entries for the snapshots' summaries.
+        """
+        self._table = table
+        self._row_filter = row_filter
+        self._options = options
+        self._order = order
+        self._branch = branch
+        self._engine = engine
+        self._properties = dict(snapshot_properties or {})
+        self._snapshot_ids: list[int] = []
+        self._done: list[_Written] = []
+        self._failed: list[FailedGroup] = []
+        self._lost: list[FailedGroup] = []  # of this round
+        self._failed_commits = 0
+
+    def plan(self) -> RewritePlan:
+        """Return what would be rewritten now. Raises as `DataScan.plan`."""
+        metadata, scan = self._table.metadata, self._scan()
+        sorts = not self._order.is_unsorted
+        plan = plan_scan(
+            metadata,
+            scan.snapshot(),
+            scan.row_filter,
+            self._table.io.read,
+            parallel=in_threads,
+            include_statistics=sorts,
+            # The rows that the filter does not keep are rewritten too, and so are the deletes of them applied.
+            every_delete=True,
+            schema=scan.schema(),
+        )
+        overlaps = partial(overlapping, order=self._order, schema=scan.schema()) if sorts else None
+        return plan_rewrite(replace(plan, parts=tuple(map(_with_every_row, plan.parts))), metadata, self._options, overlaps)
+
+    def _scan(self) -> DataScan:
+        scan = self._table.scan(self._row_filter)
+        return scan.use_ref(self._branch) if self._table.metadata.refs else scan
+
+    def run(self, *, dry_run: bool = False) -> RewriteDataFilesResult:
+        """Rewrite the files and commit them.
+
+        Raises:
+            NoSuchFileError, DataFileFormatError, StorageError: A file cannot be read or written, and there is no partial progress.
+            CommitUnknownError: The catalog's reply was lost. No file was deleted.
+            CommitConflictError: Other writers won every retry.
+        """
+        plan = self.plan()
+        if dry_run:
+            return self._result(plan, plan.groups, dry_run=True)
+        first, remaining = plan, list(plan.groups)
+        for _ in range(MAX_ROUNDS):
+            self._lost = []
+            lost = self._round(plan, remaining)
+            if not lost:
+                break
+            paths = {task.file.file_path for group in lost for task in group.tasks}
+            self._table.refresh()
+            plan = self.plan()
+            remaining = [group for group in plan.groups if any(task.file.file_path in paths for task in group.tasks)]
+        return self._result(first, [written.group for written in self._done])
+
+    def _round(self, plan: RewritePlan, groups: Sequence[FileGroup]) -> list[FileGroup]:
+        """Write and commit groups. Return those that lost to another writer."""
+        lost: list[FileGroup] = []
+        for batch in self._batches(groups):
+            if self._failed_commits > self._options.max_failed_commits:
+                self._failed += [FailedGroup(files=len(group), reason=f"{self._failed_commits} commits had failed") for group in batch]
+                continue
+            lost += self._rewrite(plan, batch)
+        return lost
+
+    def _batches(self, groups: Sequence[FileGroup]) -> list[Sequence[FileGroup]]:
+        """Divide the groups into those of one commit each."""
+        if not self._options.partial_progress:
+            return [groups] if groups else []
+        step = max(1, -(-len(groups) // self._options.max_commits))
+        return [groups[start : start + step] for start in range(0, len(groups), step)]
+
+    def _rewrite(self, plan: RewritePlan, batch: Sequence[FileGroup]) -> list[FileGroup]:
+        try:
+            written = self._write(batch)
+        except IcefloeError as error:
+            if not self._options.partial_progress:
+                raise
+            if len(batch) == 1:
+                self._failed.append(FailedGroup(files=len(batch[0]), reason=in_one_line(error.message)))
+                self._failed_commits += 1
+                return []
+            # One damaged file must not keep the other groups from being rewritten.
+            return [group for one in batch for group in self._rewrite(plan, [one])]
+        return self._commit(plan, written)
+
+    def _write(self, batch: Sequence[FileGroup]) -> list[_Written]:
+        """Write the new files of groups. After a failure none remains."""
+        metadata = self._table.metadata
+        target = self._target(metadata)
+        tasks = [task for group in batch for task in group.tasks]
+        engine: Engine = engine_named(self._engine) if self._engine is not None else engine_for_files(tasks)
+        if not self._order.is_unsorted:
+            return self._write_sorted(batch, engine, target)
+        parts = [(group, part) for group in batch for part in group.parts(self._options.sizes.limit)]
+        outcomes = engine.compact(
+            CompactionRequest(
+                work=[FilesToCompact(tasks=part, keeps_row_ids=metadata.format_version > 2) for _, part in parts],
+                schema=metadata.schema(),
+                specs=specs_of(metadata),
+                target=target,
+                schemas=tuple(metadata.schemas),
+                at_once=self._options.concurrent_groups,
+            )
+        )
+        added: dict[FileGroup, tuple[DataFile, ...]] = dict.fromkeys(batch, ())
+        for (group, _), outcome in zip(parts, outcomes, strict=True):
+            added[group] += outcome.added
+        return [_Written(group, files) for group, files in added.items()]
+
+    def _write_sorted(self, batch: Sequence[FileGroup], engine: Engine, target: WriteTarget) -> list[_Written]:
+        """Write the new files of groups, each sorted as a whole. After a failure none remains."""
+        metadata, scan = self._table.metadata, self._scan()
+        schema = metadata.schema()
+        if metadata.format_version > 2:
+            schema = Schema(*with_lineage(schema.fields), schema_id=schema.schema_id)
+        known = next((order.order_id for order in metadata.sort_orders if order.fields == self._order.fields), UNSORTED_ORDER_ID)
+        done: list[_Written] = []
+        try:
+            for group in batch:
+                plan = ScanPlan(
+                    snapshot_id=None, schema=scan.schema(), row_filter=AlwaysTrue(), parts=group.files, delete_files=group.delete_files
+                )
+                request = replace(scan.request(schema, plan), row_filter=AlwaysTrue())
+                sorted_target = replace(
+                    target,
+                    schema=schema,
+                    sort_order=self._order,
+                    sort_order_id=known,
+                    operation_uuid=self._table.handle.ids.uuid(),
+                    properties={**target.properties, DISTRIBUTION_MODE.name: "range"},
+                    shuffle_partitions=group.output_files * self._options.partitions_per_file,
+                )
+                done.append(_Written(group, tuple(engine.write(engine.read(request), sorted_target))))
+        except BaseException:
+            self._delete(done)
+            raise
+        return done
+
+    def _target(self, metadata: TableMetadata) -> WriteTarget:
+        sizes = self._options.sizes
+        target = write_target(self._table.handle, metadata)
+        return replace(
+            target,
+            spec=metadata.spec_by_id(self._options.output_spec_id),
+            # The parts of a group have about the target size; a file is closed later, so that a part becomes one file.
+            properties={**target.properties, TARGET_FILE_SIZE_BYTES.name: str(sizes.limit)},
+        )
+
+    def _commit(self, plan: RewritePlan, written: Sequence[_Written]) -> list[FileGroup]:
+        """Commit new files; after a conflict group by group. Return the groups that lost, whose new files are deleted."""
+        try:
+            self._commit_together(plan, written)
+        except CommitUnknownError:
+            raise  # a commit of unknown outcome may need the files
+        except CommitInvalidatedError as error:
+            self._failed_commits += 1
+            if len(written) == 1:
+                self._delete(written)
+                self._lost.append(FailedGroup(files=len(written[0].group), reason=in_one_line(error.message)))
+                return [written[0].group]
+        except BaseException:
+            self._delete(written)
+            raise
+        else:
+            self._done += written
+            return []
+        lost: list[FileGroup] = []
+        waiting = list(written)
+        try:
+            while waiting:
+                lost += self._commit(plan, [waiting.pop(0)])
+        except BaseException:
+            self._delete(waiting)
+            raise
+        return lost
+
+    def _commit_together(self, plan: RewritePlan, written: Sequence[_Written]) -> None:
+        update = self._table.update_snapshot(self._properties, self._branch).rewrite_files()
+        if plan.snapshot_id is not None:
+            update.validate_from_snapshot(plan.snapshot_id)
+            snapshot = self._table.metadata.snapshot_by_id(plan.snapshot_id)
+            if self._options.keeps_sequence_number and snapshot is not None and self._table.format_version > 1:
+                update.data_sequence_number(snapshot.sequence_number)
+        for one in written:
+            for task in one.group.tasks:
+                update.delete_file(task.file)
+            for file in one.added:
+                update.add_file(file)
+        for file in dangling_deletes([one.group for one in written]):
+            update.delete_file(file)
+        update.commit()
+        snapshot = self._table.snapshot_by_name(self._branch)
+        if snapshot is not None:
+            self._snapshot_ids.append(snapshot.snapshot_id)
+
+    def _delete(self, written: Sequence[_Written]) -> None:
+        delete_quietly(self._table.handle, [file.file_path for one in written for file in one.added])
+
+    def _result(self, plan: RewritePlan, groups: Sequence[FileGroup], *, dry_run: bool = False) -> RewriteDataFilesResult:
+        added = [file for written in self._done for file in written.added]
+        rows_before = sum(task.file.record_count for group in groups for task in group.tasks)
+        return RewriteDataFilesResult(
+            dry_run=dry_run,
+            snapshot_ids=tuple(self._snapshot_ids),
+            rewritten_files=sum(len(group) for group in groups),
+            added_files=sum(group.output_files for group in groups) if dry_run else len(added),
+            rewritten_bytes=sum(group.size for group in groups),
+            added_bytes=sum(file.file_size_in_bytes for file in added),
+            removed_delete_files=len(dangling_deletes(groups)),
+            deleted_rows=0 if dry_run else rows_before - sum(file.record_count for file in added),
+            reasons=plan.chosen,
+            considered_files=plan.considered_files,
+            left_files=plan.left_files,
+            failed=(*self._failed, *self._lost),
+        )
+
+
+def _with_every_row(part: PlannedFiles) -> PlannedFiles:
+    """Return planned files without the filter that chose them: rows that do not match it are rewritten too."""
+    return replace(part, residuals=(AlwaysTrue(),), residual_index=np.zeros(len(part), dtype=np.int64))
+
+
+def dangling_deletes(groups: Sequence[FileGroup]) -> list[DataFile]:
+    """Return the delete files that apply to one file of the groups alone: they are removed with it. Spec: Deletion Vectors."""
+    deletes: dict[Any, DataFile] = {}
+    for task in (task for group in groups for task in group.tasks):
+        deletes.update({delete_key(file): file for file in task.delete_files if is_scoped_to(file, task.file.file_path)})
+    return list(deletes.values())

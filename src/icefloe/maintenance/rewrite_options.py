@@ -1,0 +1,229 @@
+"""`RewriteOptions`: the options of `rewrite_data_files`, with the names and defaults of Java's action. Spec: none."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from icefloe.errors import InvalidInputError, InvalidPropertyError
+from icefloe.kernel.metadata.property_kinds import Property, at_least, choice, flag, number, property_texts
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_properties import TARGET_FILE_SIZE_BYTES
+
+MAX_LONG = 2**63 - 1
+GIB = 1 << 30
+
+
+def _share(text: str) -> float:
+    if not 0 <= float(text) <= 1:
+        raise ValueError(text)
+    return float(text)
+
+
+def _factor(text: str) -> float:
+    if not 0 < float(text) <= 1000:
+        raise ValueError(text)
+    return float(text)
+
+
+def _size(name: str, meaning: str) -> Property[int | None]:
+    return Property(name, None, at_least(0), "a whole number of bytes", meaning)
+
+
+TARGET = _size("target-file-size-bytes", "Size of new files; by default the table's `write.target-file-size-bytes`.")
+LEAST = _size("min-file-size-bytes", "Smaller files are rewritten; by default 75 % of the target size.")
+MOST = _size("max-file-size-bytes", "Larger files are rewritten; by default 180 % of the target size.")
+MIN_INPUT_FILES = number("min-input-files", 5, 1, "files", "A group with as many files is rewritten, whatever its size.")
+REWRITE_ALL = flag("rewrite-all", "Rewrite every file.", default=False)
+MAX_GROUP_BYTES = number("max-file-group-size-bytes", 100 * GIB, 1, "bytes", "Most bytes of files that are rewritten together.")
+MAX_GROUP_FILES = number("max-file-group-input-files", MAX_LONG, 1, "files", "Most files that are rewritten together.")
+MAX_FILES: Property[int | None] = Property(
+    "max-files-to-rewrite",
+    None,
+    at_least(1),
+    "a whole number of files",
+    "Most files that are rewritten in all; the others stay as they are.",
+)
+DELETE_FILE_THRESHOLD = number(
+    "delete-file-threshold", 2_147_483_647, 1, "delete files", "A file is rewritten if as many delete files apply to it."
+)
+DELETE_RATIO_THRESHOLD: Property[float] = Property(
+    "delete-ratio-threshold", 0.3, _share, "a number from 0 to 1", "A file is rewritten if at least this share of its rows is deleted."
+)
+CONCURRENT_GROUPS = number(
+    "max-concurrent-file-group-rewrites", 5, 1, "groups", "Groups that are written at once in this process; Spark schedules its own tasks."
+)
+PARTIAL_PROGRESS = flag("partial-progress.enabled", "Commit groups as they are done, not all at the end.", default=False)
+MAX_COMMITS = number("partial-progress.max-commits", 10, 1, "commits", "Most commits with partial progress.")
+MAX_FAILED_COMMITS: Property[int | None] = Property(
+    "partial-progress.max-failed-commits",
+    None,
+    at_least(0),
+    "a whole number of commits",
+    "Failed commits at which the rewrite stops; by default `partial-progress.max-commits`.",
+)
+STARTING_SEQUENCE_NUMBER = flag(
+    "use-starting-sequence-number",
+    "Keep the sequence number of the snapshot that was read, so that deletes of other writers still apply.",
+    default=True,
+)
+JOB_ORDER = choice(
+    "rewrite-job-order",
+    "none",
+    "none",
+    "bytes-asc",
+    "bytes-desc",
+    "files-asc",
+    "files-desc",
+    meaning="Which groups are rewritten first.",
+)
+OUTPUT_SPEC_ID: Property[int | None] = Property(
+    "output-spec-id", None, at_least(0), "the id of a partition spec", "Partition spec of new files; by default the table's current one."
+)
+COMPRESSION_FACTOR: Property[float] = Property(
+    "compression-factor", 1.0, _factor, "a number above 0", "Bytes of the sorted rows as a factor of those of the files."
+)
+PARTITIONS_PER_FILE = number("shuffle-partitions-per-file", 1, 1, "partitions", "Spark partitions of a sort for each new file.")
+
+COMMON = (
+    *(
+        TARGET,
+        LEAST,
+        MOST,
+        MIN_INPUT_FILES,
+        REWRITE_ALL,
+        MAX_GROUP_BYTES,
+        MAX_GROUP_FILES,
+        MAX_FILES,
+        DELETE_FILE_THRESHOLD,
+        DELETE_RATIO_THRESHOLD,
+    ),
+    *(CONCURRENT_GROUPS, PARTIAL_PROGRESS, MAX_COMMITS, MAX_FAILED_COMMITS, STARTING_SEQUENCE_NUMBER, JOB_ORDER, OUTPUT_SPEC_ID),
+)
+OF_SORT = (COMPRESSION_FACTOR, PARTITIONS_PER_FILE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSizes:
+    """Sizes in bytes: files from `least` to `most` have the right size, and new ones are written at `target`."""
+
+    target: int
+    least: int
+    most: int
+
+    @property
+    def limit(self) -> int:
+        """The size at which a new file is closed: between the target and the greatest right size, so that no small rest remains."""
+        return self.target + (self.most - self.target) // 2
+
+    def output_files(self, size: int) -> int:
+        """Return the number of new files for `size` bytes: as many full ones as possible, and a rest only if it has a right size."""
+        if size < self.target:
+            return 1
+        full, rest = divmod(size, self.target)
+        if rest > self.least:
+            return full + 1
+        if size // full < min(self.target * 11 // 10, self.limit):
+            return full
+        return full + (1 if rest else 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteOptions:
+    """The options of one rewrite, checked. The attributes are those of the module's properties."""
+
+    sizes: FileSizes
+    output_spec_id: int
+    min_input_files: int
+    rewrite_all: bool
+    max_group_bytes: int
+    max_group_files: int
+    max_files: int | None
+    delete_file_threshold: int
+    delete_ratio_threshold: float
+    concurrent_groups: int
+    partial_progress: bool
+    max_commits: int
+    max_failed_commits: int
+    keeps_sequence_number: bool
+    job_order: str
+    compression_factor: float
+    partitions_per_file: int
+
+
+def rewrite_options(given: Mapping[str, Any], metadata: TableMetadata, *, sorts: bool) -> RewriteOptions:
+    """Check the options of a rewrite.
+
+    Args:
+        given: Options by name; numbers and truth values, or their texts.
+        metadata: The table's metadata, whose properties have defaults.
+        sorts: Whether rows are sorted, so that options of sorts are allowed.
+
+    Raises:
+        InvalidInputError: An option is unknown, has an invalid value, or contradicts another.
+    """
+    texts = property_texts(given, "rewrite")
+    known = COMMON + (OF_SORT if sorts else ())
+    unknown = sorted(set(texts) - {option.name for option in known})
+    if unknown:
+        of_sort = any(option.name in unknown for option in OF_SORT)
+        raise InvalidInputError(
+            f"rewrite_data_files has no option {', '.join(unknown)}" + (" without a sort" if of_sort else ""),
+            next_step=f"its options are {', '.join(option.name for option in known)}",
+        )
+
+    def read(option: Property[Any]) -> Any:
+        try:
+            return option.read(texts)
+        except InvalidPropertyError as error:
+            raise InvalidInputError(
+                f"the option {option.name} is {texts[option.name]!r}, which is not {option.allowed}", next_step=f"pass {option.allowed}"
+            ) from error
+
+    max_commits = read(MAX_COMMITS)
+    failed = read(MAX_FAILED_COMMITS)
+    return RewriteOptions(
+        sizes=_sizes(read(TARGET), read(LEAST), read(MOST), metadata),
+        output_spec_id=_spec_id(read(OUTPUT_SPEC_ID), metadata),
+        min_input_files=read(MIN_INPUT_FILES),
+        rewrite_all=read(REWRITE_ALL),
+        max_group_bytes=read(MAX_GROUP_BYTES),
+        max_group_files=read(MAX_GROUP_FILES),
+        max_files=read(MAX_FILES),
+        delete_file_threshold=read(DELETE_FILE_THRESHOLD),
+        delete_ratio_threshold=read(DELETE_RATIO_THRESHOLD),
+        concurrent_groups=read(CONCURRENT_GROUPS),
+        partial_progress=read(PARTIAL_PROGRESS),
+        max_commits=max_commits,
+        max_failed_commits=max_commits if failed is None else failed,
+        keeps_sequence_number=read(STARTING_SEQUENCE_NUMBER),
+        job_order=read(JOB_ORDER),
+        compression_factor=read(COMPRESSION_FACTOR),
+        partitions_per_file=read(PARTITIONS_PER_FILE),
+    )
+
+
+def _sizes(target: int | None, least: int | None, most: int | None, metadata: TableMetadata) -> FileSizes:
+    target = TARGET_FILE_SIZE_BYTES.read(metadata.properties) if target is None else target
+    if target < 1:
+        raise InvalidInputError(f"the option {TARGET.name} is {target}; it is the size of new files", next_step="pass a size of at least 1")
+    least = target * 3 // 4 if least is None else least
+    most = target * 9 // 5 if most is None else most
+    if target <= least:
+        raise InvalidInputError(
+            f"{TARGET.name} is {target} and {LEAST.name} {least}: new files would be rewritten again", next_step="pass a larger target"
+        )
+    if target >= most:
+        raise InvalidInputError(
+            f"{TARGET.name} is {target} and {MOST.name} {most}: new files would be rewritten again", next_step="pass a smaller target"
+        )
+    return FileSizes(target=target, least=least, most=most)
+
+
+def _spec_id(given: int | None, metadata: TableMetadata) -> int:
+    known = sorted(spec.spec_id for spec in metadata.partition_specs)
+    if given is not None and given not in known:
+        raise InvalidInputError(
+            f"the option {OUTPUT_SPEC_ID.name} is {given}, and the table has no such partition spec",
+            next_step=f"there are: {', '.join(map(str, known))}",
+        )
+    return metadata.default_spec_id if given is None else given

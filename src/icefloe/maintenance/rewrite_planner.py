@@ -1,0 +1,260 @@
+"""`plan_rewrite`: which data files are rewritten, and which of them together.
+
+Files are chosen in arrays, so that a table of a million files is planned in seconds; objects are made for chosen files alone. The rules are those of the
+planners in Java, except that all deletes count towards `delete-ratio-threshold`, and that files of older partition specs are grouped by the partition that
+receives their rows. Spec: Scan Planning; Partition Evolution.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.kernel.arrow_values import array_of_chunks, numpy_of
+from icefloe.kernel.manifest.data_file import DataFile, FileFormat
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
+from icefloe.maintenance.rewrite_options import RewriteOptions
+
+Rows = NDArray[np.int64]
+
+
+class Reason(StrEnum):
+    """Why a data file is rewritten; the first that applies is counted."""
+
+    DELETES = "deleted rows"
+    SMALL = "too small"
+    LARGE = "too large"
+    OVERLAP = "bounds overlap"
+    ALL = "rewrite-all"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FileGroup:
+    """Data files whose rows are written together, as `output_files` new files of about equal size.
+
+    Attributes:
+        files: The files with the deletes that apply to them, as columns, one item or more for each partition spec.
+        size: Their bytes.
+        output_files: The expected number of new files.
+    """
+
+    files: tuple[PlannedFiles, ...]
+    size: int
+    output_files: int
+
+    def __len__(self) -> int:
+        return sum(map(len, self.files))
+
+    @property
+    def delete_files(self) -> Sequence[DataFile]:
+        """The delete files of the plan, among them those of the group's files."""
+        return self.files[0].delete_files if self.files else ()
+
+    @cached_property
+    def tasks(self) -> tuple[FileScanTask, ...]:
+        """The files as objects."""
+        return tuple(task for part in self.files for task in part.tasks())
+
+    def parts(self, limit: int) -> list[tuple[FileScanTask, ...]]:
+        """Divide the files into one part for each new file; a Parquet file of more than `limit` bytes is divided at row groups."""
+        part_bytes = max(1, -(-self.size // self.output_files))
+        parts: dict[int, list[FileScanTask]] = defaultdict(list)
+        end = 0
+        for task in self.tasks:
+            start, end = end, end + task.file.file_size_in_bytes
+            if task.file.file_size_in_bytes <= limit or task.file.file_format is not FileFormat.PARQUET:
+                parts[min((start + end) // 2 // part_bytes, self.output_files - 1)].append(task)
+                continue
+            cuts = [start, *(cut for cut in range(start // part_bytes * part_bytes + part_bytes, end, part_bytes)), end]
+            for begin, stop in pairwise(cuts):
+                piece = replace(task, start=begin - start, length=stop - begin)
+                parts[min(begin // part_bytes, self.output_files - 1)].append(piece)
+        return [tuple(parts[number]) for number in sorted(parts)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewritePlan:
+    """The groups to rewrite, in order.
+
+    Attributes:
+        snapshot_id: The snapshot that was planned on; None for a table without one.
+        groups: The groups.
+        chosen: The number of files in groups by the reason for which each was chosen.
+        considered_files: The live files that may contain rows of the filter.
+        left_files: Files that should be rewritten and are in no group, because a group of them would not pay.
+    """
+
+    snapshot_id: int | None
+    groups: tuple[FileGroup, ...] = ()
+    chosen: Mapping[Reason, int]
+    considered_files: int
+    left_files: int
+
+    @property
+    def files(self) -> int:
+        """The number of files in all groups."""
+        return sum(map(len, self.groups))
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the files in all groups."""
+        return sum(group.size for group in self.groups)
+
+
+def plan_rewrite(
+    plan: ScanPlan, metadata: TableMetadata, options: RewriteOptions, overlaps: Callable[[PlannedFiles], NDArray[np.bool_]] | None = None
+) -> RewritePlan:
+    """Choose files of a scan plan and group them.
+
+    Args:
+        plan: The plan of a scan without limit.
+        metadata: The table's metadata.
+        options: Thresholds and sizes.
+        overlaps: Returns, for sorts, which files of a part have bounds that overlap with those of many others.
+    """
+    shares = _delete_shares(plan)
+    chosen_of: list[Chosen] = [_chosen(part, shares, options, overlaps) for part in plan.parts]
+    by_partition: dict[Hashable, list[tuple[int, int]]] = defaultdict(list)
+    output = metadata.spec_by_id(options.output_spec_id)
+    for number, (part, chosen) in enumerate(zip(plan.parts, chosen_of, strict=True)):
+        rows = np.flatnonzero(chosen.mask)
+        landing = _landing(metadata.spec_by_id(part.spec_id), output)
+        for row, values in zip(rows.tolist(), part.partitions(part.entries.take(rows)), strict=True):
+            by_partition[landing(values)].append((number, row))
+    packed = [
+        bundle for members in by_partition.values() for bundle in _packed(members, chosen_of, options) if _pays(bundle, chosen_of, options)
+    ]
+    kept = list(_within(packed, options.max_files))
+    groups = _ordered([_group(bundle, plan.parts, chosen_of, options) for bundle in kept], options.job_order)
+    reasons: dict[Reason, int] = defaultdict(int)
+    for number, row in (place for bundle in kept for place in bundle):
+        reasons[chosen_of[number].reason(row)] += 1
+    selected = sum(int(chosen.mask.sum()) for chosen in chosen_of)
+    return RewritePlan(
+        snapshot_id=plan.snapshot_id,
+        groups=tuple(groups),
+        chosen=reasons,
+        considered_files=sum(map(len, plan.parts)),
+        left_files=selected - sum(map(len, kept)),
+    )
+
+
+Place = tuple[int, int]  # the number of a part of the plan, and a row of it
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Arrays over the files of one part of a plan: their sizes, and the reasons for which they may be rewritten."""
+
+    sizes: Rows
+    reasons: Mapping[Reason, NDArray[np.bool_]]
+    mask: NDArray[np.bool_]
+
+    def reason(self, row: int) -> Reason:
+        """Return the first reason of a chosen file."""
+        return next(reason for reason, mask in self.reasons.items() if mask[row])
+
+
+def _chosen(
+    part: PlannedFiles, shares: NDArray[np.float64], options: RewriteOptions, overlaps: Callable[[PlannedFiles], NDArray[np.bool_]] | None
+) -> Chosen:
+    sizes = numpy_of(array_of_chunks(part.entries["file_size_in_bytes"])).astype(np.int64)
+    records = numpy_of(array_of_chunks(part.entries["record_count"])).astype(np.int64)
+    none = np.zeros(len(part), dtype=bool)
+    reasons = {
+        Reason.DELETES: _has_many_deletes(part, records, shares, options),
+        Reason.SMALL: sizes < options.sizes.least,
+        Reason.LARGE: sizes > options.sizes.most,
+        Reason.OVERLAP: none if overlaps is None else overlaps(part),
+        Reason.ALL: ~none if options.rewrite_all else none,
+    }
+    return Chosen(sizes, reasons, np.logical_or.reduce(list(reasons.values())))
+
+
+def _delete_shares(plan: ScanPlan) -> NDArray[np.float64]:
+    """Return for each delete file of the plan how many rows it deletes of each data file that it applies to: its records, divided evenly among these."""
+    records = np.array([file.record_count for file in plan.delete_files], dtype=np.float64)
+    indices = [part.delete_indices for part in plan.parts if part.delete_indices is not None]
+    targets = np.bincount(np.concatenate(indices), minlength=len(records)) if indices else np.zeros(len(records), dtype=np.int64)
+    return records / np.maximum(targets, 1)
+
+
+def _has_many_deletes(part: PlannedFiles, records: Rows, shares: NDArray[np.float64], options: RewriteOptions) -> NDArray[np.bool_]:
+    if part.delete_offsets is None or part.delete_indices is None:
+        return np.zeros(len(part), dtype=bool)
+    counts = np.diff(part.delete_offsets)
+    files = np.repeat(np.arange(len(part)), counts)
+    deleted = np.bincount(files, weights=shares[part.delete_indices], minlength=len(part))
+    ratio = np.minimum(deleted, records) / np.maximum(records, 1)
+    return (counts >= options.delete_file_threshold) | ((counts > 0) & (ratio >= options.delete_ratio_threshold))
+
+
+def _landing(spec: PartitionSpec, output: PartitionSpec) -> Callable[[tuple[Any, ...]], Hashable]:
+    """Return a function from a file's partition to a key of the partition that receives its rows, as far as the file's partition determines it."""
+    places = {(field.source_id, str(field.transform)): place for place, field in enumerate(spec.fields)}
+    sources = [places.get((field.source_id, str(field.transform))) for field in output.fields]
+    # NaN is not equal to itself; the text of a value identifies it as well.
+    return lambda values: tuple(None if place is None else repr(values[place]) for place in sources)
+
+
+def _packed(members: Sequence[Place], chosen_of: Sequence[Chosen], options: RewriteOptions) -> Iterator[list[Place]]:
+    """Yield files of one partition in groups of at most the greatest size and number."""
+    bundle: list[Place] = []
+    size = 0
+    for number, row in members:
+        bytes_of_file = int(chosen_of[number].sizes[row])
+        if bundle and (size + bytes_of_file > options.max_group_bytes or len(bundle) >= options.max_group_files):
+            yield bundle
+            bundle, size = [], 0
+        bundle.append((number, row))
+        size += bytes_of_file
+    if bundle:
+        yield bundle
+
+
+def _pays(bundle: Sequence[Place], chosen_of: Sequence[Chosen], options: RewriteOptions) -> bool:
+    """Return whether a group is worth rewriting: it becomes fewer files, or files of the right size, or loses many deleted rows."""
+    if options.rewrite_all:
+        return True
+    size = sum(int(chosen_of[number].sizes[row]) for number, row in bundle)
+    if len(bundle) > 1 and (len(bundle) >= options.min_input_files or size > options.sizes.target):
+        return True
+    return size > options.sizes.most or any(
+        chosen_of[number].reasons[reason][row] for number, row in bundle for reason in (Reason.DELETES, Reason.OVERLAP)
+    )
+
+
+def _within(bundles: Sequence[list[Place]], max_files: int | None) -> Iterator[list[Place]]:
+    """Yield groups of at most `max_files` files in all; the last one may lose files."""
+    left = max_files
+    for bundle in bundles:
+        if left is None:
+            yield bundle
+        elif left > 0:
+            yield bundle[:left]
+            left -= len(bundle[:left])
+
+
+def _group(bundle: Sequence[Place], parts: Sequence[PlannedFiles], chosen_of: Sequence[Chosen], options: RewriteOptions) -> FileGroup:
+    by_part: dict[int, list[int]] = defaultdict(list)
+    for number, row in bundle:
+        by_part[number].append(row)
+    files = tuple(parts[number].take(np.array(rows, dtype=np.int64)) for number, rows in by_part.items())
+    size = sum(int(chosen_of[number].sizes[row]) for number, row in bundle)
+    return FileGroup(files=files, size=size, output_files=options.sizes.output_files(int(size * options.compression_factor)))
+
+
+def _ordered(groups: list[FileGroup], order: str) -> list[FileGroup]:
+    if order == "none":
+        return groups
+    what, _, direction = order.partition("-")
+    return sorted(groups, key=lambda group: group.size if what == "bytes" else len(group), reverse=direction == "desc")

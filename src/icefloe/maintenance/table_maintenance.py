@@ -1,0 +1,186 @@
+"""`TableMaintenance`, which is `table.maintenance`: compaction; and expiry of snapshots under the names of PyIceberg.
+
+Spec: Snapshots (operation replace); Snapshot Retention Policy.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.kernel.metadata.sort_keys import sort_order_of
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder, check_sort_order
+from icefloe.maintenance.rewrite_data_files import DataFileRewrite, RewriteDataFilesResult
+from icefloe.maintenance.rewrite_options import rewrite_options
+from icefloe.table.expiry.expire_report import ExpireReport
+from icefloe.table.table import Table
+
+STRATEGIES = ("binpack", "sort")
+Expire = Callable[..., ExpireReport]
+
+
+class ExpireSnapshotsBuilder:
+    """`table.maintenance.expire_snapshots().by_id(17).commit()`.
+
+    Unlike PyIceberg, which changes only the metadata, this also deletes the files that nothing needs any more.
+    """
+
+    def __init__(self, expire: Expire) -> None:
+        self._expire = expire
+        self._ids: list[int] = []
+        self._older_than: datetime | int | None = None
+
+    def by_id(self, snapshot_id: int) -> Self:
+        """Expire this snapshot.
+
+        Args:
+            snapshot_id: its id.
+
+        Returns:
+            This builder.
+        """
+        return self.by_ids([snapshot_id])
+
+    def by_ids(self, snapshot_ids: Iterable[int]) -> Self:
+        """Expire these snapshots.
+
+        Args:
+            snapshot_ids: their ids.
+
+        Returns:
+            This builder.
+        """
+        self._ids += snapshot_ids
+        return self
+
+    def older_than(self, dt: datetime | int) -> Self:
+        """Expire snapshots older than a time, as far as the retention policy allows.
+
+        Args:
+            dt: a time, or milliseconds since 1970-01-01 UTC. A time without a zone is in local time, as `datetime.now()` is.
+
+        Returns:
+            This builder.
+        """
+        self._older_than = dt.astimezone() if isinstance(dt, datetime) and dt.tzinfo is None else dt
+        return self
+
+    def commit(self) -> ExpireReport:
+        """Expire the snapshots; without an id or a time, the retention policy alone decides.
+
+        Returns:
+            What was removed.
+
+        Raises:
+            IcefloeError: as for `table.expire_snapshots`.
+        """
+        return self._expire(older_than=self._older_than, snapshot_ids=self._ids)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if kind is None:
+            self.commit()
+
+
+class TableMaintenance:
+    """The maintenance operations of a table."""
+
+    def __init__(self, table: Table) -> None:
+        """Create the operations of a table, which each commit changes when it is called."""
+        self._table = table
+
+    def expire_snapshots(self) -> ExpireSnapshotsBuilder:
+        """Start an expiry of snapshots.
+
+        Returns:
+            A builder, whose `commit` expires them.
+        """
+        return ExpireSnapshotsBuilder(self._table.expire_snapshots)
+
+    def rewrite_data_files(
+        self,
+        where: str | BooleanExpression | None = None,
+        *,
+        strategy: str | None = None,
+        sort_order: str | SortOrder | None = None,
+        options: Mapping[str, Any] | None = None,
+        branch: str = MAIN,
+        dry_run: bool = False,
+        engine: str | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
+    ) -> RewriteDataFilesResult:
+        """Compact data files: small ones and those with many deletes become files of the target size with the same rows.
+
+        Row ids and sequence numbers of rows are kept. Other writers never fail because of it: a group of files whose rows another writer deleted meanwhile is
+        planned again, and reported if it is given up. Options have the names and defaults of Java's action.
+
+        Args:
+            where: Only files that may have rows of this filter are rewritten.
+            strategy: `binpack` keeps the order of rows; `sort` sorts them over all files of a group, and also chooses files whose ranges of the first sort
+                key overlap. By default `sort` if a sort order is given.
+            sort_order: The order, such as `day DESC NULLS LAST, id`; by default that of the table.
+            options: Options by name, such as `{"min-input-files": 2}`.
+            branch: The branch whose files are rewritten.
+            dry_run: Return what would be rewritten, and change nothing.
+            engine: `spark` or `in-process`; by default Spark if it runs already or the files are large.
+            snapshot_properties: Entries for the snapshots' summaries.
+
+        Returns:
+            The number of files replaced and written, and the groups that were given up.
+
+        Raises:
+            InvalidInputError: An option is unknown or has an invalid value; there is no such strategy; or a sort has no order.
+            InvalidFilterError: The filter cannot be parsed, or names an unknown column.
+            NoSuchSnapshotError: The branch does not exist.
+            NoSuchFileError, DataFileFormatError, StorageError: A file cannot be read or written, and `partial-progress.enabled` is not set.
+            CommitConflictError: Other writers won every retry of the commit.
+            CommitUnknownError: The catalog's reply was lost. No file was deleted.
+
+        Spec: Snapshots (operation replace); Row Lineage.
+        """
+        order = _order(self._table, strategy, sort_order)
+        return DataFileRewrite(
+            self._table,
+            AlwaysTrue() if where is None else where,
+            rewrite_options(options or {}, self._table.metadata, sorts=not order.is_unsorted),
+            order,
+            branch=branch,
+            engine=engine,
+            snapshot_properties=snapshot_properties,
+        ).run(dry_run=dry_run)
+
+
+def _order(table: Table, strategy: str | None, sort_order: str | SortOrder | None) -> SortOrder:
+    """Return the order of a rewrite's rows. Raises `InvalidInputError` as `TableMaintenance.rewrite_data_files`."""
+    strategy = strategy or ("binpack" if sort_order is None else "sort")
+    if strategy not in STRATEGIES:
+        raise InvalidInputError(f"there is no strategy {strategy!r}", next_step=f"there are: {', '.join(STRATEGIES)}")
+    if strategy == "binpack":
+        if sort_order is not None:
+            raise InvalidInputError(
+                "the strategy binpack keeps the order of rows, and a sort order is given", next_step="leave one of the two out"
+            )
+        return UNSORTED_SORT_ORDER
+    if isinstance(sort_order, str):
+        sort_order = sort_order_of(sort_order, table.schema())
+    order = table.metadata.sort_order() if sort_order is None else sort_order
+    check_sort_order(order, table.schema())
+    if order.is_unsorted:
+        raise InvalidInputError(
+            f"{table.full_name} has no sort order, and none is given",
+            table=table.full_name,
+            next_step="pass sort_order, such as 'id DESC NULLS LAST'",
+        )
+    return order
+
+
+def maintenance_of(table: Any) -> TableMaintenance:
+    """Return the maintenance operations of a table. Raises `InvalidInputError` in a transaction, because maintenance commits several times."""
+    if not isinstance(table, Table):
+        raise InvalidInputError("maintenance is no part of a transaction", next_step="call it on the table, after the transaction")
+    return TableMaintenance(table)
