@@ -1,9 +1,13 @@
 """The graph of commits: lanes connect every commit with its parent for any history; the text beside it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +15,14 @@ import icefloe.inspect as look
 from icefloe import SqlCatalog
 from icefloe.inspect.branches_and_tags import duration_text
 from icefloe.inspect.graph_layout import column, draw, newest_first
+from icefloe.kernel.metadata.new_table import new_table_metadata
+from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.kernel.metadata.table_history import ancestors
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import LongType, NestedField
+from icefloe.table.table_reader import TableReader
 
 
 @st.composite
@@ -89,6 +101,50 @@ def test_the_log_names_branches_tags_staged_and_picked_snapshots(tmp_path: Path)
     refs = look.refs(table)
     assert [(ref.name, ref.ahead, ref.behind) for ref in refs.refs] == [("main", 0, 0), ("side", 0, 1), ("v1", 0, 2)]
     assert "the branch 7d" in str(refs)
+
+
+@given(st.lists(st.integers(-4, 30), min_size=1, max_size=12), st.lists(st.integers(1, 12), min_size=1, max_size=5))
+def test_the_distance_of_branches_from_main_is_that_of_their_sets_of_ancestors(parents: list[int], heads: list[int]) -> None:
+    # A parent above 0 is an earlier snapshot or none; one below 0 is expired.
+    snapshots = [
+        Snapshot(snapshot_id=number, parent_snapshot_id=(parent % number if parent > 0 else parent) or None, timestamp_ms=number)
+        for number, parent in enumerate(parents, start=1)
+    ]
+    refs = {name: SnapshotRef(snapshot_id=1 + head % len(snapshots)) for name, head in zip(("main", *"abcd"), heads, strict=False)}
+    base = new_table_metadata(location="memory://t", schema=Schema(NestedField(1, "a", LongType())), table_uuid="u", now_ms=0)
+    metadata = replace(base, snapshots=snapshots, refs=refs, current_snapshot_id=refs["main"].snapshot_id)  # type: ignore[arg-type]
+
+    def distance(name: str) -> tuple[int | None, int | None]:
+        lines = [list(ancestors(metadata, refs[one].snapshot_id)) for one in (name, "main")]
+        ids, of_main = ({snapshot.snapshot_id for snapshot in line} for line in lines)
+        is_cut = any(line[-1].parent_snapshot_id is not None for line in lines)
+        return (None, None) if is_cut and ids.isdisjoint(of_main) else (len(ids - of_main), len(of_main - ids))
+
+    found = look.refs(cast("TableReader", SimpleNamespace(metadata=metadata, full_name="t"))).refs
+    assert {ref.name: (ref.ahead, ref.behind) for ref in found} == {name: distance(name) for name in refs}
+
+
+def test_the_history_of_100_branches_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", pa.schema([("id", pa.int64())]))
+    for _ in range(10):
+        table.append(pa.table({"id": [1]}))
+    branches = table.manage_snapshots()
+    for number in range(100):
+        branches = branches.create_branch(branch_name=f"b{number}")
+    branches.commit()
+    reads: list[int] = []
+    snapshot_by_id = TableMetadata.snapshot_by_id
+
+    def counted(self: TableMetadata, snapshot_id: int) -> Snapshot | None:
+        reads.append(snapshot_id)
+        return snapshot_by_id(self, snapshot_id)
+
+    monkeypatch.setattr(TableMetadata, "snapshot_by_id", counted)
+    assert {(ref.ahead, ref.behind) for ref in look.refs(table).refs} == {(0, 0)}
+    assert len(look.log(table).commits[0].branches) == 101
+    assert len(reads) < 300
 
 
 def test_ages_are_in_the_largest_unit_that_gives_a_whole_number() -> None:

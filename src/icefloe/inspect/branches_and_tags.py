@@ -3,7 +3,7 @@
 Spec: Snapshot References; Snapshot Retention Policy; Table Metadata Fields (`properties`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from icefloe.display.formatting import count_text, time_text
@@ -11,6 +11,7 @@ from icefloe.display.report import Column, Report, grid
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.kernel.metadata.table_history import ancestors
 from icefloe.table.table_reader import TableReader
 
 
@@ -76,11 +77,13 @@ def refs(reader: TableReader) -> Refs:
     Args:
         reader: The table.
     """
-    of_main = list(reader.ancestors(MAIN)) if MAIN in reader.metadata.refs else []
+    metadata = reader.metadata
+    of_main = list(ancestors(metadata, metadata.refs[MAIN].snapshot_id)) if MAIN in metadata.refs else []
+    places = {snapshot.snapshot_id: place for place, snapshot in enumerate(of_main)}
     found = []
-    for name, ref in sorted(reader.metadata.refs.items(), key=lambda item: (item[0] != MAIN, item[1].type, item[0])):
-        ahead, behind = _distance(list(reader.ancestors(name)), of_main)
-        snapshot = reader.metadata.snapshot_by_id(ref.snapshot_id)
+    for name, ref in sorted(metadata.refs.items(), key=lambda item: (item[0] != MAIN, item[1].type, item[0])):
+        ahead, behind = _distance(ancestors(metadata, ref.snapshot_id), of_main, places)
+        snapshot = metadata.snapshot_by_id(ref.snapshot_id)
         found.append(
             RefOverview(
                 name=name,
@@ -107,12 +110,22 @@ def properties(reader: TableReader) -> Properties:
     return Properties(table=reader.full_name, properties=dict(sorted(reader.properties.items())))
 
 
-def _distance(history: Sequence[Snapshot], of_main: Sequence[Snapshot]) -> tuple[int | None, int | None]:
-    """Return how many snapshots of a history, newest first, are not in that of `main`, and the reverse; (None, None) where that is not known."""
-    ids, main_ids = ({snapshot.snapshot_id for snapshot in line} for line in (history, of_main))
-    is_cut = any(line and line[-1].parent_snapshot_id is not None for line in (history, of_main))
+def _distance(history: Iterable[Snapshot], of_main: Sequence[Snapshot], places: Mapping[int, int]) -> tuple[int | None, int | None]:
+    """Return how many snapshots of a history, newest first, are not in that of `main`, and the reverse; (None, None) where that is not known.
+
+    Args:
+        history: The snapshots of a branch or tag, read until one is in the history of `main`, which both have from there on.
+        of_main: The history of `main`.
+        places: The position there of each snapshot id.
+    """
+    ahead, last = 0, None
+    for last in history:
+        if last.snapshot_id in places:
+            return ahead, places[last.snapshot_id]
+        ahead += 1
     # Histories without a common snapshot may have had one among those that were expired.
-    return (None, None) if is_cut and ids.isdisjoint(main_ids) else (len(ids - main_ids), len(main_ids - ids))
+    is_cut = any(oldest.parent_snapshot_id is not None for oldest in (last, *of_main[-1:]) if oldest is not None)
+    return (None, None) if is_cut else (ahead, len(of_main))
 
 
 def _row(ref: RefOverview) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 The drawing is made in `graph_layout.py`; snapshots by age, with both logs, are in `snapshot_history.py`. Spec: Snapshots; Snapshot References.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from icefloe.display.formatting import count_text, time_text
@@ -13,7 +13,8 @@ from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.table_overview import summary_number
 from icefloe.kernel.commit.staged_snapshot import PUBLISHED_WAP_ID, WAP_ID
 from icefloe.kernel.metadata.snapshot import SOURCE_SNAPSHOT_ID, Snapshot
-from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef, refs_by_snapshot
+from icefloe.kernel.metadata.table_history import reachable_ids
 from icefloe.table.table_reader import TableReader
 
 
@@ -95,13 +96,15 @@ def log(reader: TableReader, ref: str | int | None = None, *, graph: bool = Fals
     parents = {snapshot_id: found.parent_snapshot_id for snapshot_id, found in listed.items()}
     age = {snapshot_id: (found.timestamp_ms << 20) + place for place, (snapshot_id, found) in enumerate(sorted(listed.items(), key=_made))}
     order = newest_first(parents, age)
-    reached = {found.snapshot_id for name in metadata.refs for found in reader.ancestors(name)}
+    reached = reachable_ids(metadata, (found.snapshot_id for found in metadata.refs.values()))
+    refs = refs_by_snapshot(metadata.refs)
     lines = draw(order, parents)
     return CommitGraph(
         table=reader.full_name,
         is_graph=graph,
         commits=tuple(
-            _commit(reader, listed[snapshot_id], reached, (line, *below)) for snapshot_id, (line, below) in zip(order, lines, strict=True)
+            _commit(reader, listed[snapshot_id], refs.get(snapshot_id, ()), snapshot_id in reached, (line, *below))
+            for snapshot_id, (line, below) in zip(order, lines, strict=True)
         ),
     )
 
@@ -110,10 +113,10 @@ def _made(item: tuple[int, Snapshot]) -> tuple[int, int]:
     return item[1].timestamp_ms, item[1].sequence_number
 
 
-def _commit(reader: TableReader, snapshot: Snapshot, reached: Collection[int], lines: tuple[str, ...]) -> Commit:
-    here = [(name, ref) for name, ref in sorted(reader.metadata.refs.items()) if ref.snapshot_id == snapshot.snapshot_id]
+def _commit(
+    reader: TableReader, snapshot: Snapshot, refs: Sequence[tuple[str, SnapshotRef]], is_reachable: bool, lines: tuple[str, ...]
+) -> Commit:
     summary, parent = snapshot.summary, snapshot.parent_snapshot_id
-    is_reachable = snapshot.snapshot_id in reached
     return Commit(
         snapshot_id=snapshot.snapshot_id,
         parent_snapshot_id=parent,
@@ -123,8 +126,8 @@ def _commit(reader: TableReader, snapshot: Snapshot, reached: Collection[int], l
         added_records=summary_number(summary, "added-records"),
         deleted_records=summary_number(summary, "deleted-records"),
         total_records=summary_number(summary, "total-records"),
-        branches=tuple(sorted((name for name, ref in here if ref.is_branch), key=lambda name: (name != MAIN, name))),
-        tags=tuple(name for name, ref in here if not ref.is_branch),
+        branches=tuple(sorted((name for name, ref in refs if ref.is_branch), key=lambda name: (name != MAIN, name))),
+        tags=tuple(name for name, ref in refs if not ref.is_branch),
         is_current=snapshot.snapshot_id == reader.metadata.current_snapshot_id,
         is_staged=WAP_ID in summary and not is_reachable,
         is_reachable=is_reachable,

@@ -35,7 +35,7 @@ class GridLayout:
 
 def natural_width(part: Grid) -> int:
     """Return the width in characters at which no cell of the grid is wrapped."""
-    return _total(natural_widths(part))
+    return total_width(natural_widths(part))
 
 
 def natural_widths(part: Grid) -> list[int]:
@@ -57,14 +57,14 @@ def fit_grid(part: Grid, width: int) -> GridLayout | None:
     ]
     least = [_least(column, _cells(part, index)) for index, column in enumerate(columns)]
     shown = list(range(len(part.columns)))
-    while _total([least[index] for index in shown]) > width:
+    while total_width([least[index] for index in shown]) > width:
         ranked = [index for index in shown if part.columns[index].rank]
         if not ranked:
             return None
         shown.remove(max(ranked, key=lambda index: (part.columns[index].rank, index)))
     natural = [_natural(part.columns[index], _cells(part, index)) for index in shown]
     is_text = [not (columns[index].is_number or columns[index].whole) for index in shown]
-    left = width - _total([least[index] for index in shown])
+    left = width - total_width([least[index] for index in shown])
     # Text first: of a column that is never wrapped only the header is wider than its least width.
     widths, left = _widened([least[index] for index in shown], natural, is_text, left)
     widths, _ = _widened(widths, natural, [True] * len(shown), left)
@@ -101,5 +101,6 @@ def _widened(widths: Sequence[int], natural: Sequence[int], may_grow: Sequence[b
     return grown, left
 
 
-def _total(widths: Sequence[int]) -> int:
+def total_width(widths: Sequence[int]) -> int:
+    """Return the width in characters of columns of these widths, with the space between them."""
     return sum(widths) + SPACE * (len(widths) - 1)

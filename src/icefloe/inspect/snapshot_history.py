@@ -3,7 +3,7 @@
 Spec: Snapshots; Table Metadata Fields (`snapshot-log`, `metadata-log`, `refs`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from icefloe.display.formatting import count_text, size_text, time_text, within
@@ -11,6 +11,7 @@ from icefloe.display.report import Column, Report, grid
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.table_overview import summary_number
 from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.snapshot_ref import SnapshotRef, refs_by_snapshot
 from icefloe.table.table_reader import TableReader
 
 
@@ -103,6 +104,7 @@ def snapshots(reader: TableReader) -> SnapshotHistory:
         reader: The table.
     """
     metadata = reader.metadata
+    refs = refs_by_snapshot(metadata.refs)
     current = MetadataLogLine(timestamp_ms=metadata.last_updated_ms, metadata_file=reader.metadata_location, is_current=True)
     earlier = [
         MetadataLogLine(timestamp_ms=entry.timestamp_ms, metadata_file=entry.metadata_file, is_current=False)
@@ -111,7 +113,9 @@ def snapshots(reader: TableReader) -> SnapshotHistory:
     return SnapshotHistory(
         table=reader.full_name,
         location=metadata.location,
-        snapshots=tuple(_overview(snapshot, reader) for snapshot in metadata.snapshots),
+        snapshots=tuple(
+            _overview(snapshot, metadata.current_snapshot_id, refs.get(snapshot.snapshot_id, ())) for snapshot in metadata.snapshots
+        ),
         snapshot_log=tuple(
             SnapshotLogLine(timestamp_ms=entry.timestamp_ms, snapshot_id=entry.snapshot_id) for entry in metadata.snapshot_log
         ),
@@ -119,7 +123,7 @@ def snapshots(reader: TableReader) -> SnapshotHistory:
     )
 
 
-def _overview(snapshot: Snapshot, reader: TableReader) -> SnapshotOverview:
+def _overview(snapshot: Snapshot, current_id: int | None, refs: Sequence[tuple[str, SnapshotRef]]) -> SnapshotOverview:
     return SnapshotOverview(
         snapshot_id=snapshot.snapshot_id,
         parent_snapshot_id=snapshot.parent_snapshot_id,
@@ -128,8 +132,8 @@ def _overview(snapshot: Snapshot, reader: TableReader) -> SnapshotOverview:
         operation=snapshot.operation,
         schema_id=snapshot.schema_id,
         manifest_list=snapshot.manifest_list,
-        is_current=snapshot.snapshot_id == reader.metadata.current_snapshot_id,
-        refs=tuple(sorted(name for name, ref in reader.metadata.refs.items() if ref.snapshot_id == snapshot.snapshot_id)),
+        is_current=snapshot.snapshot_id == current_id,
+        refs=tuple(name for name, _ in refs),
         summary=dict(snapshot.summary),
     )
 

@@ -2,25 +2,29 @@
 
 Nothing is interpreted as markup, and control characters are escaped: a column may be called `[bold]`, or have an escape sequence in its name. Nothing is cut:
 what is too wide for a line continues in the next one.
+
+A file or a pipe may get lists of 100,000 lines, of which nothing is coloured or wrapped: grids and documents are drawn without rich there, as the same text.
 """
 
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
 from icefloe.display.report import Document, Facts, Grid, Mark, Outline, Part, Prose, Report
 from icefloe.errors import visible
-from icefloe.inspect.grid_layout import SPACE, GridLayout, fit_grid, natural_width, natural_widths
+from icefloe.inspect.grid_layout import SPACE, GridLayout, fit_grid, natural_width, natural_widths, total_width
 from icefloe.optional_packages import optional_module
 
 # Least width of output that is not a terminal, in characters: a path and its numbers fit on one line.
@@ -31,6 +35,9 @@ _FACTS_SPACE = 2
 _LEAST_VALUE_WIDTH = 24
 # Characters of the lines that rich draws before a branch of a tree.
 _GUIDE_WIDTH = 4
+
+# Rich draws tabs as spaces, and measures a character that joins or varies its neighbours with them.
+_CHANGED = re.compile("[\t\u200d\ufe0f]")
 
 _MARKS = {Mark.NONE: ("", ""), Mark.KEPT: ("+ ", "green"), Mark.SKIPPED: ("- ", "red")}
 
@@ -86,9 +93,7 @@ def _drawn(part: Part) -> Iterator[RenderableType]:
         case Outline():
             yield _tree(part)
         case Document():
-            # Imported where there is a document: its import takes longer than that of everything else that draws.
-            syntax = optional_module("rich.syntax", extra=None, feature="a coloured document")
-            yield from _titled(part.title, syntax.Syntax(_json_text(part), "json", word_wrap=True, theme="ansi_dark"))
+            yield from _titled(part.title, _FittedDocument(part))
 
 
 def _titled(title: str, body: RenderableType) -> Iterator[RenderableType]:
@@ -128,7 +133,12 @@ class _FittedGrid:
 
     part: Grid
 
-    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        if not options.is_terminal and not _is_changed(self.part):
+            widths = natural_widths(self.part)
+            if total_width(widths) <= options.max_width:
+                yield Segment(_plain_grid(self.part, widths))
+                return
         layout = fit_grid(self.part, options.max_width)
         if layout is None:
             yield from _records(self.part)
@@ -137,6 +147,57 @@ class _FittedGrid:
         if layout.left_out:
             names = ", ".join(layout.left_out)
             yield Text(visible(f"  not shown at this width: {names} (a wider terminal or --json shows them)"), style="dim")
+
+
+@dataclass(frozen=True, slots=True)
+class _FittedDocument:
+    """JSON, coloured in a terminal."""
+
+    part: Document
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        text = _json_text(self.part)
+        if not options.is_terminal and not _CHANGED.search(text) and max(map(cell_len, text.splitlines())) <= options.max_width:
+            yield Segment(f"{text}\n")
+            return
+        # Imported where there is a document: its import takes longer than that of everything else that draws.
+        syntax = optional_module("rich.syntax", extra=None, feature="a coloured document")
+        yield syntax.Syntax(text, "json", word_wrap=True, theme="ansi_dark")
+
+
+def _is_changed(part: Grid) -> bool:
+    rows = ([column.name for column in part.columns], *part.rows)
+    return any(_CHANGED.search(cell) for row in rows for cell in row)
+
+
+def _plain_grid(part: Grid, widths: Sequence[int]) -> str:
+    """Return the text of a grid of which no cell is wrapped, as `_grid` draws it without colours."""
+    between = " " * SPACE
+    lines = []
+
+    def add(row: Sequence[str], *, is_header: bool) -> None:
+        cells = [visible(cell).split("\n") for cell in row]
+        height = max(map(len, cells))
+        for cell in cells:
+            space = [""] * (height - len(cell))
+            cell[:] = space + cell if is_header else cell + space
+        for texts in zip(*cells, strict=True):
+            pairs = zip(texts, part.columns, widths, strict=True)
+            lines.append(between.join(_padded(text, width, is_number=column.is_number) for text, column, width in pairs))
+
+    if part.has_header:
+        add([column.name for column in part.columns], is_header=True)
+        lines.append("─" * total_width(widths))
+    for row in part.rows:
+        add(row, is_header=False)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _padded(text: str, width: int, *, is_number: bool) -> str:
+    if is_number:
+        text = text.rstrip()
+    space = " " * (width - cell_len(text))
+    return space + text if is_number else text + space
 
 
 def _grid(part: Grid, layout: GridLayout) -> Table:

@@ -7,7 +7,6 @@ The values are the kernel's, which has no access to storage. Spec: Snapshots; Ma
 """
 
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.manifest_reader import read_entries
@@ -17,6 +16,8 @@ from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.types import StructType
+
+_MANIFEST_FIELDS, _SNAPSHOT_FIELDS = (tuple(each.name for each in fields(kind)) for kind in (ManifestFile, Snapshot))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +62,14 @@ class TableSnapshot(Snapshot):
             NoSuchFileError, AvroFormatError, ManifestFormatError: the manifest list is missing or damaged.
         """
         return [
-            TableManifest(**_fields_of(manifest), partition_type=spec_partition_type(self.table_metadata, manifest.partition_spec_id))
+            TableManifest(
+                **{name: getattr(manifest, name) for name in _MANIFEST_FIELDS},
+                partition_type=spec_partition_type(self.table_metadata, manifest.partition_spec_id),
+            )
             for manifest in read_manifests(self, io.read)
         ]
 
 
 def table_snapshot(snapshot: Snapshot, metadata: TableMetadata) -> TableSnapshot:
     """Return the snapshot with its table's metadata."""
-    return TableSnapshot(**_fields_of(snapshot), table_metadata=metadata)
-
-
-def _fields_of(value: ManifestFile | Snapshot) -> dict[str, Any]:
-    return {each.name: getattr(value, each.name) for each in fields(value)}
+    return TableSnapshot(**{name: getattr(snapshot, name) for name in _SNAPSHOT_FIELDS}, table_metadata=metadata)

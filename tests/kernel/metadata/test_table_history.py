@@ -5,7 +5,14 @@ from dataclasses import replace
 from icefloe.kernel.metadata.metadata_updates import dropped_metadata_files, with_metadata_log
 from icefloe.kernel.metadata.new_table import new_table_metadata
 from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.table_history import MetadataLogEntry, SnapshotLogEntry, ancestors, schemas_of_files, snapshot_as_of
+from icefloe.kernel.metadata.table_history import (
+    MetadataLogEntry,
+    SnapshotLogEntry,
+    ancestors,
+    reachable_ids,
+    schemas_of_files,
+    snapshot_as_of,
+)
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import LongType, NestedField
@@ -50,6 +57,12 @@ def test_files_were_written_with_the_schemas_of_the_ancestors() -> None:
 
 def test_a_circle_of_parents_ends() -> None:
     assert [found.snapshot_id for found in ancestors(table({1: 2, 2: 1}, []), 1)] == [1, 2]
+
+
+def test_the_reachable_snapshots_are_all_ancestors_of_the_heads() -> None:
+    metadata = table({1: None, 2: 1, 3: 2, 4: 2, 5: 9, 6: 7, 7: 6}, [])
+    for heads in ([4], [3, 4], [5, 1], [6], [99], []):
+        assert reachable_ids(metadata, heads) == {found.snapshot_id for head in heads for found in ancestors(metadata, head)}
 
 
 def test_time_travel_follows_the_log_and_not_the_parents() -> None:

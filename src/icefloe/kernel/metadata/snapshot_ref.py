@@ -84,3 +84,11 @@ def snapshot_ref_from_json(value: Any, path: str = "$") -> SnapshotRef:
         max_ref_age_ms=value.get("max-ref-age-ms"),
         unknown={key: key_value for key, key_value in value.items() if key not in known_keys},
     )
+
+
+def refs_by_snapshot(refs: Mapping[str, SnapshotRef]) -> dict[int, list[tuple[str, SnapshotRef]]]:
+    """Return the branches and tags at each snapshot that has some, ordered by name."""
+    found: dict[int, list[tuple[str, SnapshotRef]]] = {}
+    for name, ref in sorted(refs.items(), key=lambda item: item[0]):
+        found.setdefault(ref.snapshot_id, []).append((name, ref))
+    return found

@@ -4,7 +4,7 @@ The logs are changed in `snapshot_updates.py` and `metadata_updates.py`.
 Spec: Table Metadata Fields (`snapshot-log`, `metadata-log`); Appendix F, Point in Time Reads (Time Travel).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -62,6 +62,20 @@ def ancestors(metadata: Lineage, snapshot_id: int | None) -> Iterator[Snapshot]:
             return
         yield snapshot
         snapshot_id = snapshot.parent_snapshot_id
+
+
+def reachable_ids(metadata: Lineage, heads: Iterable[int]) -> set[int]:
+    """Return the ids of some snapshots and all their ancestors, as far as they are in the table."""
+    reached: set[int] = set()
+    for head in heads:
+        snapshot_id: int | None = head
+        while snapshot_id is not None and snapshot_id not in reached:
+            snapshot = metadata.snapshot_by_id(snapshot_id)
+            if snapshot is None:
+                break
+            reached.add(snapshot_id)
+            snapshot_id = snapshot.parent_snapshot_id
+    return reached
 
 
 def snapshots_between(metadata: Lineage, start: int | None, end: int | None) -> list[Snapshot] | None:
