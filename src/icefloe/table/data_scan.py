@@ -274,6 +274,7 @@ class DataScan:
         explain: bool = False,
         include_statistics: bool = False,
         find_covered: bool = False,
+        include_tested: bool = False,
         parallel: Parallel | None = None,
         prune_in_parallel: bool = False,
         enough_rows: int | None = None,
@@ -284,6 +285,7 @@ class DataScan:
             explain: whether to add to every kept and skipped manifest and file the reason for the decision.
             include_statistics: whether files keep their column statistics, which are most of a manifest.
             find_covered: whether to find the files of which every row matches.
+            include_tested: whether the planned files keep, as columns, the statistics by which the filter was tested.
             parallel: applies a function to manifests side by side; in threads by default, except for few small local manifests.
             prune_in_parallel: whether `parallel` also prunes the files of a manifest.
             enough_rows: no more manifests are read once the planned files without deletes have so many rows.
@@ -311,6 +313,7 @@ class DataScan:
             explain=explain,
             include_statistics=include_statistics,
             find_covered=find_covered,
+            include_tested=include_tested,
             schema=self.schema(),
             appends=self.appends,
             cache=cached_manifests(self.io) if parallel is None else None,

@@ -59,6 +59,7 @@ class ScanContext:
     include_statistics: bool
     find_covered: bool
     every_delete: bool
+    include_tested: bool = False
     # The snapshots of an incremental scan, whose added files are read; None in a scan of one snapshot.
     added_in: frozenset[int] | None = None
 

@@ -61,6 +61,7 @@ def plan_scan(
     explain: bool = False,
     include_statistics: bool = False,
     find_covered: bool = False,
+    include_tested: bool = False,
     every_delete: bool = False,
     schema: Schema | None = None,
     appends: Sequence[Snapshot] | None = None,
@@ -81,6 +82,7 @@ def plan_scan(
         explain: Give every manifest and file its `Decision`.
         include_statistics: Put column statistics into the files of the tasks.
         find_covered: Find the files of which every row matches (then every live row matches too).
+        include_tested: Keep the statistics by which the filter was tested as columns of the planned files.
         every_delete: Keep delete files that delete no matching row; copying the rows that do not match needs them.
         schema: The schema that the filter is bound to; by default the table's for its current snapshot, and the snapshot's own for an older one.
         appends: Read only the files that these snapshots added, as they were added: no delete file applies to them, and later snapshots are ignored.
@@ -104,6 +106,7 @@ def plan_scan(
         explain=explain,
         include_statistics=include_statistics,
         find_covered=find_covered,
+        include_tested=include_tested,
         every_delete=every_delete,
         added_in=None if appends is None else frozenset(append.snapshot_id for append in appends),
     )
@@ -408,8 +411,18 @@ class ManifestGroup:
         compared = set() if self._index is None else ordered_statistics(self._index.compared_columns(spec_id))
         if context.include_statistics:
             return set(every_statistic(context.primitive_ids) | compared)
+        return self._tested_statistics(spec_id) | compared
+
+    def _tested_statistics(self, spec_id: int) -> set[Statistic]:
+        context = self._context
         strict = context.find_covered or context.explain
-        return required_statistics(context.bound, context.specs[spec_id], context.schema, strict=strict) | compared
+        return required_statistics(context.bound, context.specs[spec_id], context.schema, strict=strict)
+
+    def _kept_statistics(self, spec_id: int) -> set[Statistic]:
+        """Return the statistics that the planned files have as columns."""
+        if self._context.include_statistics:
+            return set(every_statistic(self._context.primitive_ids))
+        return self._tested_statistics(spec_id) if self._context.include_tested else set()
 
     def _batch(self, spec_id: int, waiting: _Pending) -> PlannedBatch:
         context = self._context
@@ -420,8 +433,8 @@ class ManifestGroup:
         # Chunks are combined after the filter: most files are dropped here, and only a few columns are tested.
         entries = (live if may.all() else live.filter(mask_array(may))).combine_chunks()
         matches = None if self._index is None else self._index.match(entries, spec_id)
-        kept_statistics = set(every_statistic(context.primitive_ids)) if context.include_statistics else set()
-        entries = entries.drop_columns([statistic_column(*statistic) for statistic in self._statistics_of_spec[spec_id] - kept_statistics])
+        dropped = self._statistics_of_spec[spec_id] - self._kept_statistics(spec_id)
+        entries = entries.drop_columns([statistic_column(*statistic) for statistic in dropped])
         spec_ids = numbers_array(np.full(entries.num_rows, spec_id, dtype=np.int32), pa.int32())
         files = PlannedFiles(
             entries=entries.append_column("spec_id", spec_ids),

@@ -42,6 +42,7 @@ SOURCES = (
     "SparkCatalog",
     "SparkSessionCatalog",
     "SparkCommand",
+    "JoinHints",
     "SparkRule",
     "RowStatement",
     "RowStatementRule",

@@ -82,6 +82,7 @@ class FileGroup:
         missing: Ids of columns that no file has and that have a default.
         vectors: The positions deleted in each file, in the order of the parts' files; None where no position is deleted.
         equality: The equality deletes that apply; None where none do.
+        kept: The estimated share of the rows that Spark's filters keep.
     """
 
     parts: tuple[PlannedFiles, ...]
@@ -90,6 +91,7 @@ class FileGroup:
     missing: frozenset[int] = frozenset()
     vectors: tuple[DeletionVector | None, ...] | None = None
     equality: EqualityDeletes | None = None
+    kept: float = 1.0
 
     @property
     def files(self) -> Any:
@@ -234,11 +236,15 @@ def _files_and_columns(request: ScanRequest, group: FileGroup, columns: _Columns
     read = (*columns.data, *columns.constants)
     # Spark's optimizer takes the share of the hidden columns off again, where it has only the sizes of types too.
     hidden = _WIDTH_OF_A_HIDDEN_COLUMN * (len(data.fields) + len(constants) - len(read))
-    size = stored_bytes(files, read, request.schema, deleted=_count_deleted(group)) * (row_width(read) + hidden) // row_width(read)
+    size = (
+        stored_bytes(files, read, request.schema, deleted=_count_deleted(group), kept=group.kept)
+        * (row_width(read) + hidden)
+        // row_width(read)
+    )
     return {"files": pa.table(arrays), "constants": SparkStruct(constants), "data": data, "name": request.table_name, "size": size}
 
 
-def stored_bytes(files: Any, columns: Sequence[NestedField], schema: Schema, *, deleted: int) -> int:
+def stored_bytes(files: Any, columns: Sequence[NestedField], schema: Schema, *, deleted: int, kept: float = 1.0) -> int:
     """Estimate the bytes that live rows of columns take in data files, by which Spark decides whether a join can broadcast them.
 
     The columns share the bytes of the files by the sizes of their types, as in Spark's own scan of Parquet files: a query is planned as on the bare files.
@@ -248,9 +254,11 @@ def stored_bytes(files: Any, columns: Sequence[NestedField], schema: Schema, *, 
         columns: The columns to read.
         schema: All columns of the table.
         deleted: The number of deleted rows.
+        kept: The estimated share of the rows that Spark's filters keep.
     """
     total, rows = (pc.sum(files[name]).as_py() or 0 for name in ("file_size_in_bytes", "record_count"))
-    return max(1, total * max(0, rows - deleted) * row_width(columns) // (max(1, rows) * row_width(schema.fields)))
+    live = total * max(0, rows - deleted) * row_width(columns) // (max(1, rows) * row_width(schema.fields))
+    return max(1, int(live * kept))
 
 
 def _count_deleted(group: FileGroup) -> int:

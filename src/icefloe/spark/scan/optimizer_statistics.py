@@ -33,12 +33,15 @@ from icefloe.kernel.types import (
 from icefloe.kernel.values import bounds_to_array
 from icefloe.table.data_scan import DataScan
 
+# The share of the rows that a number of distinct values must reach, which is an estimate, and the share of the numbers between the bounds that rows must reach.
+_ALL_DISTINCT = 0.95
+_LEAST_DENSITY = 0.5
 # The types whose bounds Spark's optimizer compares.
 _COMPARED = (BooleanType, IntegerType, LongType, FloatType, DoubleType, DecimalType, DateType, TimestampType, TimestamptzType)
 
 
 def column_statistics(
-    plan: ScanPlan, metadata: TableMetadata, columns: Sequence[NestedField], *, rows: int, distinct: Mapping[str, int]
+    plan: ScanPlan, metadata: TableMetadata, columns: Sequence[NestedField], *, rows: int, distinct: Mapping[int, int]
 ) -> dict[str, dict[str, Any]]:
     """Return the statistics of columns, by name, as the fields of Spark's `ColumnStatistics`; a statistic that is not known of every file is left out.
 
@@ -47,7 +50,7 @@ def column_statistics(
         metadata: The metadata of the table.
         columns: The columns that are read.
         rows: The rows after deletes, which no count exceeds.
-        distinct: Numbers of distinct values from statistics files, by column name.
+        distinct: Numbers of distinct values from statistics files, by field id.
     """
     found = {}
     for column in columns:
@@ -58,7 +61,7 @@ def column_statistics(
         nulls = _null_count(plan, column)
         if nulls is not None:
             fields["nullCount"] = min(nulls, rows)
-        values = distinct.get(column.name, _count_partitions(plan, metadata, column))
+        values = distinct.get(column.field_id, _count_partitions(plan, metadata, column))
         if values is not None:
             fields["distinctCount"] = min(values, rows)
         if isinstance(kind, _COMPARED) and (bounds := _bounds(plan, column, kind)) is not None:
@@ -68,17 +71,42 @@ def column_statistics(
     return found
 
 
-def distinct_values(scan: DataScan, columns: Schema) -> dict[str, int]:
-    """Return the numbers of distinct values in the snapshot's statistics files, by column name. Spec: Table Statistics."""
+def distinct_values(scan: DataScan) -> dict[int, int]:
+    """Return the numbers of distinct values in the snapshot's statistics files, by field id. Spec: Table Statistics."""
     snapshot = scan.snapshot()
     files = [] if snapshot is None else [file for file in scan.metadata.statistics if file.snapshot_id == snapshot.snapshot_id]
     counts = {}
     for blob in (blob for file in files for blob in file.blob_metadata):
-        name = next((field.name for field in columns.fields if blob.fields == (field.field_id,)), None)
         count = blob.properties.get(NDV_PROPERTY, "")
-        if name is not None and count.isdigit():
-            counts[name] = int(count)
+        if len(blob.fields) == 1 and count.isdigit():
+            counts[blob.fields[0]] = int(count)
     return counts
+
+
+def unique_columns(plan: ScanPlan, columns: Schema, distinct: Mapping[int, int]) -> list[str]:
+    """Return the names of the columns that seem to have another value in each row: a join by one finds at most one row of the table for a row of the other.
+
+    These are the only identifier field; columns with as many distinct values as rows; and columns of whole numbers without nulls that are dense, as generated
+    keys are: the rows are at most the numbers between the bounds, and at least half of them.
+
+    Args:
+        plan: The files, of which every row counts, whether deleted or not.
+        columns: The columns to test; those of numbers by the statistics that the plan has.
+        distinct: Numbers of distinct values, by field id, where they are known.
+    """
+    rows = sum(pc.sum(part.entries["record_count"]).as_py() or 0 for part in plan.parts)
+    return [
+        field.name
+        for field in columns.fields
+        if plan.schema.identifier_field_ids == (field.field_id,)
+        or distinct.get(field.field_id, -1) >= rows * _ALL_DISTINCT
+        or (isinstance(field.field_type, IntegerType | LongType) and _is_dense(plan, field, field.field_type, rows))
+    ]
+
+
+def _is_dense(plan: ScanPlan, column: NestedField, kind: PrimitiveType, rows: int) -> bool:
+    bounds = _bounds(plan, column, kind) if _null_count(plan, column) == 0 else None
+    return bounds is not None and _LEAST_DENSITY * (bounds[1] - bounds[0] + 1) <= rows <= bounds[1] - bounds[0] + 1
 
 
 def _null_count(plan: ScanPlan, column: NestedField) -> int | None:

@@ -89,6 +89,7 @@ _SPLIT_COUNT: Property[int | None] = Property(
 )
 _AGGREGATES = ("aggregate-push-down-enabled", "aggregate-push-down.enabled")
 _COLUMN_STATISTICS = "report-column-stats"
+_ESTIMATES = "size-estimation.enabled"
 _PLANNING = "data-planning-mode"
 _GROUPING = "planning.preserve-data-grouping"
 _SETTING_PREFIXES = (SESSION_PREFIX, "spark.icefloe.")
@@ -96,7 +97,7 @@ _SETTING_PREFIXES = (SESSION_PREFIX, "spark.icefloe.")
 ACTED_ON_OPTIONS = (*SELECTING_OPTIONS, *RANGE_OPTIONS, "planning-mode", *(option for option, *_ in _READS), _AGGREGATES[0])
 ACTED_ON_SETTINGS = (
     *(setting for _, setting, *_ in _READS if setting),
-    *(_ADAPTIVE, _SPLIT_COUNT.name, _AGGREGATES[1], _COLUMN_STATISTICS, _PLANNING, _GROUPING),
+    *(_ADAPTIVE, _SPLIT_COUNT.name, _AGGREGATES[1], _COLUMN_STATISTICS, _ESTIMATES, _PLANNING, _GROUPING),
 )
 
 _KNOWN_OPTIONS = (*ACTED_ON_OPTIONS, *UNUSED_READ_OPTIONS, "path", "versionasof", "timestampasof")
@@ -128,6 +129,12 @@ READ_SETTINGS = (
         SESSION_PREFIX + _COLUMN_STATISTICS,
         "`false`: with `spark.sql.cbo.enabled`, the null counts, bounds and numbers of distinct values of columns do not reach Spark's optimizer.",
         "`true`",
+    ),
+    Option(
+        SESSION_PREFIX + _ESTIMATES,
+        "`false`: Spark chooses joins by the sizes of the planned files, whatever share filters keep, and broadcasts no join by its estimated size.",
+        "`true`",
+        java=False,
     ),
     Option(SESSION_PREFIX + _PLANNING, "`read.data-planning-mode` for the session."),
     Option(
@@ -219,6 +226,15 @@ def reports_statistics(query: PushedQuery) -> bool:
         InvalidPropertyError: The value is not true or false.
     """
     return _flag(query, "", _COLUMN_STATISTICS)
+
+
+def estimates_sizes(query: PushedQuery) -> bool:
+    """Return whether sizes for Spark's optimizer count only what filters keep, and joins have sizes: `size-estimation.enabled`, true by default.
+
+    Raises:
+        InvalidPropertyError: The value is not true or false.
+    """
+    return _flag(query, "", _ESTIMATES)
 
 
 def reports_partitions(query: PushedQuery) -> bool:

@@ -96,7 +96,7 @@ def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
     return planned_rows(spark, request)
 
 
-def planned_rows(spark: SparkSession, request: ScanRequest) -> DataFrame:
+def planned_rows(spark: SparkSession, request: ScanRequest, kept: float = 1.0) -> DataFrame:
     """Return the rows of a scan as a DataFrame: the union of its file groups.
 
     The frame is lazy: no row is read before an action. Position delete files are read now.
@@ -104,6 +104,7 @@ def planned_rows(spark: SparkSession, request: ScanRequest) -> DataFrame:
     Args:
         spark: A classic session.
         request: The planned files, the columns and the filter.
+        kept: The estimated share of the rows that Spark's filters keep, for the sizes that its optimizer receives.
 
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: A delete file is missing or damaged.
@@ -111,14 +112,14 @@ def planned_rows(spark: SparkSession, request: ScanRequest) -> DataFrame:
         LocationNotAllowedError: The catalog's configuration does not allow a file's location.
         EngineError: The session has no JVM at hand.
     """
-    needed, groups, deletes = _grouped(spark, request)
+    needed, groups, deletes = _grouped(spark, request, kept)
     rows = reduce(DataFrame.unionAll, (_rows(spark, request, needed, group, deletes) for group in groups))
     return rows if request.limit is None else rows.limit(request.limit)
 
 
-def plan_of_rows(spark: SparkSession, request: ScanRequest) -> tuple[Any, bool]:
+def plan_of_rows(spark: SparkSession, request: ScanRequest, kept: float = 1.0) -> tuple[Any, bool]:
     """Return Spark's optimized logical plan of `planned_rows`, and whether it is that of one native scan without deletes, for which Spark planned nothing."""
-    needed, groups, deletes = _grouped(spark, request)
+    needed, groups, deletes = _grouped(spark, request, kept)
     plan = native_plan(spark, request, needed, groups[0]) if len(groups) == 1 and not groups[0].reason and request.limit is None else None
     if plan is not None:
         return plan, True
@@ -127,7 +128,7 @@ def plan_of_rows(spark: SparkSession, request: ScanRequest) -> tuple[Any, bool]:
     return rows._jdf.queryExecution().optimizedPlan(), False
 
 
-def _grouped(spark: SparkSession, request: ScanRequest) -> tuple[Schema, list[FileGroup], Callable[[], DeleteLoader]]:
+def _grouped(spark: SparkSession, request: ScanRequest, kept: float) -> tuple[Schema, list[FileGroup], Callable[[], DeleteLoader]]:
     """Return the part of the table's schema that is read, the file groups, and the reader of delete files. Raises as `planned_rows`."""
     if request.plan.files.num_rows:
         check_locations(request.io, request.plan.files["file_path"])  # Hadoop connects to any host
@@ -140,7 +141,7 @@ def _grouped(spark: SparkSession, request: ScanRequest) -> tuple[Schema, list[Fi
     else:
         read_ids = partial(field_ids, spark, request.io, table_name=request.table_name)
         groups = list(file_groups(request, needed, deletes, read_ids)) or [FileGroup(parts=())]
-    return needed, groups, deletes
+    return needed, [replace(group, kept=kept) for group in groups], deletes
 
 
 def bare_group(spark: SparkSession, request: ScanRequest) -> FileGroup | None:

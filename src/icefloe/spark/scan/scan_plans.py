@@ -137,8 +137,10 @@ class ScanPlans:
         is_local = mode == "local" or (mode == "auto" and (self._spark.sparkContext.master or "").startswith("local"))
         parallel = None if is_local else parallel_of(self._spark, scan, mode)
         if parallel is None:
-            return scan.plan(include_statistics=include_statistics, find_covered=True)
-        return scan.plan(include_statistics=include_statistics, find_covered=True, parallel=parallel, prune_in_parallel=True)
+            return scan.plan(include_statistics=include_statistics, find_covered=True, include_tested=True)
+        return scan.plan(
+            include_statistics=include_statistics, find_covered=True, include_tested=True, parallel=parallel, prune_in_parallel=True
+        )
 
 
 def _size_of(plan: ScanPlan) -> int:

@@ -25,6 +25,7 @@ from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.transforms import IdentityTransform
+from icefloe.kernel.scan.filter_estimate import kept_share
 from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.kernel.schema.metadata_columns import DELETED, FILE, METADATA_COLUMNS, PARTITION_NAME, POS, ROW_ID, partition_column
 from icefloe.kernel.schema.schema import Schema
@@ -36,10 +37,11 @@ from icefloe.spark.scan.aggregate_pushdown import AggregateNotPushed, aggregate_
 from icefloe.spark.scan.filter_pushdown import bucket_filters, prune_buckets, to_expressions, true_of_all_rows
 from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.scan.native_scan import stored_bytes
-from icefloe.spark.scan.optimizer_statistics import column_statistics, distinct_values
+from icefloe.spark.scan.optimizer_statistics import column_statistics, distinct_values, unique_columns
 from icefloe.spark.scan.read_options import (
     PushedQuery,
     check_read_options,
+    estimates_sizes,
     planning_mode,
     pushes_aggregates,
     reports_statistics,
@@ -352,11 +354,11 @@ class SparkScan(ConnectorScan):
             if kept is not None:
                 return kept
             if not self._hides_deleted and not has_geo_type(self._struct):
-                plan, is_native = plan_of_rows(session, self.request)
+                plan, is_native = plan_of_rows(session, self.request, self._kept)
                 if is_native and key is not None:
                     pushed.plans.keep(key, plan, BYTES_OF_A_FILE_IN_THE_JVM * (1 + self.request.plan.files.num_rows))
                 return plan
-            rows = planned_rows(session, self.request)
+            rows = planned_rows(session, self.request, self._kept)
             if self._hides_deleted:
                 columns = set(rows.columns)
                 rows = rows.select(*(column_named(name) if name in columns else F.lit(False).alias(name) for name in self._struct.names))
@@ -380,20 +382,39 @@ class SparkScan(ConnectorScan):
         deleted = min(
             total, sum(file.record_count for file in request.plan.delete_files if file.content is not FileContent.EQUALITY_DELETES)
         )
-        size = stored_bytes(files, request.projection.fields, request.schema, deleted=deleted)
-        return statistics(total - deleted, size, self._column_statistics(total - deleted))
+        rows = total - deleted
+        size = partial(stored_bytes, files, request.projection.fields, request.schema, deleted=deleted)
+        if self._pushed.query.get("uses_statistics"):  # Spark estimates itself what filters keep
+            return statistics(rows, size(), self._column_statistics(rows))
+        # Spark takes a scan without rows for empty.
+        kept = max(min(1, rows), int(rows * self._kept))
+        unique = unique_columns(request.plan, request.projection, self._distinct) if self._estimates else []
+        return statistics(kept, size(kept=self._kept)) | {"uniqueColumns": unique}
+
+    @cached_property
+    def _estimates(self) -> bool:
+        return estimates_sizes(self._pushed.query)
+
+    @cached_property
+    def _kept(self) -> float:
+        """The estimated share of the rows that the pushed filters keep."""
+        return kept_share(self.request.plan, self._distinct) if self._estimates else 1.0
+
+    @cached_property
+    def _distinct(self) -> dict[int, int]:
+        """The numbers of distinct values that are known, by field id."""
+        return distinct_values(self._pushed.scan)
 
     def _column_statistics(self, rows: int) -> dict[str, dict[str, Any]]:
         """Return the statistics of columns.
 
-        There are none for a limit, which needs no whole plan, nor where the optimizer of the session does not use them: their values are most of a manifest.
+        There are none for a limit, which needs no whole plan, nor where the session has turned them off: their values are most of a manifest.
         """
         pushed = self._pushed
-        if pushed.query.get("limit") is not None or not (pushed.query.get("uses_statistics") and reports_statistics(pushed.query)):
+        if pushed.query.get("limit") is not None or not reports_statistics(pushed.query):
             return {}
-        columns = self.request.projection
-        distinct = distinct_values(pushed.scan, columns)
-        return column_statistics(pushed.plan(include_statistics=True), pushed.scan.metadata, columns.fields, rows=rows, distinct=distinct)
+        plan = pushed.plan(include_statistics=True)
+        return column_statistics(plan, pushed.scan.metadata, self.request.projection.fields, rows=rows, distinct=self._distinct)
 
     @connector_method
     def filter_attributes(self) -> list[str]:

@@ -93,6 +93,11 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     return handler instanceof PythonProxy ? (PythonProxy) handler : null;
   }
 
+  /** Returns a constant as Python described it, also one that is not part of Spark's interfaces; null where there is none. */
+  Object described(String name) {
+    return part("constants").get(name);
+  }
+
   /** Calls a Python method that is not part of Spark's interfaces. */
   Object call(String name, Object message) {
     Object reply = PythonBridge.call(python, name, message);

@@ -35,7 +35,7 @@ import scala.runtime.AbstractFunction1;
 /** The last rule of Spark's optimizer: it replaces planned scans by plans of their rows, functions of catalogs by Catalyst expressions, and writes that Spark cannot run by commands. */
 public final class SparkRule extends Rule {
   public TreeNode apply(TreeNode plan) {
-    LogicalPlan replaced = replace((LogicalPlan) plan);
+    LogicalPlan replaced = replace(new JoinHints().hinted((LogicalPlan) plan));
     // Spark's filters are above the new plans now, some of which are unions: they must be pushed down to each scan.
     return replaced == plan ? plan : PushDownPredicates$.MODULE$.apply(replaced);
   }
