@@ -80,13 +80,73 @@ def test_a_second_plan_of_a_table_that_was_loaded_again_decodes_nothing(tmp_path
     assert decoded == []
 
 
-def test_after_an_append_only_the_new_manifest_is_decoded(tmp_path: Path, decoded: list[str]) -> None:
-    table = table_of(tmp_path)
-    before = files_of(table)
+@pytest.mark.parametrize("version", ["1", "2", "3"])
+def test_what_a_commit_wrote_is_kept_with_the_statistics_of_earlier_scans(version: str, tmp_path: Path, decoded: list[str]) -> None:
+    table = table_of(tmp_path, 3, **{"table-override.format-version": version})
+    before = files_of(table, "id < 5")
+    table.append(ROWS)
     table.append(ROWS)
     decoded.clear()
-    assert set(before) < set(files_of(table))
-    assert decoded == [manifests_of(table)[0].manifest_path]
+    assert len(files_of(table, "id < 5")) == len(before) + 2
+    assert len(files_of(table)) == 5
+    assert decoded == []
+    table.delete("id = 11")
+    table.delete("id >= 20")
+    decoded.clear()
+    rows = sorted(table.scan().to_arrow()["id"].to_pylist())
+    assert decoded == []
+    clear_manifest_caches()
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == rows == [0, 1, 1, 1, 2, 2, 2, 3, 3, 10, 12]
+
+
+@pytest.mark.parametrize("version", ["1", "2", "3"])
+def test_what_a_commit_kept_is_what_a_scan_would_decode(version: str, tmp_path: Path) -> None:
+    """Sequence numbers and first row ids of the manifest list are those that the commit inherited."""
+    table = table_of(tmp_path, 2, **{"table-override.format-version": version})
+    files_of(table)
+    table.append(ROWS)
+    table.delete("id = 11")
+    kind = spec_partition_type(table.metadata, 0)
+    cache = cached_manifests(table.io)
+    assert cache is not None
+    for manifest in manifests_of(table):
+        kept = read_live_entries([manifest], refused, kind, cache=cache).entries
+        assert kept.equals(read_live_entries([manifest], table.io.read, kind).entries)
+
+
+def refused(location: str) -> bytes:
+    raise AssertionError(f"{location} is read")
+
+
+def test_what_a_transaction_wrote_is_kept(tmp_path: Path, decoded: list[str]) -> None:
+    table = table_of(tmp_path, 1)
+    files_of(table)
+    with table.transaction() as transaction:
+        transaction.append(ROWS)
+        transaction.append(ROWS)
+    decoded.clear()
+    assert len(files_of(table)) == 3
+    assert decoded == []
+
+
+def test_a_commit_decodes_nothing_where_no_scan_was(tmp_path: Path, decoded: list[str]) -> None:
+    table = table_of(tmp_path, 1)
+    decoded.clear()
+    table.append(ROWS)
+    assert decoded == []
+
+
+def test_a_commit_is_not_disturbed_by_a_cache_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of(tmp_path, 1)
+    files_of(table)
+
+    def fail(*_: object, **__: object) -> None:
+        raise AvroFormatError("damaged")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(manifest_reader, "_read_together", fail)
+        table.append(ROWS)
+    assert len(files_of(table)) == 2
 
 
 def test_scans_with_either_filter_find_their_statistics_after_both_ran(tmp_path: Path, decoded: list[str]) -> None:
@@ -145,8 +205,8 @@ def test_only_a_plan_that_has_manifests_to_decode_starts_threads(
     decoded.clear()
     assert [files_of(table), files_of(table, "id > 15")] == first
     assert (decoded, len(calls)) == ([], 2)
-    table.append(ROWS)
-    assert len(files_of(table, "id > 15")) == len(first[1])
+    clear_manifest_caches()
+    assert files_of(table, "id > 15") == first[1]
     assert len(calls) == 3
 
 

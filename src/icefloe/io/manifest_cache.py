@@ -22,7 +22,7 @@ from icefloe.io.file_io_by_scheme import LOCAL, MEMORY, SchemeFileIO
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.io.manifest_folder import ManifestFolder, is_possible, key_of
 from icefloe.kernel.manifest.manifest_columns import Statistic
-from icefloe.kernel.manifest.manifest_reader import DecodedRows, DecodeManifests, columns_schema
+from icefloe.kernel.manifest.manifest_reader import DecodedRows, DecodeManifests, columns_schema, read_many_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.types import StructType
@@ -123,6 +123,7 @@ class ManifestCache:
         self.folder = None if settings.local_dir is None else ManifestFolder(settings.local_dir, settings.local_total_bytes, LOCAL_DIR)
         self.lock = threading.Lock()
         self._rows: dict[Hashable, dict[Hashable, _Rows]] = {}  # by storage and type of the partition, then by manifest
+        self._statistics: dict[Hashable, frozenset[Statistic]] = {}  # that scans have used, by storage and type of the partition
         self._units: OrderedDict[_Unit, None] = OrderedDict()  # the one that was used last is last
         self._size = 0
         # Manifests that a thread is decoding; the event is set when it has finished.
@@ -131,6 +132,10 @@ class ManifestCache:
     def rows_of(self, group: Hashable) -> Mapping[Hashable, _Rows]:
         """Return the rows of each manifest that is kept. The lock must be held."""
         return self._rows.get(group, {})
+
+    def statistics_of(self, group: Hashable) -> frozenset[Statistic] | None:
+        """Return the statistics that scans of manifests that are kept have used; None if none are kept. The lock must be held."""
+        return self._statistics.get(group)
 
     def touch(self, units: Collection[_Unit]) -> None:
         """Note that units were used. The lock must be held."""
@@ -169,6 +174,7 @@ class ManifestCache:
         if self._size + size > self.settings.total_bytes:
             return
         rows = self._rows.setdefault(group, {})
+        self._statistics[group] = self._statistics.get(group, frozenset()) | statistics
         unit = _Unit(table, statistics, size, time.monotonic(), group, set(keys))
         start = 0
         for key, count in zip(keys, counts, strict=True):
@@ -190,7 +196,7 @@ class ManifestCache:
         for key in unit.keys:
             del rows[key]
         if not rows:  # with temporary credentials, each load of a table has properties of its own
-            del self._rows[unit.group]
+            del self._rows[unit.group], self._statistics[unit.group]
         del self._units[unit]
         self._size -= unit.size
 
@@ -412,6 +418,29 @@ def cached_manifests(io: FileIO) -> CachedManifests | None:
     if settings is None:
         return None
     return CachedManifests(_cache_of(settings), (frozenset(_texts(io.properties)), io.allowed))
+
+
+def keep_written(io: FileIO, manifests: Sequence[ManifestFile], contents: Mapping[str, bytes], partition_type: StructType) -> None:
+    """Keep the columns of manifests that this process has written, so that its next scan decodes nothing.
+
+    They have the statistics that scans of such manifests in this storage have used. Nothing is kept where there was no scan, or of more than one long manifest.
+
+    Args:
+        io: The storage.
+        manifests: The manifests of one partition spec and content, as the manifest list has them.
+        contents: The bytes of each, by path.
+        partition_type: The type of their partition tuples.
+
+    Raises:
+        IcefloeError: A manifest cannot be decoded, or a property of the cache has an invalid value.
+    """
+    cached = cached_manifests(io)
+    if cached is None or sum(manifest.manifest_length for manifest in manifests) > cached.cache.settings.content_length:
+        return
+    with cached.cache.lock:
+        statistics = cached.cache.statistics_of((cached.storage, partition_type))
+    if statistics is not None:
+        read_many_columns(manifests, contents.__getitem__, partition_type, statistics=statistics, cache=cached)
 
 
 def _texts(properties: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

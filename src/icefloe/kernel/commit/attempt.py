@@ -31,6 +31,7 @@ class Attempt:
     """One attempt on one base.
 
     `manifests` are the manifests of this commit that its snapshots list. All other manifests that the commit wrote may be deleted once it has succeeded.
+    `listed_manifests` are the same as the list of the snapshot has them, with sequence numbers and first row ids; none where that is not known.
     A change of metadata only, such as of the schema, has `updates` and `requirements` only. The attempt of a transaction can add several snapshots;
     `snapshot_id` and `summary` are those of the last one.
     """
@@ -40,6 +41,7 @@ class Attempt:
     snapshot_id: int | None = None
     summary: Mapping[str, str] = field(default_factory=dict)
     manifests: tuple[ManifestFile, ...] = ()
+    listed_manifests: tuple[ManifestFile, ...] = ()
     manifest_files: tuple[NewFile, ...] = ()  # including those that an earlier attempt wrote
     manifest_lists: tuple[NewFile, ...] = ()  # one per snapshot
 

@@ -72,6 +72,7 @@ class CompositeAction:
             snapshot_id=with_snapshot[-1].snapshot_id if with_snapshot else None,
             summary=with_snapshot[-1].summary if with_snapshot else {},
             manifests=manifests,
+            listed_manifests=tuple(manifest for attempt in attempts for manifest in attempt.listed_manifests),
             manifest_files=self._staged.new_files(manifest.manifest_path for manifest in manifests),
             manifest_lists=tuple(file for attempt in attempts for file in attempt.manifest_lists),
         )

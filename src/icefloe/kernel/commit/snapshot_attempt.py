@@ -15,7 +15,7 @@ from icefloe.kernel.commit.staged_snapshot import WAP_ID, check_wap_id_is_new
 from icefloe.kernel.commit.summary import build_summary
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.manifest.manifest_reader import fill_counts
-from icefloe.kernel.manifest_list.manifest_file import ManifestFile
+from icefloe.kernel.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestFile
 from icefloe.kernel.manifest_list.manifest_list_reader import has_required_row_id, read_manifest_summaries
 from icefloe.kernel.manifest_list.manifest_list_writer import append_to_manifest_list, write_manifest_list
 from icefloe.kernel.manifest_list.row_ids import assign_first_row_ids
@@ -95,7 +95,7 @@ def snapshot_attempt(
     _check_branch(base, context)
     parent = parent_snapshot(base, context.branch)
     parts = _list_parts(base, parent, new_manifests, kept_manifests, read, merge_manager)
-    content, next_row_id = _manifest_list(base, context, parent, parts)
+    content, listed, next_row_id = _manifest_list(base, context, parent, parts)
     counts = manifest_counts(parts.manifests, context, kept_count=parts.copied_count, replaced_count=replaced_count + parts.replaced_count)
     summary = build_summary(
         operation,
@@ -107,8 +107,7 @@ def snapshot_attempt(
     )
     summary = {**summary, **(further_summary or {}), **counts}
     location = f"{context.metadata_location}/{manifest_list_name(context.snapshot_id, number, context.commit_uuid)}"
-    snapshot = _snapshot(base, context, parent, max(now_ms, base.last_updated_ms), location, summary, next_row_id)
-    updates: tuple[Update, ...] = (AddSnapshot(snapshot),)
+    updates: tuple[Update, ...] = (AddSnapshot(_snapshot(base, context, parent, now_ms, location, summary, next_row_id)),)
     requirements: tuple[Requirement, ...] = (AssertTableUUID(base.table_uuid),)
     ref = base.refs.get(context.branch)
     if not context.stage_only:
@@ -119,6 +118,7 @@ def snapshot_attempt(
         snapshot_id=context.snapshot_id,
         summary=summary,
         manifests=created,
+        listed_manifests=_as_listed(listed, created, base.next_sequence_number),
         manifest_files=merge_manager.new_files(created),
         manifest_lists=(NewFile(location=location, content=content),),
         updates=updates,
@@ -126,11 +126,21 @@ def snapshot_attempt(
     )
 
 
+def _as_listed(listed: Sequence[ManifestFile], created: Sequence[ManifestFile], sequence_number: int) -> tuple[ManifestFile, ...]:
+    """Return the created manifests as readers of the list get them."""
+    paths = {manifest.manifest_path for manifest in created}
+    return tuple(
+        replace(manifest, sequence_number=sequence_number) if manifest.sequence_number == UNASSIGNED_SEQ else manifest
+        for manifest in listed
+        if manifest.manifest_path in paths
+    )
+
+
 def _snapshot(
     base: TableMetadata,
     context: CommitContext,
     parent: Snapshot | None,
-    timestamp_ms: int,
+    now_ms: int,
     manifest_list: str,
     summary: Mapping[str, str],
     next_row_id: int | None,
@@ -139,7 +149,7 @@ def _snapshot(
         snapshot_id=context.snapshot_id,
         parent_snapshot_id=parent.snapshot_id if parent else None,
         sequence_number=base.next_sequence_number,
-        timestamp_ms=timestamp_ms,
+        timestamp_ms=max(now_ms, base.last_updated_ms),
         manifest_list=manifest_list,
         summary=Summary(summary),
         schema_id=base.current_schema_id,
@@ -224,8 +234,8 @@ def _copied_list(
 
 def _manifest_list(
     base: TableMetadata, context: CommitContext, parent: Snapshot | None, list_parts: _ListParts
-) -> tuple[bytes, int | None]:
-    """Return the bytes of the manifest list, and the next row id after it (None before v3)."""
+) -> tuple[bytes, Sequence[ManifestFile], int | None]:
+    """Return the bytes of the manifest list, its manifests other than copied ones, and the next row id after it (None before v3)."""
     assigns_row_ids = base.format_version > 2
     manifests, next_row_id = list_parts.manifests, None
     if assigns_row_ids:
@@ -239,8 +249,8 @@ def _manifest_list(
         codec=table_properties.AVRO_CODEC.read(base.properties),
     )
     if list_parts.parent_list is not None:
-        return append_to_manifest_list(*list_parts.parent_list, manifests, **header), next_row_id
-    return write_manifest_list(manifests, **header), next_row_id
+        return append_to_manifest_list(*list_parts.parent_list, manifests, **header), manifests, next_row_id
+    return write_manifest_list(manifests, **header), manifests, next_row_id
 
 
 class _ListHeader(TypedDict):

@@ -10,6 +10,7 @@ attempt counts as lost, the winner's table is searched for it: a reply can be lo
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from icefloe.catalog_store.catalog_store import LocationChange
@@ -30,10 +31,14 @@ from icefloe.errors import (
 )
 from icefloe.io.bulk_delete import delete_files
 from icefloe.io.local_file_io import FileVersion
+from icefloe.io.manifest_cache import keep_written
 from icefloe.kernel.commit.attempt import Action, Attempt
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata import table_properties
+from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.metadata_updates import apply_updates, dropped_metadata_files, with_metadata_log
+from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.table.commits.commit_retries import check_commit_status, commit_with_retries, outcome_of_swap
 from icefloe.table.own_location import OldMetadataFiles, check_location_is_own, check_paths_for_writes, own_metadata_files
 from icefloe.table.table_handle import (
@@ -183,6 +188,21 @@ class TableCommit:
             version = None if published else self._next_version
             METADATA_FILES.keep(self._next_content, location, metadata, self._base_of_last_attempt.metadata, version)
             self.base = LoadedMetadata(location=location, metadata=metadata)
+            self._keep_manifests(metadata)
+
+    def _keep_manifests(self, metadata: TableMetadata) -> None:
+        """Keep the columns of the manifests that the attempt wrote, for the next scan. An error is left to that scan: the commit has happened."""
+        attempt = self.attempt
+        if attempt is None or not attempt.listed_manifests:
+            return
+        contents = {file.location: file.content for file in attempt.manifest_files}
+        kinds: dict[tuple[int, ManifestContent], list[ManifestFile]] = {}
+        for manifest in attempt.listed_manifests:
+            if manifest.manifest_path in contents:
+                kinds.setdefault((manifest.partition_spec_id, manifest.content), []).append(manifest)
+        for (spec_id, _), manifests in kinds.items():
+            with suppress(IcefloeError):
+                keep_written(self.handle.io, manifests, contents, spec_partition_type(metadata, spec_id))
 
     def conclude(self) -> None:
         """Make the last attempt the metadata of a new table, if the reply to its swap was lost and other tables showed that it happened."""
