@@ -2,6 +2,8 @@
 
 import json
 import logging
+import pickle
+import re
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -155,6 +157,22 @@ def test_no_error_of_a_store_shows_a_key(
     assert SECRET not in all_text_of(caught.value)
     assert SECRET not in log.text
     object_store_file_io._connect.cache_clear()
+
+
+@pytest.mark.filterwarnings("ignore:Query string")
+def test_a_pickled_table_or_catalog_has_no_secret_that_a_pickled_scan_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "AWS_SESSION_TOKEN"):
+        monkeypatch.setenv(variable, f"{variable}-{SECRET}")
+    named = {name: f"{number}-{SECRET}" for number, name in enumerate(KEYS)}
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db?password=uri-{SECRET}", warehouse=str(tmp_path), **named)
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", pa.schema([("id", pa.int64())]))
+    secrets = re.compile(rb"[\w-]*" + SECRET.encode())
+    of_scan = set(secrets.findall(pickle.dumps(table.scan())))
+    for pickled in (table, catalog, table.inspect):
+        assert set(secrets.findall(pickle.dumps(pickled))) <= of_scan
+    again = pickle.loads(pickle.dumps(table))
+    assert SECRET not in f"{again!r} {again.handle!r} {again.handle.store!r}"
 
 
 def test_nothing_that_can_be_printed_shows_a_key(tmp_path: Path, log: pytest.LogCaptureFixture) -> None:

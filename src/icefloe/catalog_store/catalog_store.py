@@ -9,11 +9,20 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from icefloe.catalog_store.identifier import Identifier
+from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.commit.outcome import Outcome
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 # The property by which a SQL catalog adds the column that views need. Origin: Java's JDBC catalog.
 SCHEMA_VERSION = "jdbc.schema-version"
+
+
+def only_in_this_process(catalog: str) -> UnsupportedFeatureError:
+    """Return the error for pickling a catalog, or a table of it, that no other process can open."""
+    return UnsupportedFeatureError(
+        f"catalog {catalog!r} is in the memory of this process: neither it nor a table of it can be pickled for another one",
+        next_step="pass table.scan() or its rows, or keep the catalog in a database file, on a server or in a folder",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

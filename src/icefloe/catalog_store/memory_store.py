@@ -5,8 +5,9 @@ For tests, notebooks and tables that need not last. Spec: Metastore Tables.
 
 import threading
 from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
-from icefloe.catalog_store.catalog_store import LocationChange, TableLocation
+from icefloe.catalog_store.catalog_store import LocationChange, TableLocation, only_in_this_process
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.memory_view_store import MemoryViews
 from icefloe.errors import (
@@ -33,6 +34,9 @@ class MemoryCatalogStore:
         self._namespaces: dict[Identifier, dict[str, str]] = {}
         self._tables: dict[Identifier, TableLocation] = {}
         self._views = MemoryViews(name, self._lock, self._require, self._require_free, self._tables.__contains__)
+
+    def __reduce__(self) -> NoReturn:
+        raise only_in_this_process(self.name)
 
     def views(self) -> MemoryViews:
         """Return the names of views."""

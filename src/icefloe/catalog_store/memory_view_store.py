@@ -5,9 +5,9 @@ Spec: View spec, Metadata Location.
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NoReturn
 
-from icefloe.catalog_store.catalog_store import LocationChange, TableLocation
+from icefloe.catalog_store.catalog_store import LocationChange, TableLocation, only_in_this_process
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.errors import NoSuchViewError
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome
@@ -30,6 +30,9 @@ class MemoryViews:
         self._require = require
         self._require_free = require_free
         self._is_table = is_table
+
+    def __reduce__(self) -> NoReturn:
+        raise only_in_this_process(self.name)
 
     def names(self, namespace: Identifier) -> list[Identifier]:
         """See `ViewStore.names`."""

@@ -9,6 +9,7 @@ from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import QueuePool
 
+from icefloe.catalog_store.catalog_store import only_in_this_process
 from icefloe.catalog_store.database_uri import without_password
 from icefloe.catalog_store.sql_errors import shown_cause, shown_text
 from icefloe.errors import InvalidPropertyError, NotInstalledError, StorageUnavailableError
@@ -65,6 +66,20 @@ def check_database_file(catalog: str, url: URL) -> None:
             path=url.database,
             next_step="check the path; a database in a file can only be opened by processes that see the file, such as Spark's server on the same machine",
         )
+
+
+def uri_elsewhere(catalog: str, uri: str, url: URL) -> str:
+    """Return the URI by which another process, with another working directory, opens the same database.
+
+    Raises:
+        UnsupportedFeatureError: the database is in the memory of this process.
+    """
+    if _is_in_memory(url):
+        raise only_in_this_process(catalog)
+    database = str(url.database)
+    if url.get_backend_name() != "sqlite" or database.startswith("file:") or os.path.isabs(database):
+        return uri
+    return url.set(database=os.path.abspath(database)).render_as_string(hide_password=False)
 
 
 def with_driver(url: URL) -> URL:

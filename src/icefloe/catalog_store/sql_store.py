@@ -23,7 +23,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from icefloe.catalog_store.catalog_store import SCHEMA_VERSION, LocationChange, TableLocation
 from icefloe.catalog_store.database_uri import without_password
 from icefloe.catalog_store.identifier import Identifier, dotted
-from icefloe.catalog_store.sql_engine import check_database_file, open_engine
+from icefloe.catalog_store.sql_engine import check_database_file, open_engine, uri_elsewhere
 from icefloe.catalog_store.sql_errors import database_error, may_be_tried_again, shown_cause, shown_text
 from icefloe.catalog_store.sql_schema import (
     ICEBERG_TABLES,
@@ -362,6 +362,10 @@ class SqlCatalogStore(SqlLocations):
             self.engine.dispose()  # the caller has no store to close
             raise
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the URI: another process connects for itself, and creates and changes no table of the database when it does."""
+        return _reopened, (self.name, uri_elsewhere(self.name, self.uri, self.engine.url), self.engine.echo)
+
     @property
     def has_types(self) -> bool:
         """Whether there is a column `iceberg_type`; where there is none, every name is a table."""
@@ -570,6 +574,10 @@ class SqlCatalogStore(SqlLocations):
                 )
             )
             connection.execute(insert(NAMESPACE_PROPERTIES), self._rows(namespace, {NAMESPACE_EXISTS: "true", **updates}))
+
+
+def _reopened(name: str, uri: str, echo: bool) -> SqlCatalogStore:
+    return SqlCatalogStore(name, uri, echo=echo, creates_tables=False)
 
 
 def _in_lock_order(changes: Sequence[LocationChange]) -> list[LocationChange]:
