@@ -6,7 +6,7 @@ DuckDB runs the queries without the deleted rows, and Icefloe must return the sa
 from benchmarks.measure import Comparison, say
 from benchmarks.spark_lake import session_with_lake
 from benchmarks.tpch import compared, measured
-from benchmarks.tpch_tables import DELETED, DRIVER_MEMORY, SCALE, loaded_tables, queries_of, sides, source_files
+from benchmarks.tpch_tables import DELETED, SCALE, SESSION, loaded_tables, queries_of, sides, source_files
 
 PROPERTIES = {"format-version": "3", "write.delete.mode": "merge-on-read"}
 GOAL_OF_SUM = 1.10
@@ -15,7 +15,7 @@ GOAL_OF_SUM = 1.10
 def run() -> list[Comparison]:
     """Run the benchmark."""
     source = source_files()
-    with session_with_lake(f"tpch-{SCALE}", **DRIVER_MEMORY) as (spark, catalog, _):
+    with session_with_lake(f"tpch-{SCALE}", **SESSION) as (spark, catalog, _):
         if not catalog.namespace_exists("deleted"):
             catalog.create_namespace("deleted")
         files = loaded_tables(spark, catalog, source, "deleted", PROPERTIES)

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 from benchmarks.measure import Comparison, interleaved, say, seconds
 from benchmarks.spark_changes import cpu_seconds
 from benchmarks.spark_lake import new_lake_in, session_with_lake
-from benchmarks.tpch_tables import DRIVER_MEMORY, SCALE, source_files
+from benchmarks.tpch_tables import SCALE, SESSION, source_files
 from icefloe.spark.attach_catalog import attach
 
 DATES = {"lineitem": "l_shipdate", "orders": "o_orderdate"}
@@ -65,7 +65,7 @@ def plain_write(rows: DataFrame, folder: Path) -> tuple[float, float]:
 def run() -> list[Comparison]:
     """Run the benchmark."""
     source, lines = source_files(), []
-    with session_with_lake(f"tpch-{SCALE}", **DRIVER_MEMORY) as (spark, _, folder):
+    with session_with_lake(f"tpch-{SCALE}", **SESSION) as (spark, _, folder):
         scratch = folder / "written"
         attach(spark, "written", new_lake_in(scratch, "written"))
         for table, column in DATES.items():

@@ -7,6 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icefloe import SqlCatalog
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import LongType, NestedField
 from icefloe.spark.scan.spark_scan import PushedScan, ScanPlans, SparkScan
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.types.spark_types import schema_to_struct
@@ -113,6 +115,22 @@ def test_a_join_by_a_key_is_broadcast_by_its_estimated_size(spark: SparkSession)
         spark.conf.set(setting, value)
         assert "SortMergeJoin" in joins(spark, JOINED), setting
         assert spark.sql(JOINED).first() == (6000, 9000.0)
+
+
+@pytest.mark.parametrize("kind", ["required", "identifier", "counted"])
+def test_keys_are_unique_that_are_dense_or_declared_or_counted(spark: SparkSession, shop: SqlCatalog, kind: str) -> None:
+    shop.drop_table("db.customers")
+    step = 1 if kind == "required" else 1000
+    keys = [row * step for row in range(CUSTOMERS)]
+    schema = pa.schema([pa.field("customer", pa.int64(), nullable=False)])
+    identified = Schema(NestedField(1, "customer", LongType(), required=True), identifier_field_ids=[1])
+    table = shop.create_table("db.customers", identified if kind == "identifier" else schema)
+    table.append(pa.table({"customer": keys}, schema=schema))
+    spark.conf.set(LIMIT, str(limit_between(spark)))
+    if kind == "counted":
+        assert "SortMergeJoin" in joins(spark, JOINED)
+        shop.load_table("db.customers").compute_statistics(["customer"])
+    assert joins(spark, JOINED) == ["BroadcastHashJoin", "BroadcastHashJoin"]
 
 
 @pytest.mark.usefixtures("shop")

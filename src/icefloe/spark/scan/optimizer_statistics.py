@@ -36,6 +36,8 @@ from icefloe.table.data_scan import DataScan
 # The share of the rows that a number of distinct values must reach, which is an estimate, and the share of the numbers between the bounds that rows must reach.
 _ALL_DISTINCT = 0.95
 _LEAST_DENSITY = 0.5
+# Files of which all statistics are read to find keys: they are most of a manifest, and a table of more files is seldom broadcast.
+_MOST_FILES_OF_KEYS = 1000
 # The types whose bounds Spark's optimizer compares.
 _COMPARED = (BooleanType, IntegerType, LongType, FloatType, DoubleType, DecimalType, DateType, TimestampType, TimestamptzType)
 
@@ -102,6 +104,15 @@ def unique_columns(plan: ScanPlan, columns: Schema, distinct: Mapping[int, int])
         or distinct.get(field.field_id, -1) >= rows * _ALL_DISTINCT
         or (isinstance(field.field_type, IntegerType | LongType) and _is_dense(plan, field, field.field_type, rows))
     ]
+
+
+def needs_bounds_of_keys(plan: ScanPlan, columns: Schema) -> bool:
+    """Return True if required whole numbers may be keys that `unique_columns` finds only in a plan with all statistics.
+
+    Spark pushes IS NOT NULL for the optional columns of a join alone, and a plan has the bounds of the columns in its filter.
+    """
+    keys = [field for field in columns.fields if field.required and isinstance(field.field_type, IntegerType | LongType)]
+    return any(keys) and sum(map(len, plan.parts)) <= _MOST_FILES_OF_KEYS
 
 
 def _is_dense(plan: ScanPlan, column: NestedField, kind: PrimitiveType, rows: int) -> bool:

@@ -37,7 +37,7 @@ from icefloe.spark.scan.aggregate_pushdown import AggregateNotPushed, aggregate_
 from icefloe.spark.scan.filter_pushdown import bucket_filters, prune_buckets, to_expressions, true_of_all_rows
 from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.scan.native_scan import stored_bytes
-from icefloe.spark.scan.optimizer_statistics import column_statistics, distinct_values, unique_columns
+from icefloe.spark.scan.optimizer_statistics import column_statistics, distinct_values, needs_bounds_of_keys, unique_columns
 from icefloe.spark.scan.read_options import (
     PushedQuery,
     check_read_options,
@@ -388,8 +388,15 @@ class SparkScan(ConnectorScan):
             return statistics(rows, size(), self._column_statistics(rows))
         # Spark takes a scan without rows for empty.
         kept = max(min(1, rows), int(rows * self._kept))
-        unique = unique_columns(request.plan, request.projection, self._distinct) if self._estimates else []
+        unique = unique_columns(self._plan_with_keys(), request.projection, self._distinct) if self._estimates else []
         return statistics(kept, size(kept=self._kept)) | {"uniqueColumns": unique}
+
+    def _plan_with_keys(self) -> ScanPlan:
+        """Return the plan, with all statistics where keys may be found by them that the plan does not have."""
+        request = self.request
+        if self._pushed.query.get("limit") is not None or not needs_bounds_of_keys(request.plan, request.projection):
+            return request.plan
+        return self._pushed.plan(include_statistics=True)
 
     @cached_property
     def _estimates(self) -> bool:
