@@ -12,6 +12,7 @@ MODULES = {
     "planning-again": "benchmarks.planning_again",
     "manifests": "benchmarks.manifests",
     "planning-deletes": "benchmarks.planning_deletes",
+    "planning-20m": "benchmarks.planning_20m",
     "append": "benchmarks.appending",
     "history": "benchmarks.history",
     "files-commit": "benchmarks.files_commit",

@@ -1,7 +1,8 @@
-"""The table of the benchmark `planning-20m`: 20,000,000 data files in 200 manifests of 100,000. Only its metadata exists.
+"""The table of the benchmark `planning-20m`: 20,000,000 data files in 200 manifests of 100,000. They do not exist, but for one.
 
 Every manifest has entries of its own, with statistics of four columns, and about the length that Java writes by default (`commit.manifest.target-size-bytes`,
-8 MB). Icefloe writes the manifests from columns. Files are spread over all manifests, so that a filter on bounds can skip files but no manifest.
+8 MB). Icefloe writes the manifests from columns. Files are spread over all manifests, so that a filter on bounds can skip files but no manifest. The first
+file exists, for queries with a limit.
 """
 
 import json
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from icefloe.kernel.manifest.manifest_column_writer import ManifestTarget, write_manifest_columns
@@ -35,8 +37,7 @@ COLUMNS = [(1, "id", "long"), (2, "happened", "timestamp"), (3, "customer", "lon
 DAY_FIELD = 1000
 
 ROWS_OF_A_FILE = 1_000
-ID_FILTER = f"id = {FILES // 2 * IDS_OF_A_STEP}"  # decided by column bounds
-FILES_OF_ID_FILTER = STEPS_OF_A_FILE
+ID = FILES // 2 * IDS_OF_A_STEP  # bounds decide which files have it
 
 
 def metadata_path(folder: Path) -> Path:
@@ -87,10 +88,13 @@ def entries_of(manifest: int, location: str) -> Any:
     amounts = np.sort(chance.integers(10**6, size=(count, 2)) / 100, axis=1)
     lower = [low_ids, low_times, customers[:, 0], amounts[:, 0]]
     upper = [low_ids + IDS_OF_A_STEP * STEPS_OF_A_FILE - 1, low_times + 10**9, customers[:, 1], amounts[:, 1]]
+    sizes = 40_000 + chance.integers(1_000, size=count)
     names = [
         f"{location}/data/happened_day={day}/{file:08}-{stamp:08x}.parquet"
         for day, file, stamp in zip(days.tolist(), files.tolist(), chance.integers(2**32, size=count).tolist(), strict=True)
     ]
+    if manifest == 0:
+        sizes[0] = written_rows(Path(names[0]))
     rows = np.full((count, len(COLUMNS)), ROWS_OF_A_FILE)
     return pa.table(
         {
@@ -102,7 +106,7 @@ def entries_of(manifest: int, location: str) -> Any:
             "file_path": pa.array(names),
             "file_format": pa.array(["PARQUET"] * count),
             "record_count": pa.array(rows[:, 0]),
-            "file_size_in_bytes": pa.array(40_000 + chance.integers(1_000, size=count)),
+            "file_size_in_bytes": pa.array(sizes),
             "sort_order_id": pa.array(np.zeros(count, np.int32)),
             partition_column(DAY_FIELD): pa.array(days.astype(np.int32)),
             "column_sizes": map_of(pa.array(chance.integers(7_000, 9_000, size=count * len(COLUMNS)))),
@@ -112,6 +116,15 @@ def entries_of(manifest: int, location: str) -> Any:
             "upper_bounds": map_of(bounds(upper)),
         }
     )
+
+
+def written_rows(path: Path) -> int:
+    """Write the first file, without values; return its size."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kinds = {"long": pa.int64(), "timestamp": pa.timestamp("us"), "double": pa.float64()}
+    fields = [pa.field(name, kinds[kind], metadata={"PARQUET:field_id": str(field_id)}) for field_id, name, kind in COLUMNS]
+    pq.write_table(pa.Table.from_pylist([{}] * ROWS_OF_A_FILE, schema=pa.schema(fields)), path)
+    return path.stat().st_size
 
 
 def map_of(values: Any) -> Any:

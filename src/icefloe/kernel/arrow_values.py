@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 # The code of `array.array` for Arrow's fixed-width types; `array.array` refuses values of other types or beyond the width.
 _CODES = {pa.int32(): "i", pa.int64(): "q", pa.float32(): "f", pa.float64(): "d"}
+# The memory of null numbers.
+_ZEROS = pa.py_buffer(bytes(2**20))
 
 
 def array_of(values: Sequence[Any], kind: Any) -> Any:
@@ -36,6 +38,13 @@ def array_of(values: Sequence[Any], kind: Any) -> Any:
 def scalar_of(value: Any, kind: Any) -> Any:
     """Return one value as a scalar of an Arrow type; raises as `array_of` does."""
     return array_of((value,), kind)[0]
+
+
+def null_longs(length: int) -> Any:
+    """Return an Arrow array of nulls (int64); such arrays share their memory, up to some length."""
+    if length * 8 > len(_ZEROS):
+        return pa.nulls(length, pa.int64())
+    return pa.Array.from_buffers(pa.int64(), length, [_ZEROS.slice(0, (length + 7) // 8), _ZEROS.slice(0, length * 8)])
 
 
 def filled(values: Any, value: Any) -> Any:

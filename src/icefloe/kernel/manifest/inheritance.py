@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.kernel.arrow_values import chunks_of, numbers_array, scalar_of
+from icefloe.kernel.arrow_values import chunks_of, null_longs, numbers_array, scalar_of
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestContent, ManifestFile
 
@@ -73,7 +73,7 @@ def inherit_first_row_ids(statuses: Any, record_counts: Any, first_row_ids: Any,
         pyarrow.ArrowInvalid: the records are more than a long can count.
     """
     if not any(_assigns_row_ids(manifest) or _is_uncommitted(manifest) for manifest in origin.manifests):
-        return pa.nulls(len(first_row_ids), pa.int64())
+        return null_longs(len(first_row_ids))
     is_live = pc.not_equal(statuses, scalar_of(int(ManifestEntryStatus.DELETED), statuses.type))
     inherits = pc.and_(pc.is_null(first_row_ids), is_live)
     rows = pc.if_else(inherits, record_counts, scalar_of(0, pa.int64()))

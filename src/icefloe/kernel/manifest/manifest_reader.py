@@ -367,8 +367,11 @@ def _check_counts(counts: dict[int, int], manifest: ManifestFile) -> None:
 def _inherited(entries: Any, origin: Origin) -> Any:
     statuses = entries["status"]
     numbers = {"snapshot_id": inherit_snapshot_ids(entries["snapshot_id"], origin)}
-    for name in ("sequence_number", "file_sequence_number"):
-        numbers[name] = inherit_sequence_numbers(statuses, entries[name], origin)
+    own, of_file = entries["sequence_number"], entries["file_sequence_number"]
+    numbers["sequence_number"] = inherit_sequence_numbers(statuses, own, origin)
+    # Entries as their commit wrote them inherit both, and one array serves as both.
+    all_inherit = own.null_count == of_file.null_count == len(entries)
+    numbers["file_sequence_number"] = numbers["sequence_number"] if all_inherit else inherit_sequence_numbers(statuses, of_file, origin)
     try:
         numbers["first_row_id"] = inherit_first_row_ids(statuses, entries["record_count"], entries["first_row_id"], origin)
     except pa.ArrowInvalid as error:

@@ -38,11 +38,11 @@ from icefloe.kernel.scan.pruning import FileMetricsEvaluator, ScanContext, expla
 from icefloe.kernel.scan.scan_plan import NO_FILES, FileCounts, PlannedFiles, ScanPlan
 from icefloe.kernel.schema.schema import Schema
 
-# Files of a batch: it is tested as soon as it has so many, which limits the entries in memory.
-BATCH_FILES = 2**15
-# Bytes of a group of manifests that one call reads, and the least number of groups that are read in parallel. Larger groups are no faster, and leave more
-# freed memory behind.
-_GROUP_BYTES = 2**21
+# Files of a batch, and of a group of manifests that one call reads: a batch of one group is not copied. It is tested as soon as it has so many files, which
+# limits the entries in memory.
+BATCH_FILES = 2**14
+# Bytes of such a group, and the least number of groups that are read in parallel.
+_GROUP_BYTES = 2**25
 _GROUPS = 8
 # The same where all of them are in the cache.
 _DECODED_GROUP_BYTES = 2**24
@@ -505,8 +505,8 @@ def _undecoded_length(
 def _groups(manifests: Sequence[ManifestFile], least: int, most_bytes: int) -> list[list[tuple[int, ManifestFile]]]:
     """Group manifests, each with its place, for one read call per group, so that small manifests do not cost one call each.
 
-    A group has one partition spec, and more than `most_bytes` only with a single manifest. Each spec with at least `least` manifests has at least so many
-    groups, so that they can be read in parallel.
+    A group has one partition spec, and at most `most_bytes` unless it is a single manifest; it ends with the manifest that completes `BATCH_FILES` files. Each
+    spec with at least `least` manifests has at least so many groups, so that they can be read in parallel.
     """
     by_spec: dict[int, list[tuple[int, ManifestFile]]] = {}
     for place, manifest in enumerate(manifests):
@@ -515,13 +515,14 @@ def _groups(manifests: Sequence[ManifestFile], least: int, most_bytes: int) -> l
     for members in by_spec.values():
         most = max(len(members) // least, 1)
         group: list[tuple[int, ManifestFile]] = []
-        size = 0
+        size = files = 0
         for place, manifest in members:
-            if group and (len(group) >= most or size + manifest.manifest_length > most_bytes):
+            if group and (len(group) >= most or files >= BATCH_FILES or size + manifest.manifest_length > most_bytes):
                 groups.append(group)
-                group, size = [], 0
+                group, size, files = [], 0, 0
             group.append((place, manifest))
             size += manifest.manifest_length
+            files += manifest.live_files_count
         groups.append(group)
     return sorted(groups, key=lambda group: group[0][0])
 

@@ -15,13 +15,15 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.kernel.metadata.manifests import read_manifests
 from icefloe.kernel.ports import Parallel
 from icefloe.kernel.scan.pruning import manifest_mask
-from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
+from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.scan.read_options import PlanningMode
 from icefloe.table.data_scan import DataScan
 
 # Bytes of manifests per processor of this machine above which a Spark job is faster.
 LOCAL_BYTES_PER_PROCESSOR = 128 * 1024 * 1024
+# Tasks of a job for each processor of Spark: each costs some milliseconds beside its work; several make up for tasks that take longer than others.
+_TASKS_OF_A_PROCESSOR = 4
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class TaskFunction:
 
 @dataclass(frozen=True)
 class SparkTasks:
-    """A `map` that runs each item in a task of one Spark job and returns the results in order.
+    """A `map` that runs the items in the tasks of one Spark job, each task some items that follow each other, and returns the results in order.
 
     Raises:
         IcefloeError: As a task raised it.
@@ -54,7 +56,8 @@ class SparkTasks:
         work = list(items)
         if not work:
             return
-        results = self.spark.sparkContext.parallelize(work, min(len(work), MOST_SPARK_TASKS)).map(TaskFunction(function))
+        context = self.spark.sparkContext
+        results = context.parallelize(work, min(len(work), _TASKS_OF_A_PROCESSOR * context.defaultParallelism)).map(TaskFunction(function))
         yield from run_job(self.spark, self.description, results.collect)
 
 

@@ -1,12 +1,17 @@
 """The daemon of Spark's Python workers in a local session of Icefloe: PySpark's own, with the modules of tasks imported before it forks a worker.
 
 A worker of PySpark's daemon imports them in its first task, which takes longer than writing a few rows, and Spark ends workers that are idle for a minute.
+After each task, it collects garbage among all objects of these modules, which takes as long as planning 20,000 files; here it skips them.
 """
+
+import gc
 
 from pyspark import worker  # noqa: F401  importing the modules of tasks is all that is needed
 from pyspark.daemon import manager
 
+from icefloe.spark.scan import distributed_planning, metadata_table_job  # noqa: F401  as above
 from icefloe.spark.write import data_file_job  # noqa: F401  as above
 
 if __name__ == "__main__":
+    gc.freeze()
     manager()
