@@ -201,6 +201,13 @@ def rewrite_data_files(table: Table) -> None:
     assert table.maintenance.rewrite_data_files(sort_order="id desc", options={"rewrite-all": True}).rewritten_files
 
 
+def remove_dangling_deletes(table: Table) -> None:
+    if table.format_version > 1:
+        table.delete_keys(pa.table({"id": [82, 91]}), ["id"])
+        table.maintenance.rewrite_data_files(options={"rewrite-all": True})
+        assert table.maintenance.remove_dangling_deletes().removed_files
+
+
 CASES: dict[str, Callable[[Table], Any]] = {
     "append": lambda t: t.append(rows(0, 40)),
     "update_snapshot.fast_append": lambda t: append_files(t, "fast_append", 100),
@@ -214,6 +221,7 @@ CASES: dict[str, Callable[[Table], Any]] = {
     "add_files": lambda t: t.add_files([file.file_path for file in written(t, [180, 182])]),
     "rewrite_manifests": lambda t: t.rewrite_manifests(),
     "maintenance.rewrite_data_files": rewrite_data_files,
+    "maintenance.remove_dangling_deletes": remove_dangling_deletes,
     "delete": lambda t: t.delete("id in (2, 5, 44, 51)"),
     "overwrite": lambda t: t.overwrite(rows(80, 90, "o"), "id between 50 and 60"),
     "upsert": upsert,

@@ -67,6 +67,12 @@ COMMANDS = (
         "Compact data files: small ones and those with many deletes become files of the target size with the same rows.",
     ),
     LazyCommand(
+        "remove-dangling-deletes",
+        MAINTAIN,
+        "maintenance_commands:remove_dangling_deletes",
+        "Remove delete files that apply to no data file.",
+    ),
+    LazyCommand(
         "rewrite-manifests",
         MAINTAIN,
         "maintenance_commands:rewrite_manifests",

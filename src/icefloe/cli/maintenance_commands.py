@@ -1,4 +1,4 @@
-"""The commands `rewrite-data-files`, `rewrite-manifests` and `call`, which run maintenance: by name, any procedure of `icefloe.procedures`.
+"""The commands `rewrite-data-files`, `remove-dangling-deletes`, `rewrite-manifests`; and `call`, which runs any procedure by its name.
 
 Spec: Manifests; Snapshots.
 """
@@ -103,6 +103,33 @@ class DataFileRewrite(View):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DanglingDeletes(View):
+    """The result of a removal of delete files, or with `dry_run` what it would do."""
+
+    table: str
+    dry_run: bool
+    snapshot_id: int | None
+    live_delete_files: int
+    removed_files: int
+    removed_bytes: int
+    kinds: Mapping[str, int]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no list
+        """See `View.report`."""
+        nothing = "none: nothing was changed" if self.dry_run else "none: there was nothing to do"
+        kinds = "".join(f", {count:,} {kind}" for kind, count in self.kinds.items())
+        pairs = (
+            ("snapshot", str(self.snapshot_id or nothing)),
+            ("considered", count_text(self.live_delete_files, "delete file")),
+            (
+                "would be removed" if self.dry_run else "removed",
+                f"{count_text(self.removed_files, 'file')}, {size_text(self.removed_bytes)}{kinds}",
+            ),
+        )
+        return Report(f"dangling deletes of {self.table}", (Facts(pairs),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestRewrite(View):
     """The result of a rewrite of manifests. `snapshot_id` is None if there was nothing to do."""
 
@@ -186,6 +213,21 @@ def rewrite_data_files(
         left_files=result.left_files,
         reasons={str(reason): count for reason, count in result.reasons.items()},
         failed=result.failed,
+    )
+
+
+@changes_table
+def remove_dangling_deletes(opened: Table, branch: RewrittenBranch = "main", dry_run: DryRun = False) -> View:
+    """Remove delete files that apply to no data file. No row changes."""
+    result = opened.maintenance.remove_dangling_deletes(branch=branch, dry_run=dry_run)
+    return DanglingDeletes(
+        table=opened.full_name,
+        dry_run=result.dry_run,
+        snapshot_id=result.snapshot_id,
+        live_delete_files=result.live_delete_files,
+        removed_files=result.removed_files,
+        removed_bytes=result.removed_bytes,
+        kinds={str(kind): count for kind, count in result.removed.items()},
     )
 
 

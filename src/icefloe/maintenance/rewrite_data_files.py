@@ -27,6 +27,7 @@ from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.kernel.schema.metadata_columns import with_lineage
 from icefloe.kernel.schema.schema import Schema
+from icefloe.maintenance.dangling_deletes import remove_dangling_deletes
 from icefloe.maintenance.overlapping_files import overlapping
 from icefloe.maintenance.rewrite_options import RewriteOptions
 from icefloe.maintenance.rewrite_planner import FileGroup, Reason, RewritePlan, plan_rewrite
@@ -62,7 +63,8 @@ class RewriteDataFilesResult(ShownAsText):
         added_files: New data files; of a dry run the expected number.
         rewritten_bytes: Bytes of the replaced files.
         added_bytes: Bytes of the new files; 0 of a dry run.
-        removed_delete_files: Delete files that were removed because they applied to replaced files alone.
+        removed_delete_files: Delete files that were removed: those that applied to replaced files alone, and with `remove-dangling-deletes` those that apply
+            to no data file any more.
         deleted_rows: Rows that were deleted before and are in no file any more.
         reasons: The number of replaced files by the reason for which each was chosen.
         considered_files: Live data files that may contain rows of the filter.
@@ -197,7 +199,13 @@ class DataFileRewrite:
             self._table.refresh()
             plan = self.plan()
             remaining = [group for group in plan.groups if any(task.file.file_path in paths for task in group.tasks)]
-        return self._result(first, [written.group for written in self._done])
+        dangling = 0
+        if self._options.remove_dangling:
+            removal = remove_dangling_deletes(self._table, branch=self._branch, snapshot_properties=self._properties)
+            dangling = removal.removed_files
+            self._snapshot_ids += [] if removal.snapshot_id is None else [removal.snapshot_id]
+        result = self._result(first, [written.group for written in self._done])
+        return replace(result, removed_delete_files=result.removed_delete_files + dangling)
 
     def _round(self, plan: RewritePlan, groups: Sequence[FileGroup]) -> list[FileGroup]:
         """Write and commit groups. Return those that lost to another writer."""
@@ -333,7 +341,7 @@ class DataFileRewrite:
                 update.delete_file(task.file)
             for file in one.added:
                 update.add_file(file)
-        for file in dangling_deletes([one.group for one in written]):
+        for file in deletes_of_these_alone([one.group for one in written]):
             update.delete_file(file)
         update.commit()
         snapshot = self._table.snapshot_by_name(self._branch)
@@ -353,7 +361,7 @@ class DataFileRewrite:
             added_files=sum(group.output_files for group in groups) if dry_run else len(added),
             rewritten_bytes=sum(group.size for group in groups),
             added_bytes=sum(file.file_size_in_bytes for file in added),
-            removed_delete_files=len(dangling_deletes(groups)),
+            removed_delete_files=len(deletes_of_these_alone(groups)),
             deleted_rows=0 if dry_run else rows_before - sum(file.record_count for file in added),
             reasons=plan.chosen,
             considered_files=plan.considered_files,
@@ -367,7 +375,7 @@ def _with_every_row(part: PlannedFiles) -> PlannedFiles:
     return replace(part, residuals=(AlwaysTrue(),), residual_index=np.zeros(len(part), dtype=np.int64))
 
 
-def dangling_deletes(groups: Sequence[FileGroup]) -> list[DataFile]:
+def deletes_of_these_alone(groups: Sequence[FileGroup]) -> list[DataFile]:
     """Return the delete files that apply to one file of the groups alone: they are removed with it. Spec: Deletion Vectors."""
     deletes: dict[Any, DataFile] = {}
     for task in (task for group in groups for task in group.tasks):

@@ -79,6 +79,9 @@ JOB_ORDER = choice(
 OUTPUT_SPEC_ID: Property[int | None] = Property(
     "output-spec-id", None, at_least(0), "the id of a partition spec", "Partition spec of new files; by default the table's current one."
 )
+REMOVE_DANGLING = flag(
+    "remove-dangling-deletes", "Remove delete files that apply to no data file any more, in a commit of its own.", default=False
+)
 COMPRESSION_FACTOR: Property[float] = Property(
     "compression-factor", 1.0, _factor, "a number above 0", "Bytes of the sorted rows as a factor of those of the files."
 )
@@ -97,7 +100,16 @@ COMMON = (
         DELETE_FILE_THRESHOLD,
         DELETE_RATIO_THRESHOLD,
     ),
-    *(CONCURRENT_GROUPS, PARTIAL_PROGRESS, MAX_COMMITS, MAX_FAILED_COMMITS, STARTING_SEQUENCE_NUMBER, JOB_ORDER, OUTPUT_SPEC_ID),
+    *(
+        CONCURRENT_GROUPS,
+        PARTIAL_PROGRESS,
+        MAX_COMMITS,
+        MAX_FAILED_COMMITS,
+        STARTING_SEQUENCE_NUMBER,
+        JOB_ORDER,
+        OUTPUT_SPEC_ID,
+        REMOVE_DANGLING,
+    ),
 )
 OF_SORT = (COMPRESSION_FACTOR, PARTITIONS_PER_FILE)
 
@@ -146,6 +158,7 @@ class RewriteOptions:
     max_failed_commits: int
     keeps_sequence_number: bool
     job_order: str
+    remove_dangling: bool
     compression_factor: float
     partitions_per_file: int
 
@@ -197,6 +210,7 @@ def rewrite_options(given: Mapping[str, Any], metadata: TableMetadata, *, sorts:
         max_failed_commits=max_commits if failed is None else failed,
         keeps_sequence_number=read(STARTING_SEQUENCE_NUMBER),
         job_order=read(JOB_ORDER),
+        remove_dangling=read(REMOVE_DANGLING),
         compression_factor=read(COMPRESSION_FACTOR),
         partitions_per_file=read(PARTITIONS_PER_FILE),
     )

@@ -13,6 +13,7 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.sort_keys import sort_order_of
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder, check_sort_order
+from icefloe.maintenance.dangling_deletes import RemoveDanglingDeletesResult, remove_dangling_deletes
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite, RewriteDataFilesResult
 from icefloe.maintenance.rewrite_options import rewrite_options
 from icefloe.table.expiry.expire_report import ExpireReport
@@ -153,6 +154,28 @@ class TableMaintenance:
             engine=engine,
             snapshot_properties=snapshot_properties,
         ).run(dry_run=dry_run)
+
+    def remove_dangling_deletes(
+        self, *, branch: str = MAIN, dry_run: bool = False, snapshot_properties: Mapping[str, str] | None = None
+    ) -> RemoveDanglingDeletesResult:
+        """Remove delete files that apply to no live data file, such as those of partitions whose data files were rewritten. No row changes.
+
+        Args:
+            branch: The branch whose delete files are removed.
+            dry_run: Return what would be removed, and change nothing.
+            snapshot_properties: Entries for the snapshot's summary.
+
+        Returns:
+            The number of removed delete files by kind.
+
+        Raises:
+            NoSuchSnapshotError: The branch does not exist.
+            CommitConflictError: Other writers won every retry of the commit.
+            CommitUnknownError: The catalog's reply was lost; the commit may or may not have happened.
+
+        Spec: Scan Planning; Delete Formats.
+        """
+        return remove_dangling_deletes(self._table, branch=branch, dry_run=dry_run, snapshot_properties=snapshot_properties)
 
 
 def _order(table: Table, strategy: str | None, sort_order: str | SortOrder | None) -> SortOrder:

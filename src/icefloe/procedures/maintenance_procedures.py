@@ -77,6 +77,12 @@ def rewrite_data_files(
     return [(result.rewritten_files, result.added_files, result.rewritten_bytes, result.failed_files, result.removed_delete_files)]
 
 
+@procedure(("removed_delete_files_count", IntegerType()))
+def remove_dangling_deletes(catalog: Catalog, table: Text, branch: Text = MAIN) -> Rows:
+    """Remove delete files that apply to no data file."""
+    return [(catalog.load_table(table).maintenance.remove_dangling_deletes(branch=branch).removed_files,)]
+
+
 @procedure(("rewritten_manifests_count", IntegerType()), ("added_manifests_count", IntegerType()))
 def rewrite_manifests(
     catalog: Catalog,

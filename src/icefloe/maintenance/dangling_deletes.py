@@ -1,0 +1,119 @@
+"""`DanglingDeleteRemoval`: live delete files that apply to no live data file are removed from the table.
+
+Delete files of partitions stay when the data files that they applied to are rewritten, and every reader opens their manifests.
+Spec: Scan Planning; Delete Formats.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from icefloe.display.formatting import count_text, size_text
+from icefloe.display.html import ShownAsText
+from icefloe.kernel.commit.file_changes import delete_key
+from icefloe.kernel.expressions.predicate import AlwaysTrue
+from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent
+from icefloe.kernel.metadata.manifests import read_manifests
+from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.ports import Read
+from icefloe.kernel.scan.live_deletes import read_deletes
+from icefloe.kernel.scan.pruning import ScanContext
+from icefloe.kernel.scan.scan_planner import plan_scan
+from icefloe.table.parallel_requests import in_threads
+from icefloe.table.table import Table
+from icefloe.table.unreachable_files import FileKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RemoveDanglingDeletesResult(ShownAsText):
+    """The result of a removal, or with `dry_run` what it would do.
+
+    Attributes:
+        dry_run: Whether nothing was changed.
+        snapshot_id: The snapshot that was committed; None if nothing was removed.
+        removed: The number of removed delete files by their kind.
+        removed_bytes: Their bytes; of a deletion vector those of the vector.
+        live_delete_files: The number of live delete files before.
+    """
+
+    dry_run: bool = False
+    snapshot_id: int | None = None
+    removed: Mapping[FileKind, int] = field(default_factory=dict)
+    removed_bytes: int = 0
+    live_delete_files: int = 0
+
+    @property
+    def removed_files(self) -> int:
+        """Removed delete files of all kinds."""
+        return sum(self.removed.values())
+
+    def __str__(self) -> str:
+        if not self.removed:
+            return f"remove dangling deletes: nothing to do, {count_text(self.live_delete_files, 'delete file')} considered"
+        would = "would be removed" if self.dry_run else "removed"
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.removed.items())
+        return f"remove dangling deletes: {kinds} {would}, {size_text(self.removed_bytes)}, of {count_text(self.live_delete_files, 'delete file')}"
+
+
+def remove_dangling_deletes(
+    table: Table, *, branch: str, dry_run: bool = False, snapshot_properties: Mapping[str, str] | None = None
+) -> RemoveDanglingDeletesResult:
+    """Remove the delete files of a branch that apply to no data file of it. Arguments and errors are those of `TableMaintenance.remove_dangling_deletes`."""
+    metadata = table.metadata
+    scan = table.scan().use_ref(branch) if metadata.refs else table.scan()
+    snapshot = scan.snapshot()
+    if snapshot is None:
+        return RemoveDanglingDeletesResult(dry_run=dry_run)
+    live, dangling = _dangling(metadata, snapshot, table.io.read)
+    removed: dict[FileKind, int] = {}
+    for file in dangling:
+        removed[_kind(file)] = removed.get(_kind(file), 0) + 1
+    snapshot_id = None
+    if dangling and not dry_run:
+        # A commit by others in the meantime makes none of these files apply: rewritten rows are rows of a file to which they did not apply,
+        # and rows that are added have a higher sequence number.
+        update = table.update_snapshot(snapshot_properties, branch).rewrite_files().validate_from_snapshot(snapshot.snapshot_id)
+        for file in dangling:
+            update.delete_file(file)
+        update.commit()
+        snapshot_id = table.refs()[branch].snapshot_id
+    return RemoveDanglingDeletesResult(
+        dry_run=dry_run,
+        snapshot_id=snapshot_id,
+        removed=removed,
+        removed_bytes=sum(file.content_size_in_bytes or file.file_size_in_bytes for file in dangling),
+        live_delete_files=live,
+    )
+
+
+def _dangling(metadata: TableMetadata, snapshot: Snapshot, read: Read) -> tuple[int, Sequence[DataFile]]:
+    """Return the number of live delete files of a snapshot, and those that apply to none of its data files."""
+    manifests = [
+        manifest for manifest in read_manifests(snapshot, read) if manifest.content is ManifestContent.DELETES and manifest.has_live_files
+    ]
+    if not manifests:
+        return 0, ()
+    schema = metadata.schema()
+    context = ScanContext(
+        metadata=metadata,
+        schema=schema,
+        bound=AlwaysTrue(),
+        explain=False,
+        include_statistics=False,
+        find_covered=False,
+        every_delete=True,
+    )
+    deletes = read_deletes(context, manifests, read, in_threads)
+    plan = plan_scan(metadata, snapshot, AlwaysTrue(), read, parallel=in_threads, every_delete=True, schema=schema)
+    applied = {delete_key(file) for file in plan.delete_files}
+    live = deletes.files(np.arange(sum(map(len, deletes.parts))))
+    return len(live), [file for file in live if delete_key(file) not in applied]
+
+
+def _kind(file: DataFile) -> FileKind:
+    if file.content is FileContent.EQUALITY_DELETES:
+        return FileKind.EQUALITY_DELETES
+    return FileKind.DELETION_VECTORS if file.file_format is FileFormat.PUFFIN else FileKind.POSITION_DELETES
