@@ -1,19 +1,25 @@
-"""Positions of rows in Spark's own scan: counted where a file is read whole, Spark's where it is split or row groups are skipped, and equal in both."""
+"""Positions of rows and deleted rows in Spark's own scan: of whole and split files, with row groups and pages left out, they are those of a plain model."""
 
+import logging
+import random
 import zipfile
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.comparing import in_order, same_rows
-from tests.spark.merge_on_read import delete_positions
+from tests.spark.merge_on_read import delete_keys, delete_positions
 
 from icefloe import SqlCatalog
 from icefloe.spark.bridge import java_compiler as compiled
-from icefloe.spark.bridge.gateway import class_folder, executors_have_classes, gateway_of
-from icefloe.spark.scan import native_scan
+from icefloe.spark.bridge.gateway import class_folder, executors_have_classes, gateway_of, new_object
+from icefloe.spark.scan import native_scan, read_strategy
+from icefloe.spark.scan.metadata_column_values import DELETED_ROWS_COLUMN, POSITION_COLUMN
+from icefloe.spark.scan.position_deletes import NUMBER_COLUMN
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
@@ -24,7 +30,8 @@ ROWS = 30_000
 def sources_of(frame: DataFrame) -> list[str]:
     """Return the classes of the file formats of a frame's scans."""
     leaves = frame._jdf.queryExecution().optimizedPlan().collectLeaves()
-    return [leaves.apply(place).relation().fileFormat().getClass().getSimpleName() for place in range(leaves.size())]
+    scans = [leaf for place in range(leaves.size()) if (leaf := leaves.apply(place)).nodeName() == "LogicalRelation"]
+    return [scan.relation().fileFormat().getClass().getSimpleName() for scan in scans]
 
 
 @pytest.fixture(params=["2", "3"])
@@ -44,31 +51,139 @@ def table(lake: SqlCatalog, request: pytest.FixtureRequest) -> Table:
     return made
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"spark.sql.files.maxPartitionBytes": "20000"},
-        {"spark.sql.parquet.enableVectorizedReader": "false"},
-        {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
-        {"spark.sql.columnVector.offheap.enabled": "true"},
-        {"spark.sql.parquet.columnarReaderBatchSize": "7"},
-    ],
-    ids=["whole", "split", "row by row", "interpreted", "off the heap", "small batches"],
-)
-def test_rows_and_positions_are_those_of_a_plain_reader(table: Table, settings: dict[str, str], spark: SparkSession) -> None:
+SETTINGS = {
+    "whole": {},
+    "split": {"spark.sql.files.maxPartitionBytes": "20000"},
+    "row by row": {"spark.sql.parquet.enableVectorizedReader": "false"},
+    "interpreted": {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
+    "off the heap": {"spark.sql.columnVector.offheap.enabled": "true"},
+    "small batches": {"spark.sql.parquet.columnarReaderBatchSize": "7", "spark.sql.files.maxPartitionBytes": "50000"},
+}
+
+
+@contextmanager
+def set_to(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
+    """Set settings of the session for a block."""
     for name, value in settings.items():
         spark.conf.set(name, value)
     try:
+        yield
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
+def test_rows_and_positions_are_those_of_a_plain_reader(table: Table, settings: dict[str, str], spark: SparkSession) -> None:
+    with set_to(spark, settings):
         frame = same_rows(table, "TRUE", "id", "_file", "_pos", "s.b")
         same_rows(table, "id > 11000 AND id < 12500", "_pos", "id")
         same_rows(table, "text = 'text 21000'", "_pos")
         same_rows(table, "TRUE", "_pos")
+        same_rows(table, "TRUE", "_pos", "_deleted", "id")
+        same_rows(table, "id > 19000", "_deleted")
         same_rows(table)
         assert set(sources_of(frame)) == {"CountedParquet"}
+
+
+@pytest.mark.parametrize("settings", [SETTINGS[name] for name in ("split", "row by row", "interpreted", "small batches")])
+def test_without_access_to_row_groups_positions_are_sparks(
+    table: Table, settings: dict[str, str], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(session: SparkSession, _: object, deleted: native_scan.DeletedRows | None) -> object:
+        positions = None if deleted is None else deleted.positions(session)
+        return new_object(session, "CountedParquet", POSITION_COLUMN, DELETED_ROWS_COLUMN, NUMBER_COLUMN, positions, False)
+
+    monkeypatch.setattr(native_scan, "_format", unknown)
+    with set_to(spark, settings):
+        same_rows(table, "id > 11000 AND id < 12500", "_pos", "id")
+        same_rows(table, "TRUE", "_deleted", "_pos", "id")
+        same_rows(table)
+
+
+def expected_ids(files: Sequence[range], deleted: Sequence[set[int]], keys: set[int]) -> list[tuple[int, int]]:
+    """Return the ids that are left in files whose ids are consecutive, each with its position."""
+    return [
+        (number, position)
+        for ids, positions in zip(files, deleted, strict=True)
+        for position, number in enumerate(ids)
+        if position not in positions and number not in keys
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_deletes_leave_the_rows_of_a_plain_model(lake: SqlCatalog, spark: SparkSession, seed: int) -> None:
+    chosen = random.Random(seed)
+    version = "2" if seed % 2 else "3"
+    properties = {
+        "format-version": version,
+        "write.parquet.row-group-size-bytes": str(chosen.choice([20_000, 65_536, 2**27])),
+        "write.parquet.page-row-limit": str(chosen.choice([100, 1000])),
+    }
+    made = lake.create_table("db.t", pa.schema([("id", pa.int64()), ("odd", pa.bool_()), ("text", pa.string())]), properties=properties)
+    files: list[range] = []
+    paths: list[str] = []
+    for start in range(0, 80_000, 20_000):
+        numbers = range(start, start + chosen.choice([1, 4096, 4097, 20_000]))
+        ids = pa.array(numbers, pa.int64())
+        made.append(pa.table({"id": ids, "odd": [bool(number % 2) for number in numbers], "text": [f"t{number}" for number in numbers]}))
+        files.append(numbers)
+        paths += {task.file.file_path for task in made.scan().plan_files()} - set(paths)
+    deleted: list[set[int]] = [set() for _ in files]
+    for _ in range(2):
+        for path, ids, known in zip(paths, files, deleted, strict=True):
+            chosen_positions = {
+                0: set(),
+                1: set(chosen.sample(range(len(ids)), len(ids) // 20)),
+                2: set(range(len(ids) // 3, len(ids) // 2)),
+                3: {0, len(ids) - 1},
+            }[chosen.randrange(4)]
+            fresh = chosen_positions - known
+            if fresh:
+                delete_positions(made, {path: sorted(fresh)})
+                known.update(fresh)
+    keys = set(chosen.sample(range(80_000), 50)) if seed >= 2 else set()
+    if keys:
+        delete_keys(made, pa.table({"id": pa.array(sorted(keys), pa.int64())}), ["id"])
+    rows = expected_ids(files, deleted, keys)
+    low = chosen.randrange(70_000)
+    tests = {
+        "id >= 0": lambda number: True,
+        f"id BETWEEN {low} AND {low + 3000}": lambda number: low <= number <= low + 3000,
+        f"id IN ({low}, {low + 7}, 20000, 41000)": lambda number: number in (low, low + 7, 20_000, 41_000),
+        "odd AND text LIKE 't1%'": lambda number: number % 2 == 1 and str(number).startswith("1"),
+        f"text = 't{low}' OR id < 150": lambda number: number == low or number < 150,
+    }
+    for settings in ({}, SETTINGS["split"], {**SETTINGS["small batches"], "spark.sql.files.maxPartitionBytes": "9000"}):
+        with set_to(spark, settings):
+            for text, keeps in tests.items():
+                wanted = sorted(row for row in rows if keeps(row[0]))
+                found = made.scan(selected_fields=("id", "odd", "text", "_pos")).to_spark().where(text)
+                assert sorted((row["id"], row["_pos"]) for row in found.collect()) == wanted, (settings, text)
+                assert made.scan(text).to_spark().count() == len(wanted), (settings, text)
+
+
+def test_row_groups_and_pages_are_left_out_of_split_files_with_deletes(table: Table, spark: SparkSession) -> None:
+    with set_to(spark, {**SETTINGS["split"], "spark.sql.adaptive.enabled": "false"}):
+        frame = table.scan().to_spark().where("id BETWEEN 12340 AND 12350")
+        plan = frame._jdf.queryExecution().executedPlan()
+        plan.executeCollect()
+        leaves = plan.collectLeaves()
+        scans = [leaves.apply(place) for place in range(leaves.size())]
+        assert sum(scan.inputRDDs().apply(0).getNumPartitions() for scan in scans) > 3
+        assert sum(scan.metrics().apply("numOutputRows").value() for scan in scans) <= 2000
+        assert sorted(row["id"] for row in frame.collect()) == [number for number in range(12_340, 12_351) if number != 12_345]
+
+
+def test_a_kept_query_does_not_have_the_rows_of_other_deletes(table: Table, spark: SparkSession) -> None:
+    frame = table.scan().to_spark().select("id").persist()
+    try:
+        assert frame.count() == ROWS - 3_006
+        path = max(table.scan().plan_files(), key=lambda task: task.file.record_count).file.file_path
+        delete_positions(table, {path: [77]})
+        assert table.scan().to_spark().select("id").count() == ROWS - 3_007
     finally:
-        for name in settings:
-            spark.conf.unset(name)
+        frame.unpersist()
 
 
 def test_filters_and_counts_of_a_query_keep_positions(table: Table) -> None:
@@ -83,12 +198,17 @@ def test_filters_and_counts_of_a_query_keep_positions(table: Table) -> None:
     assert frame.alias("l").join(frame.alias("r"), "_pos").count() == sum(count * count for count in counts.values())
 
 
-def test_positions_are_sparks_own_where_executors_lack_the_class(
-    table: Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+def test_files_with_deletes_are_read_by_python_where_executors_lack_the_class(
+    table: Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert executors_have_classes(spark)
-    monkeypatch.setattr(native_scan, "executors_have_classes", lambda spark: False)
-    assert set(sources_of(same_rows(table, "TRUE", "id", "_pos"))) == {"ParquetFileFormat"}
+    for module in (native_scan, read_strategy):
+        monkeypatch.setattr(module, "executors_have_classes", lambda spark: False)
+    with caplog.at_level(logging.WARNING, "icefloe.spark"):
+        same_rows(table, "TRUE", "id", "_pos")
+    assert "executors have not received the classes" in caplog.text
+    table.append(pa.table({"id": [ROWS]}))
+    assert sources_of(same_rows(table, "TRUE", "id", "_pos"))[-1] == "ParquetFileFormat"
 
 
 def test_the_jar_for_executors_has_the_classes_that_run_there(spark: SparkSession) -> None:

@@ -134,8 +134,8 @@ def test_a_newer_spark_is_probed_once_and_then_used(newer: SparkSession, lake: S
 def test_no_catalog_is_attached_to_a_newer_spark_that_returns_wrong_rows(
     newer: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wrong(spark: SparkSession, request: Any) -> Any:
-        return spark_scan.planned_rows(spark, request).limit(1)._jdf.queryExecution().optimizedPlan(), False
+    def wrong(spark: SparkSession, request: Any, *_: object) -> Any:
+        return spark_scan.planned_rows(spark, request).limit(1)._jdf.queryExecution().optimizedPlan(), None
 
     monkeypatch.setattr(spark_scan, "plan_of_rows", wrong)
     with pytest.raises(EngineError) as caught:

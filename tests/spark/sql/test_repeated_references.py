@@ -131,6 +131,21 @@ def test_a_scan_is_built_once_for_the_references_and_statements_that_read_a_stat
     assert len(native_plans) == 3
 
 
+def test_rows_deleted_by_position_are_left_out_by_one_scan_for_all_references(
+    tables: SqlCatalog, sql: Run, native_plans: list[str]
+) -> None:
+    properties = {"format-version": "3", "write.delete.mode": "merge-on-read"}
+    table = tables.create_table("db.t", ROWS.schema, properties=properties)
+    table.append(ROWS)
+    table.delete("id IN (3, 5, 50)")
+    for _ in range(2):
+        assert sql(joined(["lake.db.t"] * 4)) == [(8, 37)]
+        assert sql("SELECT count(name) FROM lake.db.t WHERE id >= 0") == [(97,)]
+    assert len(native_plans) == 2
+    table.delete("id = 4")
+    assert sql(joined(["lake.db.t"] * 4)) == [(7, 33)]
+
+
 def test_a_statement_without_new_state_computes_nothing_again(tables: SqlCatalog, sql: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any, **__: Any) -> Any:
         raise AssertionError("computed again")

@@ -220,10 +220,10 @@ def executors_have_classes(spark: SparkSession) -> bool:
             context.addJar(f"{gateway.__dict__[_FOLDER_ATTRIBUTE]}/{EXECUTOR_JAR}")
             shipped[application] = True
         except UnsafeCacheError as error:
-            LOG.warning("could not ship the executor jar: %s; finding deleted rows is slower without it", error)
+            LOG.warning("could not ship the executor jar: %s; reading files with deleted rows is slower without it", error)
             shipped[application] = False
         except Py4JError as error:
-            LOG.warning("could not ship the executor jar; falling back to Spark's row positions, which is slower: %s", java_message(error))
+            LOG.warning("could not ship the executor jar; reading files with deleted rows is slower without it: %s", java_message(error))
             shipped[application] = False
     return bool(shipped[application])
 

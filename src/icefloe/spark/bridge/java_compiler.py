@@ -26,7 +26,12 @@ SOURCES = (
     "PartitionedBatch",
     "DriverProxy",
     "BitmapDecoder",
+    "RowGroups",
     "Positions",
+    "DeletedPositions",
+    "DeletedRows",
+    "CountedBatches",
+    "CountedRows",
     "CountedParquet",
     "InvalidStatement",
     *EXCEPTIONS,
@@ -52,7 +57,17 @@ SOURCES = (
 # Data sources, which Spark finds by the names of their classes once `add_formats` was called: source files with the paths of their classes.
 FORMATS = {"DefaultSource": "icefloe/DefaultSource", "IcebergSource": "iceberg/DefaultSource"}
 # Classes that run in Spark's tasks; executors receive them in a jar.
-FOR_EXECUTORS = ("CountedParquet", "DriverProxy", "PartitionSplit", "Positions")
+FOR_EXECUTORS = (
+    "CountedBatches",
+    "CountedParquet",
+    "CountedRows",
+    "DeletedPositions",
+    "DeletedRows",
+    "DriverProxy",
+    "PartitionSplit",
+    "Positions",
+    "RowGroups",
+)
 # Bytecode of Java 8: every Java that Spark 4 runs on reads it, so the cache does not depend on the Java that wrote it.
 BYTECODE_VERSION = 8
 FORMATS_FOLDER = "formats"

@@ -120,7 +120,7 @@ def _check(request: ScanRequest, group: FileGroup) -> None:
         for task, ids in zip(tasks, _field_ids(request, tasks), strict=True):
             if ids is None or not group.constant_ids <= ids:
                 raise NotReadableByParquet(f"{task.file.file_path} lacks a column that the table is partitioned by")
-    if group.vectors is not None and sum(vector.cardinality for vector in group.vectors if vector is not None) > MOST_DELETED:
+    if group.deleted is not None and group.deleted.count > MOST_DELETED:
         raise NotReadableByParquet(f"over {MOST_DELETED:,} rows are deleted")
 
 
@@ -138,9 +138,9 @@ def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, group: File
     struct.names = [field.name for field in struct.fields]
     reader = spark.read.options(**READER_OPTIONS).option("recursiveFileLookup", "true").schema(struct)
     rows = reader.parquet(*(_PATTERN_SIGNS.sub(r"\\\1", path) for path in hadoop_paths(pa.array(locations)).to_pylist()))
-    if group.vectors is not None:
+    if group.deleted is not None:
         rows = rows.withColumns({_PATH: F.col("_metadata.file_path"), _POSITION: F.col("_metadata.row_index")})
-        rows = rows.join(_deleted(spark, locations, group.vectors), [_PATH, _POSITION], "left_anti")
+        rows = rows.join(_deleted(spark, locations, group.deleted.vectors), [_PATH, _POSITION], "left_anti")
     defaults = {field.field_id: _default(field) for field in needed.fields if field.field_id in group.missing}
     if not isinstance(request.row_filter, AlwaysTrue):
         named = {field.name: defaults[field.field_id] for field in needed.fields if field.field_id in defaults}

@@ -29,7 +29,6 @@ from icefloe.spark.bridge.catalyst import (
     static_invoke,
 )
 from icefloe.spark.bridge.gateway import static_method
-from icefloe.spark.scan.position_deletes import BIT_SET, packed_bitmaps
 
 # The types whose values Spark represents as whole numbers that are equal where the values are.
 NUMBERS = (IntegerType, LongType, DateType, TimestampType, TimestamptzType)
@@ -37,6 +36,7 @@ NUMBERS = (IntegerType, LongType, DateType, TimestampType, TimestamptzType)
 MOST_KEYS = 1_000_000
 # Java's name for an array of longs.
 _LONGS = "[J"
+_BIT_SET = "org.apache.spark.util.collection.BitSet"
 # Bits of the bitmap, 1 MB at the most; so many per key that few rows pass by chance.
 _LEAST_BITS, _MOST_BITS, _BITS_PER_KEY = 2**10, 2**23, 32
 
@@ -100,13 +100,13 @@ class DeletedKeys:
             number = (F.unix_date(key) if isinstance(self.kind, DateType) else key).cast("long")
         size, shift = self._bits()
         low_bits = F.shiftrightunsigned(number, shift).bitwiseAND(F.lit(size - 1).cast("long")).cast("int")
-        bits = static_method(spark, "BitmapDecoder", "bits", packed_bitmaps([(0, self._low_bits(size, shift))]), size)
+        bits = static_method(spark, "BitmapDecoder", "bits", self._low_bits(size, shift), size)
         lists = static_method(spark, "BitmapDecoder", "lists", self._packed())
         keys_of_file = object_literal(spark, lists[0], _LONGS) if list_index is None else array_element(spark, lists, _LONGS, list_index)
         arguments = [keys_of_file, expression_of(spark, number)]
         index = column_of(spark, static_invoke(spark, "java.util.Arrays", "binarySearch", data_type(spark, "int"), arguments))
         may_match = invoke(
-            spark, object_literal(spark, bits, BIT_SET), "get", data_type(spark, "boolean"), [expression_of(spark, low_bits)]
+            spark, object_literal(spark, bits, _BIT_SET), "get", data_type(spark, "boolean"), [expression_of(spark, low_bits)]
         )
         return column_of(spark, may_match) & (index >= 0)
 

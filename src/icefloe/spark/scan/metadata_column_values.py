@@ -36,6 +36,8 @@ from icefloe.spark.types.spark_types import column_named, schema_to_struct
 OWN_PREFIX = "icefloe "
 # Spark's Parquet reader writes the row's position into a column of this name. As `_metadata.row_index` it would be packed into a struct for every row.
 POSITION_COLUMN = "_tmp_metadata_row_index"
+# Whether the row is deleted by its position. `bridge/java/CountedParquet.java` fills both columns in.
+DELETED_ROWS_COLUMN = f"{OWN_PREFIX}deleted"
 _FILE, _SPEC_ID = f"{OWN_PREFIX}file", f"{OWN_PREFIX}spec id"
 _FIRST_ROW_ID, _SEQUENCE_NUMBER = f"{OWN_PREFIX}first row id", f"{OWN_PREFIX}sequence number"
 _STORED = f"{OWN_PREFIX}stored "
@@ -136,10 +138,17 @@ def row_position() -> Column:
     return F.coalesce(column_named(POSITION_COLUMN), unknown, F.lit(0).cast("long"))
 
 
+def is_row_deleted() -> Column:
+    """Return whether the row is deleted by its position, never null, as `row_position`."""
+    unknown = F.raise_error(F.lit("Spark's Parquet reader returned no value for deleted rows")).cast("boolean")
+    return F.coalesce(column_named(DELETED_ROWS_COLUMN), unknown, F.lit(False))
+
+
 def position_name_conflict(schemas: Iterable[Schema]) -> str:
-    """Return why Spark's own scan cannot read positions in files of these schemas: a column has the name of its position column. Empty where none has."""
-    conflict = next((name for schema in schemas for name in schema.names if name.lower() == POSITION_COLUMN), None)
-    return "" if conflict is None else f"its column of row positions has the name of the column {conflict}, present or former"
+    """Return why Spark's own scan cannot read positions in files of these schemas: a column has the name of one of its own columns. Empty where none has."""
+    own = (POSITION_COLUMN, DELETED_ROWS_COLUMN)
+    conflict = next((name for schema in schemas for name in schema.names if name.lower() in own), None)
+    return "" if conflict is None else f"one of its columns for row positions has the name of the column {conflict}, present or former"
 
 
 _ARROW: Mapping[type[Any], Any] = {StringType: pa.string(), IntegerType: pa.int32(), LongType: pa.int64()}

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
-from pyspark.sql.types import IntegerType, LongType, StructField
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.errors import EngineError
@@ -27,7 +27,6 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.manifest_columns import ENTRY_FIELDS, partition_column
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
-from icefloe.kernel.puffin.deletion_vector import DeletionVector
 from icefloe.kernel.scan.scan_plan import PlannedFiles
 from icefloe.kernel.schema.metadata_columns import DELETED, PARTITION_FIELD_ID, is_reserved
 from icefloe.kernel.schema.schema import Schema, select_fields, walk
@@ -38,14 +37,15 @@ from icefloe.spark.bridge.gateway import executors_have_classes, java_class, jav
 from icefloe.spark.scan.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, without_deleted_keys
 from icefloe.spark.scan.expression_to_column import filter_to_column
 from icefloe.spark.scan.metadata_column_values import (
+    DELETED_ROWS_COLUMN,
     OF_POSITIONS,
     OWN_PREFIX,
     POSITION_COLUMN,
     MetadataColumns,
     as_constant,
-    row_position,
+    is_row_deleted,
 )
-from icefloe.spark.scan.position_deletes import DeletedRows
+from icefloe.spark.scan.position_deletes import NUMBER_COLUMN, DeletedRows
 from icefloe.spark.types.spark_types import COMMENT_KEY, column_named, quoted, row_width, schema_to_struct
 from icefloe.table.engine import ScanRequest
 
@@ -65,8 +65,9 @@ READER_OPTIONS: Mapping[str, str] = {
 _NATIVE_SCANS: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 # 1 is the fastest level of deflate; paths shrink to a tenth.
 _DEFLATE_LEVEL = 1
-# Bytes that Spark estimates for a column that only the scan itself needs; most of them are longs.
-_WIDTH_OF_A_HIDDEN_COLUMN = 8
+# Bytes that Spark estimates for a column that only the scan itself needs.
+_WIDTHS_OF_HIDDEN_COLUMNS: Mapping[type, int] = {BooleanType: 1, IntegerType: 4}
+_WIDTH_OF_OTHERS = 8
 # Spark's metadata column of every scan of files.
 SPARK_METADATA = "_metadata"
 
@@ -80,7 +81,7 @@ class FileGroup:
         reason: Why Spark's own scan cannot read them; empty where it can. The attributes below are for Spark's own scan.
         constant_ids: Ids of columns with one value per file, by its partition.
         missing: Ids of columns that no file has and that have a default.
-        vectors: The positions deleted in each file, in the order of the parts' files; None where no position is deleted.
+        deleted: The positions deleted in each file, in the order of the parts' files; None where no position is deleted.
         equality: The equality deletes that apply; None where none do.
         kept: The estimated share of the rows that Spark's filters keep.
     """
@@ -89,7 +90,7 @@ class FileGroup:
     reason: str = ""
     constant_ids: frozenset[int] = frozenset()
     missing: frozenset[int] = frozenset()
-    vectors: tuple[DeletionVector | None, ...] | None = None
+    deleted: DeletedRows | None = None
     equality: EqualityDeletes | None = None
     kept: float = 1.0
 
@@ -124,19 +125,16 @@ def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, group
     """
     equality = group.equality
     columns = _columns(request, needed, group)
-    deleted = None if group.vectors is None else DeletedRows(group.vectors, group.files["record_count"].to_pylist())
-    rows = native_rows(spark, **_files_and_columns(request, group, columns, deleted))
-    is_deleted = None if deleted is None else deleted.test(spark, row_position())
+    reads_deleted = group.deleted is not None and DELETED.field_id in request.projection
+    rows = native_rows(spark, **_files_and_columns(request, group, columns))
     computed = {field_id: F.lit(None) for field_id in columns.unknown}
     if columns.metadata is not None:
-        computed |= columns.metadata.columns(F.lit(False) if is_deleted is None else is_deleted)
-    if not isinstance(request.row_filter, AlwaysTrue):  # before the deletes, as the filter may leave few rows to look up
+        computed |= columns.metadata.columns(is_row_deleted() if reads_deleted else F.lit(False))
+    if not isinstance(request.row_filter, AlwaysTrue):  # before the deletes by key, as the filter may leave few rows to look up
         metadata_columns = {
             test.path[0]: computed[test.field.field_id] for test in predicates(request.row_filter) if test.field.field_id in computed
         }
         rows = rows.where(filter_to_column(request.row_filter, {**columns.reader_names, **metadata_columns}))
-    if is_deleted is not None and DELETED.field_id not in request.projection:
-        rows = rows.where(~is_deleted)
     if equality is not None:
         rows = without_deleted_keys(spark, rows, request, equality, columns.reader_names)
     return select_as(rows, (_output(field, columns, computed) for field in request.projection.fields))
@@ -155,7 +153,7 @@ def native_plan(spark: SparkSession, request: ScanRequest, needed: Schema, group
         EngineError: As `native_relation`.
     """
     columns = _columns(request, needed, group)
-    is_filtered = group.vectors is not None or group.equality is not None or not isinstance(request.row_filter, AlwaysTrue)
+    is_filtered = group.equality is not None or not isinstance(request.row_filter, AlwaysTrue)
     if is_filtered or columns.unknown or columns.metadata is not None:
         return None
     outputs = [_output(field, columns, {}) for field in request.projection.fields]
@@ -210,7 +208,7 @@ def _metadata_columns(request: ScanRequest) -> MetadataColumns | None:
     return MetadataColumns(field_ids, partition if isinstance(partition, StructType) else StructType())
 
 
-def _files_and_columns(request: ScanRequest, group: FileGroup, columns: _Columns, deleted: DeletedRows | None = None) -> Mapping[str, Any]:
+def _files_and_columns(request: ScanRequest, group: FileGroup, columns: _Columns) -> Mapping[str, Any]:
     """Return the arguments of `native_relation` for a group, with all columns that the scan needs."""
     files = group.files
     arrays = {PATH_COLUMN: hadoop_paths(files["file_path"]), SIZE_COLUMN: files["file_size_in_bytes"].cast(pa.int64())}
@@ -221,27 +219,38 @@ def _files_and_columns(request: ScanRequest, group: FileGroup, columns: _Columns
             arrays[f"constant {number}"] = constant_values(files, field, request.specs)
     constants = list(_with_reader_names(schema_to_struct(Schema(*columns.constants), field_ids=False), columns.reader_names).fields)
     metadata = columns.metadata
-    metadata_constants = [] if metadata is None else [metadata.constants(files)]
-    for struct, values in (*metadata_constants, *([] if deleted is None else [deleted.constants()])):
+    if metadata is not None:
+        struct, values = metadata.constants(files)
         constants += struct.fields
         arrays |= values
+    if group.deleted is not None:
+        constants.append(StructField(NUMBER_COLUMN, IntegerType(), False))
+        arrays[NUMBER_COLUMN] = pa.array(range(files.num_rows), pa.int32())
     if group.equality is not None and group.equality.needs_groups:
         constants.append(StructField(GROUP_COLUMN, IntegerType(), False))
         arrays[GROUP_COLUMN] = pa.array(group.equality.groups, pa.int32())
     stored = () if metadata is None else metadata.stored
     reader_names = {**columns.reader_names, **{field.name: field.name for field in stored}}
     data = _with_reader_names(schema_to_struct(Schema(*columns.data, *stored)), reader_names)
-    if deleted is not None or (metadata is not None and metadata.field_ids & OF_POSITIONS):
+    if metadata is not None and metadata.field_ids & OF_POSITIONS:
         data = data.add(POSITION_COLUMN, LongType())
+    if group.deleted is not None:
+        data = data.add(DELETED_ROWS_COLUMN, BooleanType())
     read = (*columns.data, *columns.constants)
     # Spark's optimizer takes the share of the hidden columns off again, where it has only the sizes of types too.
-    hidden = _WIDTH_OF_A_HIDDEN_COLUMN * (len(data.fields) + len(constants) - len(read))
-    size = (
-        stored_bytes(files, read, request.schema, deleted=_count_deleted(group), kept=group.kept)
-        * (row_width(read) + hidden)
-        // row_width(read)
-    )
-    return {"files": pa.table(arrays), "constants": SparkStruct(constants), "data": data, "name": request.table_name, "size": size}
+    added = (*data.fields[len(columns.data) :], *constants[len(columns.constants) :])
+    hidden = sum(_WIDTHS_OF_HIDDEN_COLUMNS.get(type(field.dataType), _WIDTH_OF_OTHERS) for field in added)
+    count = 0 if group.deleted is None else group.deleted.count
+    size = stored_bytes(files, read, request.schema, deleted=count, kept=group.kept) * (row_width(read) + hidden) // row_width(read)
+    return {
+        "files": pa.table(arrays),
+        "constants": SparkStruct(constants),
+        "data": data,
+        "name": request.table_name,
+        "size": size,
+        "deleted": group.deleted,
+        "with_deleted": DELETED.field_id in request.projection,
+    }
 
 
 def stored_bytes(files: Any, columns: Sequence[NestedField], schema: Schema, *, deleted: int, kept: float = 1.0) -> int:
@@ -259,10 +268,6 @@ def stored_bytes(files: Any, columns: Sequence[NestedField], schema: Schema, *, 
     total, rows = (pc.sum(files[name]).as_py() or 0 for name in ("file_size_in_bytes", "record_count"))
     live = total * max(0, rows - deleted) * row_width(columns) // (max(1, rows) * row_width(schema.fields))
     return max(1, int(live * kept))
-
-
-def _count_deleted(group: FileGroup) -> int:
-    return sum(vector.cardinality for vector in group.vectors or () if vector is not None)
 
 
 def _with_reader_names(struct: SparkStruct, reader_names: Mapping[str, str]) -> SparkStruct:
@@ -345,7 +350,16 @@ def _defaults(count: int, column: NestedField) -> Any:
 
 
 def native_relation(
-    spark: SparkSession, files: Any, *, constants: SparkStruct, data: SparkStruct, name: str, size: int, names: str | None = None
+    spark: SparkSession,
+    files: Any,
+    *,
+    constants: SparkStruct,
+    data: SparkStruct,
+    name: str,
+    size: int,
+    deleted: DeletedRows | None = None,
+    with_deleted: bool = False,
+    names: str | None = None,
 ) -> Any:
     """Return Spark's logical plan of the rows of files: the columns of `data` first, then the constants.
 
@@ -357,6 +371,8 @@ def native_relation(
         data: The columns to read; those with a field id are found by it.
         name: The name in EXPLAIN.
         size: The bytes of all columns, as `stored_bytes` estimates them.
+        deleted: The positions that are deleted in each file. `data` has a column of deleted rows then, and the constants the number of the file.
+        with_deleted: Whether to return the deleted rows too.
         names: Columns to select: JSON of a list with the name, the new name and the metadata (JSON too) of each; None for all columns as they are.
 
     Raises:
@@ -370,7 +386,8 @@ def native_relation(
             data.json(),
             f"icefloe:/{name}",
             size,
-            _format(spark, data),
+            _format(spark, data, deleted),
+            None if deleted is None or with_deleted else DELETED_ROWS_COLUMN,
             names,
         )
     except (Py4JError, TypeError) as error:
@@ -378,10 +395,9 @@ def native_relation(
         raise EngineError(f"Spark {spark.version} could not build the scan over the planned files of {name}: {reason}") from error
 
 
-def native_rows(spark: SparkSession, files: Any, *, constants: SparkStruct, data: SparkStruct, name: str, size: int) -> DataFrame:
+def native_rows(spark: SparkSession, files: Any, **arguments: Any) -> DataFrame:
     """Return the rows of files as a DataFrame; the arguments and errors are those of `native_relation`."""
-    relation = native_relation(spark, files, constants=constants, data=data, name=name, size=size)
-    return DataFrame(_native_scans(spark).frame(spark._jsparkSession, relation), spark)
+    return DataFrame(_native_scans(spark).frame(spark._jsparkSession, native_relation(spark, files, **arguments)), spark)
 
 
 def _native_scans(spark: SparkSession) -> Any:
@@ -395,10 +411,12 @@ def _native_scans(spark: SparkSession) -> Any:
     return _NATIVE_SCANS[context]
 
 
-def _format(spark: SparkSession, data: SparkStruct) -> Any:
-    """Return a format of Parquet that counts positions itself, where rows need them and executors have the class; None for Spark's own."""
-    counts_positions = POSITION_COLUMN in data.names and executors_have_classes(spark)
-    return new_object(spark, "CountedParquet", POSITION_COLUMN) if counts_positions else None
+def _format(spark: SparkSession, data: SparkStruct, deleted: DeletedRows | None) -> Any:
+    """Return a format of Parquet that fills in the columns of positions and of deleted rows; None for Spark's own."""
+    if deleted is None and not (POSITION_COLUMN in data.names and executors_have_classes(spark)):
+        return None
+    positions = None if deleted is None else deleted.positions(spark)
+    return _native_scans(spark).counting(POSITION_COLUMN, DELETED_ROWS_COLUMN, NUMBER_COLUMN, positions)
 
 
 def select_as(rows: DataFrame, columns: Iterable[tuple[str | Column, str, Mapping[str, str]]]) -> DataFrame:

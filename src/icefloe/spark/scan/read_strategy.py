@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
+from icefloe.datafile.deletes.byte_cache import ByteCache
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.field_ids import has_ids, id_of, inner_fields
 from icefloe.datafile.projection import lacks_required
@@ -54,12 +55,13 @@ from icefloe.kernel.types import (
     UnknownType,
     children,
 )
+from icefloe.spark.bridge.gateway import executors_have_classes
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.scan.equality_deletes import equality_deletes, key_columns_in, key_ids_of
 from icefloe.spark.scan.metadata_column_values import OF_POSITIONS, position_name_conflict
 from icefloe.spark.scan.native_scan import FileGroup, native_plan, native_scan, requested_metadata_ids, schemes_without_file_system
-from icefloe.spark.scan.position_deletes import MOST_POSITIONS, fits, load_positions
+from icefloe.spark.scan.position_deletes import BEYOND, FITS, MOST_POSITIONS, LoadedPositions, key_of_positions, load_positions
 from icefloe.spark.scan.python_scan import TaskReader, python_rows
 from icefloe.spark.scan.version_probe import probe_scans
 from icefloe.spark.types.spark_types import NOT_NATIVE, why_not_opened
@@ -96,7 +98,7 @@ def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
     return planned_rows(spark, request)
 
 
-def planned_rows(spark: SparkSession, request: ScanRequest, kept: float = 1.0) -> DataFrame:
+def planned_rows(spark: SparkSession, request: ScanRequest, kept: float = 1.0, known: ByteCache | None = None) -> DataFrame:
     """Return the rows of a scan as a DataFrame: the union of its file groups.
 
     The frame is lazy: no row is read before an action. Position delete files are read now.
@@ -105,6 +107,7 @@ def planned_rows(spark: SparkSession, request: ScanRequest, kept: float = 1.0) -
         spark: A classic session.
         request: The planned files, the columns and the filter.
         kept: The estimated share of the rows that Spark's filters keep, for the sizes that its optimizer receives.
+        known: Deleted positions that earlier statements with the same right to read have loaded; None to keep none.
 
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: A delete file is missing or damaged.
@@ -112,23 +115,28 @@ def planned_rows(spark: SparkSession, request: ScanRequest, kept: float = 1.0) -
         LocationNotAllowedError: The catalog's configuration does not allow a file's location.
         EngineError: The session has no JVM at hand.
     """
-    needed, groups, deletes = _grouped(spark, request, kept)
+    needed, groups, deletes = _grouped(spark, request, kept, known)
     rows = reduce(DataFrame.unionAll, (_rows(spark, request, needed, group, deletes) for group in groups))
     return rows if request.limit is None else rows.limit(request.limit)
 
 
-def plan_of_rows(spark: SparkSession, request: ScanRequest, kept: float = 1.0) -> tuple[Any, bool]:
-    """Return Spark's optimized logical plan of `planned_rows`, and whether it is that of one native scan without deletes, for which Spark planned nothing."""
-    needed, groups, deletes = _grouped(spark, request, kept)
+def plan_of_rows(spark: SparkSession, request: ScanRequest, kept: float = 1.0, known: ByteCache | None = None) -> tuple[Any, int | None]:
+    """Return Spark's optimized logical plan of `planned_rows`.
+
+    Where one native scan without deletes by key has the rows, Spark planned nothing; the bytes of the deleted positions are returned too then, else None.
+    """
+    needed, groups, deletes = _grouped(spark, request, kept, known)
     plan = native_plan(spark, request, needed, groups[0]) if len(groups) == 1 and not groups[0].reason and request.limit is None else None
     if plan is not None:
-        return plan, True
+        return plan, 0 if groups[0].deleted is None else groups[0].deleted.size
     rows = reduce(DataFrame.unionAll, (_rows(spark, request, needed, group, deletes) for group in groups))
     rows = rows if request.limit is None else rows.limit(request.limit)
-    return rows._jdf.queryExecution().optimizedPlan(), False
+    return rows._jdf.queryExecution().optimizedPlan(), None
 
 
-def _grouped(spark: SparkSession, request: ScanRequest, kept: float) -> tuple[Schema, list[FileGroup], Callable[[], DeleteLoader]]:
+def _grouped(
+    spark: SparkSession, request: ScanRequest, kept: float, known: ByteCache | None
+) -> tuple[Schema, list[FileGroup], Callable[[], DeleteLoader]]:
     """Return the part of the table's schema that is read, the file groups, and the reader of delete files. Raises as `planned_rows`."""
     if request.plan.files.num_rows:
         check_locations(request.io, request.plan.files["file_path"])  # Hadoop connects to any host
@@ -140,8 +148,10 @@ def _grouped(spark: SparkSession, request: ScanRequest, kept: float) -> tuple[Sc
         groups = [FileGroup(parts=request.plan.parts, reason=reason)]
     else:
         read_ids = partial(field_ids, spark, request.io, table_name=request.table_name)
-        groups = list(file_groups(request, needed, deletes, read_ids)) or [FileGroup(parts=())]
-    return needed, [replace(group, kept=kept) for group in groups], deletes
+        can_mark = not request.plan.delete_files or executors_have_classes(spark)
+        positions_reason = "" if can_mark else "executors have not received the classes of Icefloe that leave out deleted rows"
+        groups = list(file_groups(request, needed, deletes, read_ids, known=known, positions_reason=positions_reason))
+    return needed, [replace(group, kept=kept) for group in groups or [FileGroup(parts=())]], deletes
 
 
 def bare_group(spark: SparkSession, request: ScanRequest) -> FileGroup | None:
@@ -196,7 +206,15 @@ def _why_not_native(spark: SparkSession, request: ScanRequest, needed: Schema) -
     return f"it has no file system for {', '.join(missing)}" if missing else ""
 
 
-def file_groups(request: ScanRequest, needed: Schema, deletes: Callable[[], DeleteLoader], read_ids: ReadFieldIds) -> Iterator[FileGroup]:
+def file_groups(
+    request: ScanRequest,
+    needed: Schema,
+    deletes: Callable[[], DeleteLoader],
+    read_ids: ReadFieldIds,
+    *,
+    known: ByteCache | None = None,
+    positions_reason: str = "",
+) -> Iterator[FileGroup]:
     """Yield the file groups of a plan; each file is in one of them.
 
     Args:
@@ -204,13 +222,16 @@ def file_groups(request: ScanRequest, needed: Schema, deletes: Callable[[], Dele
         needed: The part of the table's schema that is read.
         deletes: Returns the reader of delete files; called where some apply.
         read_ids: Reads the field ids of files, where it matters which columns a file has.
+        known: Deleted positions that were read before, to which those that are read now are added; None to keep none.
+        positions_reason: Why the session cannot leave out rows by their position in Spark's own scan; empty where it can.
 
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: A delete file is missing or damaged; `DataFileFormatError` also for a data file that lacks a
             required column without a default.
     """
     delete_files = request.plan.delete_files
-    positions_reason = (position_name_conflict(request.schemas) or _too_many_positions(delete_files)) if delete_files else ""
+    if delete_files:
+        positions_reason = positions_reason or position_name_conflict(request.schemas) or _too_many_positions(delete_files)
     keys = _EqualityKeys.of(request, deletes)
     fields_read = (*needed.fields, *(field for fields in keys.fields.values() for field in fields))
     columns = _Columns(fields_read, needed, has_mapping=request.name_mapping is not None, may_be_missing=request.may_be_missing)
@@ -222,8 +243,8 @@ def file_groups(request: ScanRequest, needed: Schema, deletes: Callable[[], Dele
             for exact_strategy, split_part in _split_by_columns(files, strategy, columns, read_ids):
                 parts_by_strategy.setdefault(exact_strategy, []).append(split_part)
     for strategy in [strategy for strategy in parts_by_strategy if strategy.has_positions]:
-        for group in _split_by_positions(_file_group(strategy, parts_by_strategy.pop(strategy)), deletes()):
-            if group.reason or group.vectors is not None:
+        for group in _split_by_positions(_file_group(strategy, parts_by_strategy.pop(strategy)), deletes(), known):
+            if group.reason or group.deleted is not None:
                 yield _with_equality_deletes(group, strategy, keys)
             else:
                 parts_by_strategy.setdefault(replace(strategy, has_positions=False), []).extend(group.parts)
@@ -423,29 +444,28 @@ def _constant_ids(spec: PartitionSpec, fields: Iterable[NestedField]) -> frozens
     )
 
 
-def _split_by_positions(group: FileGroup, deletes: DeleteLoader) -> Iterator[FileGroup]:
+def _split_by_positions(group: FileGroup, deletes: DeleteLoader, known: ByteCache | None) -> Iterator[FileGroup]:
     """Yield a group with its deleted positions; files without any, and files with positions that Spark's bitmaps cannot hold, are groups of their own."""
-    vectors = load_positions(deletes, (task for part in group.parts for task in part.tasks()))
-    kinds = [_NONE if vector is None or not vector.cardinality else _FITS if fits(vector) else _BEYOND for vector in vectors]
-    for kind in sorted(set(kinds)):
+    tasks = [task for part in group.parts for task in part.tasks()]
+
+    def load() -> tuple[LoadedPositions, int]:
+        loaded = load_positions(deletes, tasks)
+        return loaded, loaded.rows.size
+
+    loaded = load()[0] if known is None else known.get(key_of_positions(tasks), load)
+    for kind in np.unique(loaded.kinds).tolist():
         start = 0
         parts = []
         for part in group.parts:
-            rows = np.flatnonzero(np.array(kinds[start : start + len(part)], np.int64) == kind)
+            rows = np.flatnonzero(loaded.kinds[start : start + len(part)] == kind)
             parts += [part.take(rows)] if len(rows) else []
             start += len(part)
         subgroup = replace(group, parts=tuple(parts))
-        if kind == _FITS:
-            subgroup = replace(
-                subgroup, vectors=tuple(vector for vector, vector_kind in zip(vectors, kinds, strict=True) if vector_kind == kind)
-            )
-        elif kind == _BEYOND:
+        if kind == FITS:
+            subgroup = replace(subgroup, deleted=loaded.rows)
+        elif kind == BEYOND:
             subgroup = replace(subgroup, reason=f"rows from {MOST_POSITIONS:,} on are deleted in a file")
         yield subgroup
-
-
-# The deleted positions of a file: none, such as Spark's bitmaps can hold, or greater ones.
-_NONE, _FITS, _BEYOND = range(3)
 
 
 def field_ids(spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask], table_name: str) -> list[FieldIds]:

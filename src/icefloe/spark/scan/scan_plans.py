@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
+from icefloe.datafile.deletes.byte_cache import ByteCache
 from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.spark.scan.distributed_planning import parallel_of
 from icefloe.spark.scan.read_options import PlanningMode
@@ -33,13 +34,15 @@ T = TypeVar("T")
 class ScanCache:
     """Values of the scans of one catalog in one session, for later references and statements that read the same state of a table alike.
 
-    The values that were not used for longest are dropped first. Several threads may use it at once.
+    The values that were not used for longest are dropped first. Several threads may use it at once. `deletes` has the deleted positions of data files, by files
+    instead of a table's state.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._values: OrderedDict[tuple[object, ...], tuple[Any, int]] = OrderedDict()
         self._bytes = 0
+        self.deletes = ByteCache(SHARED_BYTES)
 
     def get(self, key: tuple[object, ...]) -> Any:
         """Return the value with a key, or None."""
@@ -79,6 +82,11 @@ class ScanPlans:
         # A location may have a new file once its table was dropped; values also have the table's name, for messages and EXPLAIN.
         self._state = (metadata.table_uuid, table.metadata_location, metadata.last_updated_ms, table.full_name)
         self._shared = shared if metadata.table_uuid and table.metadata_location else None
+
+    @property
+    def deletes(self) -> ByteCache | None:
+        """Return the deleted positions of other statements; None to share none."""
+        return None if self._shared is None else self._shared.deletes
 
     def plan(self, scan: DataScan, mode: PlanningMode, *, include_statistics: bool = False, enough_rows: int | None = None) -> ScanPlan:
         """Return the plan of a scan, with the masks of files that the filter covers whole.

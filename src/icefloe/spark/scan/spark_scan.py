@@ -354,11 +354,11 @@ class SparkScan(ConnectorScan):
             if kept is not None:
                 return kept
             if not self._hides_deleted and not has_geo_type(self._struct):
-                plan, is_native = plan_of_rows(session, self.request, self._kept)
-                if is_native and key is not None:
-                    pushed.plans.keep(key, plan, BYTES_OF_A_FILE_IN_THE_JVM * (1 + self.request.plan.files.num_rows))
+                plan, deleted_bytes = plan_of_rows(session, self.request, self._kept, pushed.plans.deletes)
+                if deleted_bytes is not None and key is not None:
+                    pushed.plans.keep(key, plan, BYTES_OF_A_FILE_IN_THE_JVM * (1 + self.request.plan.files.num_rows) + deleted_bytes)
                 return plan
-            rows = planned_rows(session, self.request, self._kept)
+            rows = planned_rows(session, self.request, self._kept, pushed.plans.deletes)
             if self._hides_deleted:
                 columns = set(rows.columns)
                 rows = rows.select(*(column_named(name) if name in columns else F.lit(False).alias(name) for name in self._struct.names))

@@ -1,18 +1,11 @@
 package icefloe;
 
-import java.io.ByteArrayInputStream;
-import java.io.DataInputStream;
 import java.nio.ByteBuffer;
-import java.util.zip.InflaterInputStream;
 import org.apache.spark.util.collection.BitSet;
 import org.roaringbitmap.PeekableIntIterator;
 import org.roaringbitmap.RoaringBitmap;
 
-/**
- * Decodes numbers from Python into arrays and bitmaps of classes that executors have. The loops over the numbers are in Java, because each would be a call through Py4J.
- *
- * Bitmaps arrive as one deflated stream: their number (int), then for each its first bit among the bits of all (int) and the Roaring bitmap.
- */
+/** Decodes numbers from Python into arrays and sets of classes that executors have. The loops over the numbers are in Java, because each would be a call through Py4J. */
 public final class BitmapDecoder {
   /** Returns lists of longs. The bytes hold the number of lists (int), then for each list its length (int) and its longs. */
   public static long[][] lists(byte[] packed) {
@@ -25,36 +18,13 @@ public final class BitmapDecoder {
     return lists;
   }
 
-  /** Returns the bitmaps, each for itself. */
-  public static RoaringBitmap[] bitmaps(byte[] stream) throws Exception {
-    DataInputStream in = inflated(stream);
-    RoaringBitmap[] bitmaps = new RoaringBitmap[in.readInt()];
-    for (int i = 0; i < bitmaps.length; i++) {
-      in.readInt();
-      bitmaps[i] = bitmap(in);
-    }
-    return bitmaps;
-  }
-
-  /** Returns the bits of all bitmaps in one set of `size` bits. */
-  public static BitSet bits(byte[] stream, int size) throws Exception {
+  /** Returns the numbers of a Roaring bitmap as a set of `size` bits. */
+  public static BitSet bits(byte[] serialized, int size) throws Exception {
     BitSet bits = new BitSet(size);
-    DataInputStream in = inflated(stream);
-    for (int left = in.readInt(); left > 0; left--) {
-      int start = in.readInt();
-      PeekableIntIterator positions = bitmap(in).getIntIterator();
-      while (positions.hasNext()) bits.set(start + positions.next());
-    }
-    return bits;
-  }
-
-  private static DataInputStream inflated(byte[] stream) {
-    return new DataInputStream(new InflaterInputStream(new ByteArrayInputStream(stream)));
-  }
-
-  private static RoaringBitmap bitmap(DataInputStream in) throws Exception {
     RoaringBitmap bitmap = new RoaringBitmap();
-    bitmap.deserialize(in);
-    return bitmap;
+    bitmap.deserialize(ByteBuffer.wrap(serialized));
+    PeekableIntIterator numbers = bitmap.getIntIterator();
+    while (numbers.hasNext()) bits.set(numbers.next());
+    return bits;
   }
 }

@@ -7,115 +7,119 @@ import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetUtils;
 import org.apache.spark.sql.internal.SQLConf;
-import org.apache.spark.sql.sources.IsNotNull;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
-import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.roaringbitmap.PeekableIntIterator;
 import scala.Function1;
 import scala.Option;
-import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Spark's Parquet format with a faster column of row positions. Where a file is read whole, from its first row to its last, the positions are counted, which costs nothing, while Spark
- * makes an object of each number. All else is Spark's, and so is this column where a file is split or row groups may be left out.
+ * Spark's Parquet format with two more columns: the position of a row in its file, and whether the row is deleted by its position. Spark has a column of positions too, but makes an object of
+ * each number; here they follow from the row groups that the reader opens. All else is Spark's.
  *
- * Executors receive these classes in a jar. Spec: Reserved Field IDs (_pos).
+ * Executors receive these classes in a jar. Spec: Reserved Field IDs (_pos); Deletion Vectors.
  */
 public final class CountedParquet extends ParquetFileFormat {
-  private final String position; // the column's name
+  private final String position; // names of columns; this one is the name of Spark's own column of positions
+  private final String deleted;
+  private final String number; // a constant of each file: its number in `positions`
+  private final DeletedPositions positions; // null where no row is deleted
+  private final boolean follows; // whether row groups can be followed; positions are from Spark's column where not
 
-  public CountedParquet(String position) {
+  public CountedParquet(String position, String deleted, String number, DeletedPositions positions, Boolean follows) {
     this.position = position;
+    this.deleted = deleted;
+    this.number = number;
+    this.positions = positions;
+    this.follows = follows.booleanValue();
   }
 
-  private int placeIn(StructType schema) {
-    Option place = schema.getFieldIndex(position);
+  private static int placeIn(StructType schema, String name) {
+    Option place = schema.getFieldIndex(name);
     return place.isDefined() ? ((Integer) place.get()).intValue() : -1;
   }
 
   public Option vectorTypes(StructType required, StructType partition, SQLConf conf) {
-    int place = placeIn(required);
     Option types = super.vectorTypes(required, partition, conf);
-    if (place < 0 || !types.isDefined()) return types;
+    if (!types.isDefined()) return types;
+    int positionPlace = placeIn(required, position);
+    int deletedPlace = placeIn(required, deleted);
     ArrayList names = new ArrayList();
-    for (int i = 0; i < ((Seq) types.get()).size(); i++) names.add(i == place ? ColumnVector.class.getName() : ((Seq) types.get()).apply(i));
+    for (int i = 0; i < ((Seq) types.get()).size(); i++) {
+      names.add(i == positionPlace || i == deletedPlace ? ColumnVector.class.getName() : ((Seq) types.get()).apply(i));
+    }
     return Option.apply(PythonUtils.toSeq(names));
   }
 
   public Function1 buildReaderWithPartitionValues(
       SparkSession session, StructType data, StructType partition, StructType required, Seq filters, Map options, Configuration hadoop) {
-    Function1 spark = super.buildReaderWithPartitionValues(session, data, partition, required, filters, options, hadoop);
-    int place = placeIn(required);
+    int positionPlace = placeIn(required, position);
+    int deletedPlace = placeIn(required, deleted);
+    if (positionPlace < 0 && deletedPlace < 0) return super.buildReaderWithPartitionValues(session, data, partition, required, filters, options, hadoop);
+    SQLConf conf = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf();
+    boolean isVectorised = ParquetUtils.isBatchReadSupportedForSchema(conf, required) && ParquetUtils.isBatchReadSupportedForSchema(conf, partition);
+    boolean isFollowed = follows && isVectorised;
+    ArrayList fields = new ArrayList();
+    for (int i = 0; i < required.length(); i++) {
+      if (i != positionPlace && i != deletedPlace) fields.add(required.apply(i));
+      // Spark's positions are in the place of the deleted rows, unless they have a place of their own.
+      else if (!isFollowed) fields.add(positionPlace < 0 ? new StructField(position, DataTypes.LongType, true, Metadata.empty()) : required.apply(i));
+    }
+    StructType read = new StructType((StructField[]) fields.toArray(new StructField[0]));
+    Function1 spark = super.buildReaderWithPartitionValues(session, data, partition, read, filters, options, hadoop);
     // Spark sets this option where the reader returns batches.
     Option batches = options.get("returning_batch");
-    if (place < 0 || leaveOut(filters) || !batches.isDefined() || !"true".equals(batches.get())) return spark;
-    ArrayList others = new ArrayList();
-    StructField[] fields = required.fields();
-    for (int i = 0; i < fields.length; i++) if (i != place) others.add(fields[i]);
-    Seq none = PythonUtils.toSeq(new ArrayList());
-    StructType read = new StructType((StructField[]) others.toArray(new StructField[0]));
-    Configuration configuration = new Configuration(hadoop); // Spark writes the columns into it
-    return new Reading(spark, super.buildReaderWithPartitionValues(session, data, partition, read, none, options, configuration), place);
+    boolean returnsBatches = batches.isDefined() && "true".equals(batches.get());
+    return new Reading(spark, positionPlace, deletedPlace, placeIn(partition, number), positions, isFollowed, isVectorised && (isFollowed || returnsBatches), returnsBatches);
   }
 
-  /** Returns whether the reader of a file may leave out rows by these filters. A filter IS NOT NULL does not count, as row groups with nothing but nulls are rare. */
-  private static boolean leaveOut(Seq filters) {
-    for (int i = 0; i < filters.size(); i++) if (!(filters.apply(i) instanceof IsNotNull)) return true;
-    return false;
+  /** Compares the deleted positions, so that Spark finds cached data and equal parts of a plan only where the same rows are deleted. */
+  public boolean equals(Object other) {
+    if (!(other instanceof CountedParquet)) return false;
+    DeletedPositions others = ((CountedParquet) other).positions;
+    return positions == null ? others == null : positions.equals(others);
+  }
+
+  public int hashCode() {
+    return positions == null ? 0 : positions.hashCode();
   }
 
   private static final class Reading extends AbstractFunction1 implements Serializable {
     private final Function1 spark;
-    private final Function1 uncounted;
-    private final int place;
+    private final int positionPlace; // -1 for a column that is not read
+    private final int deletedPlace;
+    private final int numberPlace;
+    private final DeletedPositions positions;
+    private final boolean follows;
+    private final boolean readsBatches;
+    private final boolean returnsBatches;
 
-    Reading(Function1 spark, Function1 uncounted, int place) {
+    Reading(
+        Function1 spark, int positionPlace, int deletedPlace, int numberPlace, DeletedPositions positions, boolean follows, boolean readsBatches, boolean returnsBatches) {
       this.spark = spark;
-      this.uncounted = uncounted;
-      this.place = place;
+      this.positionPlace = positionPlace;
+      this.deletedPlace = deletedPlace;
+      this.numberPlace = numberPlace;
+      this.positions = positions;
+      this.follows = follows;
+      this.readsBatches = readsBatches;
+      this.returnsBatches = returnsBatches;
     }
 
     public Object apply(Object file) {
-      PartitionedFile part = (PartitionedFile) file;
-      boolean isWhole = part.start() == 0L && part.length() == part.fileSize();
-      return isWhole ? new Counting((Iterator) uncounted.apply(file), place) : spark.apply(file);
-    }
-  }
-
-  /** The batches of a whole file, with the positions of their rows. */
-  private static final class Counting extends AbstractIterator {
-    private final Iterator batches;
-    private final int place;
-    private final Positions positions = new Positions();
-    private ColumnarBatch last; // the batch without positions; a reader returns the same object again and again
-    private ColumnarBatch counted;
-
-    Counting(Iterator batches, int place) {
-      this.batches = batches;
-      this.place = place;
-    }
-
-    public boolean hasNext() {
-      return batches.hasNext();
-    }
-
-    public Object next() {
-      ColumnarBatch read = (ColumnarBatch) batches.next();
-      if (read != last) {
-        ColumnVector[] columns = new ColumnVector[read.numCols() + 1];
-        for (int i = 0; i < columns.length; i++) columns[i] = i == place ? positions : read.column(i < place ? i : i - 1);
-        counted = new ColumnarBatch(columns);
-        last = read;
-      }
-      positions.follow(read.numRows());
-      counted.setNumRows(read.numRows());
-      return counted;
+      Iterator read = (Iterator) spark.apply(file);
+      PeekableIntIterator deleted = deletedPlace < 0 ? null : positions.of(((PartitionedFile) file).partitionValues().getInt(numberPlace));
+      if (!readsBatches) return new CountedRows(read, positionPlace < 0 ? deletedPlace : positionPlace, deletedPlace, deleted);
+      return new CountedBatches(read, follows ? RowGroups.of(read) : null, positionPlace, deletedPlace, deleted, returnsBatches);
     }
   }
 }

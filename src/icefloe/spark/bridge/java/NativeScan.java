@@ -9,7 +9,11 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.Not;
+import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.execution.datasources.FileFormat;
@@ -42,25 +46,39 @@ public final class NativeScan {
    * @param root the name in EXPLAIN
    * @param size the bytes of all columns, by which Spark decides whether a join can broadcast them
    * @param format the reader of the files; null for Spark's own of Parquet
+   * @param deleted the column of deleted rows, which are left out; null for all rows
    * @param names the columns to select, as `projection` takes them; null for the scan itself
    */
-  public LogicalPlan relation(SparkSession session, byte[] files, String constants, String data, String root, Number size, FileFormat format, String names) throws Exception {
+  public LogicalPlan relation(SparkSession session, byte[] files, String constants, String data, String root, Number size, FileFormat format, String deleted, String names) throws Exception {
     StructType constantColumns = (StructType) DataType.fromJson(constants);
     StructType dataColumns = (StructType) DataType.fromJson(data);
     PlannedFiles index = new PlannedFiles(files, constantColumns, root, size);
     FileFormat reader = format == null ? new ParquetFileFormat() : format;
     LogicalPlan relation = LogicalRelation$.MODULE$.apply(new HadoopFsRelation(index, constantColumns, dataColumns, Option.empty(), reader, options, session), false);
+    if (deleted != null) relation = liveRows(relation, deleted);
     return names == null ? relation : projection(relation, names);
   }
 
-  /** Returns the plan that selects columns of a scan: JSON of a list with the name in the scan, the new name, and the metadata (JSON too) of each. Nothing in it is left to resolve or optimize. */
-  private static LogicalPlan projection(LogicalPlan relation, String names) {
+  /** Returns the plan of the rows of a scan that are not deleted; `deleted` is the name of its column that has them. A row without a value fails the query. */
+  private static LogicalPlan liveRows(LogicalPlan relation, String deleted) {
+    // The bare column would be used in filters on row groups, which find columns by name, and a file may have a column of this name.
+    Expression value = new AssertNotNull((Expression) attributes(relation).get(deleted), PythonUtils.toSeq(new ArrayList()));
+    return new Filter(new Not(value), relation);
+  }
+
+  private static HashMap attributes(LogicalPlan relation) {
     HashMap attributes = new HashMap();
     scala.collection.Iterator outputs = relation.output().iterator();
     while (outputs.hasNext()) {
       Attribute attribute = (Attribute) outputs.next();
       attributes.put(attribute.name(), attribute);
     }
+    return attributes;
+  }
+
+  /** Returns the plan that selects columns of a scan: JSON of a list with the name in the scan, the new name, and the metadata (JSON too) of each. Nothing in it is left to resolve or optimize. */
+  private static LogicalPlan projection(LogicalPlan relation, String names) {
+    HashMap attributes = attributes(relation);
     ArrayList columns = new ArrayList();
     Iterator each = ((List) PythonBridge.parsed(names)).iterator();
     while (each.hasNext()) {
@@ -69,6 +87,11 @@ public final class NativeScan {
       columns.add(new Alias((Attribute) attributes.get(name[0]), name[1], NamedExpression$.MODULE$.newExprId(), PythonUtils.toSeq(new ArrayList()), Option.apply(metadata), PythonUtils.toSeq(new ArrayList())));
     }
     return new Project(PythonUtils.toSeq(columns), relation);
+  }
+
+  /** Returns a reader of Parquet files that adds the columns of positions and of deleted rows. `number` is the constant with the number of a file in `positions`, which is null where no row is deleted. */
+  public FileFormat counting(String position, String deleted, String number, DeletedPositions positions) {
+    return new CountedParquet(position, deleted, number, positions, Boolean.valueOf(RowGroups.areKnown()));
   }
 
   /** Returns a plan as a DataFrame. */

@@ -2,23 +2,39 @@ package icefloe;
 
 import org.apache.spark.sql.execution.vectorized.ConstantColumnVector;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.vectorized.ColumnVector;
 
-/** The positions of a batch's rows in their file: consecutive numbers, of which only the first is stored. */
+/** The positions of a batch's rows in their file: consecutive numbers, of which only the first is stored, or ascending ones. */
 final class Positions extends ConstantColumnVector {
-  private long first;
-  private long next;
+  private long first; // -1 where the numbers are in the array
+  private long[] numbers = new long[0];
 
   Positions() {
     super(1, DataTypes.LongType);
   }
 
   /** Moves on to the next batch, which has so many rows. */
-  void follow(int rows) {
-    first = next;
-    next += rows;
+  void follow(RowGroups groups, int rows) {
+    grow(rows);
+    first = groups.read(rows, numbers);
+  }
+
+  /** Takes the positions of a batch from Spark's column. */
+  void copy(ColumnVector column, int rows) {
+    grow(rows);
+    for (int i = 0; i < rows; i++) numbers[i] = column.getLong(i);
+    first = -1L;
+  }
+
+  private void grow(int rows) {
+    if (numbers.length < rows) numbers = new long[rows];
+  }
+
+  boolean areConsecutive() {
+    return first >= 0L;
   }
 
   public long getLong(int row) {
-    return first + row;
+    return first < 0L ? numbers[row] : first + row;
   }
 }

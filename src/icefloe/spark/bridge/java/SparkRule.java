@@ -88,9 +88,9 @@ public final class SparkRule extends Rule {
     return new Project(PythonUtils.toSeq(columns), rows);
   }
 
-  /** Returns whether these are columns of a scan of files, without computed ones. */
+  /** Returns whether these are columns of a scan of files, without computed ones, of all rows or of those that are not deleted. */
   private static boolean isBareScan(LogicalPlan rows) {
-    if (!(rows instanceof Project) || !(((Project) rows).child() instanceof LogicalRelation)) return false;
+    if (!(rows instanceof Project) || !(scanned((Project) rows) instanceof LogicalRelation)) return false;
     Iterator columns = ((Project) rows).projectList().iterator();
     while (columns.hasNext()) {
       Object column = columns.next();
@@ -99,17 +99,32 @@ public final class SparkRule extends Rule {
     return true;
   }
 
+  private static LogicalPlan scanned(Project rows) {
+    return rows.child() instanceof Filter ? ((Filter) rows.child()).child() : rows.child();
+  }
+
   /** Returns the columns of a scan of files, which other references and statements use too: the columns of each have ids of their own. */
   private static LogicalPlan ofScan(Project rows, Seq names) {
-    LogicalPlan relation = ((LogicalRelation) rows.child()).newInstance();
-    HashMap fresh = new HashMap();
-    for (int i = 0; i < relation.output().size(); i++) fresh.put(((Attribute) rows.child().output().apply(i)).exprId(), relation.output().apply(i));
+    LogicalPlan scan = scanned(rows);
+    LogicalPlan relation = ((LogicalRelation) scan).newInstance();
+    Renewal fresh = new Renewal();
+    for (int i = 0; i < relation.output().size(); i++) fresh.attributes.put(((Attribute) scan.output().apply(i)).exprId(), relation.output().apply(i));
     ArrayList columns = new ArrayList();
     for (int i = 0; i < names.size(); i++) {
       Alias column = (Alias) rows.projectList().apply(i);
-      columns.add(alias((Attribute) fresh.get(((Attribute) column.child()).exprId()), (Attribute) names.apply(i), column.explicitMetadata()));
+      columns.add(alias((Attribute) fresh.apply(column.child()), (Attribute) names.apply(i), column.explicitMetadata()));
     }
+    if (rows.child() instanceof Filter) relation = new Filter((Expression) fresh.apply(((Filter) rows.child()).condition()), relation);
     return new Project(PythonUtils.toSeq(columns), relation);
+  }
+
+  /** Replaces the columns of a scan in an expression by those with ids of their own. */
+  private static final class Renewal extends AbstractFunction1 {
+    private final HashMap attributes = new HashMap(); // by the ids
+
+    public Object apply(Object node) {
+      return node instanceof Attribute ? attributes.get(((Attribute) node).exprId()) : ((Expression) node).mapChildren(this);
+    }
   }
 
   private static Alias alias(Attribute column, Attribute name, Option metadata) {

@@ -1,0 +1,41 @@
+package icefloe;
+
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.roaringbitmap.PeekableIntIterator;
+import scala.collection.AbstractIterator;
+import scala.collection.Iterator;
+
+/** The rows of a file, each with Spark's position of it, where Spark does not read batches; a column of deleted rows is filled in. */
+final class CountedRows extends AbstractIterator {
+  private final Iterator rows;
+  private final int positionPlace;
+  private final int deletedPlace; // -1 where it is not read
+  private final PeekableIntIterator deleted;
+
+  CountedRows(Iterator rows, int positionPlace, int deletedPlace, PeekableIntIterator deleted) {
+    this.rows = rows;
+    this.positionPlace = positionPlace;
+    this.deletedPlace = deletedPlace;
+    this.deleted = deleted;
+  }
+
+  public boolean hasNext() {
+    return rows.hasNext();
+  }
+
+  public Object next() {
+    InternalRow row = (InternalRow) rows.next();
+    if (deletedPlace < 0) return row;
+    long position = row.getLong(positionPlace);
+    boolean isDeleted = DeletedRows.nextFrom(deleted, position) == position;
+    if (!(row instanceof UnsafeRow)) { // a row of a batch, whose columns have other types
+      row = row.copy();
+      row.update(deletedPlace, Boolean.valueOf(isDeleted));
+      return row;
+    }
+    ((UnsafeRow) row).setLong(deletedPlace, 0L); // a boolean is one byte of the eight
+    ((UnsafeRow) row).setBoolean(deletedPlace, isDeleted);
+    return row;
+  }
+}

@@ -1,0 +1,48 @@
+package icefloe;
+
+import java.io.IOException;
+import java.io.Serializable;
+import java.nio.ByteBuffer;
+import java.security.MessageDigest;
+import java.util.Arrays;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.sql.SparkSession;
+import org.roaringbitmap.PeekableIntIterator;
+import org.roaringbitmap.RoaringBitmap;
+
+/**
+ * The deleted positions of the files of a scan, by the number of the file. Each executor receives them once, as compressed as they are stored; a task expands those of the file that it reads,
+ * as far as it has read. Executors need this class.
+ */
+public final class DeletedPositions implements Serializable {
+  private final Broadcast packed;
+  private final byte[] digest;
+
+  /** For each file the bytes have the length of its bitmap (int) and the Roaring bitmap. */
+  public DeletedPositions(SparkSession session, byte[] packed) throws Exception {
+    this.packed = JavaSparkContext.fromSparkContext(session.sparkContext()).broadcast(packed);
+    this.digest = MessageDigest.getInstance("SHA-256").digest(packed);
+  }
+
+  PeekableIntIterator of(int file) {
+    ByteBuffer in = ByteBuffer.wrap((byte[]) packed.value());
+    for (int i = 0; i < file; i++) in.position(in.position() + 4 + in.getInt(in.position()));
+    in.getInt();
+    RoaringBitmap bitmap = new RoaringBitmap();
+    try {
+      bitmap.deserialize(in);
+    } catch (IOException error) {
+      throw new IllegalStateException("the deleted positions are no bitmap", error);
+    }
+    return bitmap.getIntIterator();
+  }
+
+  public boolean equals(Object other) {
+    return other instanceof DeletedPositions && Arrays.equals(digest, ((DeletedPositions) other).digest);
+  }
+
+  public int hashCode() {
+    return Arrays.hashCode(digest);
+  }
+}
