@@ -88,6 +88,25 @@ def test_nanoseconds_stay_in_tables_of_version_3(load: Load) -> None:
     assert result.table.scan().to_arrow()["t"].cast(pa.int64()).to_pylist() == [-1, 1_500_000_000_000_000_789] * 2
 
 
+@pytest.mark.parametrize(("default", "override", "given"), [("3", None, None), ("2", None, "3"), ("2", "3", "2")])
+def test_the_catalog_s_properties_of_new_tables_decide_whether_nanoseconds_stay(
+    tmp_path: Path, default: str, override: str | None, given: str | None
+) -> None:
+    pq.write_table(NANOSECONDS, "a.parquet")
+    configured = {"table-default.format-version": default} | ({} if override is None else {"table-override.format-version": override})
+    catalog = SqlCatalog("default", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "lake"), **configured)
+    result = load_files(catalog, "n.t", "a.parquet", properties={} if given is None else {"format-version": given})
+    assert (types_of(result)["t"], result.table.metadata.format_version) == ("timestamptz_ns", 3)
+
+
+def test_nanoseconds_are_refused_where_the_catalog_overrides_the_format_version(tmp_path: Path) -> None:
+    pq.write_table(NANOSECONDS, "a.parquet")
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    catalog = SqlCatalog("default", uri=uri, warehouse=str(tmp_path / "lake"), **{"table-override.format-version": "2"})
+    with pytest.raises(UnsupportedTypeError, match=r"nanoseconds.*: t"):
+        load_files(catalog, "n.t", "a.parquet", properties={"format-version": "3"})
+
+
 def test_a_format_version_that_is_no_number_is_refused(load: Load, nothing_remains: Callable[[], None]) -> None:
     pq.write_table(NANOSECONDS, "a.parquet")
     with pytest.raises(InvalidPropertyError, match="format-version is 'three'"):

@@ -212,7 +212,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             schema=table_schema,
             spec=spec,
             sort_order=sort_order,
-            properties=self._with_configured(properties),
+            properties=self.configured_properties(properties),
             table_uuid=RandomIds().uuid(),
             now_ms=SystemClock().now_ms(),
         )
@@ -303,7 +303,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             spec=spec,
             sort_order=sort_order,
             location=None if location is None else qualified(location.rstrip("/")),
-            properties=self._with_configured(properties),
+            properties=self.configured_properties(properties),
             new_uuid=RandomIds().uuid(),
         )
 
@@ -463,6 +463,15 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             return PurgeReport(table=dotted(name))
         return purge_table(self._handle(name, location), allow_outside)
 
+    def configured_properties(self, given: Mapping[str, str] | None) -> dict[str, str]:
+        """Return the properties of a table that is created or replaced: the catalog's defaults, the given ones, the catalog's overrides; the last wins.
+
+        Raises:
+            InvalidPropertyError: a name is not text, or a value is neither text nor a number nor a truth value.
+        """
+        own = property_texts(given or {})
+        return {**self._prefixed(TABLE_DEFAULT_PREFIX), **own, **self._prefixed(TABLE_OVERRIDE_PREFIX)}
+
     def _handle(self, identifier: Identifier, location: str) -> TableHandle:
         return TableHandle(
             identifier=identifier,
@@ -470,11 +479,6 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             io=load_file_io(self.properties, location),
             policy=LocationPolicy.of(self.properties),
         )
-
-    def _with_configured(self, given: Mapping[str, str] | None) -> dict[str, str]:
-        """Return the properties of a table that is created or replaced: the catalog's defaults, the given ones, the catalog's overrides; the last wins."""
-        own = property_texts(given or {})
-        return {**self._prefixed(TABLE_DEFAULT_PREFIX), **own, **self._prefixed(TABLE_OVERRIDE_PREFIX)}
 
     def _default_location(self, identifier: Identifier) -> str:
         *namespace, table = identifier

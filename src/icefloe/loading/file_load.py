@@ -30,7 +30,6 @@ from icefloe.errors import (
 from icefloe.kernel.expressions.bind import bind, rewrite_not
 from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.expressions.row_filter import to_expression
-from icefloe.kernel.metadata.property_kinds import property_texts
 from icefloe.kernel.metadata.table_properties import FORMAT_VERSION
 from icefloe.kernel.partitioning.partition_spec import partition_spec_from_text
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
@@ -282,7 +281,7 @@ class FileLoad:
         if self._existing is not None:
             version = self._existing.metadata.format_version
         else:
-            version = FORMAT_VERSION.read(property_texts(self._request.properties or {}))
+            version = FORMAT_VERSION.read(self._catalog.configured_properties(self._request.properties))
         return ParquetInput(self.files, casts_nanoseconds=self._request.cast_nanos, keeps_nanoseconds=version >= 3)
 
     def _table_if_exists(self) -> Table | None:
