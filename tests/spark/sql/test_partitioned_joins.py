@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
@@ -134,3 +135,18 @@ def test_zeros_of_both_signs_are_joined_across_their_partitions(sql: Run, lake: 
         sql(f"CREATE TABLE lake.db.{name} (x DOUBLE) USING iceberg PARTITIONED BY (x)")
         lake.load_table(f"db.{name}").append(pa.table({"x": [zero, 1.0]}))
     assert sql("SELECT count(*) FROM lake.db.left l JOIN lake.db.right r ON l.x = r.x") == [(2,)]
+
+
+@pytest.mark.usefixtures("joined_by_storage")
+@pytest.mark.parametrize("size", ["0", "-1"])
+def test_a_split_size_by_which_a_file_would_have_splits_without_end_is_refused(
+    spark: SparkSession, sql: Run, lake: SqlCatalog, size: str
+) -> None:
+    tables(sql, lake, "bucket(4, id)")
+    assert exchanges(sql, JOIN) == 0
+    spark.conf.set("spark.sql.files.maxPartitionBytes", size)
+    try:
+        with pytest.raises(IllegalArgumentException, match=r"maxPartitionBytes is \S+ bytes, and a split of a file has at least 1"):
+            sql(JOIN)
+    finally:
+        spark.conf.unset("spark.sql.files.maxPartitionBytes")

@@ -559,3 +559,17 @@ def test_counting_all_rows_reads_no_manifest(sql: Run, lake: SqlCatalog, manifes
     assert sql("SELECT count(*) FROM lake.db.parts WHERE id >= 30") == [(50,)]
     sql("DELETE FROM lake.db.parts WHERE id = 33")
     assert sql("SELECT count(*) FROM lake.db.parts") == [(79,)]
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "-5k"])
+def test_a_split_size_of_spark_that_reads_no_rows_is_refused(spark: SparkSession, sql: Run, size: str) -> None:
+    sql("CREATE TABLE lake.db.t AS SELECT id FROM range(10)")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", size)
+    try:
+        with pytest.raises(IllegalArgumentException, match=r"maxPartitionBytes is \S+ bytes, and a split of a file has at least 1"):
+            sql("SELECT * FROM lake.db.t")
+        # A size of Icefloe's replaces that of Spark.
+        sql("ALTER TABLE lake.db.t SET TBLPROPERTIES ('read.split.target-size' = '1000000')")
+        assert len(sql("SELECT * FROM lake.db.t")) == 10
+    finally:
+        spark.conf.unset("spark.sql.files.maxPartitionBytes")

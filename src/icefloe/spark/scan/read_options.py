@@ -66,13 +66,14 @@ UNUSED_READ_OPTIONS: dict[str, str] = {
         _STREAMS,
     ),
 }
-# What Spark pushed to a scan builder: `options` of the read; `zone` and Iceberg's `settings` of the session; `operation`, the row-level operation that the scan
-# is for, or None; optionally `filters`, `limit` and `aggregation`; for a scan the `schema` that it reads, in Spark's JSON.
+# What Spark pushed to a scan builder: `options` of the read; `zone`, Iceberg's `settings` and `split_bytes`, the size of splits, of the session; `operation`,
+# the row-level operation that the scan is for, or None; optionally `filters`, `limit` and `aggregation`; for a scan its `schema` in Spark's JSON.
 PushedQuery = Mapping[str, Any]
+_SPLIT_BYTES = "spark.sql.files.maxPartitionBytes"
 PLANNING_SETTING = "spark.icefloe.planning.mode"
 # Java's option of a read, its setting of the session, the table's property, and Spark's setting that has the same effect.
 _READS: tuple[tuple[str, str, Property[Any], str], ...] = (
-    ("split-size", "read.split-size", SPLIT_SIZE, "spark.sql.files.maxPartitionBytes"),
+    ("split-size", "read.split-size", SPLIT_SIZE, _SPLIT_BYTES),
     ("file-open-cost", "", SPLIT_OPEN_FILE_COST, "spark.sql.files.openCostInBytes"),
     ("vectorization-enabled", "vectorization.enabled", PARQUET_VECTORIZED, "spark.sql.parquet.enableVectorizedReader"),
     ("batch-size", "", PARQUET_BATCH_ROWS, "spark.sql.parquet.columnarReaderBatchSize"),
@@ -280,12 +281,19 @@ def session_for(spark: SparkSession, query: PushedQuery, properties: Mapping[str
 
     Raises:
         InvalidPropertyError: A value is not valid.
+        InvalidInputError: Spark's own size of splits is not positive, by which it would cut a file without end, or read no rows.
     """
     spark_settings: dict[str, Any] = {}
     for option, setting, read_property, spark_setting in _READS:
         value = _value(query, read_property, properties, option, *([SESSION_PREFIX + setting] if setting else []))
         if value is not None:
             spark_settings[spark_setting] = value
+    split_bytes = query.get("split_bytes")
+    if split_bytes is not None and split_bytes <= 0 and _SPLIT_BYTES not in spark_settings:
+        raise InvalidInputError(
+            f"{_SPLIT_BYTES} is {split_bytes} bytes, and a split of a file has at least 1",
+            next_step=f"set {_SPLIT_BYTES} to a positive size such as 128MB, or unset it",
+        )
     if _value(query, ADAPTIVE_SPLITS, properties, "", SESSION_PREFIX + _ADAPTIVE) is False:
         spark_settings[_LEAST_SPLITS] = 1
     elif (count := _value(query, _SPLIT_COUNT, {}, "", SESSION_PREFIX + _SPLIT_COUNT.name)) is not None:

@@ -243,12 +243,13 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     return reply instanceof String ? PythonBridge.parsed((String) reply) : reply;
   }
 
-  /** Adds the time zone, the Iceberg settings and the kind of optimizer of the reading session to the options of a read. The session is the one of this thread; Python's thread has another. */
+  /** Adds the time zone, the Iceberg settings, the size of splits and the kind of optimizer of the reading session to the options of a read. The session is the one of this thread; Python's thread has another. */
   private static Map withSession(CaseInsensitiveStringMap options) {
     LinkedHashMap map = new LinkedHashMap();
     map.put("options", options);
     map.put("zone", SQLConf.get().sessionLocalTimeZone());
     map.put("settings", settings());
+    map.put("split_bytes", Long.valueOf(SQLConf.get().filesMaxPartitionBytes()));
     map.put("groups_partitions", Boolean.valueOf(SQLConf.get().v2BucketingEnabled()));
     map.put("uses_statistics", Boolean.valueOf(SQLConf.get().cboEnabled() || SQLConf.get().planStatsEnabled()));
     return map;
