@@ -39,6 +39,7 @@ from icefloe.kernel.types import (
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.spark_engine import SparkEngine
+from icefloe.spark.write.data_file_job import ready_to_write
 from icefloe.spark.write.distribution import SourceColumns
 
 pytestmark = pytest.mark.spark
@@ -168,6 +169,46 @@ def test_spark_has_one_key_for_each_partition_in_any_time_zone(spark: SparkSessi
             pairs.add((field.transform.apply(kind, value), row[text]))  # type: ignore[arg-type]
         # One key for each partition, and one partition for each key.
         assert len(pairs) == len({ours for ours, _ in pairs}) == len({sparks for _, sparks in pairs}) > 1, text
+
+
+DECIMALS = Schema(NestedField(1, "id", LongType()), NestedField(2, "d", DecimalType(18, 4)), NestedField(3, "wide", DecimalType(19, 4)))
+
+
+@pytest.mark.parametrize("partition", [[], ["d"], ["bucket(4, d)"], ["truncate(1, d)", "id"]])
+@pytest.mark.parametrize("mode", ["hash", "none", "range"])
+def test_decimals_that_spark_holds_as_longs_are_written_exactly(
+    spark: SparkSession, tmp_path: Path, partition: list[str], mode: str
+) -> None:
+    values = [None, Decimal(0), *(sign * Decimal(number) / 10000 for number in (1, 255, 10**9, 2**53 + 1, 10**18 - 1) for sign in (1, -1))]
+    rows = spark.createDataFrame(list(enumerate(values)), "id bigint, d decimal(18, 4)").withColumn("wide", F.col("d"))
+    spec = partition_spec_from_text(DECIMALS, partition) if partition else UNPARTITIONED_SPEC
+    files = ENGINE.write(rows.repartition(2), target(tmp_path, DECIMALS, spec, properties={"write.distribution-mode": mode}))
+    read = stored(files).sort_by("id")
+    assert read["d"].to_pylist() == read["wide"].to_pylist() == values
+    narrow = spark.createDataFrame([(1, Decimal("-12.5")), (2, None)], "id bigint, d decimal(5, 2)")
+    files = ENGINE.write(narrow, target(tmp_path / "narrow", DECIMALS, spec, properties={"write.distribution-mode": mode}))
+    read = stored(files).sort_by("id")
+    assert read["d"].to_pylist() == [Decimal("-12.5"), None]
+
+
+@pytest.mark.parametrize(("partition", "keys"), [(["kind"], 0), (["day(at)", "kind"], 1), (["bucket(3, id)"], 1)])
+def test_no_projection_copies_the_rows_between_the_shuffle_and_the_tasks(
+    spark: SparkSession, tmp_path: Path, partition: list[str], keys: int
+) -> None:
+    where = target(tmp_path, spec=partition_spec_from_text(EVENTS, partition))
+    ready, _, names = ready_to_write(events(spark), where)
+    assert ready._jdf.queryExecution().optimizedPlan().nodeName() == "RebalancePartitions"
+    assert (len(ready.columns), names) == (len(EVENTS.fields) + keys, ())
+
+
+def test_a_column_with_the_name_of_a_shuffle_key_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    name = "icefloe partition key 0"
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, name, LongType()))
+    rows = spark.range(100).withColumn(name, F.col("id") * 7)
+    files = ENGINE.write(rows, target(tmp_path, schema, partition_spec_from_text(schema, ["bucket(3, id)"])))
+    read = stored(files).sort_by("id")
+    assert read[name].to_pylist() == [7 * number for number in range(100)]
+    assert len(files) == 3
 
 
 def test_rows_are_sorted_in_the_table_s_order(spark: SparkSession, tmp_path: Path) -> None:

@@ -97,6 +97,11 @@ def micros_of(spark: SparkSession, timestamp: Column, *, has_zone: bool) -> Colu
     return column_of(spark, conversion(expression_of(spark, timestamp), source, data_type(spark, "bigint")))
 
 
+def unscaled_value(spark: SparkSession, decimal: Column) -> Column:
+    """Return the unscaled value (long) of decimals of at most 18 digits, which is how Spark holds them."""
+    return column_of(spark, java_class(spark, f"{_EXPRESSIONS}.UnscaledValue")(expression_of(spark, decimal)))
+
+
 def check_overflow(spark: SparkSession, decimal: Any, kind: Any) -> Any:
     """Return the expression that raises Spark's error where a decimal does not fit a decimal type."""
     return java_class(spark, f"{_EXPRESSIONS}.CheckOverflow")(decimal, kind, False)

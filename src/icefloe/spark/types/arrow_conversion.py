@@ -123,6 +123,15 @@ def from_spark_form(array: Any, kind: IcebergType, column: str) -> Any:
     return _collection(array, kind, lambda part, field_type: from_spark_form(part, field_type, column))
 
 
+def scaled_decimals(unscaled: Any, kind: Any) -> Any:
+    """Return 64-bit unscaled values as decimals of an Arrow type, without a Python object per value."""
+    low = np.frombuffer(unscaled.buffers()[1], np.int64, len(unscaled), 8 * unscaled.offset) if len(unscaled) else np.empty(0, np.int64)
+    words = np.empty((len(low), 2), "<i8")
+    words[:, 0], words[:, 1] = low, low >> 63  # two's complement: the upper word repeats the sign
+    plain = pa.Array.from_buffers(kind, len(low), [None, pa.py_buffer(words)])
+    return pc.if_else(unscaled.is_valid(), plain, pa.scalar(None, kind)) if unscaled.null_count else plain
+
+
 def _struct(array: Any, kinds: Sequence[tuple[int, IcebergType | None]], convert: Callable[[Any, IcebergType], Any]) -> Any:
     arrays = [array.field(index) if kind is None else convert(array.field(index), kind) for index, kind in kinds]
     fields = [pa.field(old.name, new.type, old.nullable) for old, new in zip(array.type.fields, arrays, strict=True)]

@@ -7,6 +7,7 @@ Spec: Writing Data Files.
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -20,16 +21,16 @@ from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_properties import ADVISORY_PARTITION_SIZE_BYTES
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import BinaryType as BytesType
-from icefloe.kernel.types import GeographyType, GeometryType, IcebergType, VariantType, children
+from icefloe.kernel.types import DecimalType, GeographyType, GeometryType, IcebergType, VariantType, children
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
-from icefloe.spark.types.arrow_conversion import from_spark_form, needs_conversion, with_list_offsets
+from icefloe.spark.types.arrow_conversion import from_spark_form, scaled_decimals, with_list_offsets
 from icefloe.spark.types.spark_types import geo_to_wkb
-from icefloe.spark.write.distribution import distributed
+from icefloe.spark.write.distribution import KEY_PREFIX, distributed_for_tasks
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.write.reported_files import check_files_exist
-from icefloe.spark.write.schema_check import check_fits, widened_decimals
+from icefloe.spark.write.schema_check import check_fits, unscaled_decimals, widened_decimals
 
 # Rows in one Arrow batch from Spark to Python; larger batches were no faster, and take more memory where rows are wide.
 ROWS_PER_BATCH = 8192
@@ -82,19 +83,21 @@ class TaskWriter:
         return TaskFiles(tuple(files), this_attempt())
 
     def _table_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches with types that Spark lacks in the table's form; all else is cast later, for many batches at once."""
-        field_types = {field.name: field.field_type for field in self.target.schema.fields if needs_conversion(field.field_type)}
+        """Yield the batches without keys of the shuffle, with types that Spark lacks in the table's form; all else is cast later, for many batches at once."""
+        field_types = {field.name: field.field_type for field in self.target.schema.fields}
         for spark_batch in map(with_list_offsets, batches):
-            batch = spark_batch.rename_columns(list(self.names)) if self.names else spark_batch
-            if not field_types:
-                yield batch
-                continue
-            names = batch.schema.names
-            arrays = [
-                from_spark_form(array, field_types[name], name) if name in field_types else array
-                for name, array in zip(names, batch.columns, strict=True)
-            ]
+            names, arrays = [], []
+            for name, array in zip(self.names or spark_batch.schema.names, spark_batch.columns, strict=True):
+                if name in field_types or not name.startswith(KEY_PREFIX):
+                    names.append(name)
+                    arrays.append(_in_table_form(array, field_types.get(name), name))
             yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _in_table_form(array: Any, field_type: IcebergType | None, column: str) -> Any:
+    if isinstance(field_type, DecimalType) and pa.types.is_int64(array.type):
+        return scaled_decimals(array, pa.decimal128(field_type.precision, field_type.scale))
+    return array if field_type is None else from_spark_form(array, field_type, column)
 
 
 def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
@@ -144,7 +147,8 @@ def ready_to_write(rows: DataFrame, target: WriteTarget) -> tuple[DataFrame, Wri
     if target.sort_order.is_unsorted:
         # Nothing sorts the rows, so the files must not name a sort order.
         target = replace(target, sort_order_id=0)
-    ready = distributed(widened_decimals(geo_to_wkb(rows), target.schema), target)
+    fitted = widened_decimals(geo_to_wkb(rows), target.schema)
+    ready = distributed_for_tasks(fitted, target, unscaled_decimals(fitted))
     names: tuple[str, ...] = ()
     if any("." in name or "`" in name for name in ready.columns):
         # mapInArrow resolves each column name as a path through structs, which a dot in a name would break.

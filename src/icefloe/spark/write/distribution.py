@@ -4,20 +4,24 @@ Only the layout of files depends on it; the writer decides the partition of each
 Spec: Sorting.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.kernel.metadata.table_properties import DISTRIBUTION_MODE, FANOUT_ENABLED
 from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField
-from icefloe.kernel.partitioning.transforms import Transform, UnknownTransform, VoidTransform
+from icefloe.kernel.partitioning.transforms import IdentityTransform, Transform, UnknownTransform, VoidTransform
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import PrimitiveType, UUIDType
 from icefloe.spark.functions.transform_columns import transforms_in
-from icefloe.spark.types.spark_types import column_named, spark_type
+from icefloe.spark.types.spark_types import column_named, quoted, spark_type
 
 # Names of columns that exist only for the shuffle. The spaces keep them apart from names that tables are likely to have.
-_KEY_PREFIX = "icefloe partition key "
+KEY_PREFIX = "icefloe partition key "
 
 
 def distributed(rows: DataFrame, target: WriteTarget) -> DataFrame:
@@ -25,29 +29,55 @@ def distributed(rows: DataFrame, target: WriteTarget) -> DataFrame:
 
     Without the property, rows of a sorted table are distributed by range and those of a partitioned one by hash, as in Java.
     """
+    spread = distributed_for_tasks(rows, target, {})
+    return spread.select(*map(quoted, rows.columns)) if len(spread.columns) > len(rows.columns) else spread
+
+
+def distributed_for_tasks(rows: DataFrame, target: WriteTarget, substitutes: Mapping[str, Column]) -> DataFrame:
+    """Return the rows as `distributed` does, in the columns that are the least work for Spark.
+
+    A projection after a shuffle or a sort would copy every row. So the keys of a shuffle remain, in columns whose names begin with `KEY_PREFIX`, and columns
+    are substituted before a shuffle by hash, and not at all where rows are sorted or distributed by range.
+
+    Args:
+        rows: The rows.
+        target: The table to write for.
+        substitutes: Columns that tasks may get in place of those of these names.
+    """
     columns = SourceColumns(rows, target.schema)
-    partition_keys = [
-        columns.transformed(f.source_id, f.transform) for f in target.spec.fields if not isinstance(f.transform, VoidTransform)
-    ]
+    fields = [f for f in target.spec.fields if not isinstance(f.transform, VoidTransform)]
+    partition_keys = [_Key(columns.transformed(f.source_id, f.transform), columns.identity_of(f.source_id, f.transform)) for f in fields]
     sort_keys = [_sorted(columns.transformed(key.source_id, key.transform), key) for key in target.sort_order.fields]
     mode = DISTRIBUTION_MODE.read(target.properties)
     if DISTRIBUTION_MODE.name not in target.properties and sort_keys:
         mode = "range"
-    keys = [key.asc_nulls_first() for key in partition_keys] + sort_keys
+    keys = [key.value.asc_nulls_first() for key in partition_keys] + sort_keys
+    is_sorted = bool(sort_keys) or (bool(partition_keys) and not FANOUT_ENABLED.read(target.properties))
     if mode == "range" and keys:
         count = target.shuffle_partitions
         rows = rows.repartitionByRange(*keys) if count is None else rows.repartitionByRange(count, *keys)
     elif mode == "hash" and partition_keys:
-        rows = _hashed(rows, partition_keys)
-    is_clustered = bool(partition_keys) and not FANOUT_ENABLED.read(target.properties)
-    return rows.sortWithinPartitions(*keys) if sort_keys or is_clustered else rows
+        rows = _hashed(rows, partition_keys, {} if is_sorted else substitutes)
+    elif not is_sorted and substitutes:
+        rows = rows.withColumns(dict(substitutes))
+    return rows.sortWithinPartitions(*keys) if is_sorted else rows
 
 
-def _hashed(rows: DataFrame, keys: list[Column]) -> DataFrame:
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A partition field of the rows: its value, and the name of the column that is the value; None if no column is."""
+
+    value: Column
+    column: str | None
+
+
+def _hashed(rows: DataFrame, keys: list[_Key], substitutes: Mapping[str, Column]) -> DataFrame:
     """Return rows of one partition together, a large partition over several tasks: Spark's rebalance hint, which takes only names of columns."""
-    names = [f"{_KEY_PREFIX}{place}" for place in range(len(keys))]
-    rows_with_keys = rows.withColumns(dict(zip(names, keys, strict=True)))
-    return rows_with_keys.hint("rebalance", *(column_named(name) for name in names)).drop(*names)
+    free_names = (name for name in map(f"{KEY_PREFIX}{{}}".format, count()) if name not in rows.columns)
+    added = {next(free_names): key.value for key in keys if key.column is None}
+    names = [*(key.column for key in keys if key.column is not None), *added]
+    columns = {**substitutes, **added}
+    return (rows.withColumns(columns) if columns else rows).hint("rebalance", *map(column_named, names))
 
 
 def _sorted(key: Column, field: SortField) -> Column:
@@ -65,6 +95,12 @@ class SourceColumns:
         self._types = {field.name: field.dataType for field in rows.schema.fields}
         self._schema = schema
         self._transforms = transforms_in(rows.sparkSession)
+
+    def identity_of(self, source_id: int, transform: Transform) -> str | None:
+        """Return the name of the rows' column that is the value of a transform; None if none is. Texts of one UUID may differ in case."""
+        path = self._schema.path_of(source_id) or ()
+        is_column = len(path) == 1 and path[0] in self._names and not isinstance(self._schema.find_type(source_id), UUIDType)
+        return path[0] if is_column and isinstance(transform, IdentityTransform) else None
 
     def transformed(self, source_id: int, transform: Transform) -> Column:
         """Return a transform of a table column, as Spark computes it; a null literal for a column that the rows lack."""

@@ -6,8 +6,9 @@ Tasks check the values, such as a null in a required column (`kernel/schema/sche
 from collections.abc import Iterator, Sequence
 from itertools import count
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import ArrayType, DataType, NullType, StructField
+from pyspark.sql.types import DecimalType as SparkDecimal
 from pyspark.sql.types import MapType as SparkMap
 from pyspark.sql.types import StructType as SparkStruct
 
@@ -38,8 +39,12 @@ from icefloe.kernel.types import (
     UUIDType,
     VariantType,
 )
+from icefloe.spark.bridge.catalyst import unscaled_value
+from icefloe.spark.bridge.gateway import has_jvm
 from icefloe.spark.types.spark_types import column_named, geo_type, is_geo_type, quoted, spark_type, to_iceberg_type
 
+# Digits of the longest decimals that Spark holds as longs.
+MAX_LONG_DIGITS = 18
 # Types that a Spark type may be written to besides its own: promotions that change no value, and text and bytes for types that Spark lacks, whose values
 # are checked one by one.
 _WRITABLE_AS = frozenset(
@@ -84,6 +89,17 @@ def widened_decimals(rows: DataFrame, schema: Schema) -> DataFrame:
     if not casts:
         return rows
     return rows.select(*(casts[name].alias(name) if name in casts else quoted(name) for name in rows.columns))
+
+
+def unscaled_decimals(rows: DataFrame) -> dict[str, Column]:
+    """Return the unscaled values of top-level decimals of at most 18 digits, by name; none in a session of Spark Connect.
+
+    Spark holds these decimals as longs, but makes two big numbers of each to write 16 bytes to Arrow.
+    """
+    kinds = {field.name: field.dataType for field in rows.schema.fields}
+    names = [name for name, kind in kinds.items() if isinstance(kind, SparkDecimal) and kind.precision <= MAX_LONG_DIGITS]
+    spark = rows.sparkSession
+    return {name: unscaled_value(spark, column_named(name)) for name in names} if names and has_jvm(spark) else {}
 
 
 def _struct_problems(row_fields: Sequence[StructField], table_fields: Sequence[NestedField], path: tuple[str, ...]) -> Iterator[Problem]:
