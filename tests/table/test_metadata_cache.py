@@ -18,7 +18,7 @@ from icefloe.errors import LocationNotAllowedError, MetadataFormatError, NoSuchF
 from icefloe.io import local_file_io
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.kernel.metadata.metadata_writer import write_table_metadata
+from icefloe.kernel.metadata.metadata_writer import table_metadata_parts, write_table_metadata
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.table import table_handle
 from icefloe.table.table_handle import METADATA_FILES, MetadataCache, read_metadata_at
@@ -264,6 +264,22 @@ def test_the_cache_is_bounded_in_bytes_and_in_tables(parsed: list[str]) -> None:
     assert parsed[7:] == ["large", "large"]
     cache.parsed(files[4], "file4")
     assert len(parsed) == 9
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_compressed_file_counts_with_its_text(parsed: list[str], written: bool) -> None:
+    metadata = with_snapshots(300)
+    packed, plain = write_table_metadata(metadata, gzip=True), write_table_metadata(metadata)
+    assert len(packed) * 3 < len(plain)
+    for room, is_kept in ((len(packed) + len(plain), True), (len(packed) + len(plain) - 1, False)):
+        cache = MetadataCache(max_bytes=room)
+        if written:
+            cache.keep(table_metadata_parts(metadata, gzip=True), "file", metadata, metadata)
+        else:
+            cache.parsed(packed, "file")
+        parsed.clear()
+        assert cache.parsed(packed, "file") == metadata
+        assert parsed == ([] if is_kept else ["file"])
 
 
 def test_a_newer_file_of_a_table_takes_the_place_of_the_older(parsed: list[str]) -> None:

@@ -2,8 +2,8 @@
 
 A hit needs the same storage with the same properties, keys and allowed locations, so that no reader gets what its own storage would refuse; the same path and
 length; and of a local file the same inode and times. Several manifests that are decoded together are kept, and dropped, as one table. Memory is limited by the
-bytes of the columns. Several threads that need the same manifest wait for one of them to decode it. Where a property names a folder, `manifest_folder.py` has
-the columns for the next process. Spec: Manifests.
+bytes of the columns and their objects. Several threads that need the same manifest wait for one of them to decode it. Where a property names a folder,
+`manifest_folder.py` has the columns for the next process. Spec: Manifests.
 """
 
 import os
@@ -40,6 +40,8 @@ _NUMBERS = {
     CONTENT_LENGTH: (8 * 1024 * 1024, 1),
     LOCAL_TOTAL_BYTES: (1024 * 1024 * 1024, 1),
 }
+# What an array, and the key of a manifest, take in memory besides the bytes of values: most of what manifests of few entries take.
+_ARRAY_BYTES, _KEY_BYTES = 512, 1024
 _TRUTH = {"true": True, "false": False}
 
 
@@ -49,7 +51,7 @@ class CacheSettings:
 
     Attributes:
         expiration_ms: Columns that no scan used for so long are dropped; 0 for never.
-        total_bytes: The most bytes of columns.
+        total_bytes: The most bytes of columns and their objects.
         content_length: The length of the longest manifest that is kept.
         local_dir: The folder for decoded manifests; None if they are kept in memory only.
         local_total_bytes: The most bytes of files in it.
@@ -115,6 +117,12 @@ class _Rows:
     stop: int
 
 
+def memory_of(table: Any, manifests: int) -> int:
+    """Return about how many bytes the columns of some manifests take in this process, with their objects."""
+    arrays: int = sum(column.num_chunks for column in table.columns)
+    return int(table.nbytes) + arrays * _ARRAY_BYTES + manifests * _KEY_BYTES
+
+
 class ManifestCache:
     """Decoded manifests of this process with the same settings."""
 
@@ -168,7 +176,7 @@ class ManifestCache:
         Units that were used `since` then are not dropped, and the table is not kept if there is no space besides them: the scan that used them needs more than
         fits, and the next one would find nothing if each part replaced the one before.
         """
-        size = table.nbytes
+        size = memory_of(table, len(keys))
         while self._units and self._size + size > self.settings.total_bytes and (unit := next(iter(self._units))).used < since:
             self._drop(unit)
         if self._size + size > self.settings.total_bytes:

@@ -18,7 +18,7 @@ MANIFEST_CACHE_OPTIONS = (
     Option(ENABLED, "`false`: decoded manifests are not kept in memory for the next scan. Java's default is `false`.", "`true`"),
     Option(
         TOTAL_BYTES,
-        "The most memory that they take in this process, in bytes of their columns. Java counts the bytes of files.",
+        "The most memory that they take in this process, in bytes of their columns and the objects of these. Java counts the bytes of files.",
         "`104857600`",
     ),
     Option(CONTENT_LENGTH, "Length in bytes of the longest manifest that is kept.", "`8388608`"),

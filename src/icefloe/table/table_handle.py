@@ -73,6 +73,9 @@ class LoadedMetadata:
     metadata: TableMetadata
 
 
+_GZIP = b"\x1f\x8b"
+
+
 @dataclass(slots=True)
 class _Kept:
     location: str
@@ -82,11 +85,16 @@ class _Kept:
 
     @property
     def size(self) -> int:
-        return sum(map(len, self.content))
+        """Bytes in memory: those of the file, and if it is compressed those of its text too, from which entries are decoded."""
+        size = sum(map(len, self.content))
+        if not self.content[0].startswith(_GZIP):
+            return size
+        # The file ends with the length of its text, which the reader or the writer has checked.
+        return size + int.from_bytes(b"".join(self.content[-4:])[-4:], "little")
 
     def has(self, content: bytes) -> bool:
         """Return whether the file's bytes are these."""
-        if len(content) != self.size:
+        if len(content) != sum(map(len, self.content)):
             return False
         start = 0
         for part in self.content:
@@ -103,7 +111,8 @@ class MetadataCache:
     names of the table that was dropped. So the parsed value is used only if the file system shows that the file is the same, or if the bytes are: they are
     read where the storage does not identify files (object stores), and where the last change of the file is so recent that another would not be seen.
 
-    It has the last file of up to 64 tables, together of at most 128 MiB; the least recently used leaves first. Any number of threads may use it.
+    It has the last file of up to 64 tables, together of at most 128 MiB with their text; the least recently used leaves first.
+    Any number of threads may use it.
     """
 
     def __init__(self, max_bytes: int = _CACHED_BYTES, max_tables: int = _CACHED_TABLES) -> None:
