@@ -14,12 +14,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 from tests.cli.conftest import Command
+from tests.spark_session import ROOT
 
 from icefloe import SqlCatalog
 from icefloe.table import Table
 
-pytestmark = pytest.mark.spark
+# The commands use the session of the tests: one that they start would be in the folder of a test, where workers find no module of the tests.
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 CSV = (
     'id,name,at,point,price,code\r\n1,"a ""b"", c",2024-01-05 10:00:00,2024-01-05T10:00:00Z,1.5,007\r\n'
@@ -65,6 +68,12 @@ def loaded_by_both(load: Command, *words: str) -> Table:
     assert by_spark.scan().to_arrow().sort_by("id").to_pylist() == by_arrow.scan().to_arrow().sort_by("id").to_pylist()
     assert len(by_spark.snapshots()) == 1
     return by_spark
+
+
+def test_a_load_leaves_the_session_of_the_tests_running(load: Command, spark: SparkSession) -> None:
+    Path("a.csv").write_text("id\n1\n")
+    assert load("a.csv", "--engine", "spark", "--into", "n.t").exit_code == 0
+    assert spark.range(3).rdd.map(lambda _: os.getcwd()).distinct().collect() == [str(ROOT)]
 
 
 def test_csv_is_loaded_equally(load: Command) -> None:

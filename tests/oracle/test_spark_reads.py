@@ -11,14 +11,8 @@ from tests.oracle.test_deletes import LINEAGE, newest
 from tests.spark.comparing import plain, same_rows
 
 from icefloe import StaticTable
-from icefloe.spark.runtime.start_session import session
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    return session(master="local[2]", app_name="icefloe tests")
 
 
 @pytest.mark.parametrize("name", ["v1_cow", "v2_posdel", "v3_dv", "evo", "eqdel", "v3x"])

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.spark.conftest import lake, spark  # noqa: F401 the fixtures
+from tests.spark.conftest import lake  # noqa: F401 the fixture
 from tests.spark.sql.conftest import Run, sql  # noqa: F401 the fixture
 from tests.spark.sql.dml_model import FORMS, PARTITIONING, Both
 
