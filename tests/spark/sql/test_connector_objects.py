@@ -14,7 +14,7 @@ from tests.spark.sql.conftest import Run
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.gateway import java_array, jvm_of
 from icefloe.spark.catalog.spark_table import SparkTable
-from icefloe.spark.scan.spark_scan import SparkScan, SparkScanBuilder
+from icefloe.spark.scan.spark_scan import SparkScan
 
 pytestmark = pytest.mark.spark
 
@@ -112,8 +112,11 @@ def test_errors_of_spark_keep_their_message_and_condition_everywhere(
         return spark.sql("SELECT no_such_column FROM lake.db.t")
 
     monkeypatch.setattr(SparkScan, "constants", failing)
-    with pytest.raises(IllegalArgumentException, match="no_such_column") as caught:
+    with pytest.raises(AnalysisException, match="no_such_column"):
         sql("SELECT id FROM lake.db.t")
+    monkeypatch.setattr(SparkTable, "partitioning", failing)
+    with pytest.raises(IllegalArgumentException, match="no_such_column") as caught:
+        loaded(spark).partitioning()
     error: CapturedException = caught.value
     assert str(error.getCondition()).startswith("UNRESOLVED_COLUMN")
 
@@ -164,25 +167,29 @@ def test_threads_that_share_a_table_get_their_own_replies(spark: SparkSession) -
 
 @pytest.mark.usefixtures("table")
 def test_a_result_from_before_another_threads_change_is_not_kept(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    builder = loaded(spark).newScanBuilder(options_of(spark))
+    table = loaded(spark)
     computed, released = threading.Event(), threading.Event()
-    real = SparkScanBuilder.pushed_predicates
+    real = SparkTable.partitioning
+    calls: list[int] = []
 
-    def slow(self: SparkScanBuilder) -> list[int]:
-        indexes = real(self)
+    def slow(self: SparkTable) -> Any:
+        partitioning = real(self)
+        calls.append(1)
         if not computed.is_set():
             computed.set()
             assert released.wait(60)
-        return indexes
+        return partitioning
 
-    monkeypatch.setattr(SparkScanBuilder, "pushed_predicates", slow)
+    monkeypatch.setattr(SparkTable, "partitioning", slow)
     with ThreadPoolExecutor(1) as pool:
-        early = pool.submit(lambda: len(builder.pushedPredicates()))
+        early = pool.submit(lambda: len(table.partitioning()))
         assert computed.wait(60)
-        builder.pushPredicates(predicates(spark, predicate(spark, "IS_NULL", "id")))
+        table.canDeleteWhere(predicates(spark, predicate(spark, "IS_NULL", "id")))
         released.set()
-        assert early.result(timeout=60) == 0
-    assert len(builder.pushedPredicates()) == 1
+        count = early.result(timeout=60)
+    for _ in range(2):
+        assert len(table.partitioning()) == count
+    assert len(calls) == 2
 
 
 @pytest.mark.usefixtures("table")

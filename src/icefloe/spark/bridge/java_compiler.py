@@ -43,6 +43,7 @@ SOURCES = (
     "NativeScan",
     "NamedColumns",
     "SchemaEvolution",
+    "SparkScanBuilder",
     "PythonProxy",
     "SparkCatalog",
     "SparkSessionCatalog",

@@ -151,10 +151,11 @@ class ProcedureMessage(TypedDict):
     procedure: list[str]
 
 
-class ReadOptions(TypedDict):
-    """Options of a read, with the time `zone` of its session and the session's `settings` that begin with `spark.sql.iceberg.` or `spark.icefloe.`.
+class ReadQuery(TypedDict):
+    """What Spark pushed to a scan: options of the read, with the time `zone` of its session and the session's `settings` that Icefloe reads.
 
-    `uses_statistics` is whether the session's optimizer is cost-based, `groups_partitions` whether it joins partitions that scans report.
+    The names of these begin with `spark.sql.iceberg.` or `spark.icefloe.`. `uses_statistics` is whether the session's optimizer is cost-based,
+    `groups_partitions` whether it joins partitions that scans report, `schema` the columns that it needs, in Spark's JSON.
     """
 
     options: dict[str, str]
@@ -162,6 +163,10 @@ class ReadOptions(TypedDict):
     settings: dict[str, str]
     uses_statistics: bool
     groups_partitions: bool
+    filters: NotRequired[list[Expression]]
+    schema: NotRequired[str]
+    limit: NotRequired[int]
+    aggregation: NotRequired[Aggregation]
 
 
 class WriteInfo(TypedDict):

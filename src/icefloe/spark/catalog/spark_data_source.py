@@ -229,8 +229,7 @@ class TableByOptions(SparkTable):
         """Return the constant results of Spark's methods, by name."""
         return {**super().constants(), "metadataColumns": []}
 
-    @cached_property
-    def _schema_json(self) -> str:
+    def _columns_json(self) -> str:
         scan = self._scan()
         return schema_to_struct(scan.as_held(scan.projection()), field_ids=False).json()
 

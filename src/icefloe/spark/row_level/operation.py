@@ -20,11 +20,11 @@ from icefloe.kernel.metadata.table_properties import DISTRIBUTION_MODE
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms
 from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
 from icefloe.spark.bridge.callback import THIS, ConnectorObject, connector_method
-from icefloe.spark.bridge.messages import ReadOptions, RowLevelOperationInfo
+from icefloe.spark.bridge.messages import RowLevelOperationInfo
 from icefloe.spark.row_level.changed_rows_job import RowOrdinals, Unmatched, none_unmatched, row_ordinals, write_changed_rows
 from icefloe.spark.row_level.merge_counts import unmatched_of
 from icefloe.spark.row_level.merge_planner import INSERT_JOINS, MERGE_JOINS, plan_merge_rows
-from icefloe.spark.scan.spark_scan import PushedScan, SparkScanBuilder
+from icefloe.spark.scan.spark_scan import PushedScan, ReadableTable, ScanSource
 from icefloe.spark.write.sql_write import branch_of, statement_counts
 from icefloe.spark.write.write_builder import WritableTable
 from icefloe.table.available_engines import engine_named
@@ -134,7 +134,7 @@ class RowLevelOperationBuilder(ConnectorObject):
         return RowLevelOperation(self._table, self._command, self._options)
 
 
-class RowLevelOperation(ConnectorObject):
+class RowLevelOperation(ScanSource):
     """A DELETE, UPDATE or MERGE that Spark rewrites into rows (`SupportsDelta`). Java's `SparkCommand` calls `run` in place of Spark's delta write."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("write.SupportsDelta", "write.DeltaWriteBuilder", "write.DeltaWrite")
@@ -159,10 +159,8 @@ class RowLevelOperation(ConnectorObject):
     def _text(self) -> str:
         return f"{self._command.name} of {self._table.name()}"
 
-    @connector_method
-    def new_scan_builder(self, session_options: ReadOptions) -> SparkScanBuilder:
-        """Return the scan builder of the rows that the statement may change."""
-        return SparkScanBuilder(self._table, {**session_options, "operation": self._command.name})
+    def _read_table(self) -> tuple[ReadableTable, str | None]:
+        return self._table, self._command.name
 
     @connector_method
     def to_batch(self) -> None:

@@ -1,4 +1,4 @@
-"""Spark's scan builder and scans: `SparkScanBuilder` collects what Spark pushes down; `SparkScan` is the scan of a table's rows that it builds.
+"""What Spark's scan builder requests of Python, and scans: `ScanSource` receives the pushed query; `SparkScan` is the scan of a table's rows.
 
 `ReadableTable` and `ConnectorScan` are the base classes of what Spark SQL reads; those for metadata tables are in `spark/catalog`. `PushedScan` is the query
 that Spark pushed: filters, planned files, aggregates. `bridge/java/SparkRule.java` replaces a scan by its `rows` before Spark runs the query.
@@ -32,7 +32,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IcebergType, ListType, NestedField, StructType
 from icefloe.kernel.types import MapType as IcebergMap
 from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback, connector_method
-from icefloe.spark.bridge.messages import Aggregation, Expression, ReadOptions
+from icefloe.spark.bridge.messages import Expression, ReadQuery
 from icefloe.spark.scan.aggregate_pushdown import AggregateNotPushed, aggregate_values, needs_statistics, one_row, parse_aggregates
 from icefloe.spark.scan.filter_pushdown import bucket_filters, prune_buckets, to_expressions, true_of_all_rows
 from icefloe.spark.scan.function_pushdown import LocalDays
@@ -60,7 +60,39 @@ from icefloe.table.engine import ScanRequest
 _PRESERVED_ON_UPDATE = (FILE.name, POS.name, ROW_ID.name)
 
 
-class ReadableTable(ConnectorObject, ABC):
+class ScanSource(ConnectorObject, ABC):
+    """An object that Spark builds scans of; `bridge/java/SparkScanBuilder.java` collects what Spark pushes down."""
+
+    @connector_method
+    def remaining_filters(self, query: ReadQuery) -> list[int]:
+        """Return the indexes of the pushed predicates that Spark must evaluate on every row."""
+        table, operation = self._read_table()
+        return [index for index, holds in enumerate(table.filters({**query, "operation": operation})) if not holds]
+
+    @connector_method
+    def aggregate_schema(self, query: ReadQuery) -> str | None:
+        """Return the schema of the aggregates in Spark's JSON, where metadata alone has their values; else None."""
+        table, operation = self._read_table()
+        return table.aggregate({**query, "operation": operation})
+
+    @connector_method
+    def build_scan(self, query: ReadQuery) -> PythonCallback:
+        """Return the scan of the pushed query.
+
+        Raises:
+            InvalidInputError: An option of the read seems misspelt.
+        """
+        table, operation = self._read_table()
+        if operation is None:
+            table.check_read(query)
+        return table.scan({**query, "operation": operation, "schema": table.read_schema(query.get("schema"))})
+
+    @abstractmethod
+    def _read_table(self) -> tuple["ReadableTable", str | None]:
+        """Return the table, and the name of the row-level operation that reads it; None for a query."""
+
+
+class ReadableTable(ScanSource):
     """A table that Spark can read.
 
     Unless a subclass overrides `filters` and `aggregate`, pushed filters only prune, Spark evaluates them on every row too, and no aggregate is pushed
@@ -91,84 +123,27 @@ class ReadableTable(ConnectorObject, ABC):
     def scan(self, query: PushedQuery) -> PythonCallback:
         """Return the scan of a pushed query."""
 
-    @connector_method
-    def new_scan_builder(self, query: ReadOptions) -> "SparkScanBuilder":
-        """Return a scan builder.
-
-        Args:
-            query: `options` of the read, and the `zone`, the `settings` and the kind of optimizer of the session.
-        """
+    def check_read(self, query: ReadQuery) -> None:
+        """Warn of settings and options without effect. Raises `InvalidInputError` for an option that seems misspelt."""
         warn_of_settings(self._spark, query["settings"])
         warn_of_read_options(self._spark, query["options"])
         check_read_options(query["options"])
-        return SparkScanBuilder(self, {**query, "operation": None})
 
-
-class SparkScanBuilder(ConnectorObject):
-    """Spark's scan builder: it collects the filters, columns, limit and aggregates that Spark pushes down."""
-
-    interfaces: ClassVar[tuple[str, ...]] = (
-        "read.SupportsPushDownV2Filters",
-        "read.SupportsPushDownRequiredColumns",
-        "read.SupportsPushDownLimit",
-        "read.SupportsPushDownAggregates",
-    )
-
-    def __init__(self, table: ReadableTable, query: PushedQuery) -> None:
-        self._table = self.owner = table
-        self._query = dict(query)
-        self._schema = table.schema_json()
-
-    @connector_method
-    def push_predicates(self, predicates: list[Expression]) -> list[int]:
-        """Return the indexes of the predicates that Spark must evaluate on every row."""
-        self._query["filters"] = predicates
-        return [index for index, holds in enumerate(self._table.filters(dict(self._query))) if not holds]
-
-    @connector_method
-    def pushed_predicates(self) -> list[int]:
-        """Return the indexes of the pushed predicates, which are all; Spark shows them in EXPLAIN."""
-        return list(range(len(self._query.get("filters", ()))))
-
-    @connector_method
-    def prune_columns(self, required: str) -> None:
-        """Set the columns to read.
+    def read_schema(self, required: str | None) -> str:
+        """Return the struct to read, in Spark's JSON.
 
         Args:
-            required: A struct in Spark's JSON, without nested fields that the query does not need.
+            required: The columns that Spark needs, without nested fields that it does not need; None for all columns.
         """
-        if self._table.prunes_nested:
-            self._schema = required
-        else:
-            fields_by_name = {field["name"]: field for field in json.loads(self._schema)["fields"]}
-            fields_by_name |= {field.name: field.jsonValue() for field in spark_fields(self._table.metadata_fields())}
-            fields = [fields_by_name[field["name"]] for field in json.loads(required)["fields"]]
-            self._schema = json.dumps({"type": "struct", "fields": fields})
+        if required is None or self.prunes_nested:
+            return required or self.schema_json()
+        fields_by_name = {field["name"]: field for field in json.loads(self.schema_json())["fields"]}
+        fields_by_name |= {field.name: field.jsonValue() for field in spark_fields(self.metadata_fields())}
+        fields = [fields_by_name[field["name"]] for field in json.loads(required)["fields"]]
+        return json.dumps({"type": "struct", "fields": fields})
 
-    @connector_method
-    def push_limit(self, limit: int) -> bool:
-        """Use a limit for planning, and return False: Spark must still limit the rows."""
-        self._query["limit"] = limit
-        return False
-
-    @connector_method
-    def support_complete_push_down(self, aggregation: Aggregation) -> bool:
-        """Return True if the metadata determines the whole result of an aggregation."""
-        return self._table.aggregate({**self._query, "aggregation": aggregation}) is not None
-
-    @connector_method
-    def push_aggregation(self, aggregation: Aggregation) -> bool:
-        """Push an aggregation down, and return True if the metadata determines its result."""
-        schema = self._table.aggregate({**self._query, "aggregation": aggregation})
-        if schema is None:
-            return False
-        self._query["aggregation"], self._schema = aggregation, schema
-        return True
-
-    @connector_method
-    def build(self) -> PythonCallback:
-        """Return the scan of the pushed query."""
-        return self._table.scan({**self._query, "schema": self._schema})
+    def _read_table(self) -> tuple["ReadableTable", str | None]:
+        return self, None
 
 
 @dataclass(frozen=True, kw_only=True)

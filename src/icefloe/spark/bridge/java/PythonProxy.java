@@ -28,6 +28,7 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.connector.expressions.FieldReference;
@@ -50,10 +51,12 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
   private static final String CONNECTOR = "org.apache.spark.sql.connector.";
   private static final Set WRITES = new HashSet(Arrays.asList(new Object[] {"run", "insert", "delete_where"})); // Python methods that commit, and return counts
   private static final Map INTERFACES = new ConcurrentHashMap(); // arrays of classes, by lists of their names
+  private static final int KEPT_REPLIES = 8;
   private final BiFunction python; // null where the object has constants only
   private final Map description;
   private final Map constants = new ConcurrentHashMap(); // converted, by method
   private final Object proxy; // the object that Spark sees
+  private final Map replies = Collections.synchronizedMap(new LinkedHashMap()); // of a table to the queries of the last scans: JSON texts, and PythonProxy of scans, by message
   private volatile Generation generation = new Generation(new Object[0]);
 
   private PythonProxy(BiFunction python, Map description, Class[] interfaces) {
@@ -127,6 +130,29 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
         });
   }
 
+  /**
+   * Returns the reply of a Python method to the query of a scan: JSON text, or a scan. A table never changes, so references that are read alike share replies; each has a scan object of its own.
+   */
+  Object ofQuery(String name, Map query) {
+    String message = PythonBridge.json(Collections.singletonList(query));
+    Object reply = replies.get(name + message);
+    if (reply == null) {
+      reply = call(name, message);
+      if (reply instanceof BiFunction) reply = behind(of((BiFunction) reply));
+      if (proxy instanceof Table) keep(name + message, reply);
+    }
+    if (!(reply instanceof PythonProxy)) return reply;
+    PythonProxy scan = (PythonProxy) reply;
+    return new PythonProxy(scan.python, scan.description, interfaces((List) scan.description.get("interfaces"))).proxy;
+  }
+
+  private void keep(String message, Object reply) {
+    synchronized (replies) {
+      replies.put(message, reply);
+      if (replies.size() > KEPT_REPLIES) replies.keySet().remove(replies.keySet().iterator().next());
+    }
+  }
+
   /** Writes rows. Spark calls this object and not the proxy, whose methods may not throw the exceptions of Spark's jobs. */
   public void insert(Dataset rows, boolean overwrite) {
     call("insert", Collections.singletonList(rows));
@@ -139,6 +165,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     boolean takesRow = arguments != null && arguments[0] instanceof InternalRow;
     try {
       if (part("constants").containsKey(method.getName())) return constant(method);
+      if (method.getName().equals("newScanBuilder")) return new SparkScanBuilder(this, withSession((CaseInsensitiveStringMap) arguments[0]));
       if (takesRow) return ofRow(method, (InternalRow) arguments[0]);
       if (name != null) return arguments == null ? withoutArguments(method, name) : withArguments(method, name, arguments);
     } catch (Throwable error) {
@@ -199,7 +226,6 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
   private Object withArguments(Method method, String name, Object[] arguments) {
     Object[] objects = arguments[0] instanceof Object[] ? (Object[]) arguments[0] : generation.objects;
     Object[] values = (Object[]) arguments.clone();
-    if (arguments[0] instanceof CaseInsensitiveStringMap) values[0] = withSession((CaseInsensitiveStringMap) arguments[0]);
     if (arguments[0] instanceof TableChange) SchemaEvolution.propose((TableChange) arguments[0]);
     try {
       return convert(method.getGenericReturnType(), parsed(call(name, ConnectorJson.json(values))), objects, this);
@@ -246,7 +272,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
   /** Adds the time zone, the Iceberg settings, the size of splits and the kind of optimizer of the reading session to the options of a read. The session is the one of this thread; Python's thread has another. */
   private static Map withSession(CaseInsensitiveStringMap options) {
     LinkedHashMap map = new LinkedHashMap();
-    map.put("options", options);
+    map.put("options", options.asCaseSensitiveMap());
     map.put("zone", SQLConf.get().sessionLocalTimeZone());
     map.put("settings", settings());
     map.put("split_bytes", Long.valueOf(SQLConf.get().filesMaxPartitionBytes()));

@@ -1,0 +1,87 @@
+package icefloe;
+
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
+import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
+import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * Spark's scan builder: it collects the filters, columns, limit and aggregates that Spark pushes down. Python receives them as one message, where it decides: which filters Spark must evaluate,
+ * whether metadata has the values of aggregates, and in the end for the scan. A statement has a builder for every reference to a table.
+ */
+public final class SparkScanBuilder implements SupportsPushDownV2Filters, SupportsPushDownRequiredColumns, SupportsPushDownLimit, SupportsPushDownAggregates {
+  private final PythonProxy source;
+  private final Map query; // of JSON values; `messages.py` has its keys
+  private Predicate[] predicates = new Predicate[0];
+
+  /** Takes the table or the row-level operation whose rows are read, and the options of the read with what Python needs of the session. */
+  SparkScanBuilder(PythonProxy source, Map query) {
+    this.source = source;
+    this.query = query;
+  }
+
+  public Predicate[] pushPredicates(Predicate[] pushed) {
+    predicates = pushed;
+    put("filters", pushed);
+    List indexes = (List) PythonBridge.parsed((String) source.ofQuery("remaining_filters", query));
+    Predicate[] remaining = new Predicate[indexes.size()];
+    for (int i = 0; i < remaining.length; i++) remaining[i] = pushed[((Number) indexes.get(i)).intValue()];
+    return remaining;
+  }
+
+  public Predicate[] pushedPredicates() {
+    return predicates;
+  }
+
+  public void pruneColumns(StructType required) {
+    query.put("schema", required.json());
+  }
+
+  /** Uses a limit for planning; Spark must still limit the rows. */
+  public boolean pushLimit(int limit) {
+    query.put("limit", Integer.valueOf(limit));
+    return false;
+  }
+
+  public boolean supportCompletePushDown(Aggregation aggregation) {
+    return schemaOf(aggregation) != null;
+  }
+
+  public boolean pushAggregation(Aggregation aggregation) {
+    Object schema = schemaOf(aggregation);
+    if (schema == null) return false;
+    put("aggregation", aggregation);
+    query.put("schema", schema);
+    return true;
+  }
+
+  public Scan build() {
+    return (Scan) source.ofQuery("build_scan", query);
+  }
+
+  /** Returns the schema of the aggregates, where metadata has their values; else null. */
+  private Object schemaOf(Aggregation aggregation) {
+    Object before = query.get("aggregation");
+    put("aggregation", aggregation);
+    try {
+      return PythonBridge.parsed((String) source.ofQuery("aggregate_schema", query));
+    } finally {
+      query.remove("aggregation");
+      if (before != null) query.put("aggregation", before);
+    }
+  }
+
+  private void put(String key, Object value) {
+    try {
+      query.put(key, ConnectorJson.of(value));
+    } catch (Exception error) {
+      throw PythonBridge.unchecked(error);
+    }
+  }
+}
