@@ -2,15 +2,18 @@
 
 import io
 import json
+import random
 import zlib
 
 import fastavro
+import pyarrow as pa
 import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icefloe.errors import AvroFormatError, InvalidPropertyError, UnsupportedFeatureError
+from icefloe.kernel.avro import avro_codec
 from icefloe.kernel.avro.avro_codec import codec_name, compress, decompress
 from icefloe.kernel.avro.avro_container import open_container, raw_blocks, read_block, write_container
 from icefloe.kernel.avro.avro_encoder import encoder
@@ -70,6 +73,40 @@ def test_a_snappy_block_that_does_not_begin_with_a_size_of_32_bits_is_refused() 
     for start in (b"", b"\x80", b"\xff\xff\xff\xff\xff\x0f"):
         with pytest.raises(AvroFormatError, match="does not begin with its size"):
             decompress("snappy", start + b"crc4", path="f", offset=0)
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 255, 256, 300, 65_791, 65_792, 1_000_000])
+def test_zstandard_blocks_with_their_size_are_decompressed_in_one_call(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = random.Random(size).randbytes(size // 2) + bytes(size - size // 2)
+
+    def stream(*_: object) -> None:
+        raise AssertionError("the block is read as a stream")
+
+    monkeypatch.setattr(pa, "CompressedInputStream", stream)
+    assert decompress("zstandard", zstandard.ZstdCompressor(write_checksum=size % 2 == 0).compress(plain), path="f", offset=0) == plain
+
+
+def test_damaged_zstandard_blocks_have_the_bytes_and_errors_of_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(3)
+    whole = zstandard.ZstdCompressor(write_checksum=True).compress(bytes(range(200)) * 3)
+    blocks = [whole + whole, whole[:5], whole[:9], whole[:-1], whole + b"\0", b"\x50\x2a\x4d\x18\x00\x00\x00\x00" + whole]
+    for _ in range(400):
+        changed = bytearray(whole)
+        changed[chance.randrange(chance.choice([12, len(whole)]))] ^= 1 << chance.randrange(8)
+        blocks.append(bytes(changed))
+
+    def results() -> list[bytes | str]:
+        found: list[bytes | str] = []
+        for block in blocks:
+            try:
+                found.append(decompress("zstandard", block, path="f", offset=0))
+            except AvroFormatError as error:
+                found.append(str(error))
+        return found
+
+    in_one_call = results()
+    monkeypatch.setattr(avro_codec, "_zstandard_size", lambda _: None)
+    assert in_one_call == results()
 
 
 @pytest.mark.parametrize("codec", ["deflate", "zstandard", "snappy"])

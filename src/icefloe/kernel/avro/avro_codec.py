@@ -4,6 +4,7 @@ Spec: Apache Avro, Required and Optional Codecs.
 """
 
 import zlib
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +42,7 @@ _DEFLATE_LEVEL = 6
 # The middle level of ISA-L: a thirteenth of zlib's time for manifests a tenth larger. It is used to compress only: it decompresses damaged bytes without error.
 _ISAL_LEVEL = 2
 _ZSTD_LEVEL = 3
+_ZSTANDARD_MAGIC = b"\x28\xb5\x2f\xfd"
 # The initial output buffer: large enough for a usual block, since growing it costs a tenth of the time; a small block gets a smaller one.
 _INFLATED_BYTES = 72 * 1024
 _INFLATED_TIMES = 8
@@ -109,12 +111,31 @@ def _decompress_zstandard(data: bytes, path: str, offset: int) -> bytes:
     if not data:
         raise broken_avro(path, offset, "a block cannot be decompressed with zstandard: it is empty")
     limit = limits().avro_block_bytes
-    # Read as a stream, since a frame need not have its size. The operating system does not allocate pages of the buffer that are never written.
+    size = _zstandard_size(data)
+    if size is not None and size <= min(limit, len(data) * _MOST_ZSTANDARD):
+        with suppress(pa.ArrowException, OSError):  # the stream decides what the data are: damaged, or several frames
+            return bytes(pa.decompress(data, size, codec="zstd", asbytes=True))
+    # Read as a stream, which takes 25 microseconds longer, where a frame does not have its size. The operating system does not allocate pages of the buffer
+    # that are never written.
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
         plain = bytes(stream.read(min(limit, len(data) * _MOST_ZSTANDARD) + 1))
     if len(plain) > limit:
         raise _too_large(data, path, offset)
     return plain
+
+
+def _zstandard_size(data: bytes) -> int | None:
+    """Return the size that the header of a zstandard frame has; None without one. Spec: RFC 8878, Frame_Header."""
+    if not data.startswith(_ZSTANDARD_MAGIC) or len(data) < 6:
+        return None
+    descriptor = data[4]
+    is_single = bool(descriptor & 0x20)
+    width = (is_single, 2, 4, 8)[descriptor >> 6]
+    start = 5 + (not is_single) + (0, 1, 2, 4)[descriptor & 3]
+    field = data[start : start + width]
+    if not width or len(field) < width:
+        return None
+    return int.from_bytes(field, "little") + (256 if width == 2 else 0)
 
 
 def _decompress_snappy(data: bytes, path: str, offset: int) -> bytes:
