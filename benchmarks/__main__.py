@@ -24,6 +24,7 @@ MODULES = {
     "spark-scans": "benchmarks.spark_scans",
     "spark-changes": "benchmarks.spark_changes",
     "statements": "benchmarks.statements",
+    "creating": "benchmarks.creating",
     "tpch": "benchmarks.tpch",
     "tpch-deletes": "benchmarks.tpch_deletes",
     "tpch-writes": "benchmarks.tpch_writes",
