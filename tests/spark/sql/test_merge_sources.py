@@ -16,7 +16,7 @@ from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
 from icefloe.io.locations import local_path
-from icefloe.spark.row_level import broadcast_source
+from icefloe.spark.row_level import broadcast_source, large_source
 
 pytestmark = pytest.mark.spark
 
@@ -25,14 +25,22 @@ MODES = ("copy-on-write", "merge-on-read")
 
 
 @pytest.fixture(
-    params=["read first", pytest.param("read twice", marks=pytest.mark.slow), pytest.param("too large", marks=pytest.mark.slow)]
+    params=[
+        "read first",
+        "keys alone",
+        pytest.param("read twice", marks=pytest.mark.slow),
+        pytest.param("too large", marks=pytest.mark.slow),
+    ]
 )
 def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How sources are read: all in the first read, more rows than the first read takes, or too large to be read first."""
+    """How sources are read: all in the first read, more rows than the first read takes, only their keys, or not before the join."""
     if request.param == "read twice":
         monkeypatch.setattr(broadcast_source, "_FIRST_ROWS", 1)
-    if request.param == "too large":
+    if request.param in ("too large", "keys alone"):
         monkeypatch.setattr(broadcast_source, "MOST_SOURCE_BYTES", 0)
+    if request.param == "keys alone":
+        monkeypatch.setattr(large_source, "LEAST_TARGET_BYTES", 0)
+        monkeypatch.setattr(large_source, "is_known", lambda _: False)
     return str(request.param)
 
 

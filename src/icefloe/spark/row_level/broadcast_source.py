@@ -56,6 +56,11 @@ def read_small_source(spark: SparkSession, session: Any, source: Any) -> Broadca
     return small_source if small_source.count <= most_rows and small_source.size <= MOST_SOURCE_BYTES else None
 
 
+def is_known(size: int) -> bool:
+    """Return True if the bytes that Spark states for a source are an estimate."""
+    return size < _UNKNOWN_BYTES
+
+
 def first_rows(size: int, row_size: int) -> int:
     """Return how many rows of a source to read first.
 
@@ -66,7 +71,7 @@ def first_rows(size: int, row_size: int) -> int:
     Returns:
         The number of rows; 0 where the source is too large by Spark's estimate.
     """
-    estimate = size if size < _UNKNOWN_BYTES else 0
+    estimate = size if is_known(size) else 0
     return 0 if estimate > MOST_SOURCE_BYTES else min(_FIRST_ROWS, MOST_SOURCE_BYTES // max(row_size, 1))
 
 

@@ -7,6 +7,8 @@ columns of both, this module changes that join:
 2. The target's scan skips files and row groups without any key of the source (`target_pruning.py`).
 3. Only target rows that match a source row take part in the join; Spark tests them where it reads the target.
 
+A source that is too large for the driver stays with Spark's executors: only its keys prune the target (`large_source.py`), and Spark joins by a shuffle.
+
 Any other query is left as Spark planned it, and so is a MERGE that needs target rows without a match. The nodes are changed through `catalyst_plan.py`;
 `operation.py` runs the statement, and `changed_rows_job.py` writes its rows.
 """
@@ -17,8 +19,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from icefloe.spark.bridge.catalyst import sequence
 from icefloe.spark.bridge.catalyst_plan import catalyst_object, chain, chained, node, python_proxy_behind, rows_of, some, with_part
 from icefloe.spark.row_level.broadcast_source import BroadcastSource, read_small_source, source_plan
+from icefloe.spark.row_level.large_source import prune_target_by_keys, read_large_source
 from icefloe.spark.row_level.target_pruning import MatchKey, match_keys, prune_target
 
 # Join types, target first, by which a MERGE finds its rows; and that of a MERGE which only inserts, source first, which Spark plans as an append.
@@ -65,8 +69,22 @@ def plan_merge_rows(spark: SparkSession, session: Any, query: Any, join_types: C
         A lazy DataFrame with the columns of the query.
     """
     merge = _merge_join(spark, query, join_types) if join_types else None
-    source = None if merge is None else read_small_source(spark, session, merge.source)
-    return rows_of(spark, session, query if merge is None or source is None else _planned_over(spark, session, merge, source))
+    if merge is not None:
+        query = _planned(spark, session, merge) or query
+    return rows_of(spark, session, query)
+
+
+def _planned(spark: SparkSession, session: Any, merge: _MergeJoin) -> Any | None:
+    """Return the query with its target pruned by the source's keys; None where it stays as it is."""
+    small_source = read_small_source(spark, session, merge.source)
+    if small_source is not None:
+        return _planned_over(spark, session, merge, small_source)
+    large_source = read_large_source(spark, session, merge.source, merge.scan, merge.keys)
+    if large_source is None:
+        return None
+    target = chained(spark, merge.nodes_over_scan, prune_target_by_keys(spark, merge.scan, large_source))
+    sides = (large_source.plan, target) if merge.join_type in INSERT_JOINS else (target, large_source.plan)
+    return chained(spark, merge.nodes_above, merge.join.withNewChildren(sequence(spark, sides)))
 
 
 def _merge_join(spark: SparkSession, query: Any, join_types: Collection[str]) -> _MergeJoin | None:

@@ -18,7 +18,7 @@ from icefloe.spark.bridge.catalyst_plan import catalyst_object, node, python_pro
 # Distinct values of a key up to which the scan is planned by each of them; above, by their range.
 _MOST_LISTED = 1000
 # The ordinal of the scan in `DataSourceV2ScanRelation`, after the table.
-_SCAN = 1
+SCAN = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,12 @@ def prune_target(spark: SparkSession, relation: Any, keys: Iterable[MatchKey], s
         return relation
     scan = python_proxy_behind(spark, relation.scan()).objectOf("narrowed", json.dumps([predicates]))
     condition = reduce(lambda left, right: node(spark, "expressions.And", left, right), conditions)
-    return node(spark, "plans.logical.Filter", condition, with_part(spark, relation, _SCAN, scan))
+    return node(spark, "plans.logical.Filter", condition, with_part(spark, relation, SCAN, scan))
+
+
+def bounds_as_predicates(column_name: str, bounds: Sequence[Any]) -> list[Mapping[str, Any]]:
+    """Return predicates on the column that are true of every value between two literals, in the form of Spark's connector."""
+    return _predicates(column_name, bounds, ())
 
 
 def _predicates(column_name: str, bounds: Sequence[Any], values: Sequence[Any]) -> list[Mapping[str, Any]]:
