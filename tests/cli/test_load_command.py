@@ -20,7 +20,7 @@ from tests.cli.conftest import Command, Process
 
 import icefloe.cli.load_command as command
 from icefloe import SqlCatalog
-from icefloe.cli import load_screen
+from icefloe.cli import load_command
 from icefloe.cli.load_command import LoadEngine, choose_engine
 from icefloe.errors import NotInstalledError, StorageUnavailableError
 from icefloe.loading import LoadProgress, LoadRequest
@@ -247,10 +247,9 @@ def _large_file(rows: int) -> None:
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
 def test_a_terminal_shows_rows_bytes_and_the_time_left(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
-    monkeypatch.setattr(load_screen, "console", lambda **options: Console(file=screen, force_terminal=True, width=width))
-    monkeypatch.setattr(load_screen, "POLL_S", 0)
-    with load_screen.load_step("Reading the columns") as progress:
-        assert progress is not None
+    monkeypatch.setattr("icefloe.cli.screen.console", lambda **options: Console(file=screen, force_terminal=True, width=width))
+    monkeypatch.setattr("icefloe.display.progress.UPDATE_S", 0.01)
+    with load_command._load_step("Reading the columns") as progress:
         for done in (1, 40, 80):
             progress(LoadProgress(step="rows", rows=done * 12_345_678, done_bytes=done << 20, all_bytes=160 << 20))
             time.sleep(0.15)

@@ -14,9 +14,10 @@ from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.cli.demo_data import EVENTS_SCHEMA, FLIGHTS, FLIGHTS_SCHEMA, event_files, flights_csv, packed_flights
 from icefloe.cli.demo_folder import CATALOG_NAME, NAMESPACE, DemoFolder, prepare
 from icefloe.cli.demo_story import TRACED, print_story
-from icefloe.cli.screen import ProgressSource, step, write_json
+from icefloe.cli.screen import step, write_json
 from icefloe.cli.shared_options import AsJson
 from icefloe.cli.spark_access import spark_module, start_spark
+from icefloe.display.progress import Poll
 from icefloe.errors import EngineError
 from icefloe.inspect.as_json import json_ready
 from icefloe.loading.file_load import FileLoad
@@ -52,37 +53,37 @@ def demo(folder: Folder = Path("demo-warehouse"), replace_earlier: Replace = Fal
         spark = start_spark()
     catalog = SqlCatalog(CATALOG_NAME, uri=place.uri, warehouse=str(place.path))
     catalog.create_namespace(NAMESPACE)
-    progress_source = spark_module("runtime.running_jobs").running_tasks(spark)
-    flights = _load_flights(spark, catalog, flights_file, progress_source)
-    device_events = _load_events(spark, catalog, events, progress_source)
+    poll = spark_module("runtime.running_jobs").running_tasks(spark)
+    flights = _load_flights(spark, catalog, flights_file, poll)
+    device_events = _load_events(spark, catalog, events, poll)
     if as_json:
         write_json(_as_json(place, flights, device_events))
     else:
         print_story(place, catalog, flights.table, device_events.table, [str(result) for result in device_events.results])
 
 
-def _load_flights(spark: Any, catalog: SqlCatalog, path: Path, progress_source: ProgressSource) -> Loaded:
+def _load_flights(spark: Any, catalog: SqlCatalog, path: Path, poll: Poll) -> Loaded:
     # NA is null in this file: flights that never left.
     request = LoadRequest(columns=FLIGHTS_SCHEMA, partition=["month(time_hour)", "origin"], options={"nullValue": "NA"})
-    with step(f"Writing {FLIGHTS:,} flights into {NAMESPACE}.flights", progress_source):
+    with step(f"Writing {FLIGHTS:,} flights into {NAMESPACE}.flights", poll):
         loaded = _load(spark, FileLoad(catalog, f"{NAMESPACE}.flights", find_files([str(path)], FileFormat.CSV), request))
-    return _checked(loaded.table, (loaded.write,), progress_source)
+    return _checked(loaded.table, (loaded.write,), poll)
 
 
-def _load_events(spark: Any, catalog: SqlCatalog, paths: list[Path], progress_source: ProgressSource) -> Loaded:
+def _load_events(spark: Any, catalog: SqlCatalog, paths: list[Path], poll: Poll) -> Loaded:
     results: list[WriteResult] = []
     name = f"{NAMESPACE}.events"
     request = LoadRequest(columns=EVENTS_SCHEMA)
     for number, path in enumerate(paths, start=1):
         if number == len(paths):
             # The last file comes after the delete, so that the history has an append on both sides of it.
-            with step("Deleting the location updates", progress_source):
+            with step("Deleting the location updates", poll):
                 results.append(catalog.load_table(name).delete("type = 'c8y_LocationUpdate'"))
-        with step(f"Appending {path.name} to {name}", progress_source):
+        with step(f"Appending {path.name} to {name}", poll):
             files = find_files([str(path)], FileFormat.JSON)
             new_table = replace(request, partition=["month(time)", "type"]) if number == 1 else request
             results.append(_load(spark, FileLoad(catalog, name, files, new_table)).write)
-    return _checked(catalog.load_table(name), tuple(results), progress_source)
+    return _checked(catalog.load_table(name), tuple(results), poll)
 
 
 def _load(spark: Any, load: FileLoad) -> LoadResult:
@@ -91,10 +92,10 @@ def _load(spark: Any, load: FileLoad) -> LoadResult:
         return load.write(spark_module("scan.input_file_rows").read_files(spark, load.spark_request()))
 
 
-def _checked(table: Table, results: tuple[WriteResult, ...], progress_source: ProgressSource) -> Loaded:
+def _checked(table: Table, results: tuple[WriteResult, ...], poll: Poll) -> Loaded:
     """Count the table's rows with Spark. Raises `EngineError` if the count differs from the rows written."""
     written_rows = sum(result.added_records - (result.deleted_records or 0) for result in results)
-    with step(f"Counting the rows of {table.full_name} with Spark", progress_source):
+    with step(f"Counting the rows of {table.full_name} with Spark", poll):
         counted_rows = int(table.scan().to_spark().count())
     if counted_rows != written_rows:
         raise EngineError(

@@ -17,17 +17,18 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.database_uri import without_password
 from icefloe.catalog_store.identifier import Identifier, dotted, to_table_identifier
 from icefloe.cli.catalog_choice import CatalogChoice, open_catalog
-from icefloe.cli.load_screen import load_step
 from icefloe.cli.screen import print_message, step, write_json
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Warehouse, pairs_of, properties_of
 from icefloe.cli.spark_access import spark_module, start_spark, stop_spark
 from icefloe.display.formatting import size_text
+from icefloe.display.progress import BYTES
 from icefloe.errors import InvalidInputError, SchemaMismatchError, visible
 from icefloe.inspect.as_json import json_ready
 from icefloe.io.locations import scheme_of
 from icefloe.loading.bad_rows import BadRows
 from icefloe.loading.file_load import FileLoad
 from icefloe.loading.input_files import CODECS, FileFormat, InputFiles, find_files
+from icefloe.loading.load_progress import LoadProgress, ProgressCallback
 from icefloe.loading.load_request import LoadRequest, LoadResult
 from icefloe.optional_packages import not_installed
 from icefloe.table.available_engines import WORK_ON_SPARK_BYTES
@@ -183,8 +184,19 @@ def _obstacle_to_spark(files: InputFiles, request: LoadRequest) -> str | None:
     return f"{unreadable[0]} files" if unreadable else None
 
 
+@contextmanager
+def _load_step(text: str) -> Iterator[ProgressCallback]:
+    """Show a pass over the files in a terminal, and return the callback that moves its bar."""
+    with step(text, unit=BYTES, in_pipes=False) as work:
+
+        def advance(state: LoadProgress) -> None:
+            work.done, work.total, work.rows = state.done_bytes, state.all_bytes, state.rows
+
+        yield advance
+
+
 def _loaded(load: FileLoad, chosen: LoadEngine, stated: LoadEngine) -> LoadResult:
-    with load_step("Reading the columns") as progress:
+    with _load_step("Reading the columns") as progress:
         load.open(progress)
         obstacle = load.spark_obstacle() if chosen is LoadEngine.SPARK else None
     if chosen is LoadEngine.SPARK and obstacle is None:
@@ -193,12 +205,12 @@ def _loaded(load: FileLoad, chosen: LoadEngine, stated: LoadEngine) -> LoadResul
         if stated is LoadEngine.SPARK:
             raise _not_by_spark(obstacle)
         print_message(f"Arrow loads them, because Spark does not load {obstacle}")
-    with load_step("Loading the rows") as progress:
+    with _load_step("Loading the rows") as progress:
         return load.write(load.rows(progress))
 
 
 def _loaded_by_spark(load: FileLoad) -> LoadResult:
-    with load_step("Finding line breaks in values") as progress:
+    with _load_step("Finding line breaks in values") as progress:
         request = load.spark_request(progress)
     with step("Starting Spark"):
         spark = start_spark()
@@ -213,7 +225,7 @@ def _loaded_by_spark(load: FileLoad) -> LoadResult:
         raise
     except InvalidInputError:
         # Spark ends at the first bad row; all of them are counted here.
-        with load_step("Counting bad rows") as progress:
+        with _load_step("Counting bad rows") as progress:
             load.count_bad_rows(progress)
         raise
 

@@ -2,35 +2,27 @@
 
 import json
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from icefloe.display.progress import Poll, Work, bar_on
 from icefloe.display.report import Grid, Prose, Report
-from icefloe.errors import InvalidInputError, visible
+from icefloe.errors import InvalidInputError, in_one_line, visible
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.lazy_imports import lazy_module
 
 if TYPE_CHECKING:  # rich is imported when something is drawn
     from rich import console as rich_console
-    from rich import progress as rich_progress
     from rich import text as rich_text
 
     from icefloe.inspect import terminal
 else:
     rich_console = lazy_module("rich.console")
-    rich_progress = lazy_module("rich.progress")
     rich_text = lazy_module("rich.text")
     terminal = lazy_module("icefloe.inspect.terminal")
-
-# Seconds between two updates of a progress bar.
-POLL_S = 0.25
-
-# A function that returns (done, all) pieces of work of a running step; (0, 0) where they are unknown.
-ProgressSource = Callable[[], tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,55 +121,32 @@ def print_message(text: str) -> None:
 
 
 @contextmanager
-def step(text: str, progress_source: ProgressSource | None = None, unit: str = "tasks") -> Iterator[None]:
-    """Show a running step: as a progress bar in a terminal, as one line with the elapsed time elsewhere."""
+def step(text: str, poll: Poll | None = None, unit: str = "tasks", *, in_pipes: bool = True) -> Iterator[Work]:
+    """Show a running step: as a progress bar in a terminal, as one line with the elapsed time elsewhere.
+
+    Args:
+        text: What the step is.
+        poll: Returns what is done, and all there is, in place of `Work.advance`.
+        unit: What is counted, in the plural.
+        in_pipes: Whether a file or a pipe gets the line.
+
+    Yields:
+        The work, whose state the bar shows.
+    """
     target = console(to_errors=True)
-    text = visible(text)
+    text = in_one_line(text)
     started = time.monotonic()
-    if not target.is_terminal:
+    if target.is_terminal:
+        with bar_on(target, text, unit, poll) as work:
+            yield work
+        target.print(rich_text.Text.assemble(("✓ ", "green"), text, (f"  {time.monotonic() - started:.1f} s", "dim")))
+    elif not in_pipes:
+        yield Work(0, poll)
+    else:
         target.print(rich_text.Text(f"{text} …"), end=" ")
         try:
-            yield
+            yield Work(0, poll)
         except BaseException:
             target.print()
             raise
         target.print(rich_text.Text(f"{time.monotonic() - started:.1f} s"))
-        return
-    columns = (
-        rich_progress.SpinnerColumn(),
-        rich_progress.TextColumn("{task.description}", markup=False),
-        rich_progress.BarColumn(),
-        rich_progress.TextColumn("{task.fields[count]}"),
-        rich_progress.TimeElapsedColumn(),
-    )
-    with (
-        rich_progress.Progress(*columns, console=target, transient=True) as progress,
-        _polled(progress, progress.add_task(text, total=None, count=""), progress_source, unit),
-    ):
-        yield
-    target.print(rich_text.Text.assemble(("✓ ", "green"), text, (f"  {time.monotonic() - started:.1f} s", "dim")))
-
-
-@contextmanager
-def _polled(
-    progress: "rich_progress.Progress", task: "rich_progress.TaskID", progress_source: ProgressSource | None, unit: str
-) -> Iterator[None]:
-    """Update a progress bar from a separate thread until the work is over."""
-    if progress_source is None:
-        yield
-        return
-    over = threading.Event()
-
-    def watch() -> None:
-        while not over.wait(POLL_S):
-            done, everything = progress_source()
-            if everything:
-                progress.update(task, completed=done, total=everything, count=f"{done}/{everything} {unit}")
-
-    watcher = threading.Thread(target=watch, name="icefloe-progress", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join(timeout=5)

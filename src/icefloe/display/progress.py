@@ -1,6 +1,7 @@
 """Progress of long work: a bar on a terminal, a line of text in a notebook, nothing elsewhere.
 
-Work that ends within `DELAY_S` shows nothing. The command line shows its own steps and switches this off; so does `ICEFLOE_PROGRESS=0` in the environment.
+Work that ends within `DELAY_S` shows nothing. The command line shows its steps from their start, by the same bar (`bar_on`), and hides all other work; so
+does `ICEFLOE_PROGRESS=0` in the environment.
 """
 
 import os
@@ -9,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from icefloe.errors import in_one_line
@@ -17,15 +19,19 @@ from icefloe.lazy_imports import lazy_module
 if TYPE_CHECKING:  # 0.1 s, which only long work costs
     from rich import console as rich_console
     from rich import progress as bars
+    from rich import table as rich_table
 else:
     rich_console = lazy_module("rich.console")
     bars = lazy_module("rich.progress")
+    rich_table = lazy_module("rich.table")
 
 T = TypeVar("T")
 # Returns (done, all) pieces of work; (0, 0) where they are unknown.
 Poll = Callable[[], tuple[int, int]]
 
 SWITCH = "ICEFLOE_PROGRESS"
+# The unit of work whose bar has sizes, a count of rows, and the time that is left.
+BYTES = "bytes"
 # Seconds of work before anything is shown, and between two updates.
 DELAY_S, UPDATE_S = 2.0, 0.25
 # Held while one piece of work is shown; work within it is not shown again.
@@ -39,11 +45,13 @@ class Work:
     Attributes:
         done: How much is done.
         total: How much there is; 0 where that is unknown.
+        rows: How many rows are done, of work in bytes.
     """
 
     def __init__(self, total: int, poll: Poll | None) -> None:
         self.done = 0
         self.total = total
+        self.rows = 0
         self._poll = poll
 
     def advance(self, count: int = 1) -> None:
@@ -53,6 +61,10 @@ class Work:
     def state(self) -> tuple[int, int]:
         """Return (done, total)."""
         return (self.done, self.total) if self._poll is None else self._poll()
+
+
+# Draws a text with a unit and the state of the work, until the event is set.
+Draw = Callable[[str, str, Work, threading.Event], None]
 
 
 @contextmanager
@@ -72,15 +84,32 @@ def progress(text: str, unit: str, total: int = 0, poll: Poll | None = None) -> 
     if draw is None or not _SHOWING.acquire(blocking=False):
         yield work
         return
+    try:
+        with _drawn(draw, text, unit, work):
+            yield work
+    finally:
+        _SHOWING.release()
+
+
+@contextmanager
+def bar_on(console: "rich_console.Console", text: str, unit: str, poll: Poll | None = None) -> Iterator[Work]:
+    """Show the progress of a block of work from its start, as a bar on a console that is a terminal. See `progress`."""
+    work = Work(0, poll)
+    with _drawn(partial(_on_terminal, console, 0.0), text, unit, work):
+        yield work
+
+
+@contextmanager
+def _drawn(draw: Draw, text: str, unit: str, work: Work) -> Iterator[None]:
+    """Draw in a separate thread until the block ends."""
     over = threading.Event()
     thread = threading.Thread(target=draw, args=(in_one_line(text), unit, work, over), name="icefloe-progress", daemon=True)
     thread.start()
     try:
-        yield work
+        yield
     finally:
         over.set()
         thread.join(timeout=5)
-        _SHOWING.release()
 
 
 def counted(text: str, unit: str, pieces: Iterable[T], total: int) -> Generator[T]:
@@ -105,32 +134,50 @@ def hide_progress() -> None:
     _hidden.set()
 
 
-def _drawing() -> Callable[[str, str, Work, threading.Event], None] | None:
+def _drawing() -> Draw | None:
     """Return the function that shows progress here; None where nothing is shown."""
     if _hidden.is_set() or os.environ.get(SWITCH, "").lower() in ("0", "false", "no", "off"):
         return None
     if type(sys.stdout).__module__.startswith("ipykernel."):
         return _in_notebook
-    return _on_terminal if sys.stderr is not None and sys.stderr.isatty() else None
+    if sys.stderr is None or not sys.stderr.isatty():
+        return None
+    return partial(_on_terminal, rich_console.Console(file=sys.stderr), DELAY_S)
 
 
-def _on_terminal(text: str, unit: str, work: Work, over: threading.Event) -> None:
-    if over.wait(DELAY_S):
+def _on_terminal(console: "rich_console.Console", delay_s: float, text: str, unit: str, work: Work, over: threading.Event) -> None:
+    if delay_s and over.wait(delay_s):
         return
-    columns = (
-        bars.TextColumn("{task.description}", markup=False),
-        bars.BarColumn(),
-        bars.TextColumn("{task.fields[count]}", markup=False),
-        bars.TimeElapsedColumn(),
-    )
-    console = rich_console.Console(file=sys.stderr)
-    with bars.Progress(*columns, console=console, transient=True) as shown:
+    with bars.Progress(*_columns(unit), console=console, transient=True, expand=unit == BYTES) as shown:
         task = shown.add_task(text, total=None, count="")
         while True:
             done, total = work.state()
-            shown.update(task, completed=done, total=total or None, count=_count_text(done, total, unit))
+            count = f"{work.rows:,} rows" if unit == BYTES else _count_text(done, total, unit)
+            shown.update(task, completed=done, total=total or None, count=count)
             if over.wait(UPDATE_S):
                 return
+
+
+def _columns(unit: str) -> "tuple[bars.ProgressColumn, ...]":
+    if unit != BYTES:
+        count = bars.TextColumn("{task.fields[count]}", markup=False)
+        return (
+            bars.SpinnerColumn(),
+            bars.TextColumn("{task.description}", markup=False),
+            bars.BarColumn(),
+            count,
+            bars.TimeElapsedColumn(),
+        )
+    whole = partial(rich_table.Column, no_wrap=True)
+    return (
+        bars.SpinnerColumn(),
+        bars.TextColumn("{task.description}", markup=False, table_column=whole()),
+        # The bar gives way to the numbers, which are never cut.
+        bars.BarColumn(bar_width=None, table_column=rich_table.Column(ratio=1)),
+        bars.TextColumn("{task.fields[count]}", markup=False, table_column=whole()),
+        bars.DownloadColumn(binary_units=True, table_column=whole()),
+        bars.TimeRemainingColumn(table_column=whole()),
+    )
 
 
 def _in_notebook(text: str, unit: str, work: Work, over: threading.Event) -> None:
