@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.errors import IllegalArgumentException, SparkRuntimeException
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.functions import expr
 from pyspark.sql.types import LongType, StructField, StructType
 from tests.spark.sql.conftest import Run
@@ -289,3 +290,62 @@ def test_a_random_clause_is_refused_with_the_way_out(sql: Run) -> None:
     made(sql, "id BIGINT, v STRING", "SELECT id, 'old' FROM range(10)")
     with pytest.raises(IllegalArgumentException, match=r"(?s)random.*Next: compute it in the source: USING \(SELECT \*, uuid\(\) AS token"):
         sql("MERGE INTO lake.db.t t USING (SELECT id FROM range(3)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = uuid()")
+
+
+class Rows(DataSource):
+    """A source outside the session, which may return other rows each time."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "rows"
+
+    def schema(self) -> str:
+        return "id BIGINT, v BIGINT"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        class Reader(DataSourceReader):
+            def read(self, partition: Any) -> Any:
+                yield (1, 2)
+
+        return Reader()
+
+
+def test_only_files_and_snapshots_without_random_functions_are_read_again(spark: SparkSession, sql: Run, tmp_path: Path) -> None:
+    made(sql, "id BIGINT, v BIGINT", "SELECT id, id FROM range(4)")
+    spark.range(9).selectExpr("id", "id AS v").write.parquet(str(tmp_path / "files"))
+    files, table = spark.read.parquet(str(tmp_path / "files")), spark.table("lake.db.t")
+    spark.dataSource.register(Rows)
+    given = spark.createDataFrame(spark.sparkContext.parallelize([(1, 2)]), LONGS)
+    again = {
+        "files": files,
+        "filtered files": files.where("v > 3").selectExpr("id + 1 AS id", "v"),
+        "table": table.where("id > 1"),
+        "random": files.selectExpr("CAST(rand() * 9 AS BIGINT) AS id", "v"),
+        "rows of Python": given,
+        "join": files.join(table, "id"),
+        "another source": spark.read.format("rows").load(),
+    }
+    found = {name: large_source._can_be_read_again(spark, rows._jdf.queryExecution().optimizedPlan()) for name, rows in again.items()}
+    assert found == {name: name in ("files", "filtered files", "table") for name in again}
+
+
+def test_a_large_source_of_files_is_not_kept_and_prunes_the_files_of_the_table(
+    spark: SparkSession, sql: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broadcast_source, "MOST_SOURCE_BYTES", 0)
+    monkeypatch.setattr(large_source, "LEAST_TARGET_BYTES", 0)
+    jobs: list[str] = []
+    original = large_source.run_job
+    monkeypatch.setattr(large_source, "run_job", lambda session, text, action: (jobs.append(text), original(session, text, action))[1])
+    made(sql, "id BIGINT, v BIGINT", "SELECT /*+ REPARTITION(1) */ id, 0 FROM range(100)")
+    sql("INSERT INTO lake.db.t SELECT /*+ REPARTITION(1) */ id, 0 FROM range(1000, 1100)")
+    spark.range(1050, 1200).selectExpr("id", "id AS v").write.parquet(str(tmp_path / "source"))
+    spark.read.parquet(str(tmp_path / "source")).createOrReplaceTempView("source")
+    (path,) = (one for (one,) in sql("SELECT file_path FROM lake.db.t.files WHERE readable_metrics.id.upper_bound < 100"))
+    file = Path(local_path(path))
+    file.rename(file.with_suffix(".hidden"))  # a job that reads it fails
+    sql(f"MERGE INTO lake.db.t t USING source s ON t.id = s.id {TAKE_ALL}")
+    file.with_suffix(".hidden").rename(file)
+    assert jobs == ["read the keys of a MERGE"]
+    expected = [*((number, 0) for number in (*range(100), *range(1000, 1050))), *((number, number) for number in range(1050, 1200))]
+    assert ids(sql) == expected

@@ -30,8 +30,9 @@ LEAST_TARGET_BYTES = 64 * 1024 * 1024
 _BITS_PER_KEY, _MOST_BITS = 8, 64 * 1024 * 1024
 # Types that Spark compares as it hashes them. Texts with a collation have other names, and floats have several NaN and two zeros.
 _KEY_TYPE = re.compile(r"byte|short|integer|long|date|timestamp|timestamp_ntz|string|binary|decimal\(.*\)")
-# Nodes of a plan that returns the same rows whenever it is read, and which costs little more than the files: filters and columns of a table or of files.
-_READ_AGAIN = frozenset({"Project", "Filter", "LogicalRelation", "DataSourceV2ScanRelation", "LocalRelation", "Range", "SubqueryAlias"})
+# Nodes of a plan that returns the same rows whenever it is read, and costs little more than its files, if the relations in it do: a database may return others.
+_READ_AGAIN = frozenset({"Project", "Filter", "LogicalRelation", "DataSourceV2ScanRelation", "LocalRelation", "Range"})
+_FILES = "HadoopFsRelation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ def read_large_source(spark: SparkSession, session: Any, source: Any, scan: Any,
     hashed = [key for key in keys if not key.nulls_are_equal and _is_hashed(key)]
     size = int(str(source.stats().sizeInBytes()))
     target_size = int(str(scan.stats().sizeInBytes()))
-    can_be_read_again = _can_be_read_again(source)
+    can_be_read_again = _can_be_read_again(spark, source)
     # Of a source that is read again only the keys are; one that is kept should be worth it.
     is_too_large = not can_be_read_again and is_known(size) and size > target_size
     if not hashed or target_size < LEAST_TARGET_BYTES or is_too_large:
@@ -90,11 +91,17 @@ def _is_hashed(key: MatchKey) -> bool:
     return bool(_KEY_TYPE.fullmatch(str(key.source.dataType().typeName()))) and bool(key.target.dataType().equals(key.source.dataType()))
 
 
-def _can_be_read_again(plan: Any) -> bool:
-    if plan.nodeName().partition(" ")[0] not in _READ_AGAIN or not plan.deterministic():
+def _can_be_read_again(spark: SparkSession, plan: Any) -> bool:
+    """Return True for filters and columns of files whose list is known, or of a snapshot of a table, without random functions."""
+    name = plan.nodeName().partition(" ")[0]
+    if name not in _READ_AGAIN or not plan.deterministic():
+        return False
+    if name == "LogicalRelation" and plan.relation().getClass().getSimpleName() != _FILES:
+        return False
+    if name == "DataSourceV2ScanRelation" and python_proxy_behind(spark, plan.scan()) is None:
         return False
     children = plan.children()
-    return all(_can_be_read_again(children.apply(index)) for index in range(children.size()))
+    return all(_can_be_read_again(spark, children.apply(index)) for index in range(children.size()))
 
 
 def _figures(spark: SparkSession, rows: DataFrame, keys: Sequence[MatchKey], count: int) -> DataFrame:
