@@ -15,7 +15,7 @@ from icefloe.spark.write import start_workers
 pytestmark = pytest.mark.spark
 
 SCRIPT = """
-import json, sys, threading
+import gc, json, sys, threading
 import icefloe.spark
 from icefloe import load_catalog
 from icefloe.spark.write.start_workers import DAEMON_SETTING
@@ -32,11 +32,12 @@ jobs = tracker.getJobIdsForGroup("icefloe-start the Python workers")
 states = [tracker.getJobInfo(job).status for job in jobs]
 names = ("icefloe.spark.write.data_file_job", "pandas", "sqlalchemy", "sqlglot")
 loaded = spark.sparkContext.parallelize([0], 1).map(lambda _: [name for name in names if name in sys.modules]).collect()[0]
+skips = spark.sparkContext.parallelize([0], 1).map(lambda _: gc.get_freeze_count() > len(sys.modules)).collect()[0]
 spark.sql("CREATE NAMESPACE lake.db")
 spark.sql("CREATE TABLE lake.db.t AS SELECT id FROM range(5)")
 rows = spark.table("lake.db.t").count()
 daemon = spark.sparkContext.getConf().get(DAEMON_SETTING)
-print("\\n" + json.dumps([len(starting), len(more), states, loaded, daemon, rows]))
+print("\\n" + json.dumps([len(starting), len(more), states, loaded, skips, daemon, rows]))
 """
 
 
@@ -50,14 +51,16 @@ def started(folder: Path, settings: dict[str, str]) -> list[object]:
     return list(json.loads(run.stdout.splitlines()[-1]))
 
 
-def test_a_worker_starts_in_the_background_once_with_the_modules_of_tasks_and_without_pandas(tmp_path: Path) -> None:
+def test_a_worker_starts_in_the_background_once_with_the_modules_of_tasks_that_no_collection_visits_and_without_pandas(
+    tmp_path: Path,
+) -> None:
     daemon = "icefloe.spark.write.worker_daemon"
-    assert started(tmp_path / "lake", {}) == [1, 0, ["SUCCEEDED"], ["icefloe.spark.write.data_file_job"], daemon, 5]
+    assert started(tmp_path / "lake", {}) == [1, 0, ["SUCCEEDED"], ["icefloe.spark.write.data_file_job"], True, daemon, 5]
 
 
 def test_the_daemon_that_the_user_has_chosen_stays(tmp_path: Path) -> None:
     daemon = "pyspark.daemon"
-    assert started(tmp_path / "lake", {"spark.python.daemon.module": daemon}) == [1, 0, ["SUCCEEDED"], [], daemon, 5]
+    assert started(tmp_path / "lake", {"spark.python.daemon.module": daemon}) == [1, 0, ["SUCCEEDED"], [], False, daemon, 5]
 
 
 PYTHON_FUNCTION = """
