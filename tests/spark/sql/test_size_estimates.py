@@ -139,6 +139,16 @@ def test_a_join_of_which_much_remains_is_not_broadcast(spark: SparkSession) -> N
     assert "SortMergeJoin" in joins(spark, JOINED.replace("day < 15", "day < 90"))
 
 
+def test_numbers_with_one_value_in_most_rows_are_no_key(spark: SparkSession, shop: SqlCatalog) -> None:
+    # A join by them has many times the rows of the other side: a broadcast of it would not fit into memory.
+    most = CUSTOMERS - CUSTOMERS // 10
+    keys = [0] * most + list(range(1, CUSTOMERS - most + 1))[:-1] + [CUSTOMERS + CUSTOMERS // 10]
+    skewed = pa.table({"customer": pa.array(keys, pa.int64())})
+    shop.create_table("db.skewed", skewed.schema).append(skewed)
+    spark.conf.set(LIMIT, str(limit_between(spark)))
+    assert "SortMergeJoin" in joins(spark, JOINED.replace("customers", "skewed"))
+
+
 def test_a_join_without_a_column_that_is_unique_has_no_estimate(spark: SparkSession, shop: SqlCatalog) -> None:
     twice = pa.table({"customer": pa.array([row // 2 for row in range(2 * CUSTOMERS)], pa.int64())})
     shop.create_table("db.twice", twice.schema).append(twice)

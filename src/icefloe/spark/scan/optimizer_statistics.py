@@ -6,6 +6,7 @@ Spec: Data File Fields; Table Statistics.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import isfinite
 from typing import Any
 
@@ -33,9 +34,8 @@ from icefloe.kernel.types import (
 from icefloe.kernel.values import bounds_to_array
 from icefloe.table.data_scan import DataScan
 
-# The share of the rows that a number of distinct values must reach, which is an estimate, and the share of the numbers between the bounds that rows must reach.
+# The share of the rows that a number of distinct values must reach, which is an estimate.
 _ALL_DISTINCT = 0.95
-_LEAST_DENSITY = 0.5
 # Files of which all statistics are read to find keys: they are most of a manifest, and a table of more files is seldom broadcast.
 _MOST_FILES_OF_KEYS = 1000
 # The types whose bounds Spark's optimizer compares.
@@ -89,7 +89,8 @@ def unique_columns(plan: ScanPlan, columns: Schema, distinct: Mapping[int, int])
     """Return the names of the columns that seem to have another value in each row: a join by one finds at most one row of the table for a row of the other.
 
     These are the only identifier field; columns with as many distinct values as rows; and columns of whole numbers without nulls that are dense, as generated
-    keys are: the rows are at most the numbers between the bounds, and at least half of them.
+    keys are: there are exactly as many rows as numbers between the bounds of the files, and no two files overlap. A looser rule would take a column for a key
+    that has one value in most rows, and a join by it could be broadcast whatever its size.
 
     Args:
         plan: The files, of which every row counts, whether deleted or not.
@@ -116,8 +117,14 @@ def needs_bounds_of_keys(plan: ScanPlan, columns: Schema) -> bool:
 
 
 def _is_dense(plan: ScanPlan, column: NestedField, kind: PrimitiveType, rows: int) -> bool:
-    bounds = _bounds(plan, column, kind) if _null_count(plan, column) == 0 else None
-    return bounds is not None and _LEAST_DENSITY * (bounds[1] - bounds[0] + 1) <= rows <= bounds[1] - bounds[0] + 1
+    if _null_count(plan, column) != 0:
+        return False
+    least, greatest = (list(_bounds_of_files(plan, bound, column, kind)) for bound in ("lower_bound", "upper_bound"))
+    if not least or None in least or None in greatest:
+        return False
+    ranges = sorted(zip(least, greatest, strict=True))
+    are_apart = all(before[1] < after[0] for before, after in pairwise(ranges))
+    return are_apart and sum(high - low + 1 for low, high in ranges) == rows
 
 
 def _null_count(plan: ScanPlan, column: NestedField) -> int | None:
