@@ -89,7 +89,7 @@ def load_positions(loader: DeleteLoader, tasks: Iterable[FileScanTask]) -> Loade
     """
     with ThreadPoolExecutor(LOAD_THREADS, thread_name_prefix="icefloe-deletes") as pool:
         vectors = list(pool.map(loader.positions_of, tasks))
-    kinds = np.array([_kind(vector) for vector in vectors], np.int64)
+    kinds = np.array([kind_of(vector) for vector in vectors], np.int64)
     return LoadedPositions(kinds, DeletedRows([vector for vector, kind in zip(vectors, kinds, strict=True) if kind == FITS]))
 
 
@@ -108,7 +108,8 @@ def _with_length(bitmap: bytes) -> tuple[bytes, bytes]:
     return _LENGTH.pack(len(bitmap)), bitmap
 
 
-def _kind(vector: DeletionVector | None) -> int:
+def kind_of(vector: DeletionVector | None) -> int:
+    """Return `NONE`, `FITS` or `BEYOND` for the deleted positions of a file."""
     if vector is None or not vector.cardinality:
         return NONE
     return FITS if int(vector.bitmap.max()) < MOST_POSITIONS else BEYOND

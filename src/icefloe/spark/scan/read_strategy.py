@@ -59,6 +59,7 @@ from icefloe.spark.bridge.gateway import executors_have_classes
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.scan.equality_deletes import equality_deletes, key_columns_in, key_ids_of
+from icefloe.spark.scan.key_positions import with_kept_positions
 from icefloe.spark.scan.metadata_column_values import OF_POSITIONS, position_name_conflict
 from icefloe.spark.scan.native_scan import FileGroup, native_plan, native_scan, requested_metadata_ids, schemes_without_file_system
 from icefloe.spark.scan.position_deletes import BEYOND, FITS, MOST_POSITIONS, LoadedPositions, key_of_positions, load_positions
@@ -148,9 +149,11 @@ def _grouped(
         groups = [FileGroup(parts=request.plan.parts, reason=reason)]
     else:
         read_ids = partial(field_ids, spark, request.io, table_name=request.table_name)
-        can_mark = not request.plan.delete_files or executors_have_classes(spark)
-        positions_reason = "" if can_mark else "executors have not received the classes of Icefloe that leave out deleted rows"
+        can_leave_out = not request.plan.delete_files or executors_have_classes(spark)
+        positions_reason = "" if can_leave_out else "executors have not received the classes of Icefloe that leave out deleted rows"
         groups = list(file_groups(request, needed, deletes, read_ids, known=known, positions_reason=positions_reason))
+        if known is not None and can_leave_out and not position_name_conflict(request.schemas):
+            groups = [group if group.reason else with_kept_positions(spark, request, group, known) for group in groups]
     return needed, [replace(group, kept=kept) for group in groups or [FileGroup(parts=())]], deletes
 
 

@@ -1,0 +1,121 @@
+"""Positions of the rows that equality deletes delete: found once by a Spark job, and kept for later statements on the same files in one session.
+
+A scan that looks keys up reads the key columns, which may be most of its cost. The first scan of the files looks them up. The second one finds the positions,
+and it and all later ones leave the rows out as those of a deletion vector. Data files and delete files never change, so kept positions stay exact.
+Spec: Equality Delete Files; Scan Planning (delete files).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from icefloe.datafile.data_file_reader import read_task
+from icefloe.datafile.deletes.byte_cache import ByteCache
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.kernel.expressions.predicate import AlwaysTrue
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.ports import FileIO
+from icefloe.kernel.puffin.deletion_vector import DeletionVector, deletion_vector_from_positions
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema.metadata_columns import DELETED, POS
+from icefloe.kernel.schema.name_mapping import NameMapping
+from icefloe.kernel.schema.schema import Schema
+from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
+from icefloe.spark.jobs.task_errors import TaskErrors
+from icefloe.spark.scan.native_scan import FileGroup
+from icefloe.spark.scan.position_deletes import BEYOND, DeletedRows, kind_of
+from icefloe.table.engine import ScanRequest
+
+# Times that the positions of the same files are searched for, where they were dropped for others or are too large to keep; after that keys are looked up.
+MOST_SEARCHES = 3
+# Estimated bytes of memory for the paths of one file and of its delete files.
+_BYTES_OF_A_KEY = 512
+
+
+@dataclass(slots=True)
+class _Uses:
+    """How often files with equality deletes were scanned, and their positions searched for."""
+
+    scans: int = 0
+    searches: int = 0
+
+
+def with_kept_positions(spark: SparkSession, request: ScanRequest, group: FileGroup, known: ByteCache) -> FileGroup:
+    """Return the group with deleted positions in place of equality deletes, from the second scan of the same files on.
+
+    Args:
+        spark: A classic session whose executors have Icefloe's classes.
+        request: The scan.
+        group: Files with equality deletes, for Spark's own scan.
+        known: The positions of earlier statements, to which new ones are added.
+
+    Raises:
+        NoSuchFileError, DataFileFormatError, PuffinFormatError: A data file or delete file is missing or damaged.
+        EngineError: The Spark job that finds the positions failed for another reason.
+    """
+    if group.equality is None:
+        return group
+    tasks = [task for part in group.parts for task in part.tasks()]
+    # The same files may have other values in a key column by another schema, where they lack the column.
+    columns = (request.table_name, request.schema.schema_id, repr(group.equality.key_columns))
+    key = (columns, *((task.file.file_path, *((file.file_path, file.content_offset) for file in task.delete_files)) for task in tasks))
+    key_bytes = _BYTES_OF_A_KEY * len(tasks)
+    uses = known.get(("uses", key), lambda: (_Uses(), key_bytes))
+    uses.scans += 1
+    if uses.scans == 1 or uses.searches == MOST_SEARCHES:
+        return group
+
+    def search() -> tuple[DeletedRows | None, int]:
+        uses.searches += 1
+        vectors = deleted_positions(spark, request, tasks)
+        if any(kind_of(vector) == BEYOND for vector in vectors):
+            return None, key_bytes
+        rows = DeletedRows(vectors)
+        return rows, rows.size + key_bytes
+
+    rows = known.get(("positions", key), search)
+    return group if rows is None else replace(group, deleted=rows, equality=None)
+
+
+def deleted_positions(spark: SparkSession, request: ScanRequest, tasks: Sequence[FileScanTask]) -> list[DeletionVector]:
+    """Return the positions of all deleted rows in each task's file, by a Spark job that reads the key columns. Raises as `with_kept_positions`."""
+    deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)
+    reader = DeletedRowReader(request.io, request.schema, request.specs, request.name_mapping, deletes)
+    slices = min(len(tasks), MOST_SPARK_TASKS)
+    found = spark.sparkContext.parallelize(list(tasks), slices).mapPartitions(reader)
+    return run_job(spark, f"find rows of {request.table_name} that are deleted by key", found.collect)
+
+
+@dataclass(frozen=True)
+class DeletedRowReader:
+    """A function that Spark tasks run: it takes scan tasks, and returns the positions of all deleted rows in the file of each."""
+
+    io: FileIO
+    schema: Schema
+    specs: Mapping[int, PartitionSpec]
+    name_mapping: NameMapping | None
+    deletes: DeleteLoader
+    errors: TaskErrors = field(default_factory=TaskErrors)
+
+    def __call__(self, tasks: Iterable[FileScanTask]) -> Iterable[DeletionVector]:
+        """Return the deleted positions of each task's file."""
+        with self.errors.carried():
+            return [self._positions(task) for task in tasks]
+
+    def _positions(self, task: FileScanTask) -> DeletionVector:
+        batches = read_task(
+            self.io,
+            task,
+            schema=self.schema,
+            projection=Schema(POS, DELETED),
+            specs=self.specs,
+            row_filter=AlwaysTrue(),
+            name_mapping=self.name_mapping,
+            deletes=self.deletes,
+        )
+        deleted: list[Any] = [np.asarray(pc.filter(batch.column(0), batch.column(1))) for batch in batches]
+        return deletion_vector_from_positions(np.concatenate([np.empty(0, np.int64), *deleted]))
