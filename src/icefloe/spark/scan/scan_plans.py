@@ -14,10 +14,12 @@ from typing import Any, TypeVar
 from pyspark.sql import SparkSession
 
 from icefloe.datafile.deletes.byte_cache import ByteCache
+from icefloe.kernel.metadata.table_properties import WAP_ENABLED
 from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.spark.scan.distributed_planning import parallel_of
 from icefloe.spark.scan.read_options import PlanningMode
 from icefloe.table.data_scan import DataScan
+from icefloe.table.rows.write_context import branch_to_read
 from icefloe.table.table import Table
 
 # Plans that a loaded table keeps: a statement that reads a table twice with different filters uses each in turn.
@@ -80,8 +82,14 @@ class ScanPlans:
         self._plans: list[tuple[tuple[object, ...], ScanPlan]] = []
         metadata = table.metadata
         # A location may have a new file once its table was dropped; values also have the table's name, for messages and EXPLAIN.
-        self._state = (metadata.table_uuid, table.metadata_location, metadata.last_updated_ms, table.full_name)
+        self._metadata = metadata
+        self._loaded = (metadata.table_uuid, table.metadata_location, metadata.last_updated_ms, table.full_name)
         self._shared = shared if metadata.table_uuid and table.metadata_location else None
+
+    @property
+    def _state(self) -> tuple[object, ...]:
+        """Return what all values depend on: the loaded table, and the branch that the session's settings make reads use."""
+        return (*self._loaded, branch_to_read(self._metadata) if WAP_ENABLED.read(self._metadata.properties) else None)
 
     @property
     def deletes(self) -> ByteCache | None:
