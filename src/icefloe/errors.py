@@ -277,33 +277,6 @@ class InvalidFilterError(InvalidInputError):
     code = "invalid-filter"
 
 
-class StatementSyntaxError(InvalidInputError):
-    """A text of SQL has a syntax error: a sort order, or a statement that begins like one of Iceberg's SQL extensions.
-
-    Attributes:
-        expected: What the statement requires at that position.
-        near: The token at that position.
-        text: The text of the statement.
-        start: Index of the first character of the token in `text`, from 0.
-    """
-
-    code = "statement-syntax"
-
-    def __init__(self, message: str, *, near: str, text: str, start: int) -> None:
-        super().__init__(f"syntax error at or near {near}: {message}")
-        self.expected, self.near, self.text, self.start = message, near, text, start
-
-    @property
-    def line(self) -> int:
-        """Return the line of the token, from 1."""
-        return self.text.count("\n", 0, self.start) + 1
-
-    @property
-    def position(self) -> int:
-        """Return the index of the token in its line, from 0."""
-        return self.start - (self.text.rfind("\n", 0, self.start) + 1)
-
-
 class InvalidPropertyError(InvalidInputError):
     """A property has an invalid name or value."""
 

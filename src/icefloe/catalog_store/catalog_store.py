@@ -21,7 +21,7 @@ def only_in_this_process(catalog: str) -> UnsupportedFeatureError:
     """Return the error for pickling a catalog, or a table of it, that no other process can open."""
     return UnsupportedFeatureError(
         f"catalog {catalog!r} is in the memory of this process: neither it nor a table of it can be pickled for another one",
-        next_step="pass table.scan() or its rows, or keep the catalog in a database file, on a server or in a folder",
+        next_step="pass a scan of the table or its rows, or keep the catalog in a database file, on a server or in a folder",
     )
 
 

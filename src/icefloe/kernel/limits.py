@@ -86,7 +86,7 @@ def set_limits(new: Limits) -> Limits:
     if not isinstance(new, Limits):
         raise InvalidInputError(
             f"the limits of this process cannot be set to {new!r}",
-            next_step="pass icefloe.Limits with the limits to change, such as icefloe.set_limits(icefloe.Limits(avro_block_bytes=...))",
+            next_step="pass the limits to change as icefloe.Limits(avro_block_bytes=...)",
         )
     before = _Current.limits
     _Current.limits = new

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from icefloe.errors import StatementSyntaxError
+from icefloe.errors import InvalidInputError
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+|--(?:\\\n|[^\r\n])*)
@@ -20,6 +20,31 @@ _TOKEN = re.compile(
 )
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _SUFFIXES = "LlSsYy"  # letters after a number that choose its SQL type
+
+
+class StatementSyntaxError(InvalidInputError):
+    """A text of SQL has a syntax error: a sort order, or a statement that begins like one of Iceberg's SQL extensions.
+
+    Attributes:
+        expected: What the statement requires at that position.
+        near: The token at that position.
+        text: The text of the statement.
+        start: Index of the first character of the token in `text`, from 0.
+    """
+
+    def __init__(self, message: str, *, near: str, text: str, start: int) -> None:
+        super().__init__(f"syntax error at or near {near}: {message}")
+        self.expected, self.near, self.text, self.start = message, near, text, start
+
+    @property
+    def line(self) -> int:
+        """Return the line of the token, from 1."""
+        return self.text.count("\n", 0, self.start) + 1
+
+    @property
+    def position(self) -> int:
+        """Return the index of the token in its line, from 0."""
+        return self.start - (self.text.rfind("\n", 0, self.start) + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,11 +29,11 @@ from icefloe.errors import (
     NoSuchSnapshotError,
     NoSuchTableError,
     NoSuchViewError,
-    StatementSyntaxError,
     TableAlreadyExistsError,
     UnsupportedError,
     ViewAlreadyExistsError,
 )
+from icefloe.kernel.sql_tokens import StatementSyntaxError
 from icefloe.spark.bridge.gateway import array_behind, class_behind
 from icefloe.spark.bridge.next_steps import in_sql
 

@@ -18,6 +18,7 @@ from icefloe.kernel.metadata.table_properties import WAP_ENABLED
 from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.spark.scan.distributed_planning import parallel_of
 from icefloe.spark.scan.read_options import PlanningMode
+from icefloe.spark.types.spark_types import has_geo_types
 from icefloe.table.data_scan import DataScan
 from icefloe.table.rows.write_context import branch_to_read
 from icefloe.table.table import Table
@@ -84,12 +85,13 @@ class ScanPlans:
         # A location may have a new file once its table was dropped; values also have the table's name, for messages and EXPLAIN.
         self._metadata = metadata
         self._loaded = (metadata.table_uuid, table.metadata_location, metadata.last_updated_ms, table.full_name)
+        self._has_geo_types = has_geo_types(spark, metadata.schema())
         self._shared = shared if metadata.table_uuid and table.metadata_location else None
 
     @property
     def _state(self) -> tuple[object, ...]:
-        """Return what all values depend on: the loaded table, and the branch that the session's settings make reads use."""
-        return (*self._loaded, branch_to_read(self._metadata) if WAP_ENABLED.read(self._metadata.properties) else None)
+        """Return what all values depend on: the loaded table, the types of its columns in the session, and the branch that settings make reads use."""
+        return (*self._loaded, self._has_geo_types, branch_to_read(self._metadata) if WAP_ENABLED.read(self._metadata.properties) else None)
 
     @property
     def deletes(self) -> ByteCache | None:

@@ -354,9 +354,13 @@ def with_geo_types(spark: SparkSession, struct: spark_types.StructType, schema: 
         schema: The schema.
     """
     geo_struct = _struct_with_geo_types(struct, schema.as_struct())
-    if geo_struct == struct or str(spark.conf.get(_GEO_ENABLED)).lower() != "true":
-        return struct
-    return geo_struct
+    return geo_struct if geo_struct != struct and has_geo_types(spark, schema) else struct
+
+
+def has_geo_types(spark: SparkSession, schema: Schema) -> bool:
+    """Return True if a schema has geometries or geographies, and the session has types for them."""
+    has_shapes = any(isinstance(column.field_type, GeometryType | GeographyType) for _, column in walk(schema.fields))
+    return has_shapes and str(spark.conf.get(_GEO_ENABLED, "false")).lower() == "true"
 
 
 def _struct_with_geo_types(struct: spark_types.StructType, kind: StructType) -> spark_types.StructType:
