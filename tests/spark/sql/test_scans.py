@@ -18,6 +18,8 @@ from icefloe.errors import DataFileFormatError
 from icefloe.io.file_io_by_scheme import SchemeFileIO
 from icefloe.io.manifest_cache import clear_manifest_caches
 from icefloe.spark.attach_catalog import attach
+from icefloe.spark.jobs.spark_jobs import run_job
+from icefloe.spark.scan import distributed_planning
 from icefloe.spark.scan.spark_scan import PushedScan, ScanPlans, SparkScan
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.types.spark_types import schema_to_struct
@@ -573,3 +575,30 @@ def test_a_split_size_of_spark_that_reads_no_rows_is_refused(spark: SparkSession
         assert len(sql("SELECT * FROM lake.db.t")) == 10
     finally:
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
+
+
+@pytest.mark.usefixtures("sql")
+def test_a_job_of_planning_has_few_tasks_and_returns_only_files_that_may_match(
+    spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _of_many_manifests(lake)
+    rows_of_tasks: list[int] = []
+    tasks: list[int] = []
+    monkeypatch.setattr(distributed_planning, "_TASKS_OF_A_PROCESSOR", 1)
+    parallelize = type(spark.sparkContext).parallelize
+
+    def counted(context: Any, items: Any, slices: int) -> Any:
+        tasks.append(slices)
+        return parallelize(context, items, slices)
+
+    def collected(session: SparkSession, description: str, action: Any) -> Any:
+        results = run_job(session, description, action)
+        rows_of_tasks.extend(result.live.entries.num_rows for result in results)
+        return results
+
+    monkeypatch.setattr(type(spark.sparkContext), "parallelize", counted)
+    monkeypatch.setattr(distributed_planning, "run_job", collected)
+    read = spark.read.option("planning-mode", "distributed").table("lake.db.parts").where("id IN (33, 71)")
+    assert sorted(row.id for row in read.collect()) == [33, 71]
+    assert sum(rows_of_tasks) == 2
+    assert tasks == [min(8, spark.sparkContext.defaultParallelism)]
