@@ -1,5 +1,6 @@
 """Decoded manifests in a local folder: the next process decodes nothing, and the files take a limited number of bytes."""
 
+import errno
 import json
 import logging
 import os
@@ -191,3 +192,19 @@ def test_a_key_differs_with_each_part_and_not_with_the_order_of_a_set() -> None:
     assert len(keys) == 8
     assert key_of(frozenset("abc"), {"x", "y"}) == key_of(frozenset("cba"), {"y", "x"})
     assert all(len(key) == 64 and set(key) <= set("0123456789abcdef") for key in keys)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC, errno.ENOENT])
+def test_a_folder_that_cannot_be_opened_now_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    table = pa.table({"path": ["x"]})
+    folder = ManifestFolder(str(tmp_path), 8_000, LOCAL_DIR)
+    folder.store([(key_of(1), table)])
+
+    def fails(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", fails)
+        assert folder.load(key_of(1), table.schema, 1) is None
+        folder.store([(key_of(2), table)])
+    assert folder.load(key_of(1), table.schema, 1).equals(table)

@@ -13,7 +13,7 @@ def test_only_limits_become_the_limits_of_the_process(value: object) -> None:
     before = limits()
     with pytest.raises(InvalidInputError, match=re.escape(repr(value))) as refused:
         set_limits(value)  # type: ignore[arg-type]
-    assert "pass icefloe.Limits" in (refused.value.next_step or "")
+    assert "pass the limits to change as icefloe.Limits(" in (refused.value.next_step or "")
     assert limits() is before
 
 

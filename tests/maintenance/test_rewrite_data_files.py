@@ -2,21 +2,26 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from icefloe import SqlCatalog
-from icefloe.errors import IcefloeError, InvalidInputError, NoSuchSnapshotError, UnsupportedFeatureError
+from icefloe.errors import FormatWarning, IcefloeError, InvalidInputError, NoSuchSnapshotError, UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import AlwaysTrue
+from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.maintenance import rewrite_data_files as module
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite
 from icefloe.maintenance.rewrite_options import rewrite_options
 from icefloe.maintenance.rewrite_planner import RewritePlan
+from icefloe.table.files.file_operations import RewriteDataFiles
+from icefloe.table.rows.write_context import write_audit_publish
 from icefloe.table.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("kind", pa.string())])
@@ -370,3 +375,83 @@ def test_a_table_in_memory_cannot_be_rewritten_by_spark(tmp_path: Path) -> None:
     small_files(table, 5)
     with pytest.raises(UnsupportedFeatureError, match="cannot reach"):
         table.maintenance.rewrite_data_files(engine="spark")
+
+
+def test_an_interrupt_after_the_commit_keeps_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path)
+    small_files(table, 6)
+    before, commit = content(table), RewriteDataFiles.commit
+
+    def commit_and_interrupt(update: RewriteDataFiles) -> None:
+        commit(update)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RewriteDataFiles, "commit", commit_and_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        table.maintenance.rewrite_data_files()
+    assert content(other_writer(tmp_path)) == before
+
+
+def test_a_large_file_whose_entry_states_a_smaller_size_keeps_its_rows(tmp_path: Path) -> None:
+    table = made(tmp_path, **{"write.parquet.row-group-size-bytes": "20000"})
+    ids = list(range(60_000))
+    random.Random(1).shuffle(ids)
+    table.append(pa.table({"id": ids, "kind": ["a"] * len(ids)}))
+    (task,) = table.scan().plan_files()
+    table.update_snapshot().delete_files().delete_file(task.file).commit()
+    half = replace(task.file, file_size_in_bytes=task.file.file_size_in_bytes // 2)
+    table.update_snapshot().fast_append().append_file(half).commit()
+    with pytest.warns(FormatWarning, match="manifest entry states"):
+        table.maintenance.rewrite_data_files(options={"target-file-size-bytes": half.file_size_in_bytes // 4})
+    assert table.scan().count() == len(ids)
+
+
+def test_deletes_of_an_older_spec_that_another_writer_adds_meanwhile_are_applied(tmp_path: Path) -> None:
+    table = made(tmp_path, spec=("kind",))
+    small_files(table, 6)
+    with table.update_spec() as update:
+        update.remove_field("kind")
+    path = tmp_path / "keys.parquet"
+    field = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})
+    pq.write_table(pa.table({"id": [2]}, schema=pa.schema([field])), path)
+    deletes = DataFile(
+        content=FileContent.EQUALITY_DELETES,
+        file_path=str(path),
+        file_format=FileFormat.PARQUET,
+        partition=("a",),
+        spec_id=0,
+        record_count=1,
+        file_size_in_bytes=path.stat().st_size,
+        equality_ids=(1,),
+    )
+    result = interrupted(table, lambda: other_writer(tmp_path).update_snapshot().row_delta().add_deletes(deletes).commit())
+    assert result.failed == ()
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [id for id in range(60) if id != 2]
+
+
+def test_a_sort_by_a_transform_has_nothing_to_do_afterwards(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    for number in range(8):
+        table.append(pa.table({"id": list(range(number, 8_000, 8)), "kind": ["a"] * 1_000}))
+    size = max(task.file.file_size_in_bytes for task in table.scan().plan_files())
+    right = {"target-file-size-bytes": size, "min-file-size-bytes": 1}
+    assert table.maintenance.rewrite_data_files(sort_order="bucket(4, id)", options=right, dry_run=True).rewritten_files == 0
+
+
+def test_one_conflict_costs_few_commits(tmp_path: Path) -> None:
+    table = made(tmp_path, spec=("bucket(16, id)",), **{"write.delete.mode": "merge-on-read"})
+    small_files(table, 6, rows=100)
+    result = interrupted(table, lambda: other_writer(tmp_path).delete("id = 2"))
+    assert result.failed == ()
+    assert len(result.snapshot_ids) <= 5
+
+
+def test_maintenance_is_refused_where_writes_are_staged(tmp_path: Path) -> None:
+    table = made(tmp_path, **{"write.wap.enabled": "true"})
+    small_files(table, 5)
+    for words in ({"branch": "audit"}, {"wap_id": "w1"}):
+        with write_audit_publish(**words), pytest.raises(InvalidInputError, match="are staged"):  # type: ignore[arg-type]
+            table.maintenance.rewrite_data_files()
+        with write_audit_publish(**words), pytest.raises(InvalidInputError, match="are staged"):  # type: ignore[arg-type]
+            table.maintenance.remove_dangling_deletes()
+    assert table.maintenance.rewrite_data_files().rewritten_files == 5

@@ -209,6 +209,8 @@ def test_a_column_with_the_name_of_a_shuffle_key_is_written(spark: SparkSession,
     read = stored(files).sort_by("id")
     assert read[name].to_pylist() == [7 * number for number in range(100)]
     assert len(files) == 3
+    files = ENGINE.write(rows.drop(name), target(tmp_path / "without", schema, partition_spec_from_text(schema, ["bucket(3, id)"])))
+    assert set(stored(files)[name].to_pylist()) == {None}
 
 
 def test_rows_are_sorted_in_the_table_s_order(spark: SparkSession, tmp_path: Path) -> None:

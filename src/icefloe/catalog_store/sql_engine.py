@@ -42,7 +42,7 @@ def open_engine(catalog: str, uri: str, *, echo: bool) -> Engine:
         NotInstalledError: the driver for it is not installed; the error names what to install.
     """
     try:
-        url = with_driver(make_url(uri))
+        url = _absolute(with_driver(make_url(uri)))
         engine = _engine(url, echo=echo)
     except ImportError as error:
         raise _no_driver(catalog, uri, error) from error
@@ -58,9 +58,7 @@ def open_engine(catalog: str, uri: str, *, echo: bool) -> Engine:
 
 def check_database_file(catalog: str, url: URL) -> None:
     """Refuse an SQLite file that does not exist, because the first connection would create an empty one. Raises `StorageUnavailableError`."""
-    if url.get_backend_name() != "sqlite" or _is_in_memory(url) or str(url.database).startswith("file:"):
-        return
-    if not os.path.exists(str(url.database)):
+    if _is_database_file(url) and not os.path.exists(str(url.database)):
         raise StorageUnavailableError(
             f"catalog {catalog!r}: there is no database file {url.database} on this machine",
             path=url.database,
@@ -76,10 +74,16 @@ def uri_elsewhere(catalog: str, uri: str, url: URL) -> str:
     """
     if _is_in_memory(url):
         raise only_in_this_process(catalog)
-    database = str(url.database)
-    if url.get_backend_name() != "sqlite" or database.startswith("file:") or os.path.isabs(database):
-        return uri
-    return url.set(database=os.path.abspath(database)).render_as_string(hide_password=False)
+    return url.render_as_string(hide_password=False) if _is_database_file(url) else uri
+
+
+def _absolute(url: URL) -> URL:
+    """Return the URL with the absolute path of a database file, since the working directory can change after the engine was made."""
+    return url.set(database=os.path.abspath(str(url.database))) if _is_database_file(url) else url
+
+
+def _is_database_file(url: URL) -> bool:
+    return url.get_backend_name() == "sqlite" and not _is_in_memory(url) and not str(url.database).startswith("file:")
 
 
 def with_driver(url: URL) -> URL:

@@ -28,18 +28,19 @@ _TIME_STEP_NS = 2_000_000_000
 class FileVersion:
     """What a file system changes with every change of a file: equal versions have equal content, if the first was old enough when it was taken.
 
-    The time of the last change cannot be set by a program, unlike the time of the last modification. A file that replaces another is another inode.
+    The time of the last change cannot be set by a program, unlike the time of the last modification, which counts too: some network file systems do not have
+    the other. A file that replaces another is another inode.
 
     Attributes:
         inode: The device, and the number of the file on it.
         size: The length in bytes.
-        changed_ns: When content, names or rights were last changed, in nanoseconds since 1970-01-01 UTC.
+        changed_ns: When content, names or rights were last changed, and the content last modified, in nanoseconds since 1970-01-01 UTC.
         shows_next_change: Whether a change from now on must leave another time.
     """
 
     inode: tuple[int, int]
     size: int
-    changed_ns: int
+    changed_ns: tuple[int, int]
     shows_next_change: bool = field(compare=False)
 
 
@@ -72,8 +73,8 @@ class LocalFileIO:
                 os.close(descriptor)
         except OSError as error:
             raise storage_error(error, location) from error
-        shows_next_change = time.time_ns() - status.st_ctime_ns > _TIME_STEP_NS
-        return FileVersion((status.st_dev, status.st_ino), status.st_size, status.st_ctime_ns, shows_next_change)
+        changed_ns = (status.st_ctime_ns, status.st_mtime_ns)
+        return FileVersion((status.st_dev, status.st_ino), status.st_size, changed_ns, time.time_ns() - max(changed_ns) > _TIME_STEP_NS)
 
     def write(self, location: str, content: Content, *, overwrite: bool = False) -> None:
         """Write the whole file or nothing.

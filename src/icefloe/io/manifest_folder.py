@@ -35,6 +35,8 @@ _UNFINISHED = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}\.unfinished")
 _UNFINISHED_SECONDS = 3600
 _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+# The folder is as the property requires, and cannot be used now: another process removes it, or the system lacks something. Scans do without it.
+_UNAVAILABLE = frozenset({errno.ENOENT, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE})
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -64,24 +66,33 @@ class ManifestFolder:
         Raises:
             InvalidPropertyError: The folder is not this user's alone.
         """
-        with self._opened() as folder:
-            name = f"{key}.arrow"
-            try:
-                file = os.open(name, _READ, dir_fd=folder)
-            except FileNotFoundError:
-                return None
-            except OSError as error:
-                self._remove_unusable(folder, name, "it is a link" if error.errno == errno.ELOOP else str(error.strerror))
-                return None
-            try:
-                table = self._read(file, schema, rows)
-                os.utime(file)  # the time of the last use
-            except (_UnusableError, OSError) as error:
-                self._remove_unusable(folder, name, str(error))
-                return None
-            finally:
-                os.close(file)
-            return table
+        try:
+            with self._opened() as folder:
+                return self._load(folder, key, schema, rows)
+        except OSError as error:
+            LOG.warning("decoded manifests cannot be read in %s: %s", self._path, error.strerror)
+            return None
+
+    def _load(self, folder: int, key: str, schema: Any, rows: int | None) -> Any:
+        name = f"{key}.arrow"
+        try:
+            file = os.open(name, _READ, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno in _UNAVAILABLE:
+                raise
+            self._remove_unusable(folder, name, "it is a link" if error.errno == errno.ELOOP else str(error.strerror))
+            return None
+        try:
+            table = self._read(file, schema, rows)
+            os.utime(file)  # the time of the last use
+        except (_UnusableError, OSError) as error:
+            self._remove_unusable(folder, name, str(error))
+            return None
+        finally:
+            os.close(file)
+        return table
 
     def store(self, columns: Iterable[tuple[str, Any]]) -> None:
         """Store columns, each under a key of `key_of`. A file that cannot be written is logged: scans do not depend on it.
@@ -89,25 +100,27 @@ class ManifestFolder:
         Raises:
             InvalidPropertyError: The folder is not this user's alone.
         """
-        with self._opened() as folder:
-            try:
+        try:
+            with self._opened() as folder:
                 for key, table in columns:
                     self._write(folder, key, table)
                 if self._unchecked_bytes * 8 >= self._total_bytes:
                     self._unchecked_bytes = 0
                     self._remove_oldest(folder)
-            except OSError as error:
-                LOG.warning("decoded manifests cannot be stored in %s: %s", self._path, error.strerror)
+        except OSError as error:
+            LOG.warning("decoded manifests cannot be stored in %s: %s", self._path, error.strerror)
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
-        """Hold the folder open, created where it is missing."""
+        """Hold the folder open, created where it is missing. Raises `OSError` where it cannot be used now, and `InvalidPropertyError` for its owner or mode."""
         try:
             self._path.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
             with suppress(FileExistsError):
                 self._path.mkdir(mode=_PRIVATE_FOLDER)
             folder = os.open(self._path, _READ | os.O_DIRECTORY)
         except OSError as error:
+            if error.errno in _UNAVAILABLE:
+                raise
             raise self._refusal(f"it cannot be opened: {error.strerror}") from error
         try:
             found = os.fstat(folder)

@@ -11,6 +11,7 @@ import numpy as np
 
 from icefloe.display.formatting import count_text, size_text
 from icefloe.display.html import ShownAsText
+from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.file_changes import delete_key
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
@@ -23,6 +24,7 @@ from icefloe.kernel.scan.live_deletes import read_deletes
 from icefloe.kernel.scan.pruning import ScanContext
 from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.table.parallel_requests import in_threads
+from icefloe.table.rows.write_context import staging_of_write
 from icefloe.table.table import Table
 from icefloe.table.unreachable_files import FileKind
 
@@ -62,6 +64,7 @@ def remove_dangling_deletes(
     table: Table, *, branch: str, dry_run: bool = False, snapshot_properties: Mapping[str, str] | None = None
 ) -> RemoveDanglingDeletesResult:
     """Remove the delete files of a branch that apply to no data file of it. Arguments and errors are those of `TableMaintenance.remove_dangling_deletes`."""
+    refuse_staging(table, branch)
     metadata = table.metadata
     scan = table.scan().use_ref(branch) if metadata.refs else table.scan()
     snapshot = scan.snapshot()
@@ -87,6 +90,17 @@ def remove_dangling_deletes(
         removed_bytes=sum(file.content_size_in_bytes or file.file_size_in_bytes for file in dangling),
         live_delete_files=live,
     )
+
+
+def refuse_staging(table: Table, branch: str) -> None:
+    """Refuse maintenance where writes are staged: it would be planned on one branch and committed to another. Raises `InvalidInputError`."""
+    staging = staging_of_write(table.metadata, {}, branch, table.full_name)
+    if staging.wap_id is not None or staging.branch is not None:
+        raise InvalidInputError(
+            f"writes to {table.full_name} are staged, and maintenance is not: it changes no row that could be reviewed",
+            table=table.full_name,
+            next_step="run it outside of write_audit_publish, and without spark.wap.id and spark.wap.branch",
+        )
 
 
 def _dangling(metadata: TableMetadata, snapshot: Snapshot, read: Read) -> tuple[int, Sequence[DataFile]]:

@@ -15,6 +15,7 @@ from icefloe.kernel.arrow_values import numbers_array, numpy_of
 from icefloe.kernel.expressions.metrics_evaluator import valid_bounds
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns
 from icefloe.kernel.partitioning.sort_order import SortOrder
+from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.scan.pruning import column_bounds
 from icefloe.kernel.scan.scan_plan import PlannedFiles
 from icefloe.kernel.schema.schema import Schema
@@ -29,8 +30,8 @@ _CUT_LENGTH = 16
 def overlapping(part: PlannedFiles, *, order: SortOrder, schema: Schema) -> NDArray[np.bool_]:
     """Return a mask of the files whose range of the first sort key overlaps with those of `LEAST_DEPTH` files of their partition.
 
-    Files without bounds, or with bounds that may be cut, are not among them. Ranges that only touch do not overlap, so that sorted files with many rows of
-    one value do not count.
+    Files without bounds, or with bounds that may be cut, are not among them, and none if the key is a transform of the column. Ranges that only touch do not
+    overlap, so that sorted files with many rows of one value do not count.
 
     Args:
         part: Planned files with their statistics.
@@ -38,6 +39,8 @@ def overlapping(part: PlannedFiles, *, order: SortOrder, schema: Schema) -> NDAr
         schema: The schema of the scan.
     """
     mask = np.zeros(len(part), dtype=bool)
+    if not isinstance(order.fields[0].transform, IdentityTransform):
+        return mask  # files that are sorted by a bucket or a day overlap in the column itself
     field_id = order.fields[0].source_id
     kind = schema.find_type(field_id)
     if not isinstance(kind, PrimitiveType) or field_id not in part.statistics:

@@ -7,7 +7,7 @@ and planned again, and no writer waits for it. Spec: Snapshots (operation replac
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from icefloe.datafile.deletes.delete_loader import is_scoped_to
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.display.formatting import count_text, size_text
 from icefloe.display.html import ShownAsText
-from icefloe.errors import CommitInvalidatedError, CommitUnknownError, IcefloeError, in_one_line
+from icefloe.errors import CommitConflictError, CommitInvalidatedError, IcefloeError, InvalidInputError, in_one_line
 from icefloe.kernel.commit.file_changes import delete_key
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
@@ -27,7 +27,7 @@ from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.kernel.schema.metadata_columns import with_lineage
 from icefloe.kernel.schema.schema import Schema
-from icefloe.maintenance.dangling_deletes import remove_dangling_deletes
+from icefloe.maintenance.dangling_deletes import refuse_staging, remove_dangling_deletes
 from icefloe.maintenance.overlapping_files import overlapping
 from icefloe.maintenance.rewrite_options import RewriteOptions
 from icefloe.maintenance.rewrite_planner import FileGroup, Reason, RewritePlan, plan_rewrite
@@ -42,6 +42,7 @@ from icefloe.table.table import Table
 
 # Rounds of planning and writing: groups that lost to another writer are planned again on the newest snapshot, this often in all.
 MAX_ROUNDS = 3
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +156,7 @@ class DataFileRewrite:
         self._failed: list[FailedGroup] = []
         self._lost: list[FailedGroup] = []  # of this round
         self._failed_commits = 0
+        self._is_commit_begun = False
 
     def plan(self) -> RewritePlan:
         """Return what would be rewritten now. Raises as `DataScan.plan`."""
@@ -185,7 +187,12 @@ class DataFileRewrite:
             NoSuchFileError, DataFileFormatError, StorageError: A file cannot be read or written, and there is no partial progress.
             CommitUnknownError: The catalog's reply was lost. No file was deleted.
             CommitConflictError: Other writers won every retry.
+            EngineError: There is no such engine.
+            InvalidInputError: Writes are staged.
         """
+        refuse_staging(self._table, self._branch)
+        if self._engine is not None:
+            engine_named(self._engine)  # an unknown engine is no failure of a group
         plan = self.plan()
         if dry_run:
             return self._result(plan, plan.groups, dry_run=True)
@@ -211,7 +218,7 @@ class DataFileRewrite:
         """Write and commit groups. Return those that lost to another writer."""
         lost: list[FileGroup] = []
         for batch in self._batches(groups):
-            if self._failed_commits > self._options.max_failed_commits:
+            if self._options.partial_progress and self._failed_commits > self._options.max_failed_commits:
                 self._failed += [FailedGroup(files=len(group), reason=f"{self._failed_commits} commits had failed") for group in batch]
                 continue
             lost += self._rewrite(plan, batch)
@@ -235,7 +242,7 @@ class DataFileRewrite:
                 self._failed_commits += 1
                 return []
             # One damaged file must not keep the other groups from being rewritten.
-            return [group for one in batch for group in self._rewrite(plan, [one])]
+            return [group for part in _halves(batch) for group in self._rewrite(plan, part)]
         return self._commit(plan, written)
 
     def _write(self, batch: Sequence[FileGroup]) -> list[_Written]:
@@ -302,30 +309,32 @@ class DataFileRewrite:
         )
 
     def _commit(self, plan: RewritePlan, written: Sequence[_Written]) -> list[FileGroup]:
-        """Commit new files; after a conflict group by group. Return the groups that lost, whose new files are deleted."""
+        """Commit new files; after a conflict in halves, down to single groups. Return the groups that lost, whose new files are deleted."""
+        self._is_commit_begun = False
         try:
             self._commit_together(plan, written)
-        except CommitUnknownError:
-            raise  # a commit of unknown outcome may need the files
         except CommitInvalidatedError as error:
-            self._failed_commits += 1
             if len(written) == 1:
+                self._failed_commits += 1
                 self._delete(written)
                 self._lost.append(FailedGroup(files=len(written[0].group), reason=in_one_line(error.message)))
                 return [written[0].group]
-        except BaseException:
-            self._delete(written)
+        except BaseException as error:
+            # After any other error, such as an interrupt, the commit may have happened, and then the table needs the files.
+            if not self._is_commit_begun or isinstance(error, CommitConflictError | InvalidInputError):
+                self._delete(written)
             raise
         else:
             self._done += written
             return []
         lost: list[FileGroup] = []
-        waiting = list(written)
+        waiting = _halves(written)
         try:
             while waiting:
-                lost += self._commit(plan, [waiting.pop(0)])
+                lost += self._commit(plan, waiting.pop(0))
         except BaseException:
-            self._delete(waiting)
+            for part in waiting:
+                self._delete(part)
             raise
         return lost
 
@@ -334,7 +343,9 @@ class DataFileRewrite:
         if plan.snapshot_id is not None:
             update.validate_from_snapshot(plan.snapshot_id)
             snapshot = self._table.metadata.snapshot_by_id(plan.snapshot_id)
-            if self._options.keeps_sequence_number and snapshot is not None and self._table.format_version > 1:
+            # Deletes of a partition that others add meanwhile do not apply to files of another spec: then they are a conflict.
+            keeps_spec = all(part.spec_id == self._options.output_spec_id for one in written for part in one.group.files)
+            if self._options.keeps_sequence_number and keeps_spec and snapshot is not None and self._table.format_version > 1:
                 update.data_sequence_number(snapshot.sequence_number)
         for one in written:
             for task in one.group.tasks:
@@ -343,6 +354,7 @@ class DataFileRewrite:
                 update.add_file(file)
         for file in deletes_of_these_alone([one.group for one in written]):
             update.delete_file(file)
+        self._is_commit_begun = True
         update.commit()
         snapshot = self._table.snapshot_by_name(self._branch)
         if snapshot is not None:
@@ -373,6 +385,11 @@ class DataFileRewrite:
 def _with_every_row(part: PlannedFiles) -> PlannedFiles:
     """Return planned files without the filter that chose them: rows that do not match it are rewritten too."""
     return replace(part, residuals=(AlwaysTrue(),), residual_index=np.zeros(len(part), dtype=np.int64))
+
+
+def _halves(items: Sequence[T]) -> list[Sequence[T]]:
+    """Divide two or more items, so that one that fails costs few commits of the others."""
+    return [items[: len(items) // 2], items[len(items) // 2 :]]
 
 
 def deletes_of_these_alone(groups: Sequence[FileGroup]) -> list[DataFile]:

@@ -22,7 +22,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
-from icefloe.maintenance.rewrite_options import RewriteOptions
+from icefloe.maintenance.rewrite_options import MAX_LONG, RewriteOptions
 
 Rows = NDArray[np.int64]
 
@@ -76,7 +76,8 @@ class FileGroup:
                 continue
             cuts = [start, *(cut for cut in range(start // part_bytes * part_bytes + part_bytes, end, part_bytes)), end]
             for begin, stop in pairwise(cuts):
-                piece = replace(task, start=begin - start, length=stop - begin)
+                # The last piece has no end: a file may be larger than its manifest entry states.
+                piece = replace(task, start=begin - start, length=stop - begin if stop < end else MAX_LONG - (begin - start))
                 parts[min(begin // part_bytes, self.output_files - 1)].append(piece)
         return [tuple(parts[number]) for number in sorted(parts)]
 
@@ -148,6 +149,8 @@ def plan_rewrite(
     )
 
 
+# The most new files of one group. The size of a file is read from a manifest, and may be anything.
+MOST_OUTPUT_FILES = 100_000
 Place = tuple[int, int]  # the number of a part of the plan, and a row of it
 
 
@@ -250,7 +253,9 @@ def _group(bundle: Sequence[Place], parts: Sequence[PlannedFiles], chosen_of: Se
         by_part[number].append(row)
     files = tuple(parts[number].take(np.array(rows, dtype=np.int64)) for number, rows in by_part.items())
     size = sum(int(chosen_of[number].sizes[row]) for number, row in bundle)
-    return FileGroup(files=files, size=size, output_files=options.sizes.output_files(int(size * options.compression_factor)))
+    return FileGroup(
+        files=files, size=size, output_files=min(options.sizes.output_files(int(size * options.compression_factor)), MOST_OUTPUT_FILES)
+    )
 
 
 def _ordered(groups: list[FileGroup], order: str) -> list[FileGroup]:

@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cache
@@ -170,8 +170,9 @@ class InProcessEngine:
             )
 
         with ThreadPoolExecutor(max(1, min(request.at_once, READ_THREADS)), thread_name_prefix="icefloe-compact") as pool:
-            futures = [pool.submit(compacted, number, work) for number, work in enumerate(request.work)]
+            futures: list[Future[CompactedFiles]] = []
             try:
+                futures += (pool.submit(compacted, number, work) for number, work in enumerate(request.work))
                 results = (future.result() for future in futures)
                 with closing(counted(f"compact {request.target.table_name}", "files", results, len(futures))) as outcomes:
                     return list(outcomes)

@@ -158,6 +158,13 @@ def test_a_cut_gzip_file_is_refused_at_every_length() -> None:
             read_table_metadata(packed[:length], PATH)
 
 
+def test_a_gzip_file_with_more_bytes_after_its_end_is_refused() -> None:
+    packed = gzip.compress(json.dumps(v2()).encode())
+    for more in (bytes(4), b"\xff\xff\xff\xff", packed):
+        with pytest.raises(MetadataFormatError, match=f"byte {len(packed)}: bytes follow"):
+            read_table_metadata(packed + more, PATH)
+
+
 def test_a_gzip_file_that_unpacks_above_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     text = json.dumps(v2()).encode()
     monkeypatch.setattr(json_file, "limits", lambda: Limits(metadata_bytes=len(text)))

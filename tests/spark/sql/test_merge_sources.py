@@ -17,7 +17,7 @@ from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
 from icefloe.io.locations import local_path
-from icefloe.spark.row_level import broadcast_source, large_source
+from icefloe.spark.row_level import broadcast_source, large_source, merge_planner
 
 pytestmark = pytest.mark.spark
 
@@ -208,8 +208,9 @@ KINDS = {
 }
 
 
+@pytest.mark.parametrize("reading", ["read first", "keys alone"], indirect=True)
 @pytest.mark.parametrize("kind", KINDS)
-def test_keys_of_every_type_match_their_rows_and_prune_files(sql: Run, lake: SqlCatalog, kind: str) -> None:
+def test_keys_of_every_type_match_their_rows_and_prune_files(sql: Run, lake: SqlCatalog, reading: str, kind: str) -> None:
     key = f"CAST({KINDS[kind]} AS {kind})"
     made(sql, f"k {kind}, id BIGINT, v BIGINT", f"SELECT /*+ REPARTITION(1) */ {key}, id, 0 FROM range(10)")
     sql(f"INSERT INTO lake.db.t SELECT /*+ REPARTITION(1) */ {key}, id, 0 FROM range(30, 40)")
@@ -315,6 +316,8 @@ def test_only_files_and_snapshots_without_random_functions_are_read_again(spark:
     spark.range(9).selectExpr("id", "id AS v").write.parquet(str(tmp_path / "files"))
     files, table = spark.read.parquet(str(tmp_path / "files")), spark.table("lake.db.t")
     spark.dataSource.register(Rows)
+    files.createOrReplaceTempView("files")
+    spark.read.format("rows").load().createOrReplaceTempView("others")
     given = spark.createDataFrame(spark.sparkContext.parallelize([(1, 2)]), LONGS)
     again = {
         "files": files,
@@ -324,6 +327,7 @@ def test_only_files_and_snapshots_without_random_functions_are_read_again(spark:
         "rows of Python": given,
         "join": files.join(table, "id"),
         "another source": spark.read.format("rows").load(),
+        "filtered by a subquery": spark.sql("SELECT * FROM files WHERE v < (SELECT max(v) FROM others)"),
     }
     found = {name: large_source._can_be_read_again(spark, rows._jdf.queryExecution().optimizedPlan()) for name, rows in again.items()}
     assert found == {name: name in ("files", "filtered files", "table") for name in again}
@@ -349,3 +353,29 @@ def test_a_large_source_of_files_is_not_kept_and_prunes_the_files_of_the_table(
     assert jobs == ["read the keys of a MERGE"]
     expected = [*((number, 0) for number in (*range(100), *range(1000, 1050))), *((number, number) for number in range(1050, 1200))]
     assert ids(sql) == expected
+
+
+@pytest.mark.parametrize("clause", ["", "WHEN NOT MATCHED THEN INSERT (kind, text, v) VALUES ('new', 'x', s.v)"])
+def test_a_key_is_not_computed_of_rows_that_the_condition_leaves_out(sql: Run, reading: str, clause: str) -> None:
+    made(sql, "kind STRING, text STRING, v BIGINT", "SELECT * FROM VALUES ('number', '1', 0L), ('number', '2', 0L), ('word', 'a', 0L)")
+    source = "(SELECT id, id * 10 AS v FROM range(1, 2))"
+    sql(f"""MERGE INTO lake.db.t t USING {source} s ON t.kind = 'number' AND CAST(t.text AS BIGINT) = s.id
+            WHEN MATCHED THEN UPDATE SET v = s.v {clause}""")
+    assert sql("SELECT text, v FROM lake.db.t ORDER BY text") == [("1", 10), ("2", 0), ("a", 0)]
+
+
+@pytest.mark.parametrize("reading", ["keys alone"], indirect=True)
+def test_the_plan_does_not_spell_the_bloom_filter_out(sql: Run, reading: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    original = merge_planner.rows_of
+
+    def rows_of(*arguments: Any) -> Any:
+        rows = original(*arguments)
+        texts.append(rows._jdf.queryExecution().toString())
+        return rows
+
+    monkeypatch.setattr(merge_planner, "rows_of", rows_of)
+    made(sql, "id BIGINT, v BIGINT", "SELECT id, 0 FROM range(9)")
+    sql(f"MERGE INTO lake.db.t t USING (SELECT id, id AS v FROM range(100000)) s ON t.id = s.id {TAKE_ALL}")
+    assert any("mightContainLong" in text for text in texts)
+    assert all(len(text) < 100_000 for text in texts)

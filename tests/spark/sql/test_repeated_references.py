@@ -296,3 +296,10 @@ def test_catalogs_of_stopped_sessions_are_dropped(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(attached_catalogs, "ATTACHED", attached)
     attached_catalogs.drop_stopped()
     assert list(attached) == ["running"]
+
+
+def test_the_keys_of_kept_values_count_as_their_bytes() -> None:
+    kept, text = ScanCache(), "x" * 2**20
+    for number in range(200):
+        kept.put((number, text), number, 1)
+    assert sum(kept.get((number, text)) is not None for number in range(200)) <= scan_plans.SHARED_BYTES // 2**20

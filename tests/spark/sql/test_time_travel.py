@@ -97,6 +97,28 @@ def test_the_branch_of_the_session_is_read(spark: SparkSession, sql: Run, table:
         spark.conf.unset("spark.wap.branch")
 
 
+def test_the_branch_of_the_session_is_read_by_a_frame_that_was_read_before(spark: SparkSession, sql: Run, table: Table) -> None:
+    frame = spark.table("lake.db.t")
+    assert sorted(row.number for row in frame.select("number").collect()) == [1, 2, 3]
+    spark.conf.set("spark.wap.branch", "audit")
+    try:
+        assert sorted(row.number for row in frame.select("number").collect()) == [1, 2, 3, 4]
+        assert sorted(sql("SELECT number FROM lake.db.t")) == [(1,), (2,), (3,), (4,)]
+    finally:
+        spark.conf.unset("spark.wap.branch")
+    assert sorted(row.number for row in frame.select("number").collect()) == [1, 2, 3]
+
+
+def test_refs_whose_names_look_like_other_selections_have_rows_of_their_own(spark: SparkSession, sql: Run, table: Table) -> None:
+    snapshots = table.manage_snapshots().create_branch(branch_name="None").create_branch(branch_name="None/x")
+    snapshots.create_tag(tag_name="x/None", snapshot_id=_first(table)[0]).commit()
+    table.refresh().append(pa.table({"number": pa.array([5], pa.int64())}), branch="None")
+    assert sorted(sql("SELECT number FROM lake.db.t")) == [(1,), (2,), (3,)]
+    assert sorted(sql("SELECT number FROM lake.db.t.branch_None")) == [(1,), (2,), (3,), (5,)]
+    assert sorted(sql("SELECT number FROM lake.db.t VERSION AS OF 'None/x'")) == [(1,), (2,), (3,)]
+    assert sorted(sql("SELECT * FROM lake.db.t VERSION AS OF 'x/None'")) == [(1,), (2,)]
+
+
 def test_a_missing_or_doubly_named_snapshot_is_refused(spark: SparkSession, sql: Run, table: Table) -> None:
     with pytest.raises(IllegalArgumentException, match="is read with branch, tag; a read is of one snapshot"):
         spark.read.option("tag", "first").option("branch", "audit").table("lake.db.t").collect()

@@ -46,6 +46,9 @@ def inflated(content: bytes, path: str) -> bytes:
     if not inflater.eof:
         problem = Problem(where=f"byte {len(content)}", what="the gzip stream ends before its end mark")
         raise MetadataFormatError("the metadata file is cut short", path=path, problems=[problem])
+    if inflater.unused_data:  # then the file does not end with the length of its text, by which `MetadataCache` limits its memory
+        problem = Problem(where=f"byte {len(content) - len(inflater.unused_data)}", what="bytes follow the end mark of the gzip stream")
+        raise MetadataFormatError("the metadata file is corrupt gzip", path=path, problems=[problem])
     if len(text) > _UNCOUNTED_BYTES and (values := text.count(b",")) > limits().metadata_values:
         raise _above_limit(path, f"has {values} values in lists and objects, unpacked from {len(content)} bytes", "metadata_values")
     return text

@@ -17,9 +17,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 
-from icefloe.spark.bridge.catalyst import column_of, data_type, expression_of, literal, sequence
-from icefloe.spark.bridge.catalyst_plan import node, python_proxy_behind, rows_of, with_part
-from icefloe.spark.bridge.gateway import new_object
+from icefloe.spark.bridge.catalyst import column_of, data_type, expression_of, invoke, object_literal, sequence
+from icefloe.spark.bridge.catalyst_plan import chained, node, python_proxy_behind, rows_of, with_part
+from icefloe.spark.bridge.gateway import java_class, new_object
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.row_level.broadcast_source import is_known
 from icefloe.spark.row_level.target_pruning import SCAN, MatchKey, bounds_as_predicates
@@ -33,6 +33,7 @@ _KEY_TYPE = re.compile(r"byte|short|integer|long|date|timestamp|timestamp_ntz|st
 # Nodes of a plan that returns the same rows whenever it is read, and costs little more than its files, if the relations in it do: a database may return others.
 _READ_AGAIN = frozenset({"Project", "Filter", "LogicalRelation", "DataSourceV2ScanRelation", "LocalRelation", "Range"})
 _FILES = "HadoopFsRelation"
+_BLOOM_FILTER = "org.apache.spark.util.sketch.BloomFilter"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +93,9 @@ def _is_hashed(key: MatchKey) -> bool:
 
 
 def _can_be_read_again(spark: SparkSession, plan: Any) -> bool:
-    """Return True for filters and columns of files whose list is known, or of a snapshot of a table, without random functions."""
+    """Return True for filters and columns of files whose list is known, or of a snapshot of a table, without random functions and subqueries."""
     name = plan.nodeName().partition(" ")[0]
-    if name not in _READ_AGAIN or not plan.deterministic():
+    if name not in _READ_AGAIN or not plan.deterministic() or not plan.subqueries().isEmpty():
         return False
     if name == "LogicalRelation" and plan.relation().getClass().getSimpleName() != _FILES:
         return False
@@ -118,11 +119,22 @@ def _figures(spark: SparkSession, rows: DataFrame, keys: Sequence[MatchKey], cou
     return rows.where(complete).agg(*(column.alias(f"figure{ordinal}") for ordinal, column in enumerate(columns)))
 
 
-def prune_target_by_keys(spark: SparkSession, relation: Any, source: LargeSource) -> Any:
-    """Return the target's scan relation without files, row groups and most rows that no key of the source matches."""
+def prune_target_by_keys(spark: SparkSession, nodes_over_scan: Sequence[Any], relation: Any, source: LargeSource) -> Any:
+    """Return the target without files, row groups and most rows that no key of the source matches.
+
+    The condition is above the nodes over the scan: a key such as a cast may fail on rows that their filters leave out.
+
+    Args:
+        spark: the session of Python.
+        nodes_over_scan: the nodes between the join and the target's scan, from the top.
+        relation: the scan relation of the target.
+        source: the source whose keys were read.
+    """
     hashes = node(spark, "expressions.XxHash64", sequence(spark, [key.target for key in source.keys]))
-    bloom_filter = literal(spark, source.bloom_filter, data_type(spark, "binary"))
-    conditions = [node(spark, "expressions.BloomFilterMightContain", bloom_filter, hashes)]
+    # Spark writes the bytes of a binary literal into each text of the plan, and keeps the texts of a thousand queries.
+    content = java_class(spark, "java.io.ByteArrayInputStream")(source.bloom_filter)
+    bloom_filter = object_literal(spark, java_class(spark, _BLOOM_FILTER).readFrom(content), _BLOOM_FILTER)
+    conditions = [invoke(spark, bloom_filter, "mightContainLong", data_type(spark, "boolean"), [hashes])]
     predicates: list[Mapping[str, Any]] = []
     for index, key in enumerate(source.keys):
         if key.target.nodeName() != "AttributeReference":
@@ -139,4 +151,4 @@ def prune_target_by_keys(spark: SparkSession, relation: Any, source: LargeSource
         relation = with_part(spark, relation, SCAN, scan)
     # The bounds come first, as they cost less.
     condition = reduce(lambda left, right: node(spark, "expressions.And", left, right), [*conditions[1:], conditions[0]])
-    return node(spark, "plans.logical.Filter", condition, relation)
+    return node(spark, "plans.logical.Filter", condition, chained(spark, nodes_over_scan, relation))

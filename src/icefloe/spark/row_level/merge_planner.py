@@ -82,7 +82,7 @@ def _planned(spark: SparkSession, session: Any, merge: _MergeJoin) -> Any | None
     large_source = read_large_source(spark, session, merge.source, merge.scan, merge.keys)
     if large_source is None:
         return None
-    target = chained(spark, merge.nodes_over_scan, prune_target_by_keys(spark, merge.scan, large_source))
+    target = prune_target_by_keys(spark, merge.nodes_over_scan, merge.scan, large_source)
     sides = (large_source.plan, target) if merge.join_type in INSERT_JOINS else (target, large_source.plan)
     return chained(spark, merge.nodes_above, merge.join.withNewChildren(sequence(spark, sides)))
 

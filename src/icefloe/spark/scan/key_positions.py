@@ -27,13 +27,14 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.scan.native_scan import FileGroup
-from icefloe.spark.scan.position_deletes import BEYOND, DeletedRows, kind_of
+from icefloe.spark.scan.position_deletes import BEYOND, BYTES_OF_A_KEY, DeletedRows, kind_of
 from icefloe.table.engine import ScanRequest
 
 # Times that the positions of the same files are searched for, where they were dropped for others or are too large to keep; after that keys are looked up.
 MOST_SEARCHES = 3
-# Estimated bytes of memory for the paths of one file and of its delete files.
-_BYTES_OF_A_KEY = 512
+# Rows of the files whose positions are searched for, and bytes of the positions: the search reads the key columns of all files, while a statement is planned.
+MOST_ROWS = 100_000_000
+MOST_POSITION_BYTES = 2**26
 
 
 @dataclass(slots=True)
@@ -60,10 +61,12 @@ def with_kept_positions(spark: SparkSession, request: ScanRequest, group: FileGr
     if group.equality is None:
         return group
     tasks = [task for part in group.parts for task in part.tasks()]
+    if sum(task.file.record_count for task in tasks) > MOST_ROWS:
+        return group
     # The same files may have other values in a key column by another schema, where they lack the column.
     columns = (request.table_name, request.schema.schema_id, repr(group.equality.key_columns))
     key = (columns, *((task.file.file_path, *((file.file_path, file.content_offset) for file in task.delete_files)) for task in tasks))
-    key_bytes = _BYTES_OF_A_KEY * len(tasks)
+    key_bytes = BYTES_OF_A_KEY * len(tasks)
     uses = known.get(("uses", key), lambda: (_Uses(), key_bytes))
     uses.scans += 1
     if uses.scans == 1 or uses.searches == MOST_SEARCHES:
@@ -75,7 +78,7 @@ def with_kept_positions(spark: SparkSession, request: ScanRequest, group: FileGr
         if any(kind_of(vector) == BEYOND for vector in vectors):
             return None, key_bytes
         rows = DeletedRows(vectors)
-        return rows, rows.size + key_bytes
+        return (rows if rows.size <= MOST_POSITION_BYTES else None), min(rows.size, MOST_POSITION_BYTES) + key_bytes
 
     rows = known.get(("positions", key), search)
     return group if rows is None else replace(group, deleted=rows, equality=None)

@@ -29,6 +29,8 @@ from icefloe.spark.scan.metadata_column_values import OWN_PREFIX
 MOST_POSITIONS = 2**31
 # Threads that read delete files: on object stores each file costs a round trip.
 LOAD_THREADS = 8
+# Estimated bytes of memory for the paths of one file and of its delete files in a key.
+BYTES_OF_A_KEY = 512
 # The constant with the number of a file among those with deleted rows.
 NUMBER_COLUMN = f"{OWN_PREFIX}file number"
 # A 64-bit bitmap begins with the number of its 32-bit ones (8 bytes) and the upper half of the first one's values (4).

@@ -62,7 +62,15 @@ from icefloe.spark.scan.equality_deletes import equality_deletes, key_columns_in
 from icefloe.spark.scan.key_positions import with_kept_positions
 from icefloe.spark.scan.metadata_column_values import OF_POSITIONS, position_name_conflict
 from icefloe.spark.scan.native_scan import FileGroup, native_plan, native_scan, requested_metadata_ids, schemes_without_file_system
-from icefloe.spark.scan.position_deletes import BEYOND, FITS, MOST_POSITIONS, LoadedPositions, key_of_positions, load_positions
+from icefloe.spark.scan.position_deletes import (
+    BEYOND,
+    BYTES_OF_A_KEY,
+    FITS,
+    MOST_POSITIONS,
+    LoadedPositions,
+    key_of_positions,
+    load_positions,
+)
 from icefloe.spark.scan.python_scan import TaskReader, python_rows
 from icefloe.spark.scan.version_probe import probe_scans
 from icefloe.spark.types.spark_types import NOT_NATIVE, why_not_opened
@@ -453,7 +461,7 @@ def _split_by_positions(group: FileGroup, deletes: DeleteLoader, known: ByteCach
 
     def load() -> tuple[LoadedPositions, int]:
         loaded = load_positions(deletes, tasks)
-        return loaded, loaded.rows.size
+        return loaded, loaded.rows.size + BYTES_OF_A_KEY * len(tasks)
 
     loaded = load()[0] if known is None else known.get(key_of_positions(tasks), load)
     for kind in np.unique(loaded.kinds).tolist():

@@ -31,6 +31,8 @@ SHARED_BYTES = 2**26
 _BYTES_OF_A_DELETE_FILE = 2**10
 BYTES_OF_A_FILE_IN_THE_JVM = 2**10
 _BYTES_OF_A_VALUE = 2**10
+# Bytes of a character in a key: its literals are objects too.
+_BYTES_OF_A_CHARACTER = 8
 T = TypeVar("T")
 
 
@@ -56,7 +58,8 @@ class ScanCache:
             return self._values[key][0]
 
     def put(self, key: tuple[object, ...], value: Any, size: int) -> None:
-        """Keep a value of a number of bytes, unless it is larger than all kept values may be."""
+        """Keep a value of a number of bytes, unless it is larger with its key than all kept values may be."""
+        size += _BYTES_OF_A_CHARACTER * sum(len(part) for part in key if isinstance(part, str))
         with self._lock:
             if size > SHARED_BYTES or key in self._values:
                 return
@@ -136,7 +139,7 @@ class ScanPlans:
         if value is None:
             value = compute()
             if self._shared is not None:
-                self.keep(key, value, _BYTES_OF_A_VALUE + len(json.dumps(value)) + sum(len(part) for part in key if isinstance(part, str)))
+                self.keep(key, value, _BYTES_OF_A_VALUE + len(json.dumps(value)))
         return value
 
     def kept(self, key: tuple[object, ...]) -> Any:

@@ -361,10 +361,12 @@ class SparkScan(ConnectorScan):
         size = partial(stored_bytes, files, request.projection.fields, request.schema, deleted=deleted)
         if self._pushed.query.get("uses_statistics"):  # Spark estimates itself what filters keep
             return statistics(rows, size(), self._column_statistics(rows))
-        # Spark takes a scan without rows for empty.
-        kept = max(min(1, rows), int(rows * self._kept))
-        unique = unique_columns(self._plan_with_keys(), request.projection, self._distinct) if self._estimates else []
-        return statistics(kept, size(kept=self._kept)) | {"uniqueColumns": unique}
+        # Live rows may remain where delete files have as many rows as the planned files, so none is reported only of a scan without files.
+        kept = max(min(1, total), int(rows * self._kept))
+        found = statistics(kept, size(kept=self._kept))
+        if not self._estimates:  # without the key, a join of this scan has no estimated size
+            return found
+        return found | {"uniqueColumns": unique_columns(self._plan_with_keys(), request.projection, self._distinct)}
 
     def _plan_with_keys(self) -> ScanPlan:
         """Return the plan, with all statistics where keys may be found by them that the plan does not have."""

@@ -68,7 +68,8 @@ class TableSelection:
 
     def text(self) -> str:
         """Return a text that differs between selections of one table."""
-        return f"{self.branch}/{self.tag}/{self.snapshot_id}/{self.as_of_ms}/{self.metadata_table}/{self.appended_after}"
+        # The quotes of names keep a branch `None` apart from no branch, and a `/` in a name from the end of it.
+        return repr((self.branch, self.tag, self.snapshot_id, self.as_of_ms, self.metadata_table, self.appended_after))
 
 
 def select(catalog: Catalog, name: Sequence[str]) -> TableSelection:

@@ -57,7 +57,7 @@ def distributed_for_tasks(rows: DataFrame, target: WriteTarget, substitutes: Map
         count = target.shuffle_partitions
         rows = rows.repartitionByRange(*keys) if count is None else rows.repartitionByRange(count, *keys)
     elif mode == "hash" and partition_keys:
-        rows = _hashed(rows, partition_keys, {} if is_sorted else substitutes)
+        rows = _hashed(rows, partition_keys, {} if is_sorted else substitutes, target.schema)
     elif not is_sorted and substitutes:
         rows = rows.withColumns(dict(substitutes))
     return rows.sortWithinPartitions(*keys) if is_sorted else rows
@@ -71,9 +71,10 @@ class _Key:
     column: str | None
 
 
-def _hashed(rows: DataFrame, keys: list[_Key], substitutes: Mapping[str, Column]) -> DataFrame:
+def _hashed(rows: DataFrame, keys: list[_Key], substitutes: Mapping[str, Column], schema: Schema) -> DataFrame:
     """Return rows of one partition together, a large partition over several tasks: Spark's rebalance hint, which takes only names of columns."""
-    free_names = (name for name in map(f"{KEY_PREFIX}{{}}".format, count()) if name not in rows.columns)
+    taken = {*rows.columns, *(field.name for field in schema.fields)}  # the rows may lack a column of the table
+    free_names = (name for name in map(f"{KEY_PREFIX}{{}}".format, count()) if name not in taken)
     added = {next(free_names): key.value for key in keys if key.column is None}
     names = [*(key.column for key in keys if key.column is not None), *added]
     columns = {**substitutes, **added}

@@ -38,7 +38,6 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestContent, Manifest
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.metadata_updates import apply_updates, dropped_metadata_files, with_metadata_log
-from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.table.commits.commit_retries import check_commit_status, commit_with_retries, outcome_of_swap
 from icefloe.table.own_location import OldMetadataFiles, check_location_is_own, check_paths_for_writes, own_metadata_files
 from icefloe.table.table_handle import (
@@ -188,9 +187,8 @@ class TableCommit:
             version = None if published else self._next_version
             METADATA_FILES.keep(self._next_content, location, metadata, self._base_of_last_attempt.metadata, version)
             self.base = LoadedMetadata(location=location, metadata=metadata)
-            self._keep_manifests(metadata)
 
-    def _keep_manifests(self, metadata: TableMetadata) -> None:
+    def keep_manifests(self) -> None:
         """Keep the columns of the manifests that the attempt wrote, for the next scan. An error is left to that scan: the commit has happened."""
         attempt = self.attempt
         if attempt is None or not attempt.listed_manifests:
@@ -201,8 +199,8 @@ class TableCommit:
             if manifest.manifest_path in contents:
                 kinds.setdefault((manifest.partition_spec_id, manifest.content), []).append(manifest)
         for (spec_id, _), manifests in kinds.items():
-            with suppress(IcefloeError):
-                keep_written(self.handle.io, manifests, contents, spec_partition_type(metadata, spec_id))
+            with suppress(Exception):  # an error here would be taken for one of the commit
+                keep_written(self.handle.io, manifests, contents, spec_partition_type(self.base.metadata, spec_id))
 
     def conclude(self) -> None:
         """Make the last attempt the metadata of a new table, if the reply to its swap was lost and other tables showed that it happened."""
@@ -461,6 +459,8 @@ def commit_together(changes: Sequence[TableChange]) -> list[CommitReport]:
             delete_files(
                 table.handle.io, old_files.own, old_files.folders.contains
             )  # one that cannot be deleted stays, as in `delete_quietly`
+    for table in work.tables:
+        table.keep_manifests()
     return [CommitReport(loaded=table.base, attempt=table.attempt, attempts=work.number) for table in work.tables]
 
 

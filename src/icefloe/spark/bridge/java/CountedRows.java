@@ -1,5 +1,7 @@
 package icefloe;
 
+import java.io.Closeable;
+import java.io.IOException;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.roaringbitmap.PeekableIntIterator;
@@ -7,7 +9,7 @@ import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
 
 /** The rows of a file, each with Spark's position of it, where Spark does not read batches; a column of deleted rows is filled in. */
-final class CountedRows extends AbstractIterator {
+final class CountedRows extends AbstractIterator implements Closeable {
   private final Iterator rows;
   private final int positionPlace;
   private final int deletedPlace; // -1 where it is not read
@@ -37,5 +39,9 @@ final class CountedRows extends AbstractIterator {
     ((UnsafeRow) row).setLong(deletedPlace, 0L); // a boolean is one byte of the eight
     ((UnsafeRow) row).setBoolean(deletedPlace, isDeleted);
     return row;
+  }
+
+  public void close() throws IOException {
+    if (rows instanceof Closeable) ((Closeable) rows).close();
   }
 }

@@ -99,7 +99,8 @@ final class JoinHints extends AbstractFunction1 {
   }
 
   private static Size sizeOfScan(DataSourceV2ScanRelation relation) {
-    if (!(relation.scan() instanceof SupportsReportStatistics)) return null;
+    // Other connectors' scans may compute their statistics at each call.
+    if (PythonProxy.behind(relation.scan()) == null || !(relation.scan() instanceof SupportsReportStatistics)) return null;
     PythonProxy statistics = PythonProxy.behind(((SupportsReportStatistics) relation.scan()).estimateStatistics());
     Object names = statistics == null ? null : statistics.described("uniqueColumns");
     if (names == null) return null;

@@ -287,7 +287,8 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     while (entries.hasNext()) {
       scala.Tuple2 entry = (scala.Tuple2) entries.next();
       String name = (String) entry._1();
-      if (name.startsWith("spark.sql.iceberg.") || name.startsWith("spark.icefloe.")) settings.put(name, entry._2());
+      // The branch is that of write-audit-publish, which tables are read from: replies to a query are kept, also by a DataFrame from before the setting.
+      if (name.startsWith("spark.sql.iceberg.") || name.startsWith("spark.icefloe.") || name.equals("spark.wap.branch")) settings.put(name, entry._2());
     }
     return settings;
   }
