@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from icefloe.spark import session
 
 REPEATS = 2
 TABLE = "bench.huge"
-DAY = "2024-03-01"
+DAY = date(2024, 3, 1)
 
 
 def main(metadata: str) -> None:
@@ -35,7 +36,7 @@ def main(metadata: str) -> None:
             "here": partial(planned, spark, "local"),
             "count": partial(counted, spark),
             "limit": partial(limited, spark),
-            "files": partial(files_of_a_day, spark),
+            "files": partial(files_of_a_day, spark, planning_20m_table.files_of_day(DAY)),
         }
         times: dict[str, list[dict[str, float]]] = {name: [] for name in sides}
         for turn in range(REPEATS + 1):
@@ -74,10 +75,10 @@ def limited(spark: SparkSession, turn: int) -> None:
     check(len(spark.sql(f"SELECT * FROM lake.{TABLE} LIMIT {100 + turn}").collect()), 100 + turn)
 
 
-def files_of_a_day(spark: SparkSession, _: int) -> None:
-    """Collect the paths of a thousandth of the files."""
+def files_of_a_day(spark: SparkSession, expected: int, _: int) -> None:
+    """Collect the paths of the files of one day of a thousand."""
     rows = spark.sql(f"SELECT file_path, record_count FROM lake.{TABLE}.files WHERE partition.happened_day = DATE '{DAY}'").collect()
-    check(round(len(rows), -3), planning_20m_table.FILES // planning_20m_table.DAYS)
+    check(len(rows), expected)
 
 
 def check(actual: int, expected: int) -> None:

@@ -8,6 +8,7 @@ file exists, for queries with a limit.
 import json
 import uuid
 from concurrent.futures import ProcessPoolExecutor
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from benchmarks.planning_table import DAYS, FIRST_DAY, MICROS_OF_A_DAY, metadata_of_one_snapshot, schema_json, snapshot_json
 from icefloe.kernel.manifest.manifest_column_writer import ManifestTarget, write_manifest_columns
 from icefloe.kernel.manifest.manifest_columns import partition_column
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
@@ -31,7 +33,6 @@ IDS_OF_A_STEP, STEPS_OF_A_FILE = 1_000, 1_000
 # Spreads successive file numbers over the manifests; it has no divisor in common with the number of files.
 STRIDE = 7_368_787
 SNAPSHOT_ID = 5_100_200_300_400_500_601
-FIRST_DAY, DAYS, MICROS_OF_A_DAY = 19_358, 1_000, 86_400_000_000
 PROCESSES = 4
 COLUMNS = [(1, "id", "long"), (2, "happened", "timestamp"), (3, "customer", "long"), (4, "amount", "double")]
 DAY_FIELD = 1000
@@ -65,7 +66,7 @@ def written_manifest(draft: str, number: int) -> ManifestFile:
     target = ManifestTarget(
         path=str(path),
         schema=metadata.schema(),
-        schema_json=json.dumps(schema_json()),
+        schema_json=json.dumps(schema_json(COLUMNS)),
         spec_fields_json=json.dumps(SPEC_FIELDS),
         spec_id=0,
         partition_type=spec_partition_type(metadata, 0),
@@ -82,7 +83,7 @@ def entries_of(manifest: int, location: str) -> Any:
     chance = np.random.default_rng(manifest)
     count = FILES_PER_MANIFEST
     files = (np.arange(count, dtype=np.int64) + manifest * count) * STRIDE % FILES
-    days = FIRST_DAY + chance.integers(DAYS, size=count)
+    days = days_of(chance)
     low_ids, low_times = files * IDS_OF_A_STEP, days * MICROS_OF_A_DAY + chance.integers(10**9, size=count)
     customers = np.sort(chance.integers(10**6, size=(count, 2)), axis=1)
     amounts = np.sort(chance.integers(10**6, size=(count, 2)) / 100, axis=1)
@@ -118,6 +119,17 @@ def entries_of(manifest: int, location: str) -> Any:
     )
 
 
+def days_of(chance: np.random.Generator) -> NDArray[np.int64]:
+    """Return the day of each file of a manifest, the first values of its generator."""
+    return FIRST_DAY + chance.integers(DAYS, size=FILES_PER_MANIFEST)
+
+
+def files_of_day(day: date) -> int:
+    """Return the number of files of a day."""
+    number = (day - date(1970, 1, 1)).days
+    return sum(int(np.count_nonzero(days_of(np.random.default_rng(manifest)) == number)) for manifest in range(MANIFESTS))
+
+
 def written_rows(path: Path) -> int:
     """Write the first file, without values; return its size."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -144,41 +156,7 @@ def bounds(columns: list[NDArray[Any]]) -> Any:
 SPEC_FIELDS = [{"name": "happened_day", "transform": "day", "source-id": 2, "field-id": DAY_FIELD}]
 
 
-def schema_json() -> dict[str, Any]:
-    """Return the schema of the table."""
-    fields = [{"id": field_id, "name": name, "required": False, "type": kind} for field_id, name, kind in COLUMNS]
-    return {"type": "struct", "schema-id": 0, "fields": fields}
-
-
 def table_metadata(folder: Path, manifest_list: Path) -> dict[str, Any]:
-    """Return the table metadata: format version 2, one snapshot."""
-    moment = 1_709_251_200_000
-    snapshot = {
-        "snapshot-id": SNAPSHOT_ID,
-        "sequence-number": 1,
-        "timestamp-ms": moment,
-        "manifest-list": str(manifest_list),
-        "summary": {"operation": "append", "total-records": str(FILES * ROWS_OF_A_FILE), "total-data-files": str(FILES)},
-        "schema-id": 0,
-    }
-    return {
-        "format-version": 2,
-        "table-uuid": str(uuid.UUID(int=20)),
-        "location": str(folder),
-        "last-sequence-number": 1,
-        "last-updated-ms": moment,
-        "last-column-id": len(COLUMNS),
-        "schemas": [schema_json()],
-        "current-schema-id": 0,
-        "partition-specs": [{"spec-id": 0, "fields": SPEC_FIELDS}],
-        "default-spec-id": 0,
-        "last-partition-id": DAY_FIELD,
-        "properties": {},
-        "current-snapshot-id": SNAPSHOT_ID,
-        "snapshots": [snapshot],
-        "snapshot-log": [{"timestamp-ms": moment, "snapshot-id": SNAPSHOT_ID}],
-        "metadata-log": [],
-        "sort-orders": [{"order-id": 0, "fields": []}],
-        "default-sort-order-id": 0,
-        "refs": {"main": {"snapshot-id": SNAPSHOT_ID, "type": "branch"}},
-    }
+    """Return the table metadata."""
+    snapshot = snapshot_json(SNAPSHOT_ID, 1, manifest_list, {"total-records": FILES * ROWS_OF_A_FILE, "total-data-files": FILES})
+    return metadata_of_one_snapshot(folder, snapshot, schema_json(COLUMNS), SPEC_FIELDS, uuid.UUID(int=20))

@@ -8,7 +8,7 @@ import json
 import random
 import struct
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ BYTES_OF_A_BLOCK = 64_000
 SNAPSHOT_ID, SEQUENCE_NUMBER = 5_100_200_300_400_500_600, 100
 FIRST_DAY, DAYS = 19_358, 1_000  # 2023-01-01; a thousand days: one day has 0.1 % of the files
 MICROS_OF_A_DAY = 86_400_000_000
+MOMENT_MS = 1_709_251_200_000  # of the snapshot
 IDS, IDS_OF_A_FILE = 1_000_000_000, 1_000_000  # each file spans 0.1 % of the ids
 
 KINDS = ["long"] * 7 + ["double"] * 4 + ["string"] * 4 + ["int"] * 3 + ["timestamp", "date"]
@@ -240,9 +241,9 @@ SPEC_FIELDS = [
 ]
 
 
-def schema_json() -> dict[str, Any]:
-    """Return the schema of the table."""
-    fields = [{"id": field_id, "name": name, "required": False, "type": kind} for field_id, name, kind in COLUMNS]
+def schema_json(columns: Sequence[tuple[int, str, str]] = COLUMNS) -> dict[str, Any]:
+    """Return a schema of optional columns, by default that of the table."""
+    fields = [{"id": field_id, "name": name, "required": False, "type": kind} for field_id, name, kind in columns]
     return {"type": "struct", "schema-id": 0, "fields": fields}
 
 
@@ -259,36 +260,47 @@ def manifest_properties() -> dict[str, str]:
 
 
 def table_metadata(folder: Path, manifest_list: Path) -> dict[str, Any]:
-    """Return the table metadata: format version 2, one snapshot."""
-    moment = 1_709_251_200_000
-    snapshot = {
-        "snapshot-id": SNAPSHOT_ID,
-        "sequence-number": SEQUENCE_NUMBER,
-        "timestamp-ms": moment,
+    """Return the table metadata."""
+    snapshot = snapshot_json(SNAPSHOT_ID, SEQUENCE_NUMBER, manifest_list, {})
+    return metadata_of_one_snapshot(folder, snapshot, schema_json(), SPEC_FIELDS, uuid.UUID(int=1))
+
+
+def snapshot_json(snapshot_id: int, sequence_number: int, manifest_list: Path, totals: Mapping[str, int]) -> dict[str, Any]:
+    """Return a snapshot that appends everything; `totals` are fields of its summary."""
+    return {
+        "snapshot-id": snapshot_id,
+        "sequence-number": sequence_number,
+        "timestamp-ms": MOMENT_MS,
         "manifest-list": str(manifest_list),
-        "summary": {"operation": "append"},
+        "summary": {"operation": "append", **{name: str(total) for name, total in totals.items()}},
         "schema-id": 0,
     }
+
+
+def metadata_of_one_snapshot(
+    folder: Path, snapshot: dict[str, Any], schema: dict[str, Any], spec_fields: list[dict[str, Any]], table_uuid: uuid.UUID
+) -> dict[str, Any]:
+    """Return table metadata of format version 2 with one snapshot, one schema and one partition spec."""
     return {
         "format-version": 2,
-        "table-uuid": str(uuid.UUID(int=1)),
+        "table-uuid": str(table_uuid),
         "location": str(folder),
-        "last-sequence-number": SEQUENCE_NUMBER,
-        "last-updated-ms": moment,
-        "last-column-id": len(COLUMNS),
-        "schemas": [schema_json()],
+        "last-sequence-number": snapshot["sequence-number"],
+        "last-updated-ms": MOMENT_MS,
+        "last-column-id": len(schema["fields"]),
+        "schemas": [schema],
         "current-schema-id": 0,
-        "partition-specs": [{"spec-id": 0, "fields": SPEC_FIELDS}],
+        "partition-specs": [{"spec-id": 0, "fields": spec_fields}],
         "default-spec-id": 0,
-        "last-partition-id": 1001,
+        "last-partition-id": max(spec_field["field-id"] for spec_field in spec_fields),
         "properties": {},
-        "current-snapshot-id": SNAPSHOT_ID,
+        "current-snapshot-id": snapshot["snapshot-id"],
         "snapshots": [snapshot],
-        "snapshot-log": [{"timestamp-ms": moment, "snapshot-id": SNAPSHOT_ID}],
+        "snapshot-log": [{"timestamp-ms": MOMENT_MS, "snapshot-id": snapshot["snapshot-id"]}],
         "metadata-log": [],
         "sort-orders": [{"order-id": 0, "fields": []}],
         "default-sort-order-id": 0,
-        "refs": {"main": {"snapshot-id": SNAPSHOT_ID, "type": "branch"}},
+        "refs": {"main": {"snapshot-id": snapshot["snapshot-id"], "type": "branch"}},
         "statistics": [],
         "partition-statistics": [],
     }
