@@ -4,8 +4,8 @@ Spec: Manifests; Snapshots.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -77,12 +77,9 @@ class DataFileRewrite(View):
     def report(self, most: int | None = MOST_LINES) -> Report:
         """See `View.report`."""
         would = "would be " if self.dry_run else ""
-        snapshots = ", ".join(map(str, self.snapshot_ids)) or (
-            "none: nothing was changed" if self.dry_run else "none: there was nothing to do"
-        )
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.reasons.items())
         pairs = [
-            ("snapshot", snapshots),
+            ("snapshot", _snapshots_text(self.snapshot_ids, dry_run=self.dry_run)),
             ("considered", count_text(self.considered_files, "file")),
             (
                 f"{would}rewritten",
@@ -116,10 +113,9 @@ class DanglingDeletes(View):
 
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no list
         """See `View.report`."""
-        nothing = "none: nothing was changed" if self.dry_run else "none: there was nothing to do"
         kinds = "".join(f", {count:,} {kind}" for kind, count in self.kinds.items())
         pairs = (
-            ("snapshot", str(self.snapshot_id or nothing)),
+            ("snapshot", _snapshots_text((self.snapshot_id,), dry_run=self.dry_run)),
             ("considered", count_text(self.live_delete_files, "delete file")),
             (
                 "would be removed" if self.dry_run else "removed",
@@ -143,7 +139,7 @@ class ManifestRewrite(View):
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no list
         """See `View.report`."""
         pairs = (
-            ("snapshot", str(self.snapshot_id or "none: there was nothing to do")),
+            ("snapshot", _snapshots_text((self.snapshot_id,))),
             ("rewritten", count_text(self.rewritten_manifests)),
             ("added", f"{count_text(self.added_manifests)}, {count_text(self.entries, 'entry', 'entries')}"),
             ("kept", count_text(self.kept_manifests)),
@@ -199,21 +195,7 @@ def rewrite_data_files(
     result = opened.maintenance.rewrite_data_files(
         where, strategy=strategy, sort_order=sort_order, options=pairs_of(options), branch=branch, dry_run=dry_run
     )
-    return DataFileRewrite(
-        table=opened.full_name,
-        dry_run=result.dry_run,
-        snapshot_ids=result.snapshot_ids,
-        considered_files=result.considered_files,
-        rewritten_files=result.rewritten_files,
-        added_files=result.added_files,
-        rewritten_bytes=result.rewritten_bytes,
-        added_bytes=result.added_bytes,
-        removed_delete_files=result.removed_delete_files,
-        deleted_rows=result.deleted_rows,
-        left_files=result.left_files,
-        reasons={str(reason): count for reason, count in result.reasons.items()},
-        failed=result.failed,
-    )
+    return DataFileRewrite(table=opened.full_name, **_fields(result))
 
 
 @changes_table
@@ -227,7 +209,7 @@ def remove_dangling_deletes(opened: Table, branch: RewrittenBranch = "main", dry
         live_delete_files=result.live_delete_files,
         removed_files=result.removed_files,
         removed_bytes=result.removed_bytes,
-        kinds={str(kind): count for kind, count in result.removed.items()},
+        kinds=result.removed,
     )
 
 
@@ -235,14 +217,7 @@ def remove_dangling_deletes(opened: Table, branch: RewrittenBranch = "main", dry
 def rewrite_manifests(opened: Table, spec_id: SpecId = None, sort_by: SortBy = None, branch: OfBranch = "main") -> View:
     """Put the entries of small or unsorted manifests into manifests of the target size. No data file is read or written."""
     result = opened.rewrite_manifests(spec_id, sort_by, branch=branch)
-    return ManifestRewrite(
-        table=opened.full_name,
-        snapshot_id=result.snapshot_id,
-        rewritten_manifests=result.rewritten_manifests,
-        added_manifests=result.added_manifests,
-        kept_manifests=result.kept_manifests,
-        entries=result.entries,
-    )
+    return ManifestRewrite(table=opened.full_name, **_fields(result))
 
 
 @looks_at_catalog
@@ -261,6 +236,18 @@ def call_procedure(opened: Catalog, procedure: ProcedureName = None, arguments: 
     values = {name: _argument(name, text, kinds[name]) for name, text in pairs_of(arguments).items()}
     rows = call(opened, procedure, **values)
     return ProcedureResult(procedure=procedure, rows=tuple({name: _shown(value) for name, value in row.items()} for row in rows))
+
+
+def _fields(result: Any) -> dict[str, Any]:
+    """Return the fields of a result, all of which its view has under the same names."""
+    return {field.name: getattr(result, field.name) for field in fields(result)}
+
+
+def _snapshots_text(snapshot_ids: Sequence[int | None], *, dry_run: bool = False) -> str:
+    """Return the ids of the snapshots that were committed, or why there is none."""
+    return ", ".join(str(one) for one in snapshot_ids if one is not None) or (
+        "none: nothing was changed" if dry_run else "none: there was nothing to do"
+    )
 
 
 def _arguments_text(name: str) -> str:
