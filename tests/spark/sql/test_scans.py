@@ -577,14 +577,16 @@ def test_a_split_size_of_spark_that_reads_no_rows_is_refused(spark: SparkSession
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
 
 
+@pytest.mark.parametrize(("least", "of_a_processor"), [(1, 1), (3, 0), (200, 4)])
 @pytest.mark.usefixtures("sql")
 def test_a_job_of_planning_has_few_tasks_and_returns_only_files_that_may_match(
-    spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch, least: int, of_a_processor: int
 ) -> None:
     _of_many_manifests(lake)
     rows_of_tasks: list[int] = []
     tasks: list[int] = []
-    monkeypatch.setattr(distributed_planning, "_TASKS_OF_A_PROCESSOR", 1)
+    monkeypatch.setattr(distributed_planning, "_LEAST_TASKS", least)
+    monkeypatch.setattr(distributed_planning, "_TASKS_OF_A_PROCESSOR", of_a_processor)
     parallelize = type(spark.sparkContext).parallelize
 
     def counted(context: Any, items: Any, slices: int) -> Any:
@@ -601,4 +603,4 @@ def test_a_job_of_planning_has_few_tasks_and_returns_only_files_that_may_match(
     read = spark.read.option("planning-mode", "distributed").table("lake.db.parts").where("id IN (33, 71)")
     assert sorted(row.id for row in read.collect()) == [33, 71]
     assert sum(rows_of_tasks) == 2
-    assert tasks == [min(8, spark.sparkContext.defaultParallelism)]
+    assert tasks == [min(8, max(least, of_a_processor * spark.sparkContext.defaultParallelism))]

@@ -22,8 +22,9 @@ from icefloe.table.data_scan import DataScan
 
 # Bytes of manifests per processor of this machine above which a Spark job is faster.
 LOCAL_BYTES_PER_PROCESSOR = 128 * 1024 * 1024
-# Tasks of a job for each processor of Spark: each costs some milliseconds beside its work; several make up for tasks that take longer than others.
-_TASKS_OF_A_PROCESSOR = 4
+# Tasks of a job for each processor of Spark: each costs some milliseconds beside its work; several make up for tasks that take longer than others. Where
+# executors are allocated as tasks wait for them, few processors are known when the job starts: so many tasks let Spark add more.
+_TASKS_OF_A_PROCESSOR, _LEAST_TASKS = 4, 200
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class SparkTasks:
         if not work:
             return
         context = self.spark.sparkContext
-        results = context.parallelize(work, min(len(work), _TASKS_OF_A_PROCESSOR * context.defaultParallelism)).map(TaskFunction(function))
+        tasks = min(len(work), max(_LEAST_TASKS, _TASKS_OF_A_PROCESSOR * context.defaultParallelism))
+        results = context.parallelize(work, tasks).map(TaskFunction(function))
         yield from run_job(self.spark, self.description, results.collect)
 
 
