@@ -13,7 +13,7 @@ from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.kernel.commit.attempt import CommitContext
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.row_delta import RowDelta
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
+from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.table import Table
 from icefloe.table.rows.table_writes import write_target
 from icefloe.table.table_handle import metadata_folder
@@ -53,6 +53,19 @@ def delete_keys_everywhere(table: Table, rows: Any, columns: Sequence[str]) -> N
 def add_file(table: Table, path: str, rows: int, size: int) -> None:
     """Add a Parquet file of another writer to an unpartitioned table."""
     _commit(table, added=[DataFile(file_path=path, file_format=FileFormat.PARQUET, record_count=rows, file_size_in_bytes=size)])
+
+
+def add_equality_deletes(table: Table, path: str, rows: int, size: int, equality_ids: Sequence[int]) -> None:
+    """Add a Parquet file with keys of another writer, by which rows so far are deleted, to an unpartitioned table."""
+    file = DataFile(
+        content=FileContent.EQUALITY_DELETES,
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        record_count=rows,
+        file_size_in_bytes=size,
+        equality_ids=tuple(equality_ids),
+    )
+    _commit(table, added_deletes=[file])
 
 
 def _commit(table: Table, **changes: Any) -> None:

@@ -1,12 +1,15 @@
 """Rows that equality deletes delete are left out by kept positions from the second scan on; the rows stay those of a plain model."""
 
+import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.merge_on_read import delete_keys, delete_positions
+from tests.spark.merge_on_read import add_equality_deletes, delete_keys, delete_positions
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
@@ -86,8 +89,9 @@ def test_random_keys_delete_the_rows_of_a_plain_model(
 
 
 def test_later_scans_read_no_key_column_and_find_nothing_again(
-    lake: SqlCatalog, sql: Run, spark: SparkSession, searches: list[int]
+    lake: SqlCatalog, sql: Run, spark: SparkSession, searches: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(key_positions, "MOST_SEARCHES", 1)  # the positions of the last search are kept too
     table = lake.create_table("db.k", SCHEMA)
     append(table, [(number, number % 10, "x") for number in range(100)])
     delete_keys(table, pa.table({"key": pa.array([3], pa.int32())}), ["key"])
@@ -121,3 +125,16 @@ def test_positions_that_are_too_large_to_keep_are_not_found_for_ever(
         counts = ", ".join(f"count({column})" for column in columns)
         assert sql(f"SELECT {counts} FROM lake.db.k") == [(3500,) * len(columns)]
     assert len(searches) == key_positions.MOST_SEARCHES
+
+
+def test_another_name_mapping_finds_the_keys_of_delete_files_without_field_ids_again(lake: SqlCatalog, sql: Run, tmp_path: Path) -> None:
+    table = lake.create_table("db.k", SCHEMA)
+    append(table, [(number, number % 10, "x") for number in range(100)])
+    path = tmp_path / "keys.parquet"
+    pq.write_table(pa.table({"first": pa.array([3], pa.int32()), "second": pa.array([4], pa.int32())}), path)
+    add_equality_deletes(table, str(path), rows=1, size=path.stat().st_size, equality_ids=[2])
+    for name, key in (("first", 3), ("second", 4)):
+        mapping = json.dumps([{"field-id": 2, "names": ["key", name]}])
+        sql(f"ALTER TABLE lake.db.k SET TBLPROPERTIES ('schema.name-mapping.default' = '{mapping}')")
+        for _ in range(3):
+            assert sql("SELECT sum(id) FROM lake.db.k") == [(4950 - sum(range(key, 100, 10)),)]

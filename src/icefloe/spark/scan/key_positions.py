@@ -30,7 +30,7 @@ from icefloe.spark.scan.native_scan import FileGroup
 from icefloe.spark.scan.position_deletes import BEYOND, BYTES_OF_A_KEY, DeletedRows, kind_of
 from icefloe.table.engine import ScanRequest
 
-# Times that the positions of the same files are searched for, where they were dropped for others or are too large to keep; after that keys are looked up.
+# Times that the positions of the same files are searched for, where they were dropped for others; after that keys are looked up.
 MOST_SEARCHES = 3
 # Rows of the files whose positions are searched for, and bytes of the positions: the search reads the key columns of all files, while a statement is planned.
 MOST_ROWS = 100_000_000
@@ -63,22 +63,25 @@ def with_kept_positions(spark: SparkSession, request: ScanRequest, group: FileGr
     tasks = [task for part in group.parts for task in part.tasks()]
     if sum(task.file.record_count for task in tasks) > MOST_ROWS:
         return group
-    # The same files may have other values in a key column by another schema, where they lack the column.
-    columns = (request.table_name, request.schema.schema_id, repr(group.equality.key_columns))
+    # By another schema the same files may have other values in a key column that they lack, and by another name mapping delete files without field ids have
+    # other keys.
+    columns = (request.table_name, request.schema.schema_id, repr(group.equality.key_columns), repr(request.name_mapping))
     key = (columns, *((task.file.file_path, *((file.file_path, file.content_offset) for file in task.delete_files)) for task in tasks))
     key_bytes = BYTES_OF_A_KEY * len(tasks)
     uses = known.get(("uses", key), lambda: (_Uses(), key_bytes))
     uses.scans += 1
-    if uses.scans == 1 or uses.searches == MOST_SEARCHES:
+    if uses.scans == 1:
         return group
 
-    def search() -> tuple[DeletedRows | None, int]:
+    def search() -> tuple[DeletedRows | None, int]:  # the bytes of the key count as those of its uses
+        if uses.searches == MOST_SEARCHES:
+            return None, 0
         uses.searches += 1
         vectors = deleted_positions(spark, request, tasks)
         if any(kind_of(vector) == BEYOND for vector in vectors):
-            return None, key_bytes
+            return None, 0
         rows = DeletedRows(vectors)
-        return (rows if rows.size <= MOST_POSITION_BYTES else None), min(rows.size, MOST_POSITION_BYTES) + key_bytes
+        return (rows, rows.size) if rows.size <= MOST_POSITION_BYTES else (None, 0)
 
     rows = known.get(("positions", key), search)
     return group if rows is None else replace(group, deleted=rows, equality=None)
