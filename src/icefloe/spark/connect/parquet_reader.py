@@ -27,8 +27,9 @@ from icefloe.kernel.schema.metadata_columns import is_reserved
 from icefloe.kernel.schema.schema import Schema, fields_to_read, walk
 from icefloe.kernel.types import IcebergType, NestedField, StructType
 from icefloe.spark.scan.expression_to_column import filter_to_column, literal
+from icefloe.spark.scan.footer_field_ids import FieldIds, FooterReader
 from icefloe.spark.scan.native_scan import READER_OPTIONS, FileGroup, hadoop_paths, names_for_the_reader
-from icefloe.spark.scan.read_strategy import FieldIds, FooterReader, file_groups
+from icefloe.spark.scan.read_strategy import file_groups
 from icefloe.spark.types.spark_types import COMMENT_KEY, NOT_NATIVE, column_named, schema_to_struct, why_not_opened
 from icefloe.table.engine import ScanRequest
 

@@ -6,10 +6,8 @@ which columns a file has.
 Spec: Scan Planning; Column Projection; Default values; Row-level Deletes.
 """
 
-import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
 from itertools import product
@@ -23,9 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.datafile.deletes.byte_cache import ByteCache
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.datafile.field_ids import has_ids, id_of, inner_fields
 from icefloe.datafile.projection import lacks_required
-from icefloe.datafile.stored_file import opened_stored_file
 from icefloe.errors import in_one_line
 from icefloe.io.file_io_by_scheme import check_locations
 from icefloe.kernel.arrow_values import numpy_of
@@ -33,7 +29,6 @@ from icefloe.kernel.expressions.bind import filter_field_ids
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
-from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.scan_plan import PlannedFiles
 from icefloe.kernel.schema.metadata_columns import DELETED, is_reserved
@@ -56,9 +51,8 @@ from icefloe.kernel.types import (
     children,
 )
 from icefloe.spark.bridge.gateway import executors_have_classes
-from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
-from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.scan.equality_deletes import equality_deletes, key_columns_in, key_ids_of
+from icefloe.spark.scan.footer_field_ids import FieldIds, field_ids
 from icefloe.spark.scan.key_positions import with_kept_positions
 from icefloe.spark.scan.metadata_column_values import OF_POSITIONS, position_name_conflict
 from icefloe.spark.scan.native_scan import FileGroup, native_plan, native_scan, requested_metadata_ids, schemes_without_file_system
@@ -84,15 +78,6 @@ _JOINABLE = frozenset(
 _Mask = NDArray[np.bool_]
 # Bytes of position delete files that the driver reads for Spark's own scan. Above that, Spark's tasks read them, through Python.
 MOST_DELETE_BYTES = 256 * 1024 * 1024
-
-
-# Footers that the driver reads itself, in threads; more are read by Spark's tasks.
-MOST_ON_DRIVER = 256
-FOOTER_THREADS = 8
-# The field ids of a file's columns, inner ones too; None for a file that has none on any column.
-FieldIds = frozenset[int] | None
-
-
 # Returns the field ids in the files of tasks, in their order.
 ReadFieldIds = Callable[[Sequence[FileScanTask]], list[FieldIds]]
 
@@ -124,9 +109,7 @@ def planned_rows(spark: SparkSession, request: ScanRequest, kept: float = 1.0, k
         LocationNotAllowedError: The catalog's configuration does not allow a file's location.
         EngineError: The session has no JVM at hand.
     """
-    needed, groups, deletes = _grouped(spark, request, kept, known)
-    rows = reduce(DataFrame.unionAll, (_rows(spark, request, needed, group, deletes) for group in groups))
-    return rows if request.limit is None else rows.limit(request.limit)
+    return _united(spark, request, *_grouped(spark, request, kept, known))
 
 
 def plan_of_rows(spark: SparkSession, request: ScanRequest, kept: float = 1.0, known: ByteCache | None = None) -> tuple[Any, int | None]:
@@ -138,9 +121,14 @@ def plan_of_rows(spark: SparkSession, request: ScanRequest, kept: float = 1.0, k
     plan = native_plan(spark, request, needed, groups[0]) if len(groups) == 1 and not groups[0].reason and request.limit is None else None
     if plan is not None:
         return plan, 0 if groups[0].deleted is None else groups[0].deleted.size
+    return _united(spark, request, needed, groups, deletes)._jdf.queryExecution().optimizedPlan(), None
+
+
+def _united(
+    spark: SparkSession, request: ScanRequest, needed: Schema, groups: Sequence[FileGroup], deletes: Callable[[], DeleteLoader]
+) -> DataFrame:
     rows = reduce(DataFrame.unionAll, (_rows(spark, request, needed, group, deletes) for group in groups))
-    rows = rows if request.limit is None else rows.limit(request.limit)
-    return rows._jdf.queryExecution().optimizedPlan(), None
+    return rows if request.limit is None else rows.limit(request.limit)
 
 
 def _grouped(
@@ -477,51 +465,3 @@ def _split_by_positions(group: FileGroup, deletes: DeleteLoader, known: ByteCach
         elif kind == BEYOND:
             subgroup = replace(subgroup, reason=f"rows from {MOST_POSITIONS:,} on are deleted in a file")
         yield subgroup
-
-
-def field_ids(spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask], table_name: str) -> list[FieldIds]:
-    """Return the field ids in each task's file, in the order of the tasks.
-
-    Args:
-        spark: A classic session; its tasks read the footers where there are more than `MOST_ON_DRIVER`.
-        io: The table's storage.
-        tasks: Scan tasks.
-        table_name: For the description of the job.
-
-    Raises:
-        NoSuchFileError, DataFileFormatError: A file is missing or damaged.
-        EngineError: Spark's job failed for another reason.
-    """
-    reader = FooterReader(io)
-    if len(tasks) <= MOST_ON_DRIVER:
-        with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="icefloe-footers") as pool:
-            return list(pool.map(reader.ids_in, tasks))
-    ids_of_files = spark.sparkContext.parallelize(list(tasks), min(len(tasks) // FOOTER_THREADS, MOST_SPARK_TASKS)).map(reader)
-    return run_job(spark, f"read footers of {table_name}", ids_of_files.collect)
-
-
-@dataclass(frozen=True)
-class FooterReader:
-    """A function that Spark tasks run: it takes a scan task, and returns the field ids in its file."""
-
-    io: FileIO
-    errors: TaskErrors = dataclasses.field(default_factory=TaskErrors)
-
-    def __call__(self, task: FileScanTask) -> FieldIds:
-        """Return the field ids in the file of a scan task."""
-        with self.errors.carried():
-            return self.ids_in(task)
-
-    def ids_in(self, task: FileScanTask) -> FieldIds:
-        """Return the field ids in the task's file."""
-        with opened_stored_file(self.io, task) as stored:
-            columns = stored.schema
-        return frozenset(_ids(columns)) if has_ids(columns) or not len(columns) else None
-
-
-def _ids(columns: Iterable[Any]) -> Iterator[int]:
-    for column in columns:
-        field_id = id_of(column)
-        if field_id is not None:
-            yield field_id
-        yield from _ids(inner_fields(column.type))
