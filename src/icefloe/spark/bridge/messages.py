@@ -154,13 +154,15 @@ class ProcedureMessage(TypedDict):
 class ReadQuery(TypedDict):
     """What Spark pushed to a scan: options of the read, with the time `zone` of its session and the session's `settings` that Icefloe reads.
 
-    The names of these begin with `spark.sql.iceberg.` or `spark.icefloe.`. `uses_statistics` is whether the session's optimizer is cost-based,
-    `groups_partitions` whether it joins partitions that scans report, `schema` the columns that it needs, in Spark's JSON.
+    The names of these begin with `spark.sql.iceberg.` or `spark.icefloe.`, or are `spark.wap.branch`. `split_bytes` is the session's size of splits in bytes,
+    `uses_statistics` whether its optimizer is cost-based, `groups_partitions` whether it joins partitions that scans report, `schema` the columns that it
+    needs, in Spark's JSON.
     """
 
     options: dict[str, str]
     zone: str
     settings: dict[str, str]
+    split_bytes: int
     uses_statistics: bool
     groups_partitions: bool
     filters: NotRequired[list[Expression]]

@@ -113,7 +113,7 @@ def needs_bounds_of_keys(plan: ScanPlan, columns: Schema) -> bool:
     Spark pushes IS NOT NULL for the optional columns of a join alone, and a plan has the bounds of the columns in its filter.
     """
     keys = [field for field in columns.fields if field.required and isinstance(field.field_type, IntegerType | LongType)]
-    return any(keys) and sum(map(len, plan.parts)) <= _MOST_FILES_OF_KEYS
+    return bool(keys) and sum(map(len, plan.parts)) <= _MOST_FILES_OF_KEYS
 
 
 def _is_dense(plan: ScanPlan, column: NestedField, kind: PrimitiveType, rows: int) -> bool:

@@ -85,8 +85,8 @@ class ScanPlans:
         self._spark = spark
         self._plans: list[tuple[tuple[object, ...], ScanPlan]] = []
         metadata = table.metadata
-        # A location may have a new file once its table was dropped; values also have the table's name, for messages and EXPLAIN.
         self._metadata = metadata
+        # A location may have a new file once its table was dropped; values also have the table's name, for messages and EXPLAIN.
         self._loaded = (metadata.table_uuid, table.metadata_location, metadata.last_updated_ms, table.full_name)
         self._has_geo_types = has_geo_types(spark, metadata.schema())
         self._shared = shared if metadata.table_uuid and table.metadata_location else None

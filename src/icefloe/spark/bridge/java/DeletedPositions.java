@@ -12,8 +12,8 @@ import org.roaringbitmap.PeekableIntIterator;
 import org.roaringbitmap.RoaringBitmap;
 
 /**
- * The deleted positions of the files of a scan, by the number of the file. Each executor receives them once, as compressed as they are stored; a task expands those of the file that it reads,
- * as far as it has read. Executors need this class.
+ * The deleted positions of the files of a scan, by the number of the file. Each executor receives them once, as compressed as they are stored; a task decodes only the bitmaps of the files that
+ * it reads. Executors need this class.
  */
 public final class DeletedPositions implements Serializable {
   private final Broadcast packed;
