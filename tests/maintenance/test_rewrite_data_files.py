@@ -2,8 +2,10 @@
 
 import random
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pyarrow as pa
@@ -13,13 +15,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from icefloe import SqlCatalog
-from icefloe.errors import FormatWarning, IcefloeError, InvalidInputError, NoSuchSnapshotError, UnsupportedFeatureError
+from icefloe.datafile import live_rows
+from icefloe.errors import (
+    CommitConflictError,
+    EngineError,
+    FormatWarning,
+    IcefloeError,
+    InvalidInputError,
+    NoSuchSnapshotError,
+    StorageError,
+    UnsupportedFeatureError,
+)
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.maintenance import rewrite_data_files as module
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite
 from icefloe.maintenance.rewrite_options import rewrite_options
 from icefloe.maintenance.rewrite_planner import RewritePlan
+from icefloe.table import available_engines
+from icefloe.table.available_engines import InProcessEngine
 from icefloe.table.files.file_operations import RewriteDataFiles
 from icefloe.table.rows.write_context import write_audit_publish
 from icefloe.table.table import Table
@@ -289,6 +303,7 @@ def test_after_a_failure_no_new_file_remains(tmp_path: Path, monkeypatch: pytest
     assert data_files(tmp_path) == before
     result = table.maintenance.rewrite_data_files(options={"partial-progress.enabled": True})
     assert (result.rewritten_files, result.failed_files) == (6, 6)
+    assert result.reasons == {"too small": 6}
     assert damaged.name in result.failed[0].reason
     damaged.write_bytes(whole)
     assert content(table) == rows
@@ -307,6 +322,73 @@ def test_an_interrupt_leaves_the_table_and_no_new_file(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         work.run()
     assert data_files(tmp_path) == before
+
+
+@pytest.mark.parametrize("order", [None, "id"])
+def test_new_files_without_some_of_the_rows_are_not_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str | None) -> None:
+    table = made(tmp_path)
+    small_files(table, 6)
+    before = data_files(tmp_path)
+    read_task, read = live_rows.read_task, InProcessEngine.read
+    monkeypatch.setattr(live_rows, "read_task", lambda *task, **words: (batch.slice(1) for batch in read_task(*task, **words)))
+    monkeypatch.setattr(InProcessEngine, "read", lambda engine, request: read(engine, request).slice(6))
+    with pytest.raises(EngineError, match=r"6 files of .*db.t with 60 rows became new files with 54 rows"):
+        table.maintenance.rewrite_data_files(sort_order=order)
+    assert data_files(tmp_path) == before
+    result = table.maintenance.rewrite_data_files(sort_order=order, options={"partial-progress.enabled": True})
+    assert (result.rewritten_files, result.failed_files, result.reasons) == (0, 6, {})
+    assert data_files(tmp_path) == before
+
+
+def test_with_partial_progress_a_commit_that_lost_every_retry_is_reported_beside_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(tmp_path, spec=("kind",))
+    small_files(table, 6)
+    before, commit, attempts = content(table), RewriteDataFiles.commit, list[Any]()
+
+    def lose_the_second(update: RewriteDataFiles) -> None:
+        attempts.append(update)
+        if len(attempts) % 2 == 0:
+            raise CommitConflictError("other writers committed first")
+        commit(update)
+
+    monkeypatch.setattr(RewriteDataFiles, "commit", lose_the_second)
+    result = table.maintenance.rewrite_data_files(options={"partial-progress.enabled": True})
+    assert (result.rewritten_files, result.failed_files, len(result.snapshot_ids)) == (6, 6, 1)
+    assert result.failed[0].reason == "other writers committed first"
+    assert len(data_files(tmp_path)) == 12 + 1  # the new files of the other commit are deleted
+    assert content(table) == before
+    attempts.append(None)  # the next commit is lost too
+    with pytest.raises(CommitConflictError):
+        table.maintenance.rewrite_data_files()
+    assert content(table) == before
+
+
+def test_a_group_that_loses_files_to_the_limit_is_rewritten_only_if_it_still_pays(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    small_files(table, 6)
+    planned = table.maintenance.rewrite_data_files(options={"max-files-to-rewrite": 4}, dry_run=True)
+    assert (planned.rewritten_files, planned.left_files) == (0, 6)
+    assert table.maintenance.rewrite_data_files(options={"max-files-to-rewrite": 5}).rewritten_files == 5
+
+
+def test_a_failure_is_noticed_while_an_earlier_file_is_still_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path, spec=("kind",))
+    small_files(table, 6)
+
+    def compacted(*_: Any, partition_id: int, is_stopped: Callable[[], bool], **__: Any) -> None:
+        if partition_id == 1:
+            raise StorageError("the storage refuses the second file")
+        for _ in range(3_000):
+            if is_stopped():
+                raise CancelledError
+            sleep(0.01)
+        raise AssertionError("the first file was not stopped")
+
+    monkeypatch.setattr(available_engines, "compact_files", compacted)
+    with pytest.raises(StorageError, match="the second file"):
+        table.maintenance.rewrite_data_files()
 
 
 def test_partial_progress_commits_in_parts(tmp_path: Path) -> None:

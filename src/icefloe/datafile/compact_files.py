@@ -1,6 +1,7 @@
 """`compact_files`: the rows of several data files, without deleted rows, are written to fewer or larger files.
 
-Rows pass through as a stream, so that memory is bounded by a row group and not by the files. `icefloe/maintenance` decides which files are compacted together.
+Rows pass through as a stream, so that memory is bounded as in `write_batches`, whatever the number of files. `icefloe/maintenance` decides which files are
+compacted together.
 Spec: Row-level Deletes; Row Lineage; Partition Evolution.
 """
 
@@ -10,18 +11,15 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.data_file_writer import write_batches, write_partition
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.datafile.live_rows import live_rows
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.metadata_columns import with_lineage
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema import Schema, schema_with_lineage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +37,9 @@ class FilesToCompact:
 
 @dataclass(frozen=True, kw_only=True)
 class CompactedFiles:
-    """The new files, and the number of their rows."""
+    """The new files."""
 
     added: tuple[DataFile, ...]
-    rows: int
 
 
 def compact_files(
@@ -68,26 +65,20 @@ def compact_files(
         deletes: Loader that keeps delete files for other tasks.
         is_stopped: Returns True where the files are not needed any more; it is called for each batch of rows.
 
+    Returns:
+        The new files, none if every row is deleted.
+
     Raises:
         CancelledError: `is_stopped` returned True.
         NoSuchFileError, DataFileFormatError, UnsupportedFeatureError: As `read_task`.
         StorageError: As `write_batches`, which leaves no files after a failure.
     """
-    loader = deletes or DeleteLoader(target.io, schemas=(schema, *target.older_schemas), name_mapping=NAME_MAPPING.read(target.properties))
-    copy_schema = Schema(*with_lineage(schema.fields), schema_id=schema.schema_id) if work.keeps_row_ids else schema
+    reader = live_rows(target, schema, specs, deletes)
+    copy_schema = schema_with_lineage(schema) if work.keeps_row_ids else schema
 
     def rows() -> Iterator[pa.RecordBatch]:
         for task in work.tasks:
-            for batch in read_task(
-                target.io,
-                task,
-                schema=schema,
-                projection=copy_schema,
-                specs=specs,
-                row_filter=AlwaysTrue(),
-                name_mapping=NAME_MAPPING.read(target.properties),
-                deletes=loader,
-            ):
+            for batch in reader.of(task, copy_schema):
                 if is_stopped():
                     raise CancelledError
                 yield batch
@@ -100,4 +91,4 @@ def compact_files(
         added = write_partition(copy_target, rows(), first.file.partition, partition_id=partition_id, task_id=task_id)
     else:
         added = write_batches(copy_target, rows(), partition_id=partition_id, task_id=task_id)
-    return CompactedFiles(added=tuple(added), rows=sum(file.record_count for file in added))
+    return CompactedFiles(added=tuple(added))

@@ -12,21 +12,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.data_file_writer import write_partition
 from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
 from icefloe.datafile.file_metrics import leaves_of
+from icefloe.datafile.live_rows import LiveRows, live_rows
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.kernel.expressions.bind import filter_field_ids
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import SortOrder, sorted_rows
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.metadata_columns import with_lineage
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema import Schema, schema_with_lineage
 
 # Copies of files are sorted in memory if their rows take at most this many bytes of Arrow memory; and the assumed bytes of a value.
 SORTED_BYTES, _VALUE_BYTES = 256 * 1024 * 1024, 24
@@ -83,8 +81,8 @@ def rewrite_task(
         NoSuchFileError, DataFileFormatError, UnsupportedFeatureError: As `read_task`.
         StorageError: As `write_batches`, which leaves no files after a failure.
     """
-    loader = deletes or DeleteLoader(target.io, schemas=(schema, *target.older_schemas), name_mapping=NAME_MAPPING.read(target.properties))
-    keep = _rows_to_keep(target, task, delete_filter, schema, specs, loader)
+    reader = live_rows(target, schema, specs, deletes)
+    keep = _rows_to_keep(reader, task, delete_filter)
     kept = keep.true_count
     deleted = len(keep) - kept
     dangling = tuple(file for file in task.delete_files if deleted and is_scoped_to(file, task.file.file_path))
@@ -92,18 +90,8 @@ def rewrite_task(
     if not deleted or not kept:
         return result
     # Spec: Row Lineage. Without a first row id, rows have no ids to keep.
-    copy_schema = schema if task.file.first_row_id is None else Schema(*with_lineage(schema.fields), schema_id=schema.schema_id)
-    rows = read_task(
-        target.io,
-        task,
-        schema=schema,
-        projection=copy_schema,
-        specs=specs,
-        row_filter=AlwaysTrue(),
-        name_mapping=NAME_MAPPING.read(target.properties),
-        deletes=loader,
-    )
-    kept_rows, order_id = _filtered(rows, keep), task.file.sort_order_id
+    copy_schema = schema if task.file.first_row_id is None else schema_with_lineage(schema)
+    kept_rows, order_id = _filtered(reader.of(task, copy_schema), keep), task.file.sort_order_id
     if order_id != target.sort_order_id and not target.sort_order.is_unsorted and kept * row_bytes(copy_schema) <= SORTED_BYTES:
         # The rows of an older file may not be in the table's present sort order.
         kept_rows, is_sorted = sorted_batches(kept_rows, target.sort_order, copy_schema)
@@ -113,27 +101,11 @@ def rewrite_task(
     return replace(result, added=tuple(added))
 
 
-def _rows_to_keep(
-    target: WriteTarget,
-    task: FileScanTask,
-    delete_filter: BooleanExpression,
-    schema: Schema,
-    specs: Mapping[int, PartitionSpec],
-    deletes: DeleteLoader,
-) -> Any:
+def _rows_to_keep(reader: LiveRows, task: FileScanTask, delete_filter: BooleanExpression) -> Any:
     """Return an Arrow boolean array over the live rows of the file, in its order: True for rows that the filter keeps."""
-    names = [schema.path_of(field_id) for field_id in sorted(filter_field_ids(delete_filter))]
-    columns = Schema(*(field for field in schema.fields if any(path and path[0] == field.name for path in names)))
-    batches = read_task(
-        target.io,
-        task,
-        schema=schema,
-        projection=columns,
-        specs=specs,
-        row_filter=AlwaysTrue(),
-        name_mapping=NAME_MAPPING.read(target.properties),
-        deletes=deletes,
-    )
+    names = [reader.schema.path_of(field_id) for field_id in sorted(filter_field_ids(delete_filter))]
+    columns = Schema(*(field for field in reader.schema.fields if any(path and path[0] == field.name for path in names)))
+    batches = reader.of(task, columns)
     masks = [arrow_mask(delete_filter, batch) for batch in batches]
     return pc.invert(pa.concat_arrays(masks)) if masks else pa.array([], pa.bool_())
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.datafile.copy_data_file import sorted_batches
-from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.data_file_writer import write_partition
 from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
+from icefloe.datafile.live_rows import LiveRows, live_rows
 from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.datafile.stored_batch import decode_dictionaries
 from icefloe.datafile.stored_file import opened_stored_file
@@ -23,13 +23,12 @@ from icefloe.datafile.write_target import WriteTarget
 from icefloe.kernel.arrow_values import mask_array, numpy_of
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.metadata_columns import POS, with_lineage
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.metadata_columns import POS
+from icefloe.kernel.schema.schema import Schema, schema_with_lineage
 
 # Positions of rows in their file, counted from 0, ascending.
 Positions = NDArray[np.int64]
@@ -97,8 +96,7 @@ def rewrite_group(
         NoSuchFileError, DataFileFormatError, UnsupportedFeatureError: As `read_task`.
         StorageError: As `write_batches`, which leaves no files after a failure.
     """
-    loader = deletes or DeleteLoader(target.io, schemas=(schema, *target.older_schemas), name_mapping=NAME_MAPPING.read(target.properties))
-    reader = _Reader(target, schema, specs, loader)
+    reader = _Reader(live_rows(target, schema, specs, deletes))
     sources = [_RemainingRows(task, reader.remaining(task, positions)) for task, positions in group.sources]
     remaining = [source for source in sources if source.mask.true_count]
     result = RewrittenGroup(
@@ -111,7 +109,7 @@ def rewrite_group(
     if not remaining and len(group.new_files) < 2:
         return result
     first = remaining[0].task.file if remaining else group.new_files[0]
-    copy_schema = Schema(*with_lineage(schema.fields), schema_id=schema.schema_id) if group.keeps_row_ids else schema
+    copy_schema = schema_with_lineage(schema) if group.keeps_row_ids else schema
     rows = reader.rows(remaining, group.new_files, copy_schema)
     order_id = _common_order(remaining, group, target)
     if group.sorts and order_id != target.sort_order_id:
@@ -133,14 +131,11 @@ def _common_order(remaining: list[_RemainingRows], group: RewriteGroup, target: 
 class _Reader:
     """Reader of the files of a group."""
 
-    target: WriteTarget
-    schema: Schema
-    specs: Mapping[int, PartitionSpec]
-    deletes: DeleteLoader
+    live: LiveRows
 
     def remaining(self, task: FileScanTask, positions: Positions) -> Any:
         """Return an Arrow boolean array over the live rows of the file, in its order: False for rows at one of these positions."""
-        batches = [numpy_of(batch.column(0)) for batch in self._read(task, Schema(POS))]
+        batches = [numpy_of(batch.column(0)) for batch in self.live.of(task, Schema(POS))]
         live_positions = np.concatenate(batches) if batches else np.empty(0, np.int64)
         return mask_array(~np.isin(live_positions, positions, assume_unique=True))
 
@@ -148,7 +143,7 @@ class _Reader:
         """Yield the remaining rows of the sources, then the rows of the new files."""
         for source in remaining:
             start = 0
-            for batch in self._read(source.task, schema):
+            for batch in self.live.of(source.task, schema):
                 kept = batch.filter(source.mask.slice(start, batch.num_rows))
                 start += batch.num_rows
                 if kept.num_rows:
@@ -156,23 +151,11 @@ class _Reader:
         for file in new_files:
             yield from self._new_rows(file, schema)
 
-    def _read(self, task: FileScanTask, projection: Schema) -> Iterator[pa.RecordBatch]:
-        return read_task(
-            self.target.io,
-            task,
-            schema=self.schema,
-            projection=projection,
-            specs=self.specs,
-            row_filter=AlwaysTrue(),
-            name_mapping=NAME_MAPPING.read(self.target.properties),
-            deletes=self.deletes,
-        )
-
     def _new_rows(self, file: DataFile, schema: Schema) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a new file as they are stored: a row without an id gets one when it is committed."""
         task = FileScanTask(file=file, residual=AlwaysTrue(), spec_id=file.spec_id, length=file.file_size_in_bytes)
         arrow = schema_to_arrow(schema)
-        with opened_stored_file(self.target.io, task) as stored:
+        with opened_stored_file(self.live.target.io, task) as stored:
             projector = Projector(file.file_path, {}, stored.floors_nanoseconds)
             for batch in map(decode_dictionaries, stored.batches(schema.fields, AlwaysTrue())):
                 arrays = projector.struct(batch.rows.column, columns_by_id(batch.rows.schema), schema.fields, arrow, batch.rows.num_rows)

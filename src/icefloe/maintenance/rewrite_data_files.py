@@ -16,7 +16,7 @@ from icefloe.datafile.deletes.delete_loader import is_scoped_to
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.display.formatting import count_text, size_text
 from icefloe.display.html import ShownAsText
-from icefloe.errors import CommitConflictError, CommitInvalidatedError, IcefloeError, InvalidInputError, in_one_line
+from icefloe.errors import CommitConflictError, CommitInvalidatedError, EngineError, IcefloeError, InvalidInputError, in_one_line
 from icefloe.kernel.commit.file_changes import delete_key
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
@@ -25,12 +25,11 @@ from icefloe.kernel.metadata.table_properties import DISTRIBUTION_MODE, TARGET_F
 from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID, UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.kernel.scan.scan_planner import plan_scan
-from icefloe.kernel.schema.metadata_columns import with_lineage
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema import schema_with_lineage
 from icefloe.maintenance.dangling_deletes import refuse_staging, remove_dangling_deletes
 from icefloe.maintenance.overlapping_files import overlapping
 from icefloe.maintenance.rewrite_options import RewriteOptions
-from icefloe.maintenance.rewrite_planner import FileGroup, Reason, RewritePlan, plan_rewrite
+from icefloe.maintenance.rewrite_planner import FileGroup, Reason, RewritePlan, chosen_files, plan_rewrite
 from icefloe.table.available_engines import engine_for_files, engine_named
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.data_scan import DataScan
@@ -234,6 +233,7 @@ class DataFileRewrite:
     def _rewrite(self, plan: RewritePlan, batch: Sequence[FileGroup]) -> list[FileGroup]:
         try:
             written = self._write(batch)
+            self._check_rows(written)
         except IcefloeError as error:
             if not self._options.partial_progress:
                 raise
@@ -244,6 +244,19 @@ class DataFileRewrite:
             # One damaged file must not keep the other groups from being rewritten.
             return [group for part in _halves(batch) for group in self._rewrite(plan, part)]
         return self._commit(plan, written)
+
+    def _check_rows(self, written: Sequence[_Written]) -> None:
+        """Refuse new files that do not have the rows of their groups, and delete them: committed, they would lose rows in silence. Raises `EngineError`."""
+        for one in written:
+            before, after = one.group.record_count, sum(file.record_count for file in one.added)
+            if after > before or (after < before and not one.group.has_deletes):
+                self._delete(written)
+                raise EngineError(
+                    f"{count_text(len(one.group), 'file')} of {self._table.full_name} with {count_text(before, 'row')} became new files with"
+                    f" {count_text(after, 'row')}; nothing of them was committed",
+                    table=self._table.full_name,
+                    next_step="run it with another engine (engine='spark' or engine='in-process'), and report this error",
+                )
 
     def _write(self, batch: Sequence[FileGroup]) -> list[_Written]:
         """Write the new files of groups. After a failure none remains."""
@@ -274,7 +287,7 @@ class DataFileRewrite:
         metadata, scan = self._table.metadata, self._scan()
         schema = metadata.schema()
         if metadata.format_version > 2:
-            schema = Schema(*with_lineage(schema.fields), schema_id=schema.schema_id)
+            schema = schema_with_lineage(schema)
         known = next((order.order_id for order in metadata.sort_orders if order.fields == self._order.fields), UNSORTED_ORDER_ID)
         done: list[_Written] = []
         try:
@@ -323,7 +336,11 @@ class DataFileRewrite:
             # After any other error, such as an interrupt, the commit may have happened, and then the table needs the files.
             if not self._is_commit_begun or isinstance(error, CommitConflictError | InvalidInputError):
                 self._delete(written)
-            raise
+            if not self._options.partial_progress or not isinstance(error, CommitConflictError):
+                raise
+            self._failed_commits += 1
+            self._failed += [FailedGroup(files=len(one.group), reason=in_one_line(error.message)) for one in written]
+            return []
         else:
             self._done += written
             return []
@@ -365,7 +382,6 @@ class DataFileRewrite:
 
     def _result(self, plan: RewritePlan, groups: Sequence[FileGroup], *, dry_run: bool = False) -> RewriteDataFilesResult:
         added = [file for written in self._done for file in written.added]
-        rows_before = sum(task.file.record_count for group in groups for task in group.tasks)
         return RewriteDataFilesResult(
             dry_run=dry_run,
             snapshot_ids=tuple(self._snapshot_ids),
@@ -374,8 +390,8 @@ class DataFileRewrite:
             rewritten_bytes=sum(group.size for group in groups),
             added_bytes=sum(file.file_size_in_bytes for file in added),
             removed_delete_files=len(deletes_of_these_alone(groups)),
-            deleted_rows=0 if dry_run else rows_before - sum(file.record_count for file in added),
-            reasons=plan.chosen,
+            deleted_rows=0 if dry_run else sum(group.record_count for group in groups) - sum(file.record_count for file in added),
+            reasons=chosen_files(groups),
             considered_files=plan.considered_files,
             left_files=plan.left_files,
             failed=(*self._failed, *self._lost),

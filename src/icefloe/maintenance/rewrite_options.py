@@ -50,7 +50,11 @@ DELETE_RATIO_THRESHOLD: Property[float] = Property(
     "delete-ratio-threshold", 0.3, _share, "a number from 0 to 1", "A file is rewritten if at least this share of its rows is deleted."
 )
 CONCURRENT_GROUPS = number(
-    "max-concurrent-file-group-rewrites", 5, 1, "groups", "Groups that are written at once in this process; Spark schedules its own tasks."
+    "max-concurrent-file-group-rewrites",
+    5,
+    1,
+    "files",
+    "New files that are written at once in this process; Spark schedules its own tasks.",
 )
 PARTIAL_PROGRESS = flag("partial-progress.enabled", "Commit groups as they are done, not all at the end.", default=False)
 MAX_COMMITS = number("partial-progress.max-commits", 10, 1, "commits", "Most commits with partial progress.")
@@ -59,7 +63,7 @@ MAX_FAILED_COMMITS: Property[int | None] = Property(
     None,
     at_least(0),
     "a whole number of commits",
-    "Failed commits at which the rewrite stops; by default `partial-progress.max-commits`.",
+    "Most failed commits; after more the rest is given up. By default `partial-progress.max-commits`.",
 )
 STARTING_SEQUENCE_NUMBER = flag(
     "use-starting-sequence-number",

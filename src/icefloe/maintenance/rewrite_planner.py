@@ -5,8 +5,8 @@ planners in Java, except that all deletes count towards `delete-ratio-threshold`
 receives their rows. Spec: Scan Planning; Partition Evolution.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -45,11 +45,13 @@ class FileGroup:
         files: The files with the deletes that apply to them, as columns, one item or more for each partition spec.
         size: Their bytes.
         output_files: The expected number of new files.
+        reasons: The reason for which each file was chosen, in no order.
     """
 
     files: tuple[PlannedFiles, ...]
     size: int
     output_files: int
+    reasons: tuple[Reason, ...]
 
     def __len__(self) -> int:
         return sum(map(len, self.files))
@@ -64,8 +66,25 @@ class FileGroup:
         """The files as objects."""
         return tuple(task for part in self.files for task in part.tasks())
 
+    @property
+    def record_count(self) -> int:
+        """The rows of the files, deleted ones included."""
+        return sum(task.file.record_count for task in self.tasks)
+
+    @property
+    def has_deletes(self) -> bool:
+        """Whether a delete file may apply to a file of the group."""
+        return any(task.delete_files for task in self.tasks)
+
     def parts(self, limit: int) -> list[tuple[FileScanTask, ...]]:
-        """Divide the files into one part for each new file; a Parquet file of more than `limit` bytes is divided at row groups."""
+        """Divide the files into one part for each new file.
+
+        Args:
+            limit: Parquet files of more bytes are divided, at row groups.
+
+        Returns:
+            At most `output_files` parts, none empty, in the order of the files.
+        """
         part_bytes = max(1, -(-self.size // self.output_files))
         parts: dict[int, list[FileScanTask]] = defaultdict(list)
         end = 0
@@ -89,26 +108,20 @@ class RewritePlan:
     Attributes:
         snapshot_id: The snapshot that was planned on; None for a table without one.
         groups: The groups.
-        chosen: The number of files in groups by the reason for which each was chosen.
         considered_files: The live files that may contain rows of the filter.
         left_files: Files that should be rewritten and are in no group, because a group of them would not pay.
     """
 
     snapshot_id: int | None
     groups: tuple[FileGroup, ...] = ()
-    chosen: Mapping[Reason, int]
     considered_files: int
     left_files: int
 
-    @property
-    def files(self) -> int:
-        """The number of files in all groups."""
-        return sum(map(len, self.groups))
 
-    @property
-    def bytes(self) -> int:
-        """The bytes of the files in all groups."""
-        return sum(group.size for group in self.groups)
+def chosen_files(groups: Iterable[FileGroup]) -> Mapping[Reason, int]:
+    """Return the number of files in groups by the reason for which each was chosen, in the order of `Reason`."""
+    counts = Counter(reason for group in groups for reason in group.reasons)
+    return {reason: counts[reason] for reason in Reason if counts[reason]}
 
 
 def plan_rewrite(
@@ -134,16 +147,13 @@ def plan_rewrite(
     packed = [
         bundle for members in by_partition.values() for bundle in _packed(members, chosen_of, options) if _pays(bundle, chosen_of, options)
     ]
-    kept = list(_within(packed, options.max_files))
+    # The last group may have lost files to `max-files-to-rewrite`, and then no longer pay.
+    kept = [bundle for bundle in _within(packed, options.max_files) if _pays(bundle, chosen_of, options)]
     groups = _ordered([_group(bundle, plan.parts, chosen_of, options) for bundle in kept], options.job_order)
-    reasons: dict[Reason, int] = defaultdict(int)
-    for number, row in (place for bundle in kept for place in bundle):
-        reasons[chosen_of[number].reason(row)] += 1
     selected = sum(int(chosen.mask.sum()) for chosen in chosen_of)
     return RewritePlan(
         snapshot_id=plan.snapshot_id,
         groups=tuple(groups),
-        chosen=reasons,
         considered_files=sum(map(len, plan.parts)),
         left_files=selected - sum(map(len, kept)),
     )
@@ -254,7 +264,10 @@ def _group(bundle: Sequence[Place], parts: Sequence[PlannedFiles], chosen_of: Se
     files = tuple(parts[number].take(np.array(rows, dtype=np.int64)) for number, rows in by_part.items())
     size = sum(int(chosen_of[number].sizes[row]) for number, row in bundle)
     return FileGroup(
-        files=files, size=size, output_files=min(options.sizes.output_files(int(size * options.compression_factor)), MOST_OUTPUT_FILES)
+        files=files,
+        size=size,
+        output_files=min(options.sizes.output_files(int(size * options.compression_factor)), MOST_OUTPUT_FILES),
+        reasons=tuple(chosen_of[number].reason(row) for number, row in bundle),
     )
 
 

@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cache
@@ -173,9 +173,12 @@ class InProcessEngine:
             futures: list[Future[CompactedFiles]] = []
             try:
                 futures += (pool.submit(compacted, number, work) for number, work in enumerate(request.work))
-                results = (future.result() for future in futures)
+                # In the order in which they finish, so that a failure stops the others at once.
+                results = (future.result() for future in as_completed(futures))
                 with closing(counted(f"compact {request.target.table_name}", "files", results, len(futures))) as outcomes:
-                    return list(outcomes)
+                    for _ in outcomes:
+                        pass
+                return [future.result() for future in futures]
             except BaseException:
                 stopped.set()
                 pool.shutdown(cancel_futures=True)

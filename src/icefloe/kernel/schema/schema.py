@@ -18,7 +18,7 @@ from icefloe.display.report import Column, Grid, Report
 from icefloe.errors import InvalidSchemaError, Problem, visible
 from icefloe.kernel.nested_values import default_problem, with_field_ids
 from icefloe.kernel.schema.arrow_types import field_to_arrow
-from icefloe.kernel.schema.metadata_columns import MAX_USER_FIELD_ID, RESERVED_FIELD_IDS, is_reserved
+from icefloe.kernel.schema.metadata_columns import MAX_USER_FIELD_ID, RESERVED_FIELD_IDS, is_reserved, with_lineage
 from icefloe.kernel.types import DoubleType, FloatType, IcebergType, ListType, MapType, NestedField, StructType, UnknownType, children
 
 Fields = tuple[NestedField, ...]
@@ -371,6 +371,11 @@ def _prune(field: NestedField, selected_ids: set[int]) -> NestedField | None:
 def fields_to_read(schema: Schema, projection: Schema, tested_ids: Set[int]) -> Fields:
     """Return the part of a schema that a read needs, in the schema's order: its projection and the columns that its filter tests. Spec: Column Projection."""
     return select_fields(schema.fields, {*_ends(projection.fields), *tested_ids})
+
+
+def schema_with_lineage(schema: Schema) -> Schema:
+    """Return the schema of copied rows: the columns followed by the two of row lineage. Spec: Row Lineage."""
+    return Schema(*with_lineage(schema.fields), schema_id=schema.schema_id)
 
 
 def select_fields(fields: Fields, field_ids: Set[int]) -> Fields:

@@ -17,8 +17,8 @@ from icefloe.datafile.data_file_writer import write_batches
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID, with_lineage
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
+from icefloe.kernel.schema.schema import Schema, schema_with_lineage
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
@@ -146,7 +146,7 @@ def write_changed_rows(rows: DataFrame, ordinals: RowOrdinals, target: WriteTarg
         target = replace(target, sort_order_id=0)
     ready = _spread(geo_to_wkb(rows), ordinals, target)
     if ordinals.row_id is not None:
-        target = replace(target, schema=Schema(*with_lineage(schema.fields), schema_id=schema.schema_id))
+        target = replace(target, schema=schema_with_lineage(schema))
     with advisory_partition_size(spark, target), small_batches(spark, schema), writing_job(spark, target) as finished:
         # mapInArrow resolves each column name as a path through structs, which a dot in a name would break.
         renamed = ready.toDF(*(f"column_{ordinal}" for ordinal in range(len(ready.columns))))

@@ -21,8 +21,8 @@ from icefloe.datafile.same_values import differing
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID, with_lineage
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
+from icefloe.kernel.schema.schema import Schema, schema_with_lineage
 from icefloe.kernel.types import NestedField
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
@@ -143,7 +143,7 @@ def upsert_rows(request: UpsertRequest) -> UpsertedRows:
     joined = distributed(_joined(request, compares=compares), target)
     keeps_row_ids = compares and request.keeps_row_ids
     if keeps_row_ids:
-        target = replace(target, schema=Schema(*with_lineage(schema.fields), schema_id=schema.schema_id))
+        target = replace(target, schema=schema_with_lineage(schema))
     with small_batches(spark, target.schema), writing_job(spark, target) as finished:
         work = TaskUpserter(target, schema, names, compares, request.inserts, keeps_row_ids, finished)
         # mapInArrow resolves each column name as a path through structs, which a dot in a name would break.

@@ -1,0 +1,51 @@
+"""`LiveRows`: reads the live rows of the data files that are copied into new files of a table. Spec: Row-level Deletes; Column Projection."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from icefloe.datafile.data_file_reader import read_task
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.datafile.write_target import WriteTarget
+from icefloe.kernel.expressions.predicate import AlwaysTrue
+from icefloe.kernel.metadata.table_properties import NAME_MAPPING
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.schema.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRows:
+    """Reader of the rows that no delete file deletes, whatever filter the tasks were planned with.
+
+    Attributes:
+        target: The table that the files are of.
+        schema: The table's schema.
+        specs: Partition specs of the table, by id.
+        deletes: Loader that keeps delete files for other tasks.
+    """
+
+    target: WriteTarget
+    schema: Schema
+    specs: Mapping[int, PartitionSpec]
+    deletes: DeleteLoader
+
+    def of(self, task: FileScanTask, projection: Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the live rows of one file, in its order, with the columns of `projection`. Raises as `read_task`."""
+        return read_task(
+            self.target.io,
+            task,
+            schema=self.schema,
+            projection=projection,
+            specs=self.specs,
+            row_filter=AlwaysTrue(),
+            name_mapping=NAME_MAPPING.read(self.target.properties),
+            deletes=self.deletes,
+        )
+
+
+def live_rows(target: WriteTarget, schema: Schema, specs: Mapping[int, PartitionSpec], deletes: DeleteLoader | None = None) -> LiveRows:
+    """Return a reader of live rows; without a loader of deletes it has one of its own."""
+    loader = deletes or DeleteLoader(target.io, schemas=(schema, *target.older_schemas), name_mapping=NAME_MAPPING.read(target.properties))
+    return LiveRows(target, schema, specs, loader)
