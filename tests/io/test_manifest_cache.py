@@ -21,7 +21,7 @@ from icefloe.kernel.manifest import manifest_reader
 from icefloe.kernel.manifest.manifest_reader import read_live_entries
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.metadata.manifests import spec_partition_type
-from icefloe.kernel.scan import scan_planner
+from icefloe.kernel.scan import manifest_group
 from icefloe.table import data_scan
 from icefloe.table.table import Table
 
@@ -414,7 +414,7 @@ def test_a_table_whose_folder_was_replaced_by_another_has_the_files_of_the_other
 
 
 def test_a_scan_of_more_than_fits_keeps_its_first_part(tmp_path: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan_planner, "_GROUP_BYTES", 1)  # one manifest at a time
+    monkeypatch.setattr(manifest_group, "_GROUP_BYTES", 1)  # one manifest at a time
     table = table_of(tmp_path, 4)
     (*_, manifest) = manifests_of(table)
     size = memory_of(read_live_entries([manifest], table.io.read, spec_partition_type(table.metadata, 0)).entries, 1)

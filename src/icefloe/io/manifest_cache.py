@@ -1,9 +1,9 @@
 """The cache of decoded manifests: a manifest never changes, so that its columns are kept for the next scan of this process.
 
-A hit needs the same storage with the same properties, keys and allowed locations, so that no reader gets what its own storage would refuse; the same path and
-length; and of a local file the same inode and times. Several manifests that are decoded together are kept, and dropped, as one table. Memory is limited by the
-bytes of the columns and their objects. Several threads that need the same manifest wait for one of them to decode it. Where a property names a folder,
-`manifest_folder.py` has the columns for the next process. Spec: Manifests.
+A hit needs the same properties of the storage, with their keys, and the same allowed locations, so that no reader gets what these would refuse (keys of the
+environment or of the machine are not compared); the same path and length; and of a local file the same inode and times. Several manifests that are decoded
+together are kept, and dropped, as one table. Memory is limited by the bytes of the columns and their objects. Several threads that need the same manifest wait
+for one of them to decode it. Where a property names a folder, `manifest_folder.py` has the columns for the next process. Spec: Manifests.
 """
 
 import os
