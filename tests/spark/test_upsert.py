@@ -6,7 +6,7 @@ import datetime as dt
 import gc
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -266,19 +266,43 @@ def test_rows_of_every_type_are_the_same_whether_they_were_read_first(spark: Spa
         spark.conf.set("spark.sql.session.timeZone", zone_before)
 
 
+@pytest.mark.parametrize(
+    ("source", "rows_of_a_task", "inserted"),
+    [
+        # Spark estimates 5 rows of 8 bytes; a row takes 16.
+        (
+            lambda spark: spark.range(0, 5, 1, 1).selectExpr(
+                "explode(sequence(id * 20000, id * 20000 + 19999)) AS id", "CAST(NULL AS STRING) AS s"
+            ),
+            8_333,
+            100_000,
+        ),
+        # Spark estimates 20 bytes a text.
+        (lambda spark: spark.range(0, 1_000, 1, 1).selectExpr("id", "repeat('x', 5000) AS s"), 39, 1_000),
+        (lambda spark: spark.range(0, 1_000, 1, 4).selectExpr("id", "IF(id < 250, repeat('x', 5000), '') AS s"), 9 + 3 * 250, 1_000),
+        # The task of a shuffle that adaptive execution plans.
+        (lambda spark: spark.range(1_000).selectExpr("id", "repeat('x', 5000) AS s").distinct().coalesce(1), 39, 1_000),
+    ],
+    ids=["many", "wide", "wide in one of four tasks", "after a shuffle"],
+)
 def test_rows_that_are_few_by_estimate_alone_are_joined_by_spark(
-    spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    lake: SqlCatalog,
+    monkeypatch: pytest.MonkeyPatch,
+    source: Callable[[SparkSession], DataFrame],
+    rows_of_a_task: int,
+    inserted: int,
 ) -> None:
-    """Spark estimates 5 rows of 8 bytes; there are 100,000, of which a partition returns no more than are allowed."""
+    """Each task returns its share of the bytes that the driver takes, and no more."""
     monkeypatch.setattr(upsert_rows_source, "MOST_BYTES_HERE", 200_000)
-    table = lake.create_table("db.t", pa.schema([("id", pa.int64())]))
+    table = lake.create_table("db.t", pa.schema([("id", pa.int64()), ("s", pa.string())]))
     read: list[int] = []
     original = upsert_rows_source._read
     monkeypatch.setattr(upsert_rows_source, "_read", lambda rows: (read.append((found := original(rows)).num_rows), found)[1])
-    rows = spark.range(0, 5, 1, 1).selectExpr("explode(sequence(id * 20000, id * 20000 + 19999)) AS id")
-    assert upsert_rows_source._size(rows) < 1_000
+    rows = source(spark)
+    assert upsert_rows_source._size(rows) < 200_000
     result = table.upsert(rows, ["id"])
-    assert (result.engine, result.rows_inserted, read) == ("spark", 100_000, [25_001])
+    assert (result.engine, result.rows_inserted, read) == ("spark", inserted, [rows_of_a_task])
 
 
 def test_rows_above_sparks_limit_of_results_are_joined_by_spark(

@@ -40,8 +40,7 @@ from icefloe.kernel.types import (
     UUIDType,
     VariantType,
 )
-from icefloe.spark.bridge.catalyst import data_type, literal
-from icefloe.spark.bridge.catalyst_plan import node, rows_of
+from icefloe.spark.bridge.gateway import executors_have_classes, new_object
 from icefloe.spark.jobs.spark_jobs import raise_error_of, run_job
 from icefloe.spark.scan.spark_cache import unpersist_with
 from icefloe.spark.types.arrow_conversion import from_spark_form
@@ -135,17 +134,26 @@ def _size(rows: DataFrame) -> int:
 
 
 def _read_few(rows: DataFrame) -> pa.Table | None:
-    """Return the rows as Arrow, by one job; None if they take more than `MOST_BYTES_HERE`, or may.
+    """Return the rows as Arrow, by one job; None if they take more than `MOST_BYTES_HERE`, or if tasks cannot limit them.
 
-    The estimate can be far below the truth, so each partition returns a limited number of rows. The job has no exchange, which a limit of all rows has.
+    Spark's estimate can be far below the truth, so each task measures its rows and returns no more than its share of the limit.
     """
     spark = rows.sparkSession
-    most_rows = MOST_BYTES_HERE // max(1, int(rows._jdf.schema().defaultSize()))
-    limit = literal(spark, most_rows + 1, data_type(spark, "int"))
-    limited = rows_of(spark, rows._jdf.sparkSession(), node(spark, "plans.logical.LocalLimit", limit, rows._jdf.logicalPlan()))
+    if not executors_have_classes(spark):
+        return None
+    cut_off = spark.sparkContext._jsc.sc().longAccumulator()
+    limited = run_job(spark, "plan the few rows to upsert", lambda: _first_rows(rows, cut_off))
     table = _read(limited)
-    # Where a partition was cut off, its rows alone are too many.
-    return None if table is None or table.num_rows > most_rows or table.nbytes > MOST_BYTES_HERE else table
+    return None if table is None or cut_off.value() or table.nbytes > MOST_BYTES_HERE else table
+
+
+def _first_rows(rows: DataFrame, cut_off: Any) -> DataFrame:
+    """Return the first rows of each partition, which take no more than its share of `MOST_BYTES_HERE`; partitions that are cut off are added to `cut_off`."""
+    spark = rows.sparkSession
+    partitions = rows._jdf.queryExecution().executedPlan().execute().toJavaRDD()  # adaptive execution runs all stages but the last
+    first_rows = new_object(spark, "FirstRows", MOST_BYTES_HERE // max(1, partitions.getNumPartitions()), cut_off)
+    session = rows._jdf.sparkSession()
+    return DataFrame(session.internalCreateDataFrame(partitions.mapPartitions(first_rows).rdd(), rows._jdf.schema(), False), spark)
 
 
 def _read(rows: DataFrame) -> pa.Table | None:
