@@ -180,6 +180,8 @@ def test_commands_that_change_print_within_the_width_and_cut_no_id(
         ("rewrite-data-files", "a.u"),
         ("remove-dangling-deletes", "a.u"),
         ("rewrite-manifests", "a.u"),
+        ("compute-table-stats", "a.u"),
+        ("compute-partition-stats", "a.u"),
         ("describe", "a.u"),
         ("drop", "a.u", "--purge", "--yes"),
         ("drop", "a", "--yes"),

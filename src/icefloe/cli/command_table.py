@@ -79,6 +79,18 @@ COMMANDS = (
         "Put the entries of small or unsorted manifests into manifests of the target size.",
     ),
     LazyCommand(
+        "compute-table-stats",
+        MAINTAIN,
+        "statistics_commands:compute_table_stats",
+        "Count the distinct values of columns, and commit them as statistics of the snapshot.",
+    ),
+    LazyCommand(
+        "compute-partition-stats",
+        MAINTAIN,
+        "statistics_commands:compute_partition_stats",
+        "Count rows, files and deletes of each partition, on top of the last such statistics, and commit them.",
+    ),
+    LazyCommand(
         "call",
         MAINTAIN,
         "maintenance_commands:call_procedure",

@@ -21,9 +21,11 @@ from icefloe.errors import UnsupportedFeatureError
 from icefloe.io.locations import scheme_of
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.kernel.puffin.theta_sketch import ThetaSketch
 from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.bridge.gateway import NO_JVM, has_jvm
 from icefloe.spark.connect.connect_writer import write_connect_rows
+from icefloe.spark.maintenance.column_sketches_job import sketches
 from icefloe.spark.maintenance.unreachable_files_job import unreachable
 from icefloe.spark.row_level.copy_on_write_job import compact, rewrite_files, rewrite_groups
 from icefloe.spark.row_level.position_job import find_positions
@@ -43,6 +45,7 @@ from icefloe.table.engine import (
     RewriteGroupsRequest,
     RewriteRequest,
     ScanRequest,
+    SketchRequest,
     Statement,
     UnreachableRequest,
     UpsertedRows,
@@ -117,6 +120,12 @@ class SparkEngine:
     def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
         """Return the positions of the matching live rows in each task's file, in the order of the tasks, by one Spark task per file."""
         return IN_PROCESS.positions(request) if _is_client() else find_positions(session(), request)
+
+    def sketches(self, request: SketchRequest) -> Sequence[ThetaSketch]:
+        """Run `Engine.sketches` by tasks that each read many files. Files in memory, and those of a client of Connect, are read in this process."""
+        if _is_client() or any(scheme_of(task.file.file_path) == "memory" for task in request.tasks):
+            return IN_PROCESS.sketches(request)
+        return sketches(session(), request)
 
     def files_to_add(self, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str) -> list[FileToAdd]:
         """Read the footers of files of another writer, many in each Spark task; the results have the order of the locations."""

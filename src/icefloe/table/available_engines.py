@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from icefloe.datafile.column_sketches import column_sketches
 from icefloe.datafile.compact_files import CompactedFiles, FilesToCompact, compact_files
 from icefloe.datafile.copy_data_file import RewrittenFile, rewrite_task
 from icefloe.datafile.copy_file_group import RewrittenGroup, rewrite_group
@@ -37,6 +38,7 @@ from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
+from icefloe.kernel.puffin.theta_sketch import ThetaSketch
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
@@ -49,6 +51,7 @@ from icefloe.table.engine import (
     RewriteGroupsRequest,
     RewriteRequest,
     ScanRequest,
+    SketchRequest,
     Statement,
     UnreachableRequest,
     UpsertedRows,
@@ -212,6 +215,12 @@ class InProcessEngine:
         """Return all rows as one Arrow table."""
         reader = self.read_batches(request)
         return reader.read_all()
+
+    def sketches(self, request: SketchRequest) -> Sequence[ThetaSketch]:
+        """See `Engine.sketches`. Files are read ahead side by side."""
+        batches = _read_ahead(request.scan)
+        with closing(counted(f"count distinct values of {request.scan.table_name}", "batches", batches, 0)) as counted_batches:
+            return column_sketches(counted_batches, request.columns)
 
     def files_to_add(self, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str) -> list[FileToAdd]:  # noqa: ARG002
         """See `Engine.files_to_add`. Footers are read side by side."""

@@ -5,18 +5,15 @@ Spec: Table Statistics; Puffin file format, `apache-datasketches-theta-v1` blob 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
-import pyarrow.compute as pc
-
+from icefloe.datafile.column_sketches import SketchedColumn
 from icefloe.errors import FormatError, InvalidInputError, NoSuchSnapshotError, NotFoundError, StorageError
 from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.commit.change_properties import property_requirements
 from icefloe.kernel.commit.metadata_change import MetadataChange
-from icefloe.kernel.distinct_values import column_hashes
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.statistics_file import StatisticsBlob, StatisticsFile
 from icefloe.kernel.metadata.statistics_updates import SetStatistics
@@ -25,15 +22,14 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import FileIO, IdSource
 from icefloe.kernel.puffin.puffin_codec import ZSTD
 from icefloe.kernel.puffin.puffin_file import Blob, PuffinSource, in_memory_puffin, read_blob, read_file_metadata, write_puffin
-from icefloe.kernel.puffin.theta_sketch import BLOB_TYPE, EMPTY_SKETCH, NDV_PROPERTY, ThetaSketch, sketch_from_bytes
+from icefloe.kernel.puffin.theta_sketch import BLOB_TYPE, NDV_PROPERTY, ThetaSketch, sketch_from_bytes
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField, PrimitiveType, StructType
+from icefloe.table.available_engines import engine_for_files, engine_named
 from icefloe.table.data_scan import DataScan
+from icefloe.table.engine import SketchRequest
 from icefloe.table.table_handle import metadata_folder
 from icefloe.version import VERSION
-
-# Threads that hash columns side by side; hashing is numpy's and Arrow's native code for the most part.
-_HASH_THREADS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +68,12 @@ class TableStatistics:
 
 
 def compute_statistics(
-    scan: DataScan, columns: Sequence[str] | None, ids: IdSource, commit: Callable[[Action], None]
+    scan: DataScan, columns: Sequence[str] | None, ids: IdSource, commit: Callable[[Action], None], engine: str | None = None
 ) -> StatisticsFile | None:
     """Read columns of the scan's snapshot, write their sketches into a new Puffin file, and commit it instead of the snapshot's file.
 
-    Blobs of the old file for other columns, or of other types, are copied to the new one.
+    Blobs of the old file for other columns, or of other types, are copied to the new one. Without the name of an engine, Spark reads the columns if it runs
+    already or the files are large.
 
     Returns:
         The file; None for a table without a snapshot.
@@ -86,7 +83,7 @@ def compute_statistics(
         return None
     schema = scan.schema()
     fields = [_column(schema, name) for name in columns] if columns is not None else _primitive_columns(schema)
-    sketches = _sketches(scan, schema, fields)
+    sketches = _sketches(scan, schema, fields, engine)
     blobs = [_blob(field, sketch, snapshot) for field, sketch in zip(fields, sketches, strict=True)]
     metadata, computed = scan.metadata, {(blob.type, blob.fields) for blob in blobs}
     blobs += [blob for blob in _old_blobs(scan.io, metadata, snapshot) if (blob.type, blob.fields) not in computed]
@@ -135,27 +132,14 @@ def _column(schema: Schema, name: str) -> NestedField:
     return field
 
 
-def _sketches(scan: DataScan, schema: Schema, fields: Sequence[NestedField]) -> list[ThetaSketch]:
-    sketches = [EMPTY_SKETCH] * len(fields)
+def _sketches(scan: DataScan, schema: Schema, fields: Sequence[NestedField], engine: str | None) -> Sequence[ThetaSketch]:
     if not fields:
-        return sketches
-    paths = [schema.path_of(field.field_id) or () for field in fields]
-    rows = scan.select(*(".".join(path) for path in paths)).to_arrow_batch_reader()
-    with ThreadPoolExecutor(_HASH_THREADS, thread_name_prefix="icefloe-hash") as pool:
-        for batch in rows:
-            hashes_of_columns = pool.map(
-                lambda field, path, batch=batch: column_hashes(field.field_type, _values(batch, path)), fields, paths
-            )
-            sketches = [sketch.with_hashes(hashes) for sketch, hashes in zip(sketches, hashes_of_columns, strict=True)]
-    return sketches
-
-
-def _values(batch: Any, path: tuple[str, ...]) -> Any:
-    """Return a column's values; null if a struct around them is null."""
-    column = batch.column(path[0])
-    for name in path[1:]:
-        column = pc.struct_field(column, name)
-    return column
+        return ()
+    columns = [SketchedColumn(cast(PrimitiveType, field.field_type), schema.path_of(field.field_id) or ()) for field in fields]
+    request = scan.select(*(".".join(column.path) for column in columns)).request()
+    tasks = tuple(request.plan.tasks())
+    chosen = engine_for_files(tasks) if engine is None else engine_named(engine)
+    return chosen.sketches(SketchRequest(scan=request, tasks=tasks, columns=tuple(columns)))
 
 
 def _blob(field: NestedField, sketch: ThetaSketch, snapshot: Snapshot) -> Blob:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from icefloe.datafile.column_sketches import SketchedColumn
 from icefloe.datafile.compact_files import CompactedFiles, FilesToCompact
 from icefloe.datafile.copy_data_file import RewrittenFile
 from icefloe.datafile.copy_file_group import RewriteGroup, RewrittenGroup
@@ -21,6 +22,7 @@ from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.ports import FileIO
+from icefloe.kernel.puffin.theta_sketch import ThetaSketch
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.kernel.schema.name_mapping import NameMapping
@@ -97,6 +99,15 @@ class PositionsRequest:
     # As in `ScanRequest`.
     schemas: Sequence[Schema] = ()
     name_mapping: NameMapping | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SketchRequest:
+    """Columns whose distinct values are counted, in the rows of the tasks of a scan that selects them."""
+
+    scan: ScanRequest
+    tasks: Sequence[FileScanTask]
+    columns: tuple[SketchedColumn, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +215,9 @@ class Engine(Protocol):
 
     def read(self, request: ScanRequest) -> Any:
         """Return the rows in the engine's own form: an Arrow table, a Spark DataFrame."""
+
+    def sketches(self, request: SketchRequest) -> Sequence[ThetaSketch]:
+        """Return a sketch of the values of each column, in the order of the columns."""
 
     def files_to_add(self, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str) -> list[FileToAdd]:
         """Read the footers of another writer's files, and return the files in the order of the locations. Raises as `FilesToAdd`, for the first wrong one."""

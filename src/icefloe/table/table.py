@@ -109,14 +109,17 @@ class Table(TableReader, TableMutations):
         check_runs_statements("merge")
         return merge_statement(lambda statement: run_statement(self, statement), source, on, branch, snapshot_properties)
 
-    def compute_statistics(self, columns: Sequence[str] | None = None, snapshot_id: int | None = None) -> TableStatistics | None:
+    def compute_statistics(
+        self, columns: Sequence[str] | None = None, snapshot_id: int | None = None, *, engine: str | None = None
+    ) -> TableStatistics | None:
         """Count the distinct values of columns in a snapshot and commit them as its statistics file, for the planning of joins.
 
-        The columns are read in this process, in a stream. Statistics that the snapshot already has for other columns are kept.
+        The columns are read in streams, by Spark's tasks or in this process. Statistics that the snapshot already has for other columns are kept.
 
         Args:
             columns: top-level columns, or fields of structs by dotted name, of primitive types; by default all top-level columns of primitive types.
             snapshot_id: the snapshot; the current one by default.
+            engine: `spark` or `in-process`; by default Spark if it runs already or the files are large.
 
         Returns:
             The statistics; None for a table without a snapshot.
@@ -125,13 +128,14 @@ class Table(TableReader, TableMutations):
             InvalidSchemaError: a column does not exist.
             InvalidInputError: a column is not of a primitive type, or within a list or map.
             NoSuchSnapshotError: the snapshot does not exist.
+            EngineError: there is no such engine, or its job failed.
             CommitConflictError: other writers won every retry, or changed the same statistics.
             CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
         Spec: Table Statistics; Puffin file format.
         """
         snapshot = self.metadata.current_snapshot() if snapshot_id is None else None
         scan = self.scan(snapshot_id=snapshot.snapshot_id if snapshot else snapshot_id)
-        file = compute_statistics(scan, columns, self._handle.ids, self._commit)
+        file = compute_statistics(scan, columns, self._handle.ids, self._commit, engine)
         return None if file is None else self.statistics(file.snapshot_id)
 
     def compute_partition_statistics(self, snapshot_id: int | None = None) -> Any:
