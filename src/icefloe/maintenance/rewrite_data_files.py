@@ -26,8 +26,8 @@ from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID, UNSORTED_S
 from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.kernel.schema.schema import schema_with_lineage
+from icefloe.maintenance.clustering_depth import overlapping
 from icefloe.maintenance.dangling_deletes import refuse_staging, remove_dangling_deletes
-from icefloe.maintenance.overlapping_files import overlapping
 from icefloe.maintenance.rewrite_options import RewriteOptions
 from icefloe.maintenance.rewrite_planner import FileGroup, Reason, RewritePlan, chosen_files, plan_rewrite
 from icefloe.table.available_engines import engine_for_files, engine_named

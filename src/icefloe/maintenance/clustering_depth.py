@@ -1,0 +1,150 @@
+"""Clustering depth: with how many files of its partition the range of a file overlaps in a column, by the bounds in manifests.
+
+A filter on one value of a column opens about as many files as the depth is. Maintenance chooses files by it, and reports on a table's health show it.
+Spec: Data File Fields (`lower_bounds`, `upper_bounds`).
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from icefloe.kernel.arrow_values import array_of_chunks, numbers_array, numpy_of
+from icefloe.kernel.expressions.metrics_evaluator import valid_bounds
+from icefloe.kernel.manifest.manifest_columns import ManifestColumns
+from icefloe.kernel.partitioning.sort_order import SortOrder
+from icefloe.kernel.partitioning.transforms import IdentityTransform
+from icefloe.kernel.scan.pruning import column_bounds
+from icefloe.kernel.scan.scan_plan import PlannedFiles
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import BinaryType, PrimitiveType, StringType
+
+# A file is sorted again if its range overlaps with those of so many files of its partition, itself included. Neighbours share at most the values between them.
+LEAST_DEPTH = 4
+# A file is not where a curve would place it if it overlaps with this share of its partition's files, as a mean over the columns of the curve. Along a curve a
+# few files span most of a column too, so that as many files as `LEAST_DEPTH`, and one of a hundred, are needed.
+_UNCLUSTERED_SHARE, _LEAST_SHARE_OF_FILES = 0.95, 0.01
+# Texts from this length on may be cut: then neighbours seem to overlap, whatever the order of their rows.
+_CUT_LENGTH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringDepths:
+    """The clustering of planned files by one column; the arrays have one element for each file.
+
+    Attributes:
+        depths: The number of files of its partition, itself included, whose range of the column overlaps with that of the file. Ranges that only touch do not
+            overlap, so that sorted files with many rows of one value do not count, and a file with one value may have 0. -1 where bounds are unknown.
+        files: The number of files of its partition with known bounds.
+    """
+
+    depths: NDArray[np.int64]
+    files: NDArray[np.int64]
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """A mask of the files with known bounds."""
+        return self.depths >= 0
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The depth of each file as a share of its partition's files; 0 where it is unknown."""
+        shares: NDArray[np.float64] = np.maximum(self.depths, 0) / np.maximum(self.files, 1)
+        return shares
+
+
+def clustering_depths(part: PlannedFiles, field_id: int, schema: Schema, partitions: NDArray[np.int64] | None = None) -> ClusteringDepths:
+    """Return how files of a plan overlap in a column with the other files of their partition.
+
+    Bounds are unknown where a manifest has none, or where they may be cut: texts and bytes of 16 characters and more.
+
+    Args:
+        part: Planned files of one partition spec, with the statistics of the column.
+        field_id: The column.
+        schema: The schema of the scan.
+        partitions: The partition of each file, as `partition_numbers` returns it, where it is known already.
+    """
+    depths = np.full(len(part), -1, dtype=np.int64)
+    files = np.zeros(len(part), dtype=np.int64)
+    kind = schema.find_type(field_id)
+    if not isinstance(kind, PrimitiveType) or field_id not in part.statistics:
+        return ClusteringDepths(depths, files)
+    columns = ManifestColumns(part.entries)
+    lower, upper = valid_bounds(kind, *(column_bounds(columns, statistic, field_id, kind) for statistic in ("lower_bound", "upper_bound")))
+    known = pc.and_(pc.is_valid(lower), pc.is_valid(upper))
+    if isinstance(kind, StringType | BinaryType):
+        for bound in (lower, upper):
+            known = pc.and_(known, pc.less(pc.fill_null(pc.binary_length(bound.cast(pa.binary())), _CUT_LENGTH), _CUT_LENGTH))
+    rows = np.flatnonzero(numpy_of(known))
+    low, high = _ranks(lower.take(numbers_array(rows, pa.int64())), upper.take(numbers_array(rows, pa.int64())))
+    numbers = (partition_numbers(part) if partitions is None else partitions)[rows]
+    order = np.argsort(numbers, kind="stable")
+    for places in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if len(order) else ():
+        depths[rows[places]] = _overlaps(low[places], high[places])
+        files[rows[places]] = len(places)
+    return ClusteringDepths(depths, files)
+
+
+def partition_numbers(part: PlannedFiles) -> NDArray[np.int64]:
+    """Return a number for each file of a part, the same for files of one partition."""
+    if not part.partition_type.fields:
+        return np.zeros(len(part), dtype=np.int64)
+    numbers: dict[str, int] = defaultdict(lambda: len(numbers))
+    # NaN is not equal to itself; its text is.
+    return np.array([numbers[repr(partition)] for partition in part.partitions(part.entries)], dtype=np.int64)
+
+
+def overlapping(part: PlannedFiles, *, order: SortOrder, schema: Schema) -> NDArray[np.bool_]:
+    """Return a mask of the files whose range of the first sort key overlaps with those of `LEAST_DEPTH` files of their partition.
+
+    Files with unknown bounds are not among them, and none if the key is a transform of the column.
+
+    Args:
+        part: Planned files with their statistics.
+        order: The sort order.
+        schema: The schema of the scan.
+    """
+    if not isinstance(order.fields[0].transform, IdentityTransform):
+        return np.zeros(len(part), dtype=bool)  # files that are sorted by a bucket or a day overlap in the column itself
+    return clustering_depths(part, order.fields[0].source_id, schema).depths >= LEAST_DEPTH
+
+
+def unclustered(part: PlannedFiles, *, field_ids: Sequence[int], schema: Schema) -> NDArray[np.bool_]:
+    """Return a mask of the files that a curve through several columns would have placed elsewhere: they overlap with most files in most of the columns.
+
+    Args:
+        part: Planned files with their statistics.
+        field_ids: The columns of the curve.
+        schema: The schema of the scan.
+    """
+    partitions = partition_numbers(part)
+    by_column = [clustering_depths(part, field_id, schema, partitions) for field_id in field_ids]
+    known = np.sum([column.known for column in by_column], axis=0)
+    shares = np.sum([column.shares for column in by_column], axis=0) / np.maximum(known, 1)
+    spread: NDArray[np.bool_] = shares >= _UNCLUSTERED_SHARE
+    files, of_partition = np.bincount(partitions), np.bincount(partitions, weights=spread)
+    acts = of_partition >= np.maximum(LEAST_DEPTH, files * _LEAST_SHARE_OF_FILES)
+    mask: NDArray[np.bool_] = spread & acts[partitions]
+    return mask
+
+
+def _overlaps(low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for each range the number of ranges that begin before its end and end after its beginning."""
+    ended = np.searchsorted(np.sort(high), low, "right")
+    # A range of one value neither begins before itself nor ends after itself: those of the same value are not counted as ended.
+    points = np.sort(low[low == high])
+    same = np.where(low == high, np.searchsorted(points, low, "right") - np.searchsorted(points, low, "left"), 0)
+    overlaps: NDArray[np.int64] = np.searchsorted(np.sort(low), high, "left") - ended + same
+    return overlaps
+
+
+def _ranks(lower: Any, upper: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the bounds as numbers of the same order."""
+    both = pa.concat_arrays([array_of_chunks(lower), array_of_chunks(upper)])
+    ranks = numpy_of(pc.rank(both, tiebreaker="dense").cast(pa.int64()))
+    return ranks[: len(lower)], ranks[len(lower) :]
