@@ -28,6 +28,12 @@ COMMANDS = (
     LazyCommand(
         "check", LOOK, "show_commands:check_table", "Check that every data and delete file exists and is the one that was committed."
     ),
+    LazyCommand(
+        "health",
+        LOOK,
+        "show_commands:show_health",
+        "Measure what readers of a table pay for: small files, deletes, clustering, manifests, snapshots, each with its threshold and the reason.",
+    ),
     LazyCommand("refs", LOOK, "show_commands:list_refs", "List branches and tags: their snapshots, and how long they are kept."),
     LazyCommand("location", LOOK, "show_commands:show_location", "Print the folder of a table."),
     LazyCommand("uuid", LOOK, "show_commands:show_uuid", "Print the UUID of a table."),

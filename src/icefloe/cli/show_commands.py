@@ -15,7 +15,7 @@ from icefloe.catalog_store.identifier import dotted, to_identifier
 from icefloe.cli.catalog_choice import chosen_snapshot
 from icefloe.cli.command_group import PlainGroup
 from icefloe.cli.screen import SingleValue, step
-from icefloe.cli.shared_options import SnapshotName, complete_ref
+from icefloe.cli.shared_options import SnapshotName, complete_column, complete_ref
 from icefloe.cli.table_command import looks_at_catalog, looks_at_table
 from icefloe.display.formatting import count_text, size_text, within
 from icefloe.display.report import Column, Report, grid
@@ -51,6 +51,17 @@ class RefType(StrEnum):
 
 
 OfType = Annotated[RefType | None, typer.Option("--type", help="Only branches, or only tags.")]
+
+OfBranch = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch that is measured.", autocompletion=complete_ref)]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="NAME",
+        help="Measure the clustering of this column; may be repeated. By default the sort order's and the first ones.",
+        autocompletion=complete_column,
+    ),
+]
 
 _CONTENTS = ("data", "position_deletes", "equality_deletes")
 
@@ -130,6 +141,12 @@ def check_table(opened: TableReader, snapshot: SnapshotName = None) -> View:
     # Read-only commands write nothing to standard error where it is not a terminal.
     with shown if sys.stderr.isatty() else nullcontext():
         return look.check(opened, chosen_snapshot(opened, snapshot), progress)
+
+
+@looks_at_table
+def show_health(opened: TableReader, branch: OfBranch = "main", columns: Columns = None) -> View:
+    """Measure what readers of a table pay for: small files, deletes, clustering, manifests, snapshots, each with its threshold and the reason."""
+    return look.health(opened, branch, columns)
 
 
 @looks_at_table

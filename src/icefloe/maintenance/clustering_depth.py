@@ -4,7 +4,6 @@ A filter on one value of a column opens about as many files as the depth is. Mai
 Spec: Data File Fields (`lower_bounds`, `upper_bounds`).
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from icefloe.kernel.arrow_values import array_of_chunks, numbers_array, numpy_of
 from icefloe.kernel.expressions.metrics_evaluator import valid_bounds
-from icefloe.kernel.manifest.manifest_columns import ManifestColumns
+from icefloe.kernel.manifest.manifest_columns import ManifestColumns, partition_column
 from icefloe.kernel.partitioning.sort_order import SortOrder
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.scan.pruning import column_bounds
@@ -83,20 +82,21 @@ def clustering_depths(part: PlannedFiles, field_id: int, schema: Schema, partiti
     rows = np.flatnonzero(numpy_of(known))
     low, high = _ranks(lower.take(numbers_array(rows, pa.int64())), upper.take(numbers_array(rows, pa.int64())))
     numbers = (partition_numbers(part) if partitions is None else partitions)[rows]
-    order = np.argsort(numbers, kind="stable")
-    for places in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1) if len(order) else ():
-        depths[rows[places]] = _overlaps(low[places], high[places])
-        files[rows[places]] = len(places)
+    # Ranks are moved apart by partition, so that the ranges of two partitions never overlap.
+    shift = numbers * (2 * len(rows) + 2)
+    depths[rows] = _overlaps(low + shift, high + shift)
+    files[rows] = np.bincount(numbers)[numbers]
     return ClusteringDepths(depths, files)
 
 
 def partition_numbers(part: PlannedFiles) -> NDArray[np.int64]:
-    """Return a number for each file of a part, the same for files of one partition."""
-    if not part.partition_type.fields:
-        return np.zeros(len(part), dtype=np.int64)
-    numbers: dict[str, int] = defaultdict(lambda: len(numbers))
-    # NaN is not equal to itself; its text is.
-    return np.array([numbers[repr(partition)] for partition in part.partitions(part.entries)], dtype=np.int64)
+    """Return a number for each file of a part, the same for files of one partition: from 0 on, without gaps."""
+    numbers = np.zeros(len(part), dtype=np.int64)
+    for field in part.partition_type.fields:
+        values = array_of_chunks(part.entries[partition_column(field.field_id)]).dictionary_encode(null_encoding="encode")
+        numbers = numbers * len(values.dictionary) + numpy_of(values.indices)
+        numbers = np.unique(numbers, return_inverse=True)[1].astype(np.int64)
+    return numbers
 
 
 def overlapping(part: PlannedFiles, *, order: SortOrder, schema: Schema) -> NDArray[np.bool_]:

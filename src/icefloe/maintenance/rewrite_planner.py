@@ -135,7 +135,7 @@ def plan_rewrite(
         options: Thresholds and sizes.
         overlaps: Returns, for sorts, which files of a part have bounds that overlap with those of many others.
     """
-    shares = _delete_shares(plan)
+    shares = delete_shares(plan)
     chosen_of: list[Chosen] = [_chosen(part, shares, options, overlaps) for part in plan.parts]
     by_partition: dict[Hashable, list[tuple[int, int]]] = defaultdict(list)
     output = metadata.spec_by_id(options.output_spec_id)
@@ -193,7 +193,7 @@ def _chosen(
     return Chosen(sizes, reasons, np.logical_or.reduce(list(reasons.values())))
 
 
-def _delete_shares(plan: ScanPlan) -> NDArray[np.float64]:
+def delete_shares(plan: ScanPlan) -> NDArray[np.float64]:
     """Return for each delete file of the plan how many rows it deletes of each data file that it applies to: its records, divided evenly among these."""
     records = np.array([file.record_count for file in plan.delete_files], dtype=np.float64)
     indices = [part.delete_indices for part in plan.parts if part.delete_indices is not None]
@@ -201,13 +201,20 @@ def _delete_shares(plan: ScanPlan) -> NDArray[np.float64]:
     return records / np.maximum(targets, 1)
 
 
-def _has_many_deletes(part: PlannedFiles, records: Rows, shares: NDArray[np.float64], options: RewriteOptions) -> NDArray[np.bool_]:
+def deleted_rows(part: PlannedFiles, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for each file of a part about how many of its rows are deleted, by `delete_shares`."""
+    records = numpy_of(array_of_chunks(part.entries["record_count"])).astype(np.float64)
     if part.delete_offsets is None or part.delete_indices is None:
+        return np.zeros(len(part))
+    files = np.repeat(np.arange(len(part)), np.diff(part.delete_offsets))
+    return np.minimum(np.bincount(files, weights=shares[part.delete_indices], minlength=len(part)), records)
+
+
+def _has_many_deletes(part: PlannedFiles, records: Rows, shares: NDArray[np.float64], options: RewriteOptions) -> NDArray[np.bool_]:
+    if part.delete_offsets is None:
         return np.zeros(len(part), dtype=bool)
     counts = np.diff(part.delete_offsets)
-    files = np.repeat(np.arange(len(part)), counts)
-    deleted = np.bincount(files, weights=shares[part.delete_indices], minlength=len(part))
-    ratio = np.minimum(deleted, records) / np.maximum(records, 1)
+    ratio = deleted_rows(part, shares) / np.maximum(records, 1)
     return (counts >= options.delete_file_threshold) | ((counts > 0) & (ratio >= options.delete_ratio_threshold))
 
 

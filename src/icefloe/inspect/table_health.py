@@ -1,0 +1,325 @@
+"""Health of a table: what its readers pay for, each measure with the threshold from which it needs care, and the reason.
+
+The measures are counted by `icefloe.maintenance.health_measures`; `table.maintenance.maintain()` decides by the same ones.
+Spec: Scan Planning; Snapshot Retention Policy.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from icefloe.display.formatting import count_text, share_text, shortened, size_text, time_text
+from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report, grid
+from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.inspect.lookup import size_of
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent
+from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.maintenance.clustering_depth import LEAST_DEPTH
+from icefloe.maintenance.health_measures import (
+    MIB,
+    SIZE_CLASSES,
+    ColumnClustering,
+    PartitionMeasures,
+    TableMeasures,
+    files_of_branch,
+    measure,
+)
+from icefloe.maintenance.maintenance_thresholds import METADATA_FILE_BYTES, has_too_many_manifests
+from icefloe.maintenance.rewrite_options import DELETE_RATIO_THRESHOLD, MIN_INPUT_FILES
+from icefloe.table.table_reader import TableReader
+
+
+class HealthState(StrEnum):
+    """Whether a measure needs care."""
+
+    GOOD = "good"
+    NEEDS_CARE = "needs care"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthMeasure:
+    """One measure.
+
+    Attributes:
+        name: What is measured.
+        value: The measured number; None if it is unknown.
+        shown: The number as text, with its unit.
+        threshold: From which number on it needs care, as text.
+        state: Whether it does.
+        reason: Why it matters to readers; of an unknown one, why it is unknown.
+        remedy: The command that mends it.
+    """
+
+    name: str
+    value: float | None
+    shown: str
+    threshold: str
+    state: HealthState
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistogramClass:
+    """A class of file sizes: files of less than `below` bytes and not in a smaller class; None for the largest class."""
+
+    below: int | None
+    files: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class TableHealth(View):
+    """The health of a table.
+
+    Attributes:
+        table: The table.
+        branch: The branch that was measured.
+        snapshot_id: Its head; None for a table without snapshots.
+        files: Live data files.
+        size_in_bytes: Their bytes.
+        records: Their rows, deleted ones included.
+        measures: Every measure with its threshold.
+        file_sizes: The sizes of all data files.
+        partitions: The partitions with the most files to save, each with its file sizes by the classes of `file_sizes`.
+        partition_count: The number of all partitions.
+        clustering: How far the files' ranges of a column overlap.
+    """
+
+    table: str
+    branch: str
+    snapshot_id: int | None
+    files: int
+    size_in_bytes: int
+    records: int
+    measures: tuple[HealthMeasure, ...]
+    file_sizes: tuple[HistogramClass, ...]
+    partitions: tuple[PartitionMeasures, ...]
+    partition_count: int
+    clustering: tuple[ColumnClustering, ...]
+
+    @property
+    def needs_care(self) -> tuple[HealthMeasure, ...]:
+        """The measures that reached their thresholds."""
+        return tuple(one for one in self.measures if one.state is HealthState.NEEDS_CARE)
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """Return the report. See `View.report`."""
+        facts = Facts(
+            (
+                ("branch", self.branch),
+                ("snapshot", "none" if self.snapshot_id is None else str(self.snapshot_id)),
+                ("data files", f"{count_text(self.files)}, {size_text(self.size_in_bytes)}, {count_text(self.records, 'row')}"),
+            )
+        )
+        parts: list[Part] = [facts, self._measure_grid(), self._size_grid(most)]
+        if self.clustering:
+            parts.append(self._clustering_grid())
+        count = len(self.needs_care)
+        parts.append(
+            Prose(f"{count_text(count, 'measure')} {'needs' if count == 1 else 'need'} care.")
+            if count
+            else Prose("Nothing needs care.")
+        )
+        return Report(f"health of {self.table}", tuple(parts))
+
+    def _measure_grid(self) -> Grid:
+        columns = (
+            Column("measure"),
+            Column("value", is_number=True),
+            Column("needs care from", rank=2),
+            Column("state"),
+            Column("reason", rank=1),
+            Column("remedy", rank=3),
+        )
+        rows = [(one.name, one.shown, one.threshold, one.state.value, one.reason, one.remedy) for one in self.measures]
+        return grid("", columns, rows, None)
+
+    def _size_grid(self, most: int | None) -> Grid:
+        columns = (
+            Column("partition"),
+            Column("files", is_number=True),
+            Column("at best", is_number=True),
+            Column("size", is_number=True, rank=1),
+            Column("deleted rows", is_number=True, rank=2),
+            *(Column(_class_text(one.below), is_number=True, rank=3) for one in self.file_sizes),
+        )
+        total = ("all", count_text(self.files), "", size_text(self.size_in_bytes), "", *(count_text(one.files) for one in self.file_sizes))
+        rows = [
+            (
+                shortened(one.partition) or "unpartitioned",
+                count_text(one.files),
+                count_text(one.best_files),
+                size_text(one.size_in_bytes),
+                share_text(one.deleted_rows, one.records),
+                *map(count_text, one.files_by_size),
+            )
+            for one in self.partitions
+        ]
+        shown = grid(f"file sizes ({count_text(self.partition_count, 'partition')})", columns, [total, *rows], most)
+        return Grid(shown.title, shown.columns, shown.rows, self.partition_count + 1 - len(shown.rows))
+
+    def _clustering_grid(self) -> Grid:
+        columns = (
+            Column("column"),
+            Column("mean depth", is_number=True),
+            Column(f"files of depth {LEAST_DEPTH} or more", is_number=True),
+            Column("sort key"),
+        )
+        rows = [
+            (shortened(one.column), f"{one.mean_depth:.2f}", count_text(one.deep_files), "yes" if one.is_sort_key else "no")
+            for one in self.clustering
+        ]
+        return grid("clustering", columns, rows, None)
+
+
+def health(reader: TableReader, branch: str = MAIN, columns: Sequence[str] | None = None) -> TableHealth:
+    """Return the health of a branch of a table. Reads the manifests of its head; no data file is opened.
+
+    Args:
+        reader: The table.
+        branch: The branch.
+        columns: Top-level columns of primitive types whose clustering is measured; by default the sort order's and the first ones of the schema, four in all.
+
+    Returns:
+        The measures, each with its threshold.
+
+    Raises:
+        NoSuchSnapshotError: The branch does not exist.
+        InvalidSchemaError: There is no such column.
+        InvalidInputError: A column is nested or not of a primitive type.
+        InvalidPropertyError: A table property that has a threshold has an invalid value.
+        NoSuchFileError: A manifest list or manifest does not exist.
+        AvroFormatError, ManifestFormatError: A manifest or manifest list is damaged.
+    """
+    metadata = reader.metadata
+    scan = reader.scan().use_ref(branch) if metadata.refs else reader.scan()
+    files = files_of_branch(metadata, scan.snapshot(), reader.io.read, columns)
+    counted = measure(files, max(int(time.time() * 1000), metadata.last_updated_ms))
+    return TableHealth(
+        table=reader.full_name,
+        branch=branch,
+        snapshot_id=counted.snapshot_id,
+        files=counted.files,
+        size_in_bytes=counted.size_in_bytes,
+        records=counted.records,
+        measures=tuple(_measures(counted, reader)),
+        file_sizes=tuple(
+            HistogramClass(below=below, files=count) for below, count in zip((*SIZE_CLASSES, None), counted.files_by_size, strict=True)
+        ),
+        partitions=counted.partitions,
+        partition_count=counted.partition_count,
+        clustering=counted.clustering,
+    )
+
+
+def _measures(counted: TableMeasures, reader: TableReader) -> Iterator[HealthMeasure]:
+    yield from _file_measures(counted)
+    yield from _clustering_measures(counted)
+    for one in counted.manifests:
+        of_deletes = one.content is ManifestContent.DELETES
+        yield _measure(
+            f"{'delete' if of_deletes else 'data'} manifests of spec {one.spec_id}",
+            one.manifests,
+            f"{one.manifests:,} of {size_text(one.size_in_bytes)}, at best {one.best_manifests:,}",
+            "more than twice the best number",
+            "a scan opens every manifest that its filter does not rule out",
+            "rewrite-manifests",
+            needs_care=has_too_many_manifests(one.manifests, one.best_manifests),
+        )
+    yield _measure(
+        "snapshots to expire",
+        len(counted.expirable.snapshot_ids),
+        f"{len(counted.expirable.snapshot_ids):,} of {counted.snapshots:,}"
+        + ("" if counted.oldest_snapshot_ms is None else f", the oldest of {time_text(counted.oldest_snapshot_ms)}"),
+        "1, by the table's retention policy",
+        "every commit writes all snapshots again, and their files are kept",
+        "expire",
+        needs_care=bool(counted.expirable),
+    )
+    size = size_of(reader.io, reader.metadata_location)
+    yield _measure(
+        "metadata file",
+        size,
+        size_text(size),
+        size_text(METADATA_FILE_BYTES),
+        "every reader loads it, and every commit writes it again",
+        "expire, and write.metadata.compression-codec=gzip",
+        needs_care=(size or 0) >= METADATA_FILE_BYTES,
+    )
+    yield HealthMeasure(
+        name="orphan files",
+        value=None,
+        shown="unknown",
+        threshold="1",
+        state=HealthState.UNKNOWN,
+        reason="the table's folder was not listed",
+        remedy="",
+    )
+
+
+def _file_measures(counted: TableMeasures) -> Iterator[HealthMeasure]:
+    yield _measure(
+        "small files",
+        counted.mergeable_files,
+        f"{counted.mergeable_files:,} of {counted.files:,}",
+        f"{MIN_INPUT_FILES.default} in one partition",
+        "a scan opens each of them, which takes as long as reading some megabytes",
+        "rewrite-data-files",
+        needs_care=counted.mergeable_files > 0,
+    )
+    yield _measure(
+        "deleted rows",
+        counted.deleted_rows,
+        f"{share_text(counted.deleted_rows, counted.records)}; {count_text(counted.deleted_files, 'file')} above the threshold",
+        f"{DELETE_RATIO_THRESHOLD.default:.0%} of a file",
+        "they are read and dropped again by every scan",
+        "rewrite-data-files",
+        needs_care=counted.deleted_files > 0,
+    )
+    equality = counted.delete_files["equality"]
+    yield _measure(
+        "equality delete files",
+        equality,
+        count_text(equality),
+        "1",
+        "every scan compares their keys with all rows that may have them",
+        "rewrite-data-files",
+        needs_care=equality > 0,
+    )
+    dangling = counted.dangling_deletes
+    yield _measure(
+        "dangling delete files",
+        dangling,
+        count_text(dangling),
+        "1",
+        "they apply to no data file, and every scan plans them" if dangling is not None else "the manifest list has no counts",
+        "remove-dangling-deletes",
+        needs_care=None if dangling is None else dangling > 0,
+    )
+
+
+def _clustering_measures(counted: TableMeasures) -> Iterator[HealthMeasure]:
+    for one in counted.clustering:
+        if one.is_sort_key:
+            yield _measure(
+                f"clustering by {shortened(one.column)}",
+                one.mean_depth,
+                f"depth {one.mean_depth:.2f}; {one.deep_files:,} of {count_text(one.measured_files, 'file')} above the threshold",
+                f"a depth of {LEAST_DEPTH}",
+                "a filter on the sort key reads as many files as overlap",
+                "rewrite-data-files --strategy sort",
+                needs_care=one.deep_files > 0,
+            )
+
+
+def _measure(
+    name: str, value: float | None, shown: str, threshold: str, reason: str, remedy: str, *, needs_care: bool | None
+) -> HealthMeasure:
+    state = HealthState.UNKNOWN if needs_care is None else HealthState.NEEDS_CARE if needs_care else HealthState.GOOD
+    return HealthMeasure(name=name, value=value, shown=shown, threshold=threshold, state=state, reason=reason, remedy=remedy)
+
+
+def _class_text(below: int | None) -> str:
+    return f"< {below // MIB} MiB" if below is not None else f"≥ {SIZE_CLASSES[-1] // MIB} MiB"

@@ -1,0 +1,387 @@
+"""`TableMeasures`: what a reader of a table pays for, counted: file sizes by partition, deletes, clustering, manifests, snapshots.
+
+Everything is counted in arrays, from one plan of a scan of all files, so that a table of a million files takes seconds. `icefloe.inspect.health` shows the
+measures, and `maintain.py` decides by them. Spec: Scan Planning; Manifests; Delete Formats.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.arrow_values import array_of_chunks, numbers_array, numpy_of
+from icefloe.kernel.expressions.predicate import AlwaysTrue
+from icefloe.kernel.manifest.data_file import FileContent, FileFormat
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.kernel.metadata.manifests import read_manifests, spec_schema
+from icefloe.kernel.metadata.retention import Expired, Retention, expired
+from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_properties import MANIFEST_TARGET_SIZE_BYTES
+from icefloe.kernel.partitioning.partition_spec import partition_path
+from icefloe.kernel.ports import Read
+from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
+from icefloe.kernel.scan.scan_planner import plan_scan
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import PrimitiveType
+from icefloe.maintenance.clustering_depth import LEAST_DEPTH, clustering_depths, partition_numbers
+from icefloe.maintenance.rewrite_options import RewriteOptions, rewrite_options
+from icefloe.maintenance.rewrite_planner import delete_shares, deleted_rows
+from icefloe.table.parallel_requests import in_threads
+
+MIB = 1 << 20
+# Upper ends of the sizes that the histogram tells apart, in bytes; a last class has the larger files.
+SIZE_CLASSES = (1 * MIB, 8 * MIB, 32 * MIB, 128 * MIB, 512 * MIB)
+# Columns whose clustering is measured if none are named: their bounds are decoded for every file.
+MEASURED_COLUMNS = 4
+# Partitions that are named, those with the most files to save first; all are counted.
+NAMED_PARTITIONS = 1_000
+
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMeasures:
+    """The data files of one partition of one partition spec.
+
+    Attributes:
+        partition: The partition in folder form, such as `day=2026-11-01`; empty for an unpartitioned spec.
+        spec_id: The partition spec.
+        files: The data files.
+        size_in_bytes: Their bytes.
+        best_files: The files that these bytes need at the target size.
+        small_files: Files below the least right size.
+        records: Rows, deleted ones included.
+        deleted_rows: About how many of them are deleted.
+        files_by_size: The number of files by the classes of `SIZE_CLASSES`.
+    """
+
+    partition: str
+    spec_id: int
+    files: int
+    size_in_bytes: int
+    best_files: int
+    small_files: int
+    records: int
+    deleted_rows: int
+    files_by_size: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnClustering:
+    """The clustering of files by one column.
+
+    Attributes:
+        column: The dotted name.
+        is_sort_key: Whether the table's sort order begins with it.
+        mean_depth: With how many files of its partition a file's range of values overlaps on average, itself included: 1 is best.
+        deep_files: Files with a depth of at least `clustering_depth.LEAST_DEPTH`.
+        measured_files: Files with bounds that can be compared.
+    """
+
+    column: str
+    is_sort_key: bool
+    mean_depth: float
+    deep_files: int
+    measured_files: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestMeasures:
+    """The manifests of one content and partition spec: how many there are, and how many their bytes need."""
+
+    content: ManifestContent
+    spec_id: int
+    manifests: int
+    best_manifests: int
+    size_in_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMeasures:
+    """The measures of one branch of a table. Sizes are in bytes, times in milliseconds since 1970.
+
+    Attributes:
+        snapshot_id: The head of the branch; None for a table without snapshots.
+        files: Live data files.
+        size_in_bytes: Their bytes.
+        records: Their rows, deleted ones included.
+        deleted_rows: About how many of them are deleted.
+        partitions: The named partitions, those with the most files to save first.
+        partition_count: All partitions, with those that are not named.
+        files_by_size: The number of files by the classes of `SIZE_CLASSES`, over all partitions.
+        mergeable_files: Small files of partitions that have enough of them to be rewritten together.
+        deleted_files: Files of which many rows are deleted, by `delete-ratio-threshold`.
+        delete_files: Live delete files by kind: `position`, `vector` and `equality`, of those that apply to a data file.
+        dangling_deletes: Live delete files that apply to no data file; None if the manifest list has no counts.
+        clustering: By column.
+        manifests: By content and partition spec.
+        snapshots: The table's snapshots.
+        expirable: Snapshots, branches and tags that the table's retention policy no longer keeps.
+        oldest_snapshot_ms: The time of the oldest snapshot.
+        statistics_files: Files of column and of partition statistics that the metadata names.
+    """
+
+    snapshot_id: int | None
+    files: int
+    size_in_bytes: int
+    records: int
+    deleted_rows: int
+    partitions: tuple[PartitionMeasures, ...]
+    partition_count: int
+    files_by_size: tuple[int, ...]
+    mergeable_files: int
+    deleted_files: int
+    delete_files: Mapping[str, int]
+    dangling_deletes: int | None
+    clustering: tuple[ColumnClustering, ...]
+    manifests: tuple[ManifestMeasures, ...]
+    snapshots: int
+    expirable: Expired
+    oldest_snapshot_ms: int | None
+    statistics_files: int
+
+    @property
+    def best_files(self) -> int:
+        """The files of the named partitions at the target size."""
+        return sum(partition.best_files for partition in self.partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesOfBranch:
+    """All live files of the head of a branch, planned once for every measure and action.
+
+    Attributes:
+        metadata: The metadata that was planned on.
+        snapshot: The head of the branch; None for a table without snapshots.
+        manifests: Its manifests.
+        plan: All its data files, with every delete file that applies, and the statistics of `schema`.
+        schema: The columns whose clustering is measured.
+    """
+
+    metadata: TableMetadata
+    snapshot: Snapshot | None
+    manifests: Sequence[ManifestFile]
+    plan: ScanPlan
+    schema: Schema
+
+
+def files_of_branch(metadata: TableMetadata, snapshot: Snapshot | None, read: Read, columns: Sequence[str] | None = None) -> FilesOfBranch:
+    """Plan all files of a snapshot.
+
+    Args:
+        metadata: The table's metadata.
+        snapshot: The snapshot; None for a table without one.
+        read: Returns the content of a file.
+        columns: Dotted names of columns whose clustering is measured; by default those of the sort order and the first ones of the schema.
+
+    Raises:
+        InvalidSchemaError: There is no such column.
+        InvalidInputError: A column is not of a primitive type.
+        NoSuchFileError, AvroFormatError, ManifestFormatError: A manifest is missing or damaged.
+    """
+    schema = _measured_schema(metadata, columns)
+    plan = plan_scan(
+        metadata, snapshot, AlwaysTrue(), read, parallel=in_threads, include_statistics=True, every_delete=True, schema=schema
+    )
+    manifests = () if snapshot is None else read_manifests(snapshot, read)
+    return FilesOfBranch(metadata=metadata, snapshot=snapshot, manifests=manifests, plan=plan, schema=schema)
+
+
+def measure(files: FilesOfBranch, now_ms: int, retention: Retention | None = None) -> TableMeasures:
+    """Count what a reader of the files pays for.
+
+    Args:
+        files: The files.
+        now_ms: The time, for the retention policy.
+        retention: Arguments of the expiry; by default the table's properties alone decide.
+
+    Raises:
+        InvalidPropertyError: A property of the table that decides has an invalid value.
+    """
+    metadata, plan = files.metadata, files.plan
+    options = rewrite_options({}, metadata, sorts=False)
+    shares = delete_shares(plan)
+    partitions: list[_Counted] = [
+        _count_partitions(metadata, spec_id, parts, [deleted_rows(part, shares) for part in parts], options)
+        for spec_id, parts in _by_spec(plan.parts).items()
+    ]
+    named = sorted((one for counted in partitions for one in counted.named), key=lambda one: one.best_files - one.files)
+    times = [snapshot.timestamp_ms for snapshot in metadata.snapshots]
+    return TableMeasures(
+        snapshot_id=None if files.snapshot is None else files.snapshot.snapshot_id,
+        files=plan.files_kept,
+        size_in_bytes=plan.bytes_kept,
+        records=plan.records_before_deletes,
+        deleted_rows=sum(counted.deleted for counted in partitions),
+        partitions=tuple(named[:NAMED_PARTITIONS]),
+        partition_count=sum(counted.partitions for counted in partitions),
+        files_by_size=tuple(np.sum([counted.files_by_size for counted in partitions], axis=0).tolist())
+        if partitions
+        else (0,) * (len(SIZE_CLASSES) + 1),
+        mergeable_files=sum(counted.mergeable for counted in partitions),
+        deleted_files=sum(counted.deleted_files for counted in partitions),
+        delete_files=_delete_kinds(plan),
+        dangling_deletes=_dangling(files),
+        clustering=tuple(_clustering(files)),
+        manifests=tuple(_manifest_measures(files)),
+        snapshots=len(metadata.snapshots),
+        expirable=expired(metadata, retention or Retention(), now_ms),
+        oldest_snapshot_ms=min(times, default=None),
+        statistics_files=len(metadata.statistics) + len(metadata.partition_statistics),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counted:
+    """The partitions of one spec: totals of all, and those with the most files to save."""
+
+    named: Sequence[PartitionMeasures]
+    partitions: int
+    files_by_size: Longs
+    deleted: int
+    mergeable: int
+    deleted_files: int
+
+
+def _by_spec(parts: Sequence[PlannedFiles]) -> dict[int, list[PlannedFiles]]:
+    by_spec: dict[int, list[PlannedFiles]] = {}
+    for part in parts:
+        by_spec.setdefault(part.spec_id, []).append(part)
+    return by_spec
+
+
+def _count_partitions(
+    metadata: TableMetadata, spec_id: int, parts: Sequence[PlannedFiles], deleted_of: Sequence[NDArray[np.float64]], options: RewriteOptions
+) -> _Counted:
+    """Count the files of one partition spec by partition."""
+    whole = replace(parts[0], entries=pa.concat_tables([part.entries.drop_columns(_without_partition(part)) for part in parts]).combine_chunks())
+    entries, codes = whole.entries, partition_numbers(whole)
+    count = int(codes.max(initial=-1)) + 1
+    sizes = numpy_of(array_of_chunks(entries["file_size_in_bytes"])).astype(np.int64)
+    records = numpy_of(array_of_chunks(entries["record_count"])).astype(np.int64)
+    deleted = np.concatenate(deleted_of) if deleted_of else np.zeros(0)
+    total = partial(np.bincount, codes, minlength=count)
+    is_small = sizes < options.sizes.least
+    files, small, bytes_of = total(), total(weights=is_small), total(weights=sizes)
+    classes = np.searchsorted(SIZE_CLASSES, sizes, "right")
+    by_class = np.bincount(codes * (len(SIZE_CLASSES) + 1) + classes, minlength=count * (len(SIZE_CLASSES) + 1)).reshape(count, -1)
+    best = np.maximum(np.minimum(np.ceil(bytes_of / options.sizes.target), files), 1)
+    small_bytes = total(weights=np.where(is_small, sizes, 0))
+    pays = (small >= options.min_input_files) | ((small > 1) & (small_bytes > options.sizes.target))
+    first = np.zeros(count, dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    worst = np.argsort(best - files, kind="stable")[:NAMED_PARTITIONS]
+    spec, schema = metadata.spec_by_id(spec_id), spec_schema(metadata, spec_id)
+    values = whole.partitions(entries.take(numbers_array(first[worst], pa.int64())))
+    rows_of, deleted_in = total(weights=records), total(weights=deleted)
+    named = [
+        PartitionMeasures(
+            partition=partition_path(spec, schema, partition, metadata.schemas) if spec.fields else "",
+            spec_id=spec_id,
+            files=int(files[code]),
+            size_in_bytes=int(bytes_of[code]),
+            best_files=int(best[code]),
+            small_files=int(small[code]),
+            records=int(rows_of[code]),
+            deleted_rows=round(float(deleted_in[code])),
+            files_by_size=tuple(by_class[code].tolist()),
+        )
+        for code, partition in zip(worst.tolist(), values, strict=True)
+    ]
+    many = deleted >= options.delete_ratio_threshold * np.maximum(records, 1)
+    return _Counted(
+        named=named,
+        partitions=count,
+        files_by_size=by_class.sum(axis=0),
+        deleted=round(float(deleted.sum())),
+        mergeable=int(small[pays].sum()),
+        deleted_files=int((many & (deleted > 0)).sum()),
+    )
+
+
+def _without_partition(part: PlannedFiles) -> list[str]:
+    """Return the names of the columns that are neither of the partition nor counted."""
+    counted = ("file_size_in_bytes", "record_count")
+    return [name for name in part.entries.column_names if name not in counted and not name.startswith("partition.")]
+
+
+def _delete_kinds(plan: ScanPlan) -> Mapping[str, int]:
+    kinds = {"position": 0, "vector": 0, "equality": 0}
+    for file in plan.delete_files:
+        is_equality = file.content is FileContent.EQUALITY_DELETES
+        kinds["equality" if is_equality else "vector" if file.file_format is FileFormat.PUFFIN else "position"] += 1
+    return kinds
+
+
+def _dangling(files: FilesOfBranch) -> int | None:
+    """Return how many live delete files apply to no data file, by the counts of the manifest list."""
+    counts = [
+        (manifest.added_files_count, manifest.existing_files_count)
+        for manifest in files.manifests
+        if manifest.content is ManifestContent.DELETES
+    ]
+    if any(None in pair for pair in counts):
+        return None
+    return max(0, sum((added or 0) + (existing or 0) for added, existing in counts) - len(files.plan.delete_files))
+
+
+def _clustering(files: FilesOfBranch) -> list[ColumnClustering]:
+    order = files.metadata.sort_order()
+    key = None if order.is_unsorted else order.fields[0].source_id
+    measures = []
+    for field_id in sorted(files.schema.field_ids, key=lambda one: one != key):
+        if not isinstance(files.schema.find_type(field_id), PrimitiveType):
+            continue
+        depths = [clustering_depths(part, field_id, files.schema) for part in files.plan.parts]
+        known = np.concatenate([np.zeros(0, np.int64), *(one.depths[one.known] for one in depths)])
+        if len(known):
+            measures.append(
+                ColumnClustering(
+                    column=files.schema.find_column_name(field_id) or "",
+                    is_sort_key=field_id == key,
+                    mean_depth=round(float(np.maximum(known, 1).mean()), 2),
+                    deep_files=int((known >= LEAST_DEPTH).sum()),
+                    measured_files=len(known),
+                )
+            )
+    return measures
+
+
+def _manifest_measures(files: FilesOfBranch) -> list[ManifestMeasures]:
+    target = MANIFEST_TARGET_SIZE_BYTES.read(files.metadata.properties)
+    sizes: dict[tuple[ManifestContent, int], list[int]] = {}
+    for manifest in files.manifests:
+        sizes.setdefault((manifest.content, manifest.partition_spec_id), []).append(manifest.manifest_length)
+    return [
+        ManifestMeasures(
+            content=content,
+            spec_id=spec_id,
+            manifests=len(lengths),
+            best_manifests=min(len(lengths), max(1, -(-sum(lengths) // target))),
+            size_in_bytes=sum(lengths),
+        )
+        for (content, spec_id), lengths in sorted(sizes.items())
+    ]
+
+
+def _measured_schema(metadata: TableMetadata, columns: Sequence[str] | None) -> Schema:
+    """Return the columns whose clustering is measured."""
+    schema, order = metadata.schema(), metadata.sort_order()
+    if columns is not None:
+        fields = [schema.find_field(name) for name in columns]
+        nested = [name for name, field in zip(columns, fields, strict=True) if field.field_id not in {one.field_id for one in schema.fields}]
+        if nested or any(not isinstance(field.field_type, PrimitiveType) for field in fields):
+            raise InvalidInputError(
+                "clustering is measured of top-level columns of primitive types", next_step="leave the other columns out"
+            )
+        return Schema(*fields, schema_id=schema.schema_id)
+    keys = [field.source_id for field in order.fields]
+    plain = [field for field in schema.fields if isinstance(field.field_type, PrimitiveType)]
+    chosen = sorted(plain, key=lambda field: keys.index(field.field_id) if field.field_id in keys else len(keys))[:MEASURED_COLUMNS]
+    return Schema(*chosen, schema_id=schema.schema_id)
