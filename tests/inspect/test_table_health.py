@@ -84,7 +84,14 @@ def test_every_kind_of_decay_is_seen(tmp_path: Path, version: int) -> None:
     table.delete("id < 4")
     table.delete_keys(pa.table({"id": [12]}), ["id"])
     seen = {one.name for one in health(table).needs_care}
-    assert seen == {"small files", "deleted rows", "equality delete files", "clustering by id", "data manifests of spec 0", "snapshots to expire"}
+    assert seen == {
+        "small files",
+        "deleted rows",
+        "equality delete files",
+        "clustering by id",
+        "data manifests of spec 0",
+        "snapshots to expire",
+    }
     table.maintenance.rewrite_data_files(strategy="sort")
     table.rewrite_manifests()
     table.expire_snapshots()

@@ -118,9 +118,7 @@ class TableHealth(View):
             parts.append(self._clustering_grid())
         count = len(self.needs_care)
         parts.append(
-            Prose(f"{count_text(count, 'measure')} {'needs' if count == 1 else 'need'} care.")
-            if count
-            else Prose("Nothing needs care.")
+            Prose(f"{count_text(count, 'measure')} {'needs' if count == 1 else 'need'} care.") if count else Prose("Nothing needs care.")
         )
         return Report(f"health of {self.table}", tuple(parts))
 

@@ -186,9 +186,7 @@ def files_of_branch(metadata: TableMetadata, snapshot: Snapshot | None, read: Re
         NoSuchFileError, AvroFormatError, ManifestFormatError: A manifest is missing or damaged.
     """
     schema = _measured_schema(metadata, columns)
-    plan = plan_scan(
-        metadata, snapshot, AlwaysTrue(), read, parallel=in_threads, include_statistics=True, every_delete=True, schema=schema
-    )
+    plan = plan_scan(metadata, snapshot, AlwaysTrue(), read, parallel=in_threads, include_statistics=True, every_delete=True, schema=schema)
     manifests = () if snapshot is None else read_manifests(snapshot, read)
     return FilesOfBranch(metadata=metadata, snapshot=snapshot, manifests=manifests, plan=plan, schema=schema)
 
@@ -260,7 +258,9 @@ def _count_partitions(
     metadata: TableMetadata, spec_id: int, parts: Sequence[PlannedFiles], deleted_of: Sequence[NDArray[np.float64]], options: RewriteOptions
 ) -> _Counted:
     """Count the files of one partition spec by partition."""
-    whole = replace(parts[0], entries=pa.concat_tables([part.entries.drop_columns(_without_partition(part)) for part in parts]).combine_chunks())
+    whole = replace(
+        parts[0], entries=pa.concat_tables([part.entries.drop_columns(_without_partition(part)) for part in parts]).combine_chunks()
+    )
     entries, codes = whole.entries, partition_numbers(whole)
     count = int(codes.max(initial=-1)) + 1
     sizes = numpy_of(array_of_chunks(entries["file_size_in_bytes"])).astype(np.int64)
@@ -375,7 +375,9 @@ def _measured_schema(metadata: TableMetadata, columns: Sequence[str] | None) -> 
     schema, order = metadata.schema(), metadata.sort_order()
     if columns is not None:
         fields = [schema.find_field(name) for name in columns]
-        nested = [name for name, field in zip(columns, fields, strict=True) if field.field_id not in {one.field_id for one in schema.fields}]
+        nested = [
+            name for name, field in zip(columns, fields, strict=True) if field.field_id not in {one.field_id for one in schema.fields}
+        ]
         if nested or any(not isinstance(field.field_type, PrimitiveType) for field in fields):
             raise InvalidInputError(
                 "clustering is measured of top-level columns of primitive types", next_step="leave the other columns out"
