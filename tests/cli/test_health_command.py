@@ -12,8 +12,10 @@ def test_the_command_prints_text_and_json(icefloe: Command, as_json: Callable[..
     small_files(made(tmp_path), 6)
     run = icefloe("health", "db.t", "--warehouse", tmp_path)
     assert run.exit_code == 0, run.output
-    assert "small files" in run.stdout and "needs care" in run.stdout
+    assert "small files" in run.stdout
+    assert "needs care" in run.stdout
     measured = as_json("health", "db.t", "--warehouse", tmp_path, "--column", "kind")
     assert [one["column"] for one in measured["clustering"]] == ["kind"]
     refused = icefloe("health", "db.t", "--warehouse", tmp_path, "--branch", "nope")
-    assert refused.exit_code == 1 and "nope" in refused.stderr
+    assert refused.exit_code == 1
+    assert "nope" in refused.stderr

@@ -7,7 +7,6 @@ measures, and `maintain.py` decides by them. Spec: Scan Planning; Manifests; Del
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
