@@ -34,7 +34,7 @@ from icefloe.maintenance.rewrite_planner import delete_shares, deleted_rows
 from icefloe.table.parallel_requests import in_threads
 
 MIB = 1 << 20
-# Upper ends of the sizes that the histogram tells apart, in bytes; a last class has the larger files.
+# Upper ends of the classes of file sizes, in bytes; a last class has the larger files.
 SIZE_CLASSES = (1 * MIB, 8 * MIB, 32 * MIB, 128 * MIB, 512 * MIB)
 # Columns whose clustering is measured if none are named: their bounds are decoded for every file.
 MEASURED_COLUMNS = 4
