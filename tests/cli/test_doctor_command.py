@@ -209,8 +209,16 @@ def test_every_status_and_remedy_is_shown_at_any_width(
     assert "not shown at this width" not in text
 
 
-def test_a_missing_libdeflate_is_named_with_the_compiled_codec(checks: Checks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled_codec, "INFLATES", False)
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("INFLATES", "compiled, without libdeflate: deflated blocks are decompressed one by one"),
+        ("UNPACKS_ZSTANDARD", "compiled, without libzstd: zstandard blocks are decompressed one by one"),
+    ],
+)
+def test_a_missing_library_is_named_with_the_compiled_codec(name: str, found: str, checks: Checks, monkeypatch: pytest.MonkeyPatch) -> None:
+    for library in ("INFLATES", "UNPACKS_ZSTANDARD"):
+        monkeypatch.setattr(compiled_codec, library, library != name)
     check = checks()[1]["manifest codec"]
     assert check["status"] == "ok"
-    assert check["found"] == "compiled, without libdeflate: deflated blocks are decompressed one by one"
+    assert check["found"] == found

@@ -8,10 +8,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.security.bombs import BOMBS
 
 from icefloe import Limits
+from icefloe.errors import AvroFormatError, PuffinFormatError
+from icefloe.kernel.avro import avro_codec
+from icefloe.kernel.puffin import puffin_codec
 
 LIMITS = {field.name for field in fields(Limits)}
 AVRO = ("manifest", "entries", "schema_of")  # read by the compiled reader and by the one over fastavro
@@ -87,3 +91,24 @@ def test_a_schema_of_structs_in_lists_has_as_many_names_as_fields(outcomes: dict
     outcome = outcomes[NATIVE, "names_of_structs_in_lists"]
     assert outcome["error"] is None, outcome
     assert outcome["cpu_seconds"] < 5
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+@pytest.mark.parametrize(
+    ("decompress", "options"),
+    [(avro_codec.decompress, {"codec": "zstandard"}), (puffin_codec.decompress, {"codec": "zstd", "limit": "puffin_blob_bytes"})],
+)
+def test_damaged_zstandard_data_leave_no_address_space_behind(decompress: Any, options: dict[str, Any]) -> None:
+    """A process whose address space is larger than the memory of the machine cannot be forked."""
+    data = bytes(pa.Codec("zstd").compress(bytes(50_000_000) + os.urandom(8_000), asbytes=True))
+    damaged = data[:-100] + b"\xff" * 100
+    before = address_space()
+    for _ in range(50):
+        with pytest.raises((AvroFormatError, PuffinFormatError)):
+            decompress(data=damaged, path="some.file", offset=0, **options)
+    assert address_space() - before < 1_500_000_000  # pyarrow reserves 1 GiB once; 50 buffers have 2.5 GB at least
+
+
+def address_space() -> int:
+    """Return the bytes of this process's address space."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")

@@ -4,9 +4,13 @@ The kernel starts no threads: where work can be done side by side, its caller pa
 Spec: Scan Planning; Commit Conflict Resolution and Retry.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import TypeVar
+
+from icefloe.kernel.avro.compiled_codec import set_small_block_lock
 
 # Threads that read manifests, which are decoded too.
 MANIFEST_THREADS = 4
@@ -15,6 +19,16 @@ REQUEST_THREADS = 16
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+def _set_lock() -> None:
+    set_small_block_lock(Lock())
+
+
+_set_lock()
+# A lock that another thread holds while this process is forked would never be released in the child.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_set_lock)
 
 
 def in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:

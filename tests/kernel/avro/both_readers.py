@@ -18,6 +18,7 @@ needs_module = pytest.mark.skipif(
     not compiled_codec.AVAILABLE, reason="the C module is not built here: there is no C compiler or no Python.h"
 )
 needs_libdeflate = pytest.mark.skipif(not compiled_codec.INFLATES, reason="the C module is not built here, or found no libdeflate")
+needs_libzstd = pytest.mark.skipif(not compiled_codec.UNPACKS_ZSTANDARD, reason="the C module is not built here, or found no libzstd")
 # Runs a test with each reader, as the parameter `by_compiled`.
 each_reader = pytest.mark.parametrize("by_compiled", READERS, ids=lambda by_compiled: "compiled" if by_compiled else "fastavro")
 
@@ -30,6 +31,16 @@ def without_libdeflate() -> Iterator[None]:
         yield
     finally:
         assert any(map(compiled_codec.native().open_libdeflate, compiled_codec.LIBDEFLATE)) == compiled_codec.INFLATES
+
+
+@contextmanager
+def without_libzstd() -> Iterator[None]:
+    """Make the compiled reader look for a libzstd that does not exist."""
+    assert not compiled_codec.native().open_libzstd("libicefloe-has-none.so.1")
+    try:
+        yield
+    finally:
+        assert any(map(compiled_codec.native().open_libzstd, compiled_codec.LIBZSTD)) == compiled_codec.UNPACKS_ZSTANDARD
 
 
 @contextmanager

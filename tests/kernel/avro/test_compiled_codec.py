@@ -8,13 +8,24 @@ import os
 import re
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.kernel.avro.both_readers import READERS, agreed, each_reader, needs_libdeflate, needs_module, result_of, without_libdeflate
+from tests.kernel.avro.both_readers import (
+    READERS,
+    agreed,
+    each_reader,
+    needs_libdeflate,
+    needs_libzstd,
+    needs_module,
+    result_of,
+    without_libdeflate,
+)
 
 from icefloe.errors import AvroFormatError
 from icefloe.kernel.avro import compiled_codec, native
@@ -213,8 +224,8 @@ def test_blocks_of_one_record_are_read_in_every_codec(codec: str) -> None:
     assert columns == {"x": [n * 1000 for n in range(50)], "text": [str(n).encode() for n in range(50)]}
 
 
-@needs_libdeflate
-@pytest.mark.parametrize("codec", ["null", "deflate"])
+@pytest.mark.parametrize("codec", ["null", pytest.param("deflate", marks=needs_libdeflate), pytest.param("zstandard", marks=needs_libzstd)])
+@needs_module
 def test_all_blocks_of_a_file_are_decompressed_and_read_in_one_call(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def one_block(*arguments: object) -> object:
         raise AssertionError("a block is read by itself")
@@ -250,6 +261,38 @@ def test_other_threads_run_while_a_file_is_read() -> None:
     finally:
         sys.setswitchinterval(before)
     assert turns > 100
+
+
+@needs_module
+@pytest.mark.parametrize(("codec", "count", "is_apart"), [("snappy", 200, True), ("deflate", 200, True), ("snappy", 1, False)])
+def test_small_blocks_that_python_decompresses_are_read_by_one_thread_at_a_time(
+    codec: str, count: int, is_apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(compiled_codec._HAS_LIBRARY, "deflate", False)
+    monkeypatch.setitem(compiled_codec._CODECS, "deflate", None)
+    monkeypatch.setattr(compiled_codec._Current, "small_block_lock", threading.Lock())
+    container = open_container(small_blocks(codec, count), "some.avro")
+    steps = compile_steps(container.schema_text, BOTH_COLUMNS)
+    begun, inside, together = threading.Barrier(4), [], []
+
+    def each_block(*arguments: Any) -> Any:
+        inside.append(1)
+        time.sleep(0.02)
+        together.append(len(inside))
+        yield from unpacked_blocks(*arguments)
+        inside.pop()
+
+    def read() -> None:
+        begun.wait()
+        ((_, batch),) = run_steps([(container, steps)], None)
+        assert compiled_codec.arrow_columns(steps, batch)["x"].to_pylist() == [n * 1000 for n in range(count)]
+
+    monkeypatch.setattr(compiled_codec, "unpacked_blocks", each_block)
+    with ThreadPoolExecutor(4) as threads:
+        for reading in [threads.submit(read) for _ in range(4)]:
+            reading.result()
+    assert len(together) == 4
+    assert (max(together) == 1) == is_apart
 
 
 def damaged_block(how: str) -> bytes:

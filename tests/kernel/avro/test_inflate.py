@@ -24,12 +24,12 @@ NO_LIMIT = 2**40
 RESERVED = {"invalid literal/length code", "invalid distance code"}
 
 
-def inflated(data: bytes, size: int, most: int = NO_LIMIT) -> bytes | None:
+def inflated(data: bytes, size: int, most: int = NO_LIMIT, *, codec: int = 1) -> bytes | None:
     """Return the decompressed bytes of a block, which must be `size`; None if the module leaves the block to its caller."""
     skip_all = array("i", [Step.SKIP_WIDTH, size] if size else []).tobytes()
     reader = compiled_codec.native().Reader(skip_all, b"", 0, NO_LIMIT, True)
     content = encode_long(1 if size else 0) + encode_long(len(data)) + data + SYNC
-    stop, records, count = reader.run_file(content, 0, SYNC, True, most, NO_LIMIT, NO_LIMIT, NO_LIMIT)
+    stop, records, count = reader.run_file(content, 0, SYNC, codec, most, NO_LIMIT, NO_LIMIT, NO_LIMIT)
     if not stop:
         return None
     assert (stop, records, count) == (len(content), int(size > 0), size)

@@ -118,7 +118,8 @@ def _decompress_zstandard(data: bytes, path: str, offset: int) -> bytes:
     # Read as a stream, which takes 25 microseconds longer, where a frame does not have its size. The operating system does not allocate pages of the buffer
     # that are never written.
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        plain = bytes(stream.read(min(limit, len(data) * _MOST_ZSTANDARD) + 1))
+        # `read` of pyarrow never frees the bytes object of a read that fails.
+        plain = bytes(stream.read_buffer(min(limit, len(data) * _MOST_ZSTANDARD) + 1))
     if len(plain) > limit:
         raise _too_large(data, path, offset)
     return plain

@@ -1,14 +1,15 @@
 """The interface of the compiled reader: blocks as Arrow columns or Python values.
 
 If the C module is missing, or was built from older sources, `AVAILABLE` is false and `fastavro_reader.py` is used. The module decompresses deflated blocks
-with libdeflate, whose functions the package `deflate` exports; `avro_codec.py` decompresses them if neither it nor the system has that library: `INFLATES` is
-false then.
+with libdeflate, whose functions the package `deflate` exports, and zstandard blocks with the system's libzstd. Without such a library, `INFLATES` or
+`UNPACKS_ZSTANDARD` is false, and `avro_codec.py` decompresses these blocks, each by a call of Python, as it always does those of snappy.
 
 Spec: Apache Avro, Binary Encoding.
 """
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.errors import AvroFormatError
-from icefloe.kernel.avro.avro_container import SYNC_LENGTH, Container, unpacked_blocks
+from icefloe.kernel.avro.avro_container import SYNC_LENGTH, Container, has_small_blocks, unpacked_blocks
 from icefloe.kernel.avro.avro_errors import broken_avro, broken_column, wrong_block_end
 from icefloe.kernel.avro.decode_steps import ProjectedColumn, Steps
 from icefloe.kernel.limits import limits
@@ -30,7 +31,7 @@ except ImportError:  # installed without a C compiler
     pass
 
 # `INTERFACE` of native/module.c: a module with another number has other arguments.
-_INTERFACE = 10
+_INTERFACE = 11
 AVAILABLE = _native is not None and _native.INTERFACE == _INTERFACE
 # The files that may have libdeflate, the preferred one first. There is no plain name for macOS, which would search the working directory for it too.
 LIBDEFLATE: tuple[str, ...] = () if sys.platform == "darwin" else ("libdeflate.so.0",)
@@ -42,9 +43,30 @@ except ImportError:  # there is no wheel for this platform
     pass
 INFLATES = AVAILABLE and any(map(_native.open_libdeflate, LIBDEFLATE))
 
-# The codecs whose blocks the module decompresses, and whether they are deflate. Decompressing with a function of Python takes and returns the lock of the
-# interpreter for each block, which costs more than a block of one entry itself.
-_INFLATES = {"null": False, "deflate": True}
+LIBZSTD: tuple[str, ...] = () if sys.platform == "darwin" else ("libzstd.so.1",)
+UNPACKS_ZSTANDARD = AVAILABLE and any(map(_native.open_libzstd, LIBZSTD))
+
+# The codecs whose blocks the module decompresses if it has the library, and their numbers there (`Codec` of native/decompress.h).
+_CODECS = {"null": 0, "deflate": 1, "zstandard": 2}
+_HAS_LIBRARY = {"null": True, "deflate": INFLATES, "zstandard": UNPACKS_ZSTANDARD}
+
+
+class _Current:
+    small_block_lock: AbstractContextManager[Any] = nullcontext()
+
+
+def set_small_block_lock(lock: AbstractContextManager[Any]) -> None:
+    """Set the lock that a thread holds while it reads a file whose small blocks are decompressed by calls of Python.
+
+    Each of these calls takes and returns the interpreter's lock. Two threads that wait for it at each block take several times as long as one that reads both
+    files. The kernel starts no thread, so that the lock is set where threads are started.
+
+    Args:
+        lock: A lock, or another context that one thread at a time can enter. No thread may hold it.
+    """
+    _Current.small_block_lock = lock
+
+
 # Uncompressed bytes after which a batch ends: far below the largest 32-bit offset.
 _BATCH_BYTES = 256 * 1024 * 1024
 _MOST_RECORDS = 2**63
@@ -110,25 +132,42 @@ def _reader(steps: Steps, *, keeps: bool = False) -> Any:
 def _run(reader: Any, steps: Steps, container: Container, most_records: int) -> Iterator[tuple[int, int]]:
     """Run the steps over the blocks of a file; yield the number of records and of uncompressed bytes from time to time.
 
-    The module decompresses what it can and stops at any other block. That one is read with the functions of `avro_container.py`, which raise the errors.
+    The module decompresses what it can and stops at any other block, which `_run_unpacked` reads.
     """
     size, position, end = 0, container.body_start, len(container.content)
-    inflates = _INFLATES.get(container.codec)
+    codec = _CODECS.get(container.codec)
+    small = not _HAS_LIBRARY.get(container.codec) and has_small_blocks(container)
     while position < end:
         stop, records, more = position, 0, 0
-        try:
-            if inflates is not None:
-                bounds = (limits().avro_block_bytes, limits().avro_file_bytes - size, _BATCH_BYTES, most_records)
-                stop, records, more = reader.run_file(container.content, position, container.sync, inflates, *bounds)
-            if stop == position:
-                block, data = next(unpacked_blocks(container, position, size))
-                stop, records, more = block.end + SYNC_LENGTH, block.count, len(data)
-                position = block.offset
-                reader.run(data, block.count)
-        except (ValueError, OverflowError) as error:
-            raise _refused(steps, container, error, position) from error
+        if codec is not None:
+            bounds = (limits().avro_block_bytes, limits().avro_file_bytes - size, _BATCH_BYTES, most_records)
+            try:
+                stop, records, more = reader.run_file(container.content, position, container.sync, codec, *bounds)
+            except (ValueError, OverflowError) as error:
+                raise _refused(steps, container, error, position) from error
+        if stop == position:
+            with _Current.small_block_lock if small else nullcontext():
+                stop, records, more = _run_unpacked(reader, steps, container, position, size, most_records if small else 0)
         position, size = stop, size + more
         yield records, more
+
+
+def _run_unpacked(reader: Any, steps: Steps, container: Container, position: int, size: int, most_records: int) -> tuple[int, int, int]:
+    """Run the steps over blocks that the functions of `avro_container.py` decompress, which raise the errors, up to `most_records` but at least one block.
+
+    Returns:
+        The position after the last of these blocks, and the number of their records and of their uncompressed bytes.
+    """
+    records = more = 0
+    for block, data in unpacked_blocks(container, position, size):
+        try:
+            reader.run(data, block.count)
+        except (ValueError, OverflowError) as error:
+            raise _refused(steps, container, error, block.offset) from error
+        position, records, more = block.end + SYNC_LENGTH, records + block.count, more + len(data)
+        if records >= most_records or more >= _BATCH_BYTES:
+            break
+    return position, records, more
 
 
 def _refused(steps: Steps, container: Container, error: Exception, position: int) -> AvroFormatError:

@@ -68,7 +68,8 @@ def decompress(codec: str | None, data: bytes, *, path: str, offset: int, limit:
         if outline.content_size > getattr(limits(), limit):
             raise puffin_limit_error(path, offset, f"a {codec} frame claims {outline.content_size} bytes of content in {len(data)}", limit)
         with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
-            plain = bytes(stream.read(outline.content_size + 1))
+            # `read` of pyarrow never frees the bytes object of a read that fails.
+            plain = bytes(stream.read_buffer(outline.content_size + 1))
         if len(plain) != outline.content_size:
             contained = len(plain) if len(plain) < outline.content_size else "more"
             raise _InvalidFrameError(f"it claims {outline.content_size} bytes of content and contains {contained}")

@@ -83,5 +83,6 @@ PyObject *splice_records(PyObject *module, PyObject *arguments);
 PyObject *make_objects(PyObject *module, PyObject *arguments);
 PyObject *encode_objects(PyObject *module, PyObject *arguments);
 PyObject *open_libdeflate(PyObject *module, PyObject *path);
+PyObject *open_libzstd(PyObject *module, PyObject *path);
 
 #endif

@@ -3,7 +3,7 @@
 #include "memory.h"
 
 /* Raised whenever steps or arguments change their meaning, so that a module built from older sources is not used; `compiled_codec.py` has the same number. */
-enum { INTERFACE = 10 };
+enum { INTERFACE = 11 };
 
 /* ---- memory that Python owns ---- */
 
@@ -126,6 +126,9 @@ PyDoc_STRVAR(encode_doc, "encode_objects(fields, objects)\n\n"
              "the name of an attribute, a list with one per object, or the encoded bytes for all records. Raises TypeError, "
              "ValueError, OverflowError, AttributeError for an invalid value.");
 
+PyDoc_STRVAR(libzstd_doc, "open_libzstd(path)\n\n"
+             "Decompress zstandard data with the library at this path from now on. Returns False if it cannot be loaded or is no libzstd.");
+
 PyDoc_STRVAR(libdeflate_doc, "open_libdeflate(path)\n\n"
              "Decompress deflate data with the library at this path from now on. Returns False if it cannot be loaded or is no libdeflate; "
              "readers then leave deflated blocks to their caller.");
@@ -136,6 +139,7 @@ static PyMethodDef functions[] = {
     {"make_objects", make_objects, METH_VARARGS, objects_doc},
     {"encode_objects", encode_objects, METH_VARARGS, encode_doc},
     {"open_libdeflate", open_libdeflate, METH_O, libdeflate_doc},
+    {"open_libzstd", open_libzstd, METH_O, libzstd_doc},
     {NULL, NULL, 0, NULL},
 };
 

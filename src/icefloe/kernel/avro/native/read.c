@@ -5,7 +5,7 @@
  *
  * An error has the reason, the byte, the record and the step; `decode_steps.py` has the field of every step. */
 
-#include "inflate.h"
+#include "decompress.h"
 #include "varint.h"
 
 /* The operation for the next value. Operands follow in this order; lengths count the integers of the nested steps. */
@@ -603,12 +603,12 @@ static PyObject *reader_run(PyObject *self, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(run_file_doc, "run_file(content, start, sync, inflates, most_block_bytes, most_file_bytes, batch_bytes, batch_records)\n\n"
-             "Run the steps over the blocks of a file from the byte `start` on, without the interpreter's lock. `inflates` is true for "
-             "blocks of raw deflate data, false for uncompressed ones. Returns where it stopped, the records and the uncompressed "
+PyDoc_STRVAR(run_file_doc, "run_file(content, start, sync, codec, most_block_bytes, most_file_bytes, batch_bytes, batch_records)\n\n"
+             "Run the steps over the blocks of a file from the byte `start` on, without the interpreter's lock. `codec` is 0 for "
+             "uncompressed blocks, 1 for raw deflate data, 2 for zstandard. Returns where it stopped, the records and the uncompressed "
              "bytes up to there. It stops at the end, after the block with which it has `batch_bytes` or `batch_records`, and "
              "before a block that is damaged or exceeds a limit, for which the caller has the error, and before any "
-             "deflated block if there is no libdeflate. Raises as `run`, and the last argument of an error is the byte of the file where the block starts.");
+             "compressed block if there is no library for it. Raises as `run`, and the last argument of an error is the byte of the file where the block starts.");
 
 enum { SYNC_LENGTH = 16 };
 
@@ -634,12 +634,12 @@ static int next_block(Cursor *cursor, const uint8_t *sync, Block *block)
 }
 
 typedef struct {
-    int inflates;
+    int codec;
     unsigned long long most_block_bytes, most_file_bytes, batch_bytes, batch_records;
 } Bounds;
 
 /* The blocks from `file->at` on, which becomes the position where it stopped. `records` and `bytes` are counted. */
-static Outcome run_file(Reader *reader, Inflater *inflater, Cursor *file, const uint8_t *sync, const Bounds *bounds, uint64_t *records, uint64_t *bytes,
+static Outcome run_file(Reader *reader, Decompressor *decompressor, Cursor *file, const uint8_t *sync, const Bounds *bounds, uint64_t *records, uint64_t *bytes,
                         Stop *stop)
 {
     Memory *plain = &reader->plain;
@@ -650,9 +650,9 @@ static Outcome run_file(Reader *reader, Inflater *inflater, Cursor *file, const 
             return OK;
         uint64_t left = bounds->most_file_bytes - *bytes, most = left < bounds->most_block_bytes ? left : bounds->most_block_bytes;
         size_t before = reader->keeps ? plain->size : 0;
-        if (bounds->inflates) {
+        if (bounds->codec != UNCOMPRESSED) {
             plain->size = before;
-            Outcome outcome = inflate_into(inflater, block.start, block.size, (size_t)most, plain);
+            Outcome outcome = decompress_into(decompressor, (Codec)bounds->codec, block.start, block.size, (size_t)most, plain);
             if (outcome)
                 return outcome == NO_MEMORY ? NO_MEMORY : OK;
             block.start = plain->bytes + before;
@@ -680,7 +680,7 @@ static PyObject *reader_run_file(PyObject *self, PyObject *arguments)
     Py_buffer content, sync;
     Bounds bounds;
     Py_ssize_t start;
-    if (!PyArg_ParseTuple(arguments, "y*ny*pKKKK", &content, &start, &sync, &bounds.inflates, &bounds.most_block_bytes, &bounds.most_file_bytes,
+    if (!PyArg_ParseTuple(arguments, "y*ny*iKKKK", &content, &start, &sync, &bounds.codec, &bounds.most_block_bytes, &bounds.most_file_bytes,
                           &bounds.batch_bytes, &bounds.batch_records))
         return NULL;
     PyObject *result = NULL;
@@ -692,11 +692,11 @@ static PyObject *reader_run_file(PyObject *self, PyObject *arguments)
         uint64_t records = 0, size = 0;
         Stop stop = {0};
         Outcome outcome;
-        Inflater inflater;
-        inflater_start(&inflater);
+        Decompressor decompressor;
+        decompressor_start(&decompressor);
         Py_BEGIN_ALLOW_THREADS
-        outcome = run_file(reader, &inflater, &file, sync.buf, &bounds, &records, &size, &stop);
-        inflater_end(&inflater);
+        outcome = run_file(reader, &decompressor, &file, sync.buf, &bounds, &records, &size, &stop);
+        decompressor_end(&decompressor);
         Py_END_ALLOW_THREADS
         reader->state = outcome ? SPOILED : READY;
         size_t position = (size_t)(file.at - bytes);
