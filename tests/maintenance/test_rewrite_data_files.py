@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from icefloe import SqlCatalog
-from icefloe.datafile import live_rows
+from icefloe.datafile import data_file_writer, live_rows
 from icefloe.errors import (
     CommitConflictError,
     EngineError,
@@ -28,6 +28,7 @@ from icefloe.errors import (
 )
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
 from icefloe.maintenance import rewrite_data_files as module
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite
 from icefloe.maintenance.rewrite_options import rewrite_options
@@ -113,7 +114,7 @@ def test_any_rewrite_of_any_table_keeps_its_rows(tmp_path_factory: pytest.TempPa
         "rewrite-job-order": data.draw(st.sampled_from(["none", "bytes-desc", "files-asc"])),
     }
     where = data.draw(st.sampled_from([None, "id < 20", "kind = 'a'"]))
-    order = data.draw(st.sampled_from([None, "id DESC, kind", "bucket(4, id) NULLS LAST"]))
+    order = data.draw(st.sampled_from([None, "id DESC, kind", "bucket(4, id) NULLS LAST", "zorder(id, kind)", "hilbert(id, kind)"]))
     result = table.maintenance.rewrite_data_files(where, sort_order=order, options=options)
     assert result.failed == ()
     assert content(table) == before
@@ -213,6 +214,33 @@ def test_a_sort_separates_files_that_overlap_and_has_nothing_to_do_afterwards(tm
     assert table.maintenance.rewrite_data_files(sort_order="id", options=right).rewritten_files == 0
 
 
+def test_sorted_rows_become_as_many_files_as_planned_and_a_failure_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path)
+    ids = list(range(120_000))
+    random.Random(1).shuffle(ids)
+    for start in range(0, len(ids), 40_000):
+        table.append(pa.table({"id": ids[start : start + 40_000], "kind": ["a"] * 40_000}))
+    size = sum(task.file.file_size_in_bytes for task in table.scan().plan_files())
+    options = {"target-file-size-bytes": size // 6, "rewrite-all": True}
+    before, calls, write = data_files(tmp_path), [], data_file_writer.write_batches
+
+    def write_some(*arguments: Any, **words: Any) -> list[DataFile]:
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise StorageError("the disk is full")
+        return write(*arguments, **words)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(data_file_writer, "write_batches", write_some)
+        with pytest.raises(StorageError):
+            table.maintenance.rewrite_data_files(sort_order="id", options=options)
+    assert data_files(tmp_path) == before
+    planned = table.maintenance.rewrite_data_files(sort_order="id", options=options, dry_run=True)
+    result = table.maintenance.rewrite_data_files(sort_order="id", options=options)
+    assert result.added_files == planned.added_files == 6
+    assert len(table.scan("id = 60000").plan_files()) == 1
+
+
 def test_the_order_of_the_table_is_recorded_in_sorted_files(tmp_path: Path) -> None:
     table = made(tmp_path)
     small_files(table, 5)
@@ -239,7 +267,7 @@ class Interrupted(DataFileRewrite):
 
 
 def interrupted(table: Table, meanwhile: Callable[[], Any], **options: Any) -> Any:
-    work = Interrupted(table, AlwaysTrue(), rewrite_options(options, table.metadata, sorts=False), branch="main")
+    work = Interrupted(table, AlwaysTrue(), rewrite_options(options, table.metadata, UNSORTED_SORT_ORDER), branch="main")
     work.meanwhile = meanwhile
     return work.run()
 
@@ -317,7 +345,7 @@ def test_an_interrupt_leaves_the_table_and_no_new_file(tmp_path: Path) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    work = Interrupted(table, AlwaysTrue(), rewrite_options({}, table.metadata, sorts=False), branch="main")
+    work = Interrupted(table, AlwaysTrue(), rewrite_options({}, table.metadata, UNSORTED_SORT_ORDER), branch="main")
     work._commit_together = lambda *_: interrupt()  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         work.run()

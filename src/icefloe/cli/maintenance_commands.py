@@ -39,7 +39,11 @@ Where = Annotated[
 Strategy = Annotated[str | None, typer.Option("--strategy", metavar="NAME", help="binpack keeps the order of rows; sort sorts them.")]
 SortOrder = Annotated[
     str | None,
-    typer.Option("--sort-order", metavar="KEYS", help="Sort by these keys, such as 'day DESC, id'; by default by the table's order."),
+    typer.Option(
+        "--sort-order",
+        metavar="KEYS",
+        help="Sort by these keys, such as 'day DESC, id', or 'hilbert(day, id)'; by default by the table's order.",
+    ),
 ]
 Options = Annotated[
     list[str] | None,

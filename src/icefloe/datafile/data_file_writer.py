@@ -21,6 +21,7 @@ from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import FileAlreadyExistsError, StorageError
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_properties import DEFAULT_FILE_FORMAT
+from icefloe.kernel.partitioning.curve_cells import in_curve_order
 from icefloe.kernel.partitioning.partition_spec import partition_path
 from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID, UNSORTED_SORT_ORDER, SortOrder, sorted_rows
 from icefloe.kernel.schema.schema import Schema
@@ -82,11 +83,27 @@ def write_batches(target: WriteTarget, batches: Iterable[pa.RecordBatch], *, par
 
 
 def write_sorted(target: WriteTarget, table: Any, *, partition_id: int, task_id: int) -> list[DataFile]:
-    """Write an Arrow table of the target's schema in its sort order, as `write_batches` does; not marked as sorted if the order is not known here."""
-    in_order = sorted_rows(table, target.sort_order, target.schema)
-    if in_order is None:
-        target, in_order = replace(target, sort_order_id=UNSORTED_ORDER_ID), table
-    return write_batches(target, in_order.to_batches(), partition_id=partition_id, task_id=task_id)
+    """Write an Arrow table of the target's schema in its sort order, as `write_batches` does; not marked as sorted if the order is not known here.
+
+    With a curve the rows are in the order of it. With `sorted_parts` they are divided into as many parts of equal length, whose numbers follow `partition_id`.
+    """
+    if target.curve is not None:
+        in_order = in_curve_order(table, target.curve, target.schema)
+    else:
+        in_order = sorted_rows(table, target.sort_order, target.schema)
+        if in_order is None:
+            target, in_order = replace(target, sort_order_id=UNSORTED_ORDER_ID), table
+    step = max(1, -(-in_order.num_rows // (target.sorted_parts or 1)))
+    files: list[DataFile] = []
+    try:
+        for number, start in enumerate(range(0, in_order.num_rows, step), partition_id):
+            files += write_batches(target, in_order.slice(start, step).to_batches(), partition_id=number, task_id=task_id)
+    except BaseException:
+        for file in files:
+            with suppress(StorageError):
+                target.io.delete(file.file_path)
+        raise
+    return files
 
 
 def write_partition(

@@ -6,6 +6,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from icefloe.kernel.partitioning.curve_cells import CurveOrder
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.ports import FileIO
@@ -29,8 +30,10 @@ class WriteTarget:
     sort_order_id: int | None = 0
     # The order in which an engine sorts rows before they are written here; the writer does not sort.
     sort_order: SortOrder = UNSORTED_SORT_ORDER
+    # The order of rows along a space-filling curve, in place of a sort order.
+    curve: CurveOrder | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
-    # Number of partitions over which Spark distributes rows by range; None lets Spark decide.
-    shuffle_partitions: int | None = None
+    # Number of equal parts into which sorted rows are divided, each for one file or more; None if the size of files alone decides.
+    sorted_parts: int | None = None
     # Older schemas of the table. Files are copied within their own partition spec, whose source columns may be dropped from the current schema.
     older_schemas: tuple[Schema, ...] = ()

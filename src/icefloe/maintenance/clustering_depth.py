@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from icefloe.kernel.arrow_values import array_of_chunks, numbers_array, numpy_of
 from icefloe.kernel.expressions.metrics_evaluator import valid_bounds
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns, partition_column
+from icefloe.kernel.partitioning.curve_cells import CurveOrder
 from icefloe.kernel.partitioning.sort_order import SortOrder
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.scan.pruning import column_bounds
@@ -99,16 +100,19 @@ def partition_numbers(part: PlannedFiles) -> NDArray[np.int64]:
     return numbers
 
 
-def overlapping(part: PlannedFiles, *, order: SortOrder, schema: Schema) -> NDArray[np.bool_]:
-    """Return a mask of the files whose range of the first sort key overlaps with those of `LEAST_DEPTH` files of their partition.
+def misplaced(part: PlannedFiles, *, order: SortOrder | CurveOrder, schema: Schema) -> NDArray[np.bool_]:
+    """Return a mask of the files that an order would separate from others.
 
-    Files with unknown bounds are not among them, and none if the key is a transform of the column.
+    For a sort order these are the files whose range of the first key overlaps with those of `LEAST_DEPTH` files of their partition; none if the key is a
+    transform of the column. For a curve see `unclustered`. Files with unknown bounds are not among them.
 
     Args:
         part: Planned files with their statistics.
-        order: The sort order.
+        order: The order.
         schema: The schema of the scan.
     """
+    if isinstance(order, CurveOrder):
+        return unclustered(part, field_ids=order.source_ids, schema=schema)
     if not isinstance(order.fields[0].transform, IdentityTransform):
         return np.zeros(len(part), dtype=bool)  # files that are sorted by a bucket or a day overlap in the column itself
     return clustering_depths(part, order.fields[0].source_id, schema).depths >= LEAST_DEPTH

@@ -23,6 +23,7 @@ from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import MANIFEST_TARGET_SIZE_BYTES
 from icefloe.kernel.partitioning.partition_spec import partition_path
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
 from icefloe.kernel.ports import Read
 from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.kernel.scan.scan_planner import plan_scan
@@ -202,7 +203,7 @@ def measure(files: FilesOfBranch, now_ms: int, retention: Retention | None = Non
         InvalidPropertyError: A property of the table that decides has an invalid value.
     """
     metadata, plan = files.metadata, files.plan
-    options = rewrite_options({}, metadata, sorts=False)
+    options = rewrite_options({}, metadata, UNSORTED_SORT_ORDER)
     shares = delete_shares(plan)
     partitions: list[_Counted] = [
         _count_partitions(metadata, spec_id, parts, [deleted_rows(part, shares) for part in parts], options)

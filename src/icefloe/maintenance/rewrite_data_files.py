@@ -22,13 +22,15 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import DISTRIBUTION_MODE, TARGET_FILE_SIZE_BYTES
-from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID, UNSORTED_SORT_ORDER, SortOrder
+from icefloe.kernel.partitioning.curve_cells import CurveOrder
+from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID, UNSORTED_SORT_ORDER
 from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.kernel.schema.schema import schema_with_lineage
-from icefloe.maintenance.clustering_depth import overlapping
+from icefloe.maintenance.clustering_depth import misplaced
 from icefloe.maintenance.dangling_deletes import refuse_staging, remove_dangling_deletes
 from icefloe.maintenance.rewrite_options import RewriteOptions
+from icefloe.maintenance.rewrite_order import RowOrder, without_constant_columns
 from icefloe.maintenance.rewrite_planner import FileGroup, Reason, RewritePlan, chosen_files, plan_rewrite
 from icefloe.table.available_engines import engine_for_files, engine_named
 from icefloe.table.commits.commit_loop import delete_quietly
@@ -126,7 +128,7 @@ class DataFileRewrite:
         table: Table,
         row_filter: str | BooleanExpression,
         options: RewriteOptions,
-        order: SortOrder = UNSORTED_SORT_ORDER,
+        order: RowOrder = UNSORTED_SORT_ORDER,
         *,
         branch: str,
         engine: str | None = None,
@@ -138,15 +140,18 @@ class DataFileRewrite:
             table: The table.
             row_filter: Files that can have no row of it are left out.
             options: Thresholds and sizes.
-            order: The order in which rows are sorted over all files of a group; an unsorted order keeps the order of rows.
+            order: The order in which rows are sorted over all files of a group, or a curve; an unsorted order keeps the order of rows.
             branch: The branch whose files are rewritten.
             engine: `spark` or `in-process`; by default Spark if it runs already or the files are large.
             snapshot_properties: Entries for the snapshots' summaries.
+
+        Raises:
+            InvalidInputError: Every column of the curve has one value in each partition.
         """
         self._table = table
         self._row_filter = row_filter
         self._options = options
-        self._order = order
+        self._order = without_constant_columns(order, table, options.output_spec_id) if isinstance(order, CurveOrder) else order
         self._branch = branch
         self._engine = engine
         self._properties = dict(snapshot_properties or {})
@@ -160,20 +165,23 @@ class DataFileRewrite:
     def plan(self) -> RewritePlan:
         """Return what would be rewritten now. Raises as `DataScan.plan`."""
         metadata, scan = self._table.metadata, self._scan()
-        sorts = not self._order.is_unsorted
         plan = plan_scan(
             metadata,
             scan.snapshot(),
             scan.row_filter,
             self._table.io.read,
             parallel=in_threads,
-            include_statistics=sorts,
+            include_statistics=self._sorts,
             # The rows that the filter does not keep are rewritten too, and so are the deletes of them applied.
             every_delete=True,
             schema=scan.schema(),
         )
-        overlaps = partial(overlapping, order=self._order, schema=scan.schema()) if sorts else None
+        overlaps = partial(misplaced, order=self._order, schema=scan.schema()) if self._sorts else None
         return plan_rewrite(replace(plan, parts=tuple(map(_with_every_row, plan.parts))), metadata, self._options, overlaps)
+
+    @property
+    def _sorts(self) -> bool:
+        return isinstance(self._order, CurveOrder) or not self._order.is_unsorted
 
     def _scan(self) -> DataScan:
         scan = self._table.scan(self._row_filter)
@@ -264,7 +272,7 @@ class DataFileRewrite:
         target = self._target(metadata)
         tasks = [task for group in batch for task in group.tasks]
         engine: Engine = engine_named(self._engine) if self._engine is not None else engine_for_files(tasks)
-        if not self._order.is_unsorted:
+        if self._sorts:
             return self._write_sorted(batch, engine, target)
         parts = [(group, part) for group in batch for part in group.parts(self._options.sizes.limit)]
         outcomes = engine.compact(
@@ -288,7 +296,6 @@ class DataFileRewrite:
         schema = metadata.schema()
         if metadata.format_version > 2:
             schema = schema_with_lineage(schema)
-        known = next((order.order_id for order in metadata.sort_orders if order.fields == self._order.fields), UNSORTED_ORDER_ID)
         done: list[_Written] = []
         try:
             for group in batch:
@@ -297,19 +304,31 @@ class DataFileRewrite:
                 )
                 request = replace(scan.request(schema, plan), row_filter=AlwaysTrue())
                 sorted_target = replace(
-                    target,
+                    self._in_order(target, group),
                     schema=schema,
-                    sort_order=self._order,
-                    sort_order_id=known,
                     operation_uuid=self._table.handle.ids.uuid(),
                     properties={**target.properties, DISTRIBUTION_MODE.name: "range"},
-                    shuffle_partitions=group.output_files * self._options.partitions_per_file,
+                    sorted_parts=group.output_files,
                 )
                 done.append(_Written(group, tuple(engine.write(engine.read(request), sorted_target))))
         except BaseException:
             self._delete(done)
             raise
         return done
+
+    def _in_order(self, target: WriteTarget, group: FileGroup) -> WriteTarget:
+        """Return the target of sorted rows. Files name a sort order if the table has it; a curve is none."""
+        if isinstance(self._order, CurveOrder):
+            curve = replace(
+                self._order,
+                text_bytes=self._options.text_bytes,
+                most_bytes=self._options.most_output_bytes,
+                expected_rows=group.record_count,
+            )
+            return replace(target, sort_order=UNSORTED_SORT_ORDER, sort_order_id=UNSORTED_ORDER_ID, curve=curve)
+        orders = self._table.metadata.sort_orders
+        known = next((order.order_id for order in orders if order.fields == self._order.fields), UNSORTED_ORDER_ID)
+        return replace(target, sort_order=self._order, sort_order_id=known)
 
     def _target(self, metadata: TableMetadata) -> WriteTarget:
         sizes = self._options.sizes

@@ -8,6 +8,8 @@ from icefloe.errors import InvalidInputError, InvalidPropertyError
 from icefloe.kernel.metadata.property_kinds import Property, at_least, choice, flag, number, property_texts
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import TARGET_FILE_SIZE_BYTES
+from icefloe.kernel.partitioning.curve_cells import CurveOrder
+from icefloe.kernel.partitioning.sort_order import SortOrder
 
 MAX_LONG = 2**63 - 1
 GIB = 1 << 30
@@ -89,7 +91,20 @@ REMOVE_DANGLING = flag(
 COMPRESSION_FACTOR: Property[float] = Property(
     "compression-factor", 1.0, _factor, "a number above 0", "Bytes of the sorted rows as a factor of those of the files."
 )
-PARTITIONS_PER_FILE = number("shuffle-partitions-per-file", 1, 1, "partitions", "Spark partitions of a sort for each new file.")
+# Java sorts a file in several partitions to bound a sort's memory; Spark's sort moves rows to disk, and several partitions would be several files.
+PARTITIONS_PER_FILE = number(
+    "shuffle-partitions-per-file", 1, 1, "partitions", "Checked, and without effect: each new file is sorted by one Spark task."
+)
+TEXT_BYTES = number(
+    "var-length-contribution",
+    8,
+    1,
+    "bytes",
+    "Bytes of a text or binary value that count, after those that all values begin with; from 7 on the effect is the same.",
+)
+MOST_OUTPUT = number(
+    "max-output-size", 2_147_483_647, 1, "bytes", "Most bytes of a row's place on the curve; from 8 on the effect is the same."
+)
 
 COMMON = (
     *(
@@ -116,6 +131,8 @@ COMMON = (
     ),
 )
 OF_SORT = (COMPRESSION_FACTOR, PARTITIONS_PER_FILE)
+OF_CURVE = (TEXT_BYTES, MOST_OUTPUT)
+_NEEDS = ((" without a sort", OF_SORT), (" without zorder or hilbert", OF_CURVE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,27 +181,32 @@ class RewriteOptions:
     job_order: str
     remove_dangling: bool
     compression_factor: float
-    partitions_per_file: int
+    text_bytes: int
+    most_output_bytes: int
 
 
-def rewrite_options(given: Mapping[str, Any], metadata: TableMetadata, *, sorts: bool) -> RewriteOptions:
+def rewrite_options(given: Mapping[str, Any], metadata: TableMetadata, order: SortOrder | CurveOrder) -> RewriteOptions:
     """Check the options of a rewrite.
 
     Args:
         given: Options by name; numbers and truth values, or their texts.
         metadata: The table's metadata, whose properties have defaults.
-        sorts: Whether rows are sorted, so that options of sorts are allowed.
+        order: The order of rows: a sort has options of its own, and a curve more.
 
     Raises:
         InvalidInputError: An option is unknown, has an invalid value, or contradicts another.
     """
     texts = property_texts(given, "rewrite")
-    known = COMMON + (OF_SORT if sorts else ())
+    known: tuple[Property[Any], ...] = COMMON
+    if isinstance(order, CurveOrder):
+        known += OF_SORT + OF_CURVE
+    elif not order.is_unsorted:
+        known += OF_SORT
     unknown = sorted(set(texts) - {option.name for option in known})
     if unknown:
-        of_sort = any(option.name in unknown for option in OF_SORT)
+        without = next((text for text, options in _NEEDS if any(option.name in unknown for option in options)), "")
         raise InvalidInputError(
-            f"rewrite_data_files has no option {', '.join(unknown)}" + (" without a sort" if of_sort else ""),
+            f"rewrite_data_files has no option {', '.join(unknown)}" + without,
             next_step=f"its options are {', '.join(option.name for option in known)}",
         )
 
@@ -196,6 +218,7 @@ def rewrite_options(given: Mapping[str, Any], metadata: TableMetadata, *, sorts:
                 f"the option {option.name} is {texts[option.name]!r}, which is not {option.allowed}", next_step=f"pass {option.allowed}"
             ) from error
 
+    read(PARTITIONS_PER_FILE)
     max_commits = read(MAX_COMMITS)
     failed = read(MAX_FAILED_COMMITS)
     return RewriteOptions(
@@ -216,7 +239,8 @@ def rewrite_options(given: Mapping[str, Any], metadata: TableMetadata, *, sorts:
         job_order=read(JOB_ORDER),
         remove_dangling=read(REMOVE_DANGLING),
         compression_factor=read(COMPRESSION_FACTOR),
-        partitions_per_file=read(PARTITIONS_PER_FILE),
+        text_bytes=read(TEXT_BYTES),
+        most_output_bytes=read(MOST_OUTPUT),
     )
 
 

@@ -11,15 +11,14 @@ from typing import Any, Self
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.metadata.sort_keys import sort_order_of
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder, check_sort_order
+from icefloe.kernel.partitioning.sort_order import SortOrder
 from icefloe.maintenance.dangling_deletes import RemoveDanglingDeletesResult, remove_dangling_deletes
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite, RewriteDataFilesResult
 from icefloe.maintenance.rewrite_options import rewrite_options
+from icefloe.maintenance.rewrite_order import rewrite_order
 from icefloe.table.expiry.expire_report import ExpireReport
 from icefloe.table.table import Table
 
-STRATEGIES = ("binpack", "sort")
 Expire = Callable[..., ExpireReport]
 
 
@@ -124,7 +123,8 @@ class TableMaintenance:
             where: Only files that may have rows of this filter are rewritten.
             strategy: `binpack` keeps the order of rows; `sort` sorts them over all files of a group, and also chooses files whose ranges of the first sort
                 key overlap. By default `sort` if a sort order is given.
-            sort_order: The order, such as `day DESC NULLS LAST, id`; by default that of the table.
+            sort_order: The order, such as `day DESC NULLS LAST, id`; by default that of the table. `hilbert(day, id)` and `zorder(day, id)` place rows along a
+                curve, so that filters on any of the columns open few files.
             options: Options by name, such as `{"min-input-files": 2}`.
             branch: The branch whose files are rewritten.
             dry_run: Return what would be rewritten, and change nothing.
@@ -135,7 +135,7 @@ class TableMaintenance:
             The number of files replaced and written, and the groups that were given up.
 
         Raises:
-            InvalidInputError: An option is unknown or has an invalid value; there is no such strategy; or a sort has no order.
+            InvalidInputError: An option is unknown or has an invalid value; there is no such strategy; a sort has no order; or a curve does not take a column.
             InvalidFilterError: The filter cannot be parsed, or names an unknown column.
             NoSuchSnapshotError: The branch does not exist.
             NoSuchFileError, DataFileFormatError, StorageError: A file cannot be read or written, and `partial-progress.enabled` is not set.
@@ -144,11 +144,11 @@ class TableMaintenance:
 
         Spec: Snapshots (operation replace); Row Lineage.
         """
-        order = _order(self._table, strategy, sort_order)
+        order = rewrite_order(self._table, strategy, sort_order)
         return DataFileRewrite(
             self._table,
             AlwaysTrue() if where is None else where,
-            rewrite_options(options or {}, self._table.metadata, sorts=not order.is_unsorted),
+            rewrite_options(options or {}, self._table.metadata, order),
             order,
             branch=branch,
             engine=engine,
@@ -176,30 +176,6 @@ class TableMaintenance:
         Spec: Scan Planning; Delete Formats.
         """
         return remove_dangling_deletes(self._table, branch=branch, dry_run=dry_run, snapshot_properties=snapshot_properties)
-
-
-def _order(table: Table, strategy: str | None, sort_order: str | SortOrder | None) -> SortOrder:
-    """Return the order of a rewrite's rows. Raises `InvalidInputError` as `TableMaintenance.rewrite_data_files`."""
-    strategy = strategy or ("binpack" if sort_order is None else "sort")
-    if strategy not in STRATEGIES:
-        raise InvalidInputError(f"there is no strategy {strategy!r}", next_step=f"there are: {', '.join(STRATEGIES)}")
-    if strategy == "binpack":
-        if sort_order is not None:
-            raise InvalidInputError(
-                "the strategy binpack keeps the order of rows, and a sort order is given", next_step="leave one of the two out"
-            )
-        return UNSORTED_SORT_ORDER
-    if isinstance(sort_order, str):
-        sort_order = sort_order_of(sort_order, table.schema())
-    order = table.metadata.sort_order() if sort_order is None else sort_order
-    check_sort_order(order, table.schema())
-    if order.is_unsorted:
-        raise InvalidInputError(
-            f"{table.full_name} has no sort order, and none is given",
-            table=table.full_name,
-            next_step="pass sort_order, such as 'id DESC NULLS LAST'",
-        )
-    return order
 
 
 def maintenance_of(table: Any) -> TableMaintenance:

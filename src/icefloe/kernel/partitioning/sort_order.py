@@ -174,17 +174,22 @@ def sorted_positions(table: Any, order: SortOrder, schema: Schema) -> Any | None
 
 def _sort_key(table: Any, key: SortField, schema: Schema) -> Any | None:
     """Return the values of a sort field for each row; None if its column or transform is not known."""
-    path_and_type = _path_to(schema.fields, key.source_id)
-    if path_and_type is None:
+    source = source_column(table, key.source_id, schema)
+    if source is None or isinstance(key.transform, UnknownTransform) or not key.transform.can_transform(source[1]):
         return None
-    steps, kind = path_and_type
-    if isinstance(key.transform, UnknownTransform) or not isinstance(kind, PrimitiveType) or not key.transform.can_transform(kind):
-        return None
-    column = table.column(steps[0])
-    if len(steps) > 1:
-        column = pc.struct_field(column, steps[1:])
+    column, kind = source
     result = key.transform.apply_array(kind, column)
     return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
+
+
+def source_column(table: Any, field_id: int, schema: Schema) -> tuple[Any, PrimitiveType] | None:
+    """Return a primitive column of an Arrow table of the schema, also of a struct in it, and its type; None if there is none."""
+    path_and_type = _path_to(schema.fields, field_id)
+    if path_and_type is None or not isinstance(path_and_type[1], PrimitiveType):
+        return None
+    steps, kind = path_and_type
+    column = table.column(steps[0])
+    return (pc.struct_field(column, steps[1:]) if len(steps) > 1 else column), kind
 
 
 def _path_to(fields: tuple[NestedField, ...], field_id: int) -> tuple[list[int], Any] | None:

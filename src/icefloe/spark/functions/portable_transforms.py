@@ -98,9 +98,10 @@ class PortableTransforms:
             return column, kind, F.lit(0).cast(f"decimal({kind.precision}, {kind.scale})")
         if isinstance(kind, StringType):
             return column.cast("string"), StringType(), F.lit("")
-        return self._whole_number(column, kind), LongType(), F.lit(0).cast("bigint")
+        return self.whole_number(column, kind), LongType(), F.lit(0).cast("bigint")
 
-    def _whole_number(self, column: Column, kind: PrimitiveType) -> Column:
+    def whole_number(self, column: Column, kind: PrimitiveType) -> Column:
+        """Return whole numbers, dates and times as longs in the same order: days or microseconds since 1970, or since midnight for a time."""
         if isinstance(kind, DateType):
             return F.unix_date(column).cast("bigint")
         return column.cast("bigint") if isinstance(kind, IntegerType | LongType) else self._micros(column, kind)

@@ -77,7 +77,7 @@ class TransformColumns(PortableTransforms):
         if isinstance(kind, DecimalType):
             unscaled = invoke(spark, self._big_decimal(column), "unscaledValue", object_type(spark, "java.math.BigInteger"))
             return self._hash_of_bytes(invoke(spark, unscaled, "toByteArray", data_type(spark, "binary")))
-        number = self._whole_number(column, kind)
+        number = self.whole_number(column, kind)
         # Spark's hash of a long is the one of the specification; its hash of bytes is not.
         return F.when(number.isNotNull(), column_of(spark, murmur3_hash(spark, number)))
 

@@ -4,7 +4,7 @@ Only the layout of files depends on it; the writer decides the partition of each
 Spec: Sorting.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 
@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 
 from icefloe.datafile.write_target import WriteTarget
+from icefloe.errors import InvalidInputError
 from icefloe.kernel.metadata.table_properties import DISTRIBUTION_MODE, FANOUT_ENABLED
 from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField
 from icefloe.kernel.partitioning.transforms import IdentityTransform, Transform, UnknownTransform, VoidTransform
@@ -19,6 +20,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import PrimitiveType, UUIDType
 from icefloe.spark.functions.transform_columns import transforms_in
 from icefloe.spark.types.spark_types import column_named, quoted, spark_type
+from icefloe.spark.write.curve_key import CurveSource, with_place
 
 # Names of columns that exist only for the shuffle. The spaces keep them apart from names that tables are likely to have.
 KEY_PREFIX = "icefloe partition key "
@@ -48,14 +50,19 @@ def distributed_for_tasks(rows: DataFrame, target: WriteTarget, substitutes: Map
     fields = [f for f in target.spec.fields if not isinstance(f.transform, VoidTransform)]
     partition_keys = [_Key(columns.transformed(f.source_id, f.transform), columns.identity_of(f.source_id, f.transform)) for f in fields]
     sort_keys = [_sorted(columns.transformed(key.source_id, key.transform), key) for key in target.sort_order.fields]
+    if target.curve is not None:
+        name = next(_free_names(rows, target.schema))
+        sources = [columns.curve_source(source_id) for source_id in target.curve.source_ids]
+        rows = with_place(rows, target.curve, sources, columns.transforms, name)
+        sort_keys = [column_named(name).asc()]
     mode = DISTRIBUTION_MODE.read(target.properties)
     if DISTRIBUTION_MODE.name not in target.properties and sort_keys:
         mode = "range"
     keys = [key.value.asc_nulls_first() for key in partition_keys] + sort_keys
     is_sorted = bool(sort_keys) or (bool(partition_keys) and not FANOUT_ENABLED.read(target.properties))
     if mode == "range" and keys:
-        count = target.shuffle_partitions
-        rows = rows.repartitionByRange(*keys) if count is None else rows.repartitionByRange(count, *keys)
+        parts = target.sorted_parts
+        rows = rows.repartitionByRange(*keys) if parts is None else rows.repartitionByRange(parts, *keys)
     elif mode == "hash" and partition_keys:
         rows = _hashed(rows, partition_keys, {} if is_sorted else substitutes, target.schema)
     elif not is_sorted and substitutes:
@@ -73,12 +80,17 @@ class _Key:
 
 def _hashed(rows: DataFrame, keys: list[_Key], substitutes: Mapping[str, Column], schema: Schema) -> DataFrame:
     """Return rows of one partition together, a large partition over several tasks: Spark's rebalance hint, which takes only names of columns."""
-    taken = {*rows.columns, *(field.name for field in schema.fields)}  # the rows may lack a column of the table
-    free_names = (name for name in map(f"{KEY_PREFIX}{{}}".format, count()) if name not in taken)
+    free_names = _free_names(rows, schema)
     added = {next(free_names): key.value for key in keys if key.column is None}
     names = [*(key.column for key in keys if key.column is not None), *added]
     columns = {**substitutes, **added}
     return (rows.withColumns(columns) if columns else rows).hint("rebalance", *map(column_named, names))
+
+
+def _free_names(rows: DataFrame, schema: Schema) -> Iterator[str]:
+    """Yield names for keys of the shuffle that no column has."""
+    taken = {*rows.columns, *(field.name for field in schema.fields)}  # the rows may lack a column of the table
+    return (name for name in map(f"{KEY_PREFIX}{{}}".format, count()) if name not in taken)
 
 
 def _sorted(key: Column, field: SortField) -> Column:
@@ -95,7 +107,7 @@ class SourceColumns:
         self._names = set(rows.columns)
         self._types = {field.name: field.dataType for field in rows.schema.fields}
         self._schema = schema
-        self._transforms = transforms_in(rows.sparkSession)
+        self.transforms = transforms_in(rows.sparkSession)
 
     def identity_of(self, source_id: int, transform: Transform) -> str | None:
         """Return the name of the rows' column that is the value of a transform; None if none is. Texts of one UUID may differ in case."""
@@ -118,4 +130,11 @@ class SourceColumns:
             column = column.cast(table_type)
         if isinstance(transform, VoidTransform | UnknownTransform):
             return F.lit(None).cast("int")  # writing refuses transforms of later versions
-        return self._transforms.transformed(column, field_type, transform)
+        return self.transforms.transformed(column, field_type, transform)
+
+    def curve_source(self, source_id: int) -> CurveSource:
+        """Return a column of a curve, which the rows have. Raises `InvalidInputError` for a column of no primitive type."""
+        field_type = self._schema.find_type(source_id)
+        if not isinstance(field_type, PrimitiveType):
+            raise InvalidInputError(f"a curve cannot order rows by the type {field_type}")
+        return CurveSource(self.transformed(source_id, IdentityTransform()), field_type)

@@ -1,0 +1,145 @@
+"""The place of each row on a space-filling curve, as Spark's own expressions: rows are distributed and sorted by it.
+
+A sample of the columns gives their scales. `kernel/partitioning/curve_cells.py` and `kernel/partitioning/space_filling_curve.py` compute the same for Arrow.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+
+from icefloe.kernel.partitioning.curve_cells import MOST_PREFIX_BYTES, MOST_TEXT_BYTES, SAMPLE_ROWS, CellScale, CurveOrder, cell_scale
+from icefloe.kernel.partitioning.space_filling_curve import CurveName, hilbert_table
+from icefloe.kernel.types import BinaryType, BooleanType, DecimalType, DoubleType, FixedType, FloatType, PrimitiveType, StringType, UUIDType
+from icefloe.spark.functions.portable_transforms import PortableTransforms, uuid_bytes
+from icefloe.spark.jobs.spark_jobs import run_job
+from icefloe.spark.types.spark_types import column_named
+
+# The number of a row within its task is in the lower bits of Spark's `monotonically_increasing_id`.
+_ROW_NUMBER = (1 << 33) - 1
+_SEED = 17
+
+
+@dataclass(frozen=True, slots=True)
+class CurveSource:
+    """A column of the curve: its values, and its type in the table."""
+
+    column: Column
+    kind: PrimitiveType
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the values are compared as bytes."""
+        return isinstance(self.kind, StringType | BinaryType | FixedType | UUIDType)
+
+    def values(self, transforms: PortableTransforms) -> Column:
+        """Return the values as bytes, doubles or longs in their order."""
+        if isinstance(self.kind, UUIDType):
+            return uuid_bytes(self.column)
+        if self.is_text:
+            return self.column.cast("binary")
+        if isinstance(self.kind, FloatType | DoubleType | DecimalType):
+            return self.column.cast("double")
+        if isinstance(self.kind, BooleanType):
+            return self.column.cast("int").cast("bigint")
+        return transforms.whole_number(self.column, self.kind)
+
+
+def with_place(rows: DataFrame, curve: CurveOrder, sources: Sequence[CurveSource], transforms: PortableTransforms, name: str) -> DataFrame:
+    """Return the rows with their places on a curve (long) in one more column.
+
+    A job reads a sample of the curve's columns first.
+
+    Args:
+        rows: The rows.
+        curve: The curve.
+        sources: Its columns in the rows.
+        transforms: Conversions of times that work in the session.
+        name: The name of the new column, which also begins those of columns of its steps.
+
+    Raises:
+        IcefloeError: The rows cannot be read, as `run_job`.
+    """
+    values = [source.values(transforms) for source in sources]
+    scales = _scales(
+        rows, curve, [_beginning(column) if source.is_text else column for source, column in zip(sources, values, strict=True)]
+    )
+    cells = {
+        f"{name} {number}": _cell(_number(source, column, scale, curve.text_bytes), source.column, scale)
+        for number, (source, column, scale) in enumerate(zip(sources, values, scales, strict=True))
+    }
+    # A projection of their own: Spark does not merge it with the next one, which uses each cell several times.
+    place = _place(curve, [column_named(cell) for cell in cells])
+    return rows.withColumns(cells).withColumn(name, place).drop(*cells)
+
+
+def _beginning(column: Column) -> Column:
+    return F.substring(column, 1, MOST_PREFIX_BYTES + MOST_TEXT_BYTES)
+
+
+def _scales(rows: DataFrame, curve: CurveOrder, values: Sequence[Column]) -> list[CellScale]:
+    """Return the scale of each column from about `SAMPLE_ROWS` rows of all tasks."""
+    columns = [column.alias(f"c{number}") for number, column in enumerate(values)]
+    share = min(1.0, SAMPLE_ROWS / max(1, curve.expected_rows))
+    # The number of rows is read from manifests, and may be wrong: no task returns more rows than a whole sample has.
+    row = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_NUMBER))
+    sampled = rows.select(*columns).sample(share, _SEED).withColumn("row", row).where(F.col("row") < SAMPLE_ROWS).drop("row")
+    table = run_job(rows.sparkSession, "sample the columns of a curve", sampled.toArrow)
+    return [cell_scale(column, curve.bits, curve.text_bytes) for column in table.columns]
+
+
+def _number(source: CurveSource, value: Column, scale: CellScale, text_bytes: int) -> Column:
+    """Return a value as the number that the scale is in."""
+    if source.is_text:
+        used = min(text_bytes, MOST_TEXT_BYTES)
+        after = F.hex(F.substring(value, len(scale.prefix) + 1, used))
+        number = F.conv(F.rpad(after, MOST_TEXT_BYTES * 2, "0"), 16, 10).cast("bigint")
+        if not scale.prefix:
+            return number
+        beginning, prefix = F.substring(value, 1, len(scale.prefix)), F.lit(scale.prefix)
+        return F.when(beginning < prefix, F.lit(-1)).when(beginning > prefix, F.lit(1 << 8 * MOST_TEXT_BYTES)).otherwise(number)
+    if isinstance(source.kind, FloatType | DoubleType | DecimalType):
+        return value * F.lit(0.5)
+    return F.shiftright(value, 1) if scale.halves else value
+
+
+def _cell(number: Column, source: Column, scale: CellScale) -> Column:
+    """Return the cell of a number. Spark compares NaN as the greatest number, so that it has the last cell."""
+    within = F.greatest(number, F.lit(scale.points[0]))
+    cell = F.when(source.isNull(), F.lit(0))
+    pieces = zip(scale.points, scale.points[1:], scale.lasts, scale.firsts[1:], scale.factors, strict=False)
+    for start, end, last, first, factor in pieces:
+        offset = ((within - F.lit(start)).cast("double") * F.lit(factor)).cast("bigint")
+        cell = cell.when(number < F.lit(end), F.least(offset + F.lit(last), F.lit(first)))
+    return cell.otherwise(F.lit(scale.lasts[-1])).cast("bigint")
+
+
+def _place(curve: CurveOrder, cells: Sequence[Column]) -> Column:
+    """Return the place on the curve of a row with these cells."""
+    width, bits = len(cells), curve.bits
+    if curve.name is CurveName.ZORDER:
+        places = [
+            F.shiftleft(F.shiftright(cell, bit).bitwiseAND(F.lit(1)), bit * width + width - 1 - number)
+            for bit in range(bits)
+            for number, cell in enumerate(cells)
+        ]
+        return reduce(Column.bitwiseOR, places)
+    table = hilbert_table(width)
+    entries = F.split(F.lit(",".join(map(str, table.entries))), ",").cast(
+        "array<bigint>"
+    )  # one literal, where an array of literals is thousands of calls
+    steps: list[Column] = []
+    for shift in range(bits - table.step_bits, -1, -table.step_bits):
+        of_columns = (
+            F.shiftleft(F.shiftright(cell, shift).bitwiseAND(F.lit((1 << table.step_bits) - 1)), (width - 1 - number) * table.step_bits)
+            for number, cell in enumerate(cells)
+        )
+        chunk = reduce(Column.bitwiseOR, of_columns)
+        if steps:
+            chunk = chunk.bitwiseOR(F.shiftleft(F.shiftright(steps[-1], table.width), table.width))
+        steps.append(F.get(entries, chunk.cast("int")))
+    mask = F.lit((1 << table.width) - 1)
+    placed = (F.shiftleft(step.bitwiseAND(mask), table.width * number) for number, step in enumerate(reversed(steps)))
+    return reduce(Column.bitwiseOR, placed)
