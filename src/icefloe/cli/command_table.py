@@ -97,6 +97,12 @@ COMMANDS = (
         "Count rows, files and deletes of each partition, on top of the last such statistics, and commit them.",
     ),
     LazyCommand(
+        "rewrite-table-path",
+        MAINTAIN,
+        "moving_commands:rewrite_table_path",
+        "Prepare a copy of a table at another place, and with --copy and --verify make and compare it.",
+    ),
+    LazyCommand(
         "call",
         MAINTAIN,
         "maintenance_commands:call_procedure",

@@ -1,4 +1,4 @@
-"""`TableMaintenance`, which is `table.maintenance`: compaction; and expiry of snapshots under the names of PyIceberg.
+"""`TableMaintenance`, which is `table.maintenance`: compaction and copies; and expiry of snapshots under the names of PyIceberg.
 
 Spec: Snapshots (operation replace); Snapshot Retention Policy.
 """
@@ -16,6 +16,7 @@ from icefloe.maintenance.dangling_deletes import RemoveDanglingDeletesResult, re
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite, RewriteDataFilesResult
 from icefloe.maintenance.rewrite_options import rewrite_options
 from icefloe.maintenance.rewrite_order import rewrite_order
+from icefloe.maintenance.rewrite_table_path import RewriteTablePathResult, rewrite_table_path
 from icefloe.table.expiry.expire_report import ExpireReport
 from icefloe.table.table import Table
 
@@ -176,6 +177,63 @@ class TableMaintenance:
         Spec: Scan Planning; Delete Formats.
         """
         return remove_dangling_deletes(self._table, branch=branch, dry_run=dry_run, snapshot_properties=snapshot_properties)
+
+    def rewrite_table_path(
+        self,
+        source_prefix: str,
+        target_prefix: str,
+        *,
+        start_version: str | None = None,
+        end_version: str | None = None,
+        staging_location: str | None = None,
+        create_file_list: bool = True,
+        copy: bool = False,
+        verify: bool = False,
+        dry_run: bool = False,
+    ) -> RewriteTablePathResult:
+        """Prepare a copy of the table at another place, and on request make and verify it. The table itself does not change.
+
+        Files that contain paths are written with the paths of the copy into a staging folder: metadata files, manifest lists, manifests, position delete
+        files and deletion vectors. The list names all files to copy, as pairs of source and target. The arguments have the names and meanings of Java's.
+
+        Args:
+            source_prefix: The prefix of all paths of the table, such as its location.
+            target_prefix: The prefix that replaces it.
+            start_version: The name of a metadata file whose version is at the target already: only later files are copied.
+            end_version: The name of the metadata file of the last version to copy; the current one by default.
+            staging_location: The folder of the rewritten files; by default a new one in the table's metadata folder.
+            create_file_list: Whether to write the list.
+            copy: Copy the files, metadata files last. A file that is at the target already is left if it has the same bytes, and refused else.
+            verify: Compare the copy with the table: metadata, every manifest entry, the bytes of every file, and the positions of deletes. Without
+                `copy` nothing is staged or listed.
+            dry_run: Return what would be copied, and write nothing.
+
+        Returns:
+            The numbers of files, and where the staged files, the list and the copy's metadata file are.
+
+        Raises:
+            InvalidInputError: A prefix is not a folder, or is within the other; a path of the table is not below the source prefix; there is no such
+                version; or the copy of the start version is not at the target.
+            NoSuchFileError: A file of the table does not exist.
+            FileAlreadyExistsError: Another file is at the target or in the staging folder.
+            FormatError: A file of the table is damaged; or the copy differs from the table, and the error lists where.
+            StorageError: A file cannot be read or written.
+            UnsupportedFeatureError: The table is encrypted.
+
+        Spec: Paths in Metadata.
+        """
+        return rewrite_table_path(
+            self._table,
+            source_prefix,
+            target_prefix,
+            start_version=start_version,
+            end_version=end_version,
+            staging_location=staging_location,
+            create_file_list=create_file_list,
+            copy=copy,
+            verify=verify,
+            dry_run=dry_run,
+        )
 
 
 def maintenance_of(table: Any) -> TableMaintenance:

@@ -7,7 +7,7 @@ types.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.puffin.puffin_codec import LZ4, compress, decompress
@@ -160,5 +160,28 @@ def write_puffin(blobs: Iterable[Blob], *, properties: Mapping[str, str], compre
             f"a Puffin footer cannot be {len(payload)} bytes long; spread the {len(blob_metadata)} blobs over several files"
         )
     flags = _COMPRESSED_FOOTER if compress_footer else 0
-    parts += (MAGIC, payload, len(payload).to_bytes(4, "little"), flags.to_bytes(4, "little"), MAGIC)
+    parts += _footer(payload, flags)
     return b"".join(parts), metadata
+
+
+def with_blob_properties(content: bytes, path: str, changed: Callable[[Mapping[str, str]], Mapping[str, str]]) -> bytes:
+    """Return a whole file with other properties of its blobs; the blobs keep their places and their bytes.
+
+    Args:
+        content: The file.
+        path: Its location, for errors.
+        changed: Returns the new properties of a blob.
+
+    Raises:
+        PuffinFormatError: The file is damaged.
+        InvalidInputError: UTF-8 cannot encode a text.
+    """
+    metadata = read_file_metadata(in_memory_puffin(content, path))
+    payload_size, _ = _tail(content[-_TAIL_BYTES:], path, len(content) - _TAIL_BYTES)
+    blobs = tuple(replace(blob, properties=dict(changed(blob.properties))) for blob in metadata.blobs)
+    end_of_blobs = len(content) - _FOOTER_FRAME_BYTES - payload_size
+    return b"".join((content[:end_of_blobs], *_footer(file_metadata_to_json(replace(metadata, blobs=blobs)), 0)))
+
+
+def _footer(payload: bytes, flags: int) -> tuple[bytes, ...]:
+    return MAGIC, payload, len(payload).to_bytes(4, "little"), flags.to_bytes(4, "little"), MAGIC

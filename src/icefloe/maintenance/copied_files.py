@@ -1,0 +1,100 @@
+"""Copies of files to new locations, side by side. Another file at a new location is never replaced, and equal ones are left, so that a copy can be continued.
+
+Spec: none.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import pyarrow.compute as pc
+
+from icefloe.display.progress import BYTES, progress
+from icefloe.errors import DataFileFormatError, FileAlreadyExistsError, StorageError
+from icefloe.kernel.ports import FileIO
+from icefloe.table.parallel_requests import side_by_side
+
+# Files up to this size are written whole or not at all, on every storage.
+WHOLE_BYTES = 8 * 1024 * 1024
+# Files whose copies are begun together, so that a list of millions of files is no list of Python objects.
+_AT_ONCE = 4096
+
+
+class Copied(NamedTuple):
+    """A copied file: its size, and whether it was there before."""
+
+    size: int
+    was_there: bool
+
+
+def copy_files(io: FileIO, copies: Any) -> Iterator[Copied]:
+    """Copy the files of a table of `staged_copy.COPIES`.
+
+    Raises:
+        NoSuchFileError: A file does not exist.
+        DataFileFormatError: A file has another size than the table's metadata.
+        FileAlreadyExistsError: Another file is at the new location.
+        StorageError: A file cannot be read or written. No part of it remains at the new location.
+    """
+    with progress(f"copy {len(copies):,} files", BYTES, pc.sum(copies["size"]).as_py() or 0) as work:
+        for start in range(0, len(copies), _AT_ONCE):
+            rows = copies.slice(start, _AT_ONCE)
+            names = zip(*(rows[name].to_pylist() for name in ("source", "target", "size")), strict=True)
+            for copied in side_by_side(lambda row: _copy(io, *row), names):
+                work.advance(copied.size)
+                yield copied
+
+
+def digest_of(io: FileIO, location: str) -> tuple[int, bytes]:
+    """Return the size and the SHA-256 of a file. Raises `NoSuchFileError` and `StorageError`."""
+    digest, size = hashlib.sha256(), 0
+    with io.open_input(location) as source:
+        while part := source.read(WHOLE_BYTES):
+            digest.update(part)
+            size += len(part)
+    return size, digest.digest()
+
+
+def _common_length(io: FileIO, source: str, target: str) -> int | None:
+    """Return the length of the file at the target, if the source begins with its bytes; else None."""
+    length = 0
+    with io.open_input(source) as expected, io.open_input(target) as there:
+        while part := there.read(WHOLE_BYTES):
+            if expected.read(len(part)) != part:
+                return None
+            length += len(part)
+    return length
+
+
+def _copy(io: FileIO, source: str, target: str, size: int | None) -> Copied:
+    actual = io.size(source)
+    if size is not None and size != actual:
+        raise DataFileFormatError(
+            f"{source} has {actual:,} bytes, and the metadata of the table has {size:,}",
+            path=source,
+            next_step="check the table; a copy of another file would not read equal",
+        )
+    if io.exists(target):
+        length = _common_length(io, source, target)
+        if length is None:
+            raise FileAlreadyExistsError(f"another file is at {target}", path=target, next_step="choose an empty target prefix")
+        if length == actual:
+            return Copied(actual, was_there=True)
+        # A process that was killed leaves the beginning of a large file on a local disk.
+        io.delete(target)
+    if actual <= WHOLE_BYTES:
+        io.write(target, io.read(source))
+        return Copied(actual, was_there=False)
+    with io.open_input(source) as opened:
+        output = io.open_output(target)
+        try:
+            with output:
+                while part := opened.read(WHOLE_BYTES):
+                    output.write(part)
+        except BaseException:
+            # The file at the new location is this copy's own: `open_output` has created it.
+            with suppress(StorageError):
+                io.delete(target)
+            raise
+    return Copied(actual, was_there=False)

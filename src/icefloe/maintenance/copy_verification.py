@@ -1,0 +1,225 @@
+"""The comparison of a copied table with its original: metadata, manifests, deletes, and the bytes of every file.
+
+Spec: Table Metadata; Manifests; Delete Formats.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from icefloe.datafile.deletes.delete_file_reader import (
+    plain_location,
+    read_deletion_vector,
+    read_position_deletes,
+    read_vector_locations,
+)
+from icefloe.display.progress import progress
+from icefloe.errors import FormatError, IcefloeError, Problem
+from icefloe.kernel.arrow_values import numpy_of
+from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.kernel.manifest.entry import ManifestEntryStatus
+from icefloe.kernel.manifest.manifest_reader import read_columns
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.kernel.metadata.json_file import inflated, parsed
+from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type
+from icefloe.kernel.metadata.moved_metadata import moved_metadata
+from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.path_prefix import PathPrefix
+from icefloe.kernel.ports import FileIO
+from icefloe.maintenance.copied_files import digest_of
+from icefloe.maintenance.staged_copy import Version, statistics_files
+from icefloe.table.parallel_requests import side_by_side
+
+# Problems that an error lists.
+MOST_PROBLEMS = 20
+# Columns of delete manifests that differ in the copy: paths, and what belongs to the bytes of a rewritten file.
+_OF_BYTES = ("file_size_in_bytes", "split_offsets", "column_sizes", "lower_bounds", "upper_bounds")
+_PATHS = ("file_path", "referenced_data_file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedCopy:
+    """What was compared and found equal.
+
+    Attributes:
+        snapshots: The snapshots.
+        manifests: The manifests, entry by entry.
+        files: The files of live entries: data and equality delete files and statistics by the SHA-256 of their bytes, other deletes position by position.
+        bytes: The bytes of these files.
+        records: Rows of the data files, before deletes, each file once.
+    """
+
+    snapshots: int
+    manifests: int
+    files: int
+    bytes: int
+    records: int
+
+
+class CopyVerification:
+    """One comparison of a table's version with its copy."""
+
+    def __init__(self, io: FileIO, prefix: PathPrefix, version: Version, missing_versions: Sequence[str]) -> None:
+        self._io = io
+        self._prefix = prefix
+        self._version = version
+        self._missing_versions = missing_versions
+        self._problems: list[Problem] = []
+        self._seen: set[tuple[str, int | None]] = set()
+        self._files = self._bytes = self._records = 0
+
+    def run(self) -> VerifiedCopy:
+        """Compare all of it.
+
+        Raises:
+            FormatError: The copy differs; the error lists where.
+            NoSuchFileError, FormatError, StorageError: The original cannot be read.
+        """
+        self._compare_metadata()
+        snapshots = self._version.metadata.snapshots
+        pairs: dict[str, tuple[ManifestFile, ManifestFile]] = {}
+        for snapshot in snapshots:
+            before = read_manifests(snapshot, self._io.read)
+            try:
+                after = read_manifests(self._copy_of(snapshot), self._io.read)
+            except IcefloeError as error:
+                self._differs(f"snapshot {snapshot.snapshot_id}", error.message)
+                continue
+            if [_facts(manifest, self._prefix.moved(manifest.manifest_path)) for manifest in before] != [
+                _facts(manifest, manifest.manifest_path) for manifest in after
+            ]:
+                self._differs(f"snapshot {snapshot.snapshot_id}", "the manifest list of the copy has other manifests")
+                continue
+            pairs.update((old.manifest_path, (old, new)) for old, new in zip(before, after, strict=True))
+        with progress(f"verify {len(pairs):,} manifests and their files", "manifests", len(pairs)) as work:
+            for old, new in pairs.values():
+                self._compare_manifest(old, new)
+                work.advance()
+        self._compare_statistics()
+        if self._problems:
+            count = len(self._problems)
+            raise FormatError(
+                f"the copy at {self._prefix.target} differs from the table in {count:,} place{'' if count == 1 else 's'}",
+                path=self._prefix.target,
+                problems=self._problems[:MOST_PROBLEMS],
+                next_step="delete the copied files that differ, copy them again, and do not use the copy before it is verified",
+            )
+        return VerifiedCopy(snapshots=len(snapshots), manifests=len(pairs), files=self._files, bytes=self._bytes, records=self._records)
+
+    def _differs(self, where: str, what: str) -> None:
+        self._problems.append(Problem(where=where, what=what))
+
+    def _compare_metadata(self) -> None:
+        path = self._version.location
+        copied = self._prefix.moved(path)
+        expected = moved_metadata(self._io.read(path), path, self._prefix, self._missing_versions)
+        try:
+            actual = self._io.read(copied)
+            if parsed(inflated(actual, copied), copied) != parsed(inflated(expected, copied), copied):
+                self._differs(copied, "the metadata file is not that of the table with other paths")
+        except IcefloeError as error:
+            self._differs(copied, error.message)
+
+    def _copy_of(self, snapshot: Snapshot) -> Snapshot:
+        if snapshot.manifest_list is not None:
+            return replace(snapshot, manifest_list=self._prefix.moved(snapshot.manifest_list))
+        return replace(snapshot, manifest_paths=tuple(map(self._prefix.moved, snapshot.manifest_paths or ())))
+
+    def _compare_manifest(self, old: ManifestFile, new: ManifestFile) -> None:
+        partition_type = spec_partition_type(self._version.metadata, old.partition_spec_id)
+        before = read_columns(self._io.read(old.manifest_path), old, partition_type, whole=True).entries
+        try:
+            content = self._io.read(new.manifest_path)
+            after = read_columns(content, new, partition_type, whole=True).entries
+        except IcefloeError as error:
+            self._differs(new.manifest_path, error.message)
+            return
+        if len(content) != new.manifest_length:
+            self._differs(new.manifest_path, f"it has {len(content):,} bytes, and its manifest list {new.manifest_length:,}")
+        if len(before) != len(after):
+            self._differs(new.manifest_path, f"it has {len(after):,} entries, and the original {len(before):,}")
+            return
+        of_deletes = old.content is ManifestContent.DELETES
+        for name in before.column_names:
+            if name in _PATHS or (of_deletes and name in _OF_BYTES):
+                continue
+            if not before[name].equals(after[name]):
+                self._differs(new.manifest_path, f"the column {name} differs")
+        for name in _PATHS:
+            if not self._prefix.moved_column(before[name].combine_chunks()).equals(after[name].combine_chunks()):
+                self._differs(new.manifest_path, f"the column {name} is not that of the original with the other prefix")
+                return
+        self._compare_files(before, after)
+
+    def _compare_files(self, before: Any, after: Any) -> None:
+        live = np.flatnonzero(numpy_of(before["status"]) != int(ManifestEntryStatus.DELETED))
+        names = ("content", "file_path", "file_format", "record_count", "file_size_in_bytes", "content_offset", "content_size_in_bytes")
+        rows, moved = (entries.select([*names, "referenced_data_file"]).take(live).to_pylist() for entries in (before, after))
+        new = [(old, copy) for old, copy in zip(rows, moved, strict=True) if self._is_first(old)]
+        for compare in side_by_side(lambda pair: self._compare_file(*pair), new):
+            for problem in compare:
+                self._problems.append(problem)
+
+    def _is_first(self, row: dict[str, Any]) -> bool:
+        key = (row["file_path"], row["content_offset"])
+        if key in self._seen:
+            return False
+        self._seen.add(key)
+        self._files += 1
+        self._bytes += row["content_size_in_bytes"] or row["file_size_in_bytes"]
+        self._records += row["record_count"] if row["content"] == int(FileContent.DATA) else 0
+        return True
+
+    def _compare_file(self, old: dict[str, Any], new: dict[str, Any]) -> list[Problem]:
+        location = new["file_path"]
+        try:
+            size = self._io.size(location)
+            if size != new["file_size_in_bytes"]:
+                return [Problem(where=location, what=f"it has {size:,} bytes, and its manifest {new['file_size_in_bytes']:,}")]
+            if old["content"] == int(FileContent.POSITION_DELETES):
+                same = self._deletes_of(old, moves=True) == self._deletes_of(new, moves=False)
+                what = "it deletes other positions"
+            else:
+                same = digest_of(self._io, old["file_path"]) == digest_of(self._io, location)
+                what = "its bytes are not those of the original"
+        except IcefloeError as error:
+            return [Problem(where=location, what=error.message)]
+        return [] if same else [Problem(where=location, what=what)]
+
+    def _deletes_of(self, row: dict[str, Any], *, moves: bool) -> dict[str, Any]:
+        """Return the deleted positions by data file, in the paths of the copy."""
+        file = DataFile(
+            file_path=row["file_path"],
+            file_format=FileFormat(row["file_format"]),
+            content=FileContent.POSITION_DELETES,
+            record_count=row["record_count"],
+            file_size_in_bytes=row["file_size_in_bytes"],
+            referenced_data_file=row["referenced_data_file"],
+            content_offset=row["content_offset"],
+            content_size_in_bytes=row["content_size_in_bytes"],
+        )
+        if file.file_format is FileFormat.PUFFIN:
+            data_file = file.referenced_data_file or ""
+            found = {
+                plain_location(data_file): read_deletion_vector(self._io, file, data_file, read_vector_locations(self._io, file.file_path))
+            }
+        else:
+            found = dict(read_position_deletes(self._io, file))
+        plain = PathPrefix(plain_location(self._prefix.source), plain_location(self._prefix.target))
+        return {plain.moved(path) if moves else path: vector.positions().tolist() for path, vector in found.items()}
+
+    def _compare_statistics(self) -> None:
+        for path, _ in statistics_files(self._version.metadata):
+            location = self._prefix.moved(path)
+            try:
+                if digest_of(self._io, path) != digest_of(self._io, location):
+                    self._differs(location, "its bytes are not those of the original")
+            except IcefloeError as error:
+                self._differs(location, error.message)
+
+
+def _facts(manifest: ManifestFile, path: str) -> ManifestFile:
+    """Return what the manifest list of the copy must have of a manifest: everything but its length, which is compared with the file."""
+    return replace(manifest, manifest_path=path, manifest_length=0)

@@ -1,0 +1,203 @@
+"""`rewrite_table_path`: a table is prepared for another place: files with other paths are staged, on request copied and compared. The table does not change.
+
+The staged files are `staged_copy.py`, the copy `copied_files.py`, the comparison `copy_verification.py`. Spec: Paths in Metadata.
+"""
+
+import csv
+import io as text_io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow.compute as pc
+
+from icefloe.display.formatting import count_text, size_text
+from icefloe.display.html import ShownAsText
+from icefloe.errors import IcefloeError, InvalidInputError
+from icefloe.io.bulk_delete import delete_files
+from icefloe.kernel.metadata.encryption import refuse_encrypted
+from icefloe.kernel.path_prefix import PathPrefix, path_prefix
+from icefloe.maintenance.copied_files import copy_files
+from icefloe.maintenance.copy_verification import CopyVerification, VerifiedCopy
+from icefloe.maintenance.staged_copy import StagedCopy, Version
+from icefloe.table.table import Table
+from icefloe.table.table_handle import metadata_folder, read_metadata_at
+
+# The name of the list of files in the staging folder, as in Java.
+FILE_LIST = "file-list"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RewriteTablePathResult(ShownAsText):
+    """The result of a run, or with `dry_run` what it would do.
+
+    Attributes:
+        dry_run: Whether nothing was written.
+        latest_version: The name of the metadata file of the last version.
+        metadata_location: The location of that metadata file in the copy, by which the copy is registered.
+        staging_location: The folder of the rewritten files; None if they were deleted after they were copied.
+        file_list_location: The list of files to copy, as CSV of source and target; None without one.
+        rewritten_manifests: Manifests with new paths.
+        rewritten_delete_files: Position delete files and files of deletion vectors with new paths.
+        files: Files to copy, rewritten ones among them.
+        bytes: Their bytes.
+        missing_versions: Older metadata files that do not exist any more, and are left out of the copy's log.
+        copied_files: Files that were copied.
+        present_files: Files that were at the target already, with the same bytes.
+        verified: What was compared; None without a comparison.
+    """
+
+    dry_run: bool = False
+    latest_version: str
+    metadata_location: str
+    staging_location: str | None
+    file_list_location: str | None
+    rewritten_manifests: int
+    rewritten_delete_files: int
+    files: int
+    bytes: int
+    missing_versions: tuple[str, ...] = ()
+    copied_files: int = 0
+    present_files: int = 0
+    verified: VerifiedCopy | None = None
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        would = "would be rewritten" if self.dry_run else "rewritten"
+        rewritten = f"{count_text(self.rewritten_manifests, 'manifest')}, {count_text(self.rewritten_delete_files, 'delete file')} {would}"
+        yield f"rewrite table path: {count_text(self.files, 'file')} to copy, {size_text(self.bytes)}; {rewritten}"
+        yield f"  latest version: {self.latest_version}, to be registered as {self.metadata_location}"
+        if self.file_list_location is not None:
+            yield f"  files to copy: {self.file_list_location}"
+        if self.copied_files or self.present_files:
+            yield f"  copied: {count_text(self.copied_files, 'file')}; {self.present_files:,} were there already"
+        if self.missing_versions:
+            yield f"  left out of the metadata log: {count_text(len(self.missing_versions), 'metadata file')} that do not exist"
+        if self.verified is not None:
+            same = self.verified
+            yield (
+                f"  verified: {count_text(same.snapshots, 'snapshot')}, {count_text(same.manifests, 'manifest')}, "
+                f"{count_text(same.files, 'file')}, {count_text(same.records, 'row')}, {size_text(same.bytes)}"
+            )
+
+
+def rewrite_table_path(
+    table: Table,
+    source_prefix: str,
+    target_prefix: str,
+    *,
+    start_version: str | None,
+    end_version: str | None,
+    staging_location: str | None,
+    create_file_list: bool,
+    copy: bool,
+    verify: bool,
+    dry_run: bool,
+) -> RewriteTablePathResult:
+    """Prepare a table for another place. Arguments and errors are those of `TableMaintenance.rewrite_table_path`."""
+    prefix = path_prefix(source_prefix, target_prefix)
+    end = _version(table, end_version) or Version(table.metadata_location, table.metadata)
+    start = _version(table, start_version)
+    _refuse_encrypted(end)
+    staging = _staging(table, staging_location, prefix)
+    compares_only = verify and not copy
+    staged = StagedCopy(table.io, prefix, staging, start, end, is_dry=dry_run or compares_only)
+    with _says_what_remains(staged, prefix):
+        staged.stage()
+        parts = staged.copies()
+        result = RewriteTablePathResult(
+            dry_run=dry_run,
+            latest_version=end.location.rpartition("/")[2],
+            metadata_location=prefix.moved(end.location),
+            staging_location=None if staged.is_dry else staging,
+            file_list_location=_write_list(staged, parts) if create_file_list and not staged.is_dry else None,
+            rewritten_manifests=staged.manifests,
+            rewritten_delete_files=staged.delete_files,
+            files=sum(map(len, parts)),
+            bytes=sum(pc.sum(part["size"]).as_py() or 0 for part in parts),
+            missing_versions=staged.missing_versions,
+        )
+        if dry_run:
+            return result
+        if copy:
+            present = sum(copied.was_there for part in parts for copied in copy_files(table.io, part))
+            result = replace(result, copied_files=result.files - present, present_files=present)
+        if verify:
+            result = replace(result, verified=CopyVerification(table.io, prefix, end, staged.missing_versions).run())
+    if copy and staging_location is None:
+        # The staged files have been copied, and nothing else needs them.
+        _delete_staged(staged)
+        result = replace(result, staging_location=None, file_list_location=None)
+    return result
+
+
+def _refuse_encrypted(version: Version) -> None:
+    """Refuse a table with encrypted manifest lists. Raises `UnsupportedFeatureError`."""
+    for snapshot in version.metadata.snapshots:
+        refuse_encrypted(snapshot)
+
+
+def _version(table: Table, name: str | None) -> Version | None:
+    """Return a version by the name or the location of its metadata file. Raises `InvalidInputError` if the table's log does not have it."""
+    if name is None:
+        return None
+    locations = [table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)]
+    named = [location for location in locations if name in (location, location.rpartition("/")[2])]
+    if not named:
+        raise InvalidInputError(
+            f"{table.full_name} has no version {name!r} in its metadata log",
+            table=table.full_name,
+            next_step="name a metadata file of the table; its metadata log lists them",
+        )
+    return Version(named[0], read_metadata_at(table.io, named[0]).metadata)
+
+
+def _staging(table: Table, location: str | None, prefix: PathPrefix) -> str:
+    if location is None:
+        return f"{metadata_folder(table.metadata)}/copy-table-staging-{table.handle.ids.uuid()}/"
+    folder = location.rstrip("/")
+    if not folder or f"{folder}/".startswith(f"{prefix.target}/") or f"{prefix.target}/".startswith(f"{folder}/"):
+        raise InvalidInputError(
+            f"the staging location {location!r} is within the target, or the target is within it",
+            next_step="choose an empty folder elsewhere, or leave it out",
+        )
+    return f"{folder}/"
+
+
+def _write_list(staged: StagedCopy, parts: Sequence[Any]) -> str:
+    """Write the pairs of source and target as CSV, without a header; names with commas or quotes are quoted."""
+    location = staged.staging + FILE_LIST
+    text = text_io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    content: list[bytes] = []
+    for part in parts:
+        for batch in part.select(["source", "target"]).to_batches(max_chunksize=65_536):
+            writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+            content.append(text.getvalue().encode())
+            text.seek(0)
+            text.truncate()
+    staged.io.write(location, content)
+    staged.written.append(location)
+    return location
+
+
+@contextmanager
+def _says_what_remains(staged: StagedCopy, prefix: PathPrefix) -> Iterator[None]:
+    """Delete the staged files after an error. Files that were copied stay, so that another run continues; the error's next step names the folder."""
+    try:
+        yield
+    except BaseException as error:
+        failed = _delete_staged(staged)
+        if isinstance(error, IcefloeError):
+            remains = f"the table is unchanged; what was copied to {prefix.target} stays, for another run or to be deleted"
+            remains += f"; delete {staged.staging}" if failed else ""
+            error.next_step = f"{error.next_step}; {remains}" if error.next_step else remains
+        raise
+
+
+def _delete_staged(staged: StagedCopy) -> bool:
+    """Delete the files that this run staged, and return whether some could not be deleted."""
+    return bool(delete_files(staged.io, staged.written))
