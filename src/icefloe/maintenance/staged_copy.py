@@ -29,7 +29,7 @@ from icefloe.kernel.path_prefix import PathPrefix
 from icefloe.kernel.ports import FileIO
 from icefloe.table.parallel_requests import in_threads, side_by_side
 
-# The files to copy: where each is, where it belongs, and its size; None where only its storage knows it.
+# The files to copy: where each is, where it belongs, and its size; None where the metadata does not have it.
 COPIES = pa.schema([pa.field("source", pa.string()), pa.field("target", pa.string()), pa.field("size", pa.int64())])
 
 

@@ -45,7 +45,7 @@ def rewrite_table_path(
     row = (result.latest_version, result.file_list_location or _NOT_APPLICABLE, *counts)
     if not copy and result.verified is None:
         return [row]
-    # The columns of Java's procedure, and more where it was told to do more.
+    # The columns of Java's procedure, and more columns for a copy or a comparison.
     same = result.verified
     copied = (result.copied_files, result.present_files, result.metadata_location) if copy else ()
     verified = () if same is None else (same.files, same.bytes, same.records)

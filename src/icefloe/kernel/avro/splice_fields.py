@@ -1,4 +1,4 @@
-"""Replacement of some fields in all records of an Avro file. The header, the other fields, and fields that nobody here knows keep their bytes.
+"""Replacement of some fields in all records of an Avro file. The header and all other fields keep their bytes, unknown fields too.
 
 `write_avro_columns.py` splices the records. Spec: Apache Avro, Object Container Files.
 """

@@ -1,4 +1,4 @@
-"""The metadata file of a copied table: the same JSON with other paths; fields that nobody here knows stay.
+"""The metadata file of a copied table: the same JSON with other paths; unknown fields stay.
 
 Spec: Table Metadata Fields; Paths in Metadata.
 """
