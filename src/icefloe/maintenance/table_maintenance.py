@@ -194,7 +194,7 @@ class TableMaintenance:
         """Prepare a copy of the table at another place, and on request make and verify it. The table itself does not change.
 
         Files that contain paths are written with the paths of the copy into a staging folder: metadata files, manifest lists, manifests, position delete
-        files and deletion vectors. The list names all files to copy, as pairs of source and target. The arguments have the names and meanings of Java's procedure.
+        files and deletion vectors. The list names all files to copy, as pairs of source and target. Names and meanings of the arguments are those in Java.
 
         Args:
             source_prefix: The prefix of all paths of the table, such as its location.
