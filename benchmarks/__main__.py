@@ -11,6 +11,7 @@ MODULES = {
     "planning": "benchmarks.planning",
     "planning-again": "benchmarks.planning_again",
     "manifests": "benchmarks.manifests",
+    "clustering": "benchmarks.clustering",
     "planning-deletes": "benchmarks.planning_deletes",
     "planning-20m": "benchmarks.planning_20m",
     "append": "benchmarks.appending",

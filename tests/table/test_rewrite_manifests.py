@@ -139,3 +139,29 @@ def test_fields_of_another_spec_and_no_fields_are_refused(evolved: Any) -> None:
         evolved.rewrite_manifests(spec_id=older, sort_by=["slot"])
     with pytest.raises(InvalidInputError, match="names no partition field"):
         evolved.rewrite_manifests(sort_by=[])
+
+
+def test_a_filter_by_any_partition_field_opens_few_of_the_rewritten_manifests(tmp_path: Path) -> None:
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
+    catalog.create_namespace("n")
+    properties = {"commit.manifest-merge.enabled": "false", "commit.manifest.target-size-bytes": "400"}
+    schema = pa.schema([("day", pa.int64()), ("shop", pa.int64())])
+    table = catalog.create_table("n.t", schema=schema, partition_spec=("day", "shop"), properties=properties)
+    for shop in range(16):
+        table.append(pa.table({"day": list(range(16)), "shop": [shop] * 16}))
+
+    def opened(row_filter: str) -> tuple[int, int]:
+        plan = table.scan(row_filter).plan()
+        return plan.manifests_total - plan.manifests_skipped, plan.manifests_total
+
+    assert (opened("day = 5"), opened("shop = 5")) == ((16, 16), (1, 16))
+    table.rewrite_manifests(sort_by=["day", "shop"])
+    by_day, total = opened("day = 5")
+    by_shop = opened("shop = 5")[0]
+    assert (by_day <= 3, by_shop > total - 3, total > 8) == (True, True, True)
+    table.rewrite_manifests()
+    both = [opened(row_filter)[0] for row_filter in ("day = 5", "shop = 5")]
+    assert max(both) <= 2 * total // 3
+    assert sum(both) < by_day + by_shop
+    assert opened("day = 5 and shop = 5")[0] == 1
+    assert table.scan("day = 5").count() == 16

@@ -307,7 +307,8 @@ class TableMutations(ABC):
 
         Args:
             spec_id: the spec whose manifests are rewritten; by default the table's current one.
-            sort_by: the partition fields of that spec to sort the entries by, in this order; by default all of them.
+            sort_by: the partition fields of that spec to sort the entries by, in this order; by default all of them, in the order from which filters by single
+                values open the fewest manifests.
             snapshot_properties: entries for the snapshot's summary.
             branch: the branch whose manifests are rewritten.
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.arrow_values import filled, mask_array, numbers_array, numpy_of
 from icefloe.kernel.avro.avro_container import open_container
 from icefloe.kernel.commit.attempt import Read
+from icefloe.kernel.commit.cluster_order import clustered_rows, ranks_of, sorted_rows
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.manifest_columns import partition_column
@@ -32,8 +32,8 @@ class Clustering:
     """How entries are assigned to manifests.
 
     With `key` (JAVA: RewriteManifests.clusterBy), files share a manifest only if the function returns equal values for them. Without it, entries are sorted by
-    the partition fields named in `sort_by`, so that each manifest covers few partitions. `sort_by` None means all fields of the spec, in its order; fields that
-    a spec does not have are skipped.
+    the partition fields named in `sort_by`, so that each manifest covers few partitions; fields that a spec does not have are skipped. `sort_by` None means
+    all fields of the spec, in the order from which a planner skips most manifests (`cluster_order.py`).
     """
 
     key: Callable[[DataFile], Hashable] | None = None
@@ -85,7 +85,7 @@ def cluster_entries(
     existing = filled(pa.nulls(entries.num_rows, pa.int32()), int(ManifestEntryStatus.EXISTING))
     entries = entries.set_column(status, entries.schema.field(status), existing)
     rows_per_manifest = ceil(entries.num_rows / max(1, ceil(sum(size for _, size in live_tables) / target_bytes)))
-    order, ends = _order(entries, partition_type, spec_id, clustering)
+    order, ends = _order(entries, partition_type, spec_id, clustering, rows_per_manifest)
     tables: list[Any] = []
     for start, end in zip([0, *ends[:-1]], ends, strict=True):
         for first in range(start, end, rows_per_manifest):
@@ -94,15 +94,20 @@ def cluster_entries(
     return tables
 
 
-def _order(entries: Any, partition_type: StructType, spec_id: int, clustering: Clustering) -> tuple[NDArray[np.int64], list[int]]:
+def _order(
+    entries: Any, partition_type: StructType, spec_id: int, clustering: Clustering, rows_per_manifest: int
+) -> tuple[NDArray[np.int64], list[int]]:
     """Return the row numbers in their new order, and the end of each cluster in it."""
     if clustering.key is not None:
         return _by_key(entries, partition_type, spec_id, clustering.key)
     names = [part.name for part in partition_type.fields] if clustering.sort_by is None else clustering.sort_by
     columns = {part.name: partition_column(part.field_id) for part in partition_type.fields}
-    keys = [(columns[name], "ascending") for name in names if name in columns and not pa.types.is_null(entries[columns[name]].type)]
-    order = numpy_of(pc.sort_indices(entries, sort_keys=keys).cast(pa.int64())) if keys else np.arange(entries.num_rows)
-    return order, [entries.num_rows]
+    present = (entries[columns[name]] for name in names if name in columns)
+    ranks = [ranks_of(values) for values in present if not pa.types.is_null(values.type)]
+    if not ranks:
+        return np.arange(entries.num_rows), [entries.num_rows]
+    rows = clustered_rows(ranks, rows_per_manifest) if clustering.sort_by is None else sorted_rows(ranks)
+    return rows, [entries.num_rows]
 
 
 def _by_key(
