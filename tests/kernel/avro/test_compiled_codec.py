@@ -127,6 +127,30 @@ def test_an_error_names_the_field_the_record_and_the_byte(records: list[bytes], 
 
 
 @needs_module
+@pytest.mark.parametrize("key", [0, 1, 63, 64, -1, 2**31, 2**62])
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 127, 128, 9_000])
+def test_bounds_that_are_not_projected_are_skipped_whatever_their_key_and_length(key: int, size: int) -> None:
+    kind = record("r", [field(1, "bounds", id_map(10, 11, "bytes")), field(2, "x", "long")])
+    pair = encode_long(key) + encode_long(size) + b"\xff" * size
+    data = encode_long(3) + pair * 3 + encode_long(0) + encode_long(7)
+    steps = compile_steps(json.dumps(kind).encode(), Struct((ProjectedField(2, (), Value("x")),)))
+
+    def numbers(block: bytes) -> list[int]:
+        reader = compiled_codec._reader(steps)
+        reader.run(block, 1)
+        batch = (1, reader.take())
+        return list(compiled_codec.arrow_columns(steps, batch)["x"].to_pylist())
+
+    assert numbers(data) == [7]
+    for cut in {1, 2, 3, len(pair), len(pair) + 1, len(pair) + 2, 2 * len(pair), len(data) - 1}:
+        with pytest.raises(ValueError, match=r"the bytes end inside a value|claim more items than there are bytes"):
+            numbers(data[:cut])
+    negative = encode_long(1) + encode_long(key) + encode_long(-1) + data
+    with pytest.raises(ValueError, match="a length is negative"):
+        numbers(negative)
+
+
+@needs_module
 @pytest.mark.parametrize("count", [2**40, 2**62, 2**63 - 1, -(2**40), -(2**63)])
 def test_a_huge_count_of_items_is_refused(count: int) -> None:
     size = encode_long(0) if count < 0 else b""
@@ -246,7 +270,7 @@ def test_other_threads_run_while_a_file_is_read() -> None:
 
     def read() -> None:
         reading.set()
-        list(run_steps([(container, steps)], None))
+        list(run_steps([(container, steps)] * 5, None))  # long enough for the other thread to get a processor
 
     before = sys.getswitchinterval()
     sys.setswitchinterval(100)  # no thread loses the lock of the interpreter unless it releases it
