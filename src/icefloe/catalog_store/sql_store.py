@@ -14,10 +14,10 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, delete, insert, or_, select, text, update
+from sqlalchemy import BindParameter, ColumnElement, Connection, Engine, Select, and_, bindparam, delete, insert, or_, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from icefloe.catalog_store.catalog_store import SCHEMA_VERSION, LocationChange, TableLocation
@@ -95,12 +95,25 @@ class SqlLocations:
         """Return the names in a namespace, sorted. Raises `NoSuchNamespaceError`."""
         with self._store.connection() as connection:
             self._store.require_namespace(connection, namespace)
-            rows = connection.execute(select(ICEBERG_TABLES.c.table_name).where(self._in(namespace)))
+            rows = connection.execute(select(ICEBERG_TABLES.c.table_name).where(self._in(dotted(namespace))))
             return sorted((*namespace, row[0]) for row in rows)
 
     def load(self, identifier: Identifier) -> TableLocation:
         """Return the location of a name. Raises `NoSuchTableError` or `NoSuchViewError`, which states if the name is one of the other kind."""
-        return self.load_all([identifier])[0]
+        values = {"namespace": dotted(identifier[:-1]), "name": identifier[-1]}
+        with self._store.connection() as connection:
+            row = connection.execute(self._by_name, values).first()
+        if row is None or row[0] is None:
+            raise self._missing(identifier)
+        lookup = partial(self._literal_text, self._by_name.params(values))
+        return TableLocation(identifier=identifier, metadata_location=row[0], previous_metadata_location=row[1], lookup=lookup)
+
+    @cached_property
+    def _by_name(self) -> Select[Any]:
+        """The query of one name, built once: every statement of Spark loads its tables, and building the query takes longer than running it."""
+        columns = ICEBERG_TABLES.c
+        is_named = and_(self._in(bindparam("namespace")), columns.table_name == bindparam("name"))
+        return select(columns.metadata_location, columns.previous_metadata_location).where(is_named)
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
         """Return several locations by one statement, so that they are from one moment. Raises as `load`."""
@@ -285,9 +298,9 @@ class SqlLocations:
     def _location_of(self, identifier: Identifier) -> Select[Any]:
         return select(ICEBERG_TABLES.c.metadata_location).where(self._is(identifier))
 
-    def _in(self, namespace: Identifier) -> ColumnElement[bool]:
+    def _in(self, namespace: str | BindParameter[str]) -> ColumnElement[bool]:
         columns = ICEBERG_TABLES.c
-        tests = [columns.catalog_name == self._store.name, columns.table_namespace == dotted(namespace)]
+        tests = [columns.catalog_name == self._store.name, columns.table_namespace == namespace]
         if self._store.has_types and self._kind is TABLE_NAMES:
             tests.append(or_(columns.iceberg_type == TABLE_TYPE, columns.iceberg_type.is_(None)))
         elif self._store.has_types:
@@ -295,7 +308,7 @@ class SqlLocations:
         return and_(*tests)
 
     def _is(self, identifier: Identifier) -> ColumnElement[bool]:
-        return and_(self._in(identifier[:-1]), ICEBERG_TABLES.c.table_name == identifier[-1])
+        return and_(self._in(dotted(identifier[:-1])), ICEBERG_TABLES.c.table_name == identifier[-1])
 
     def _missing(self, identifier: Identifier) -> NotFoundError:
         other = self._other_kind(identifier)
