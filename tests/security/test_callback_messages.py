@@ -60,8 +60,22 @@ def is_refusal(reply: Any) -> bool:
 
 METHODS = st.text() | st.sampled_from(
     [
-        *("echo", "load_table", "push_predicates", "run", "secret", "describe", "identity", "__init__", "__class__", "_keep_error"),
-        *("constants", "last_error", "Java", ""),
+        *(
+            "echo",
+            "load_table",
+            "push_predicates",
+            "run",
+            "secret",
+            "describe",
+            "returned",
+            "echo 1",
+            "secret 0",
+            "identity",
+            "__init__",
+            "__class__",
+            "_keep_error",
+        ),
+        *("constants", "last_error", "Java", "", "returned", "echo 0", "echo 1", "secret 0"),
     ]
 )
 
@@ -74,7 +88,7 @@ def test_any_message_gets_a_text_and_calls_no_other_method(method_name: str, mes
     listening = Listening()
     reply = listening.apply(method_name, message)
     assert listening.called == 0
-    if method_name not in connector_methods(Listening):
+    if method_name.removesuffix(" 0") not in connector_methods(Listening):
         assert is_refusal(reply)
     elif not is_refusal(reply):
         json.loads(reply)
@@ -116,6 +130,64 @@ def test_a_message_that_does_not_fit_is_refused_with_class_method_and_field(meth
     assert isinstance(listening.last_error, MessageError)
     with pytest.raises(MessageError, match=error):
         raise listening.last_error
+
+
+class Returning(PythonCallback):
+    """A callback that returns objects, which Java calls by their numbers."""
+
+    @connector_method
+    def listening(self) -> Any:
+        """Return an object."""
+        return Listening()
+
+    @connector_method
+    def undescribed(self) -> Any:
+        """Return an object whose description fails."""
+        returned = Listening()
+        returned.identity = lambda: 1 / 0  # type: ignore[assignment,method-assign,return-value]
+        return returned
+
+
+def test_an_object_is_called_by_its_number_until_java_has_released_it() -> None:
+    callback = Returning()
+    replies = [callback.apply("listening", "null") for _ in range(2)]
+    (number, description), (other, _) = (reply.removeprefix("@").split(" ", 1) for reply in replies)
+    assert json.loads(description)["methods"]["echo/1"] == "echo"
+    assert callback.apply(f"echo {number}", "[5]") == "5"
+    assert is_refusal(callback.apply(f"secret {number}", "null"))
+    assert is_refusal(callback.apply(f"returned {number}", "null"))
+    assert callback.apply(f"echo {other} {number}", "[6]") == "6"
+    assert is_refusal(callback.apply(f"echo {number}", "[5]"))
+    assert len(callback.returned) == 1
+
+
+def test_an_object_whose_description_fails_is_not_kept() -> None:
+    callback = Returning()
+    assert is_refusal(callback.apply("undescribed", "null"))
+    assert len(callback.returned) == 0
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "echo 7",
+        "echo -1",
+        "echo 1 x",
+        "echo 1 2 3",
+        "echo  1",
+        f"echo {'9' * 19}",
+        "echo \n1",
+        "echo 0 1,,2",
+        "echo \u0663",
+        "echo 1e3",
+        "echo 1.",
+    ],
+)
+def test_a_call_of_an_object_that_was_not_returned_is_refused(address: str) -> None:
+    listening = Listening()
+    assert is_refusal(listening.apply(address, "[5]"))
+    assert isinstance(listening.last_error, MessageError)
+    assert listening.apply("echo 0 12,13", "[5]") == "5"
 
 
 def callbacks(kind: Any) -> Iterator[Any]:

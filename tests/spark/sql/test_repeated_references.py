@@ -1,7 +1,9 @@
 """What a statement pays for each reference to a table: one planning for equal filters on one state of a table, and few calls between the JVM and Python."""
 
+import time
 from collections.abc import Callable
-from threading import Thread
+from pathlib import Path
+from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +14,9 @@ from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
 from icefloe.kernel.scan.scan_plan import ScanPlan
+from icefloe.spark.attach_catalog import attach
+from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback
+from icefloe.spark.bridge.gateway import jvm_of, new_object
 from icefloe.spark.catalog import attached_catalogs
 from icefloe.spark.scan import read_strategy, scan_plans, spark_scan
 from icefloe.spark.scan.scan_plans import ScanCache
@@ -27,7 +32,8 @@ MOST_CALLS = 4
 
 
 @pytest.fixture
-def tables(lake: SqlCatalog) -> SqlCatalog:
+def tables(spark: SparkSession, lake: SqlCatalog) -> SqlCatalog:
+    attach(spark, "lake", lake)
     for number in range(TABLES):
         table = lake.create_table(f"db.t{number}", ROWS.schema)
         table.append(ROWS.slice(0, 50))
@@ -104,6 +110,136 @@ def test_a_reference_costs_few_calls_of_the_jvm(tables: SqlCatalog, spark: Spark
     spark.sql(text).collect()
     calls = counted_calls(client, lambda: spark.sql(text)._jdf.queryExecution().executedPlan())
     assert calls <= MOST_CALLS * TABLES + 8, f"{calls} calls for {TABLES} references"
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The methods of Python that Java calls."""
+    names: list[str] = []
+    apply = PythonCallback.apply
+
+    def counted(self: PythonCallback, method: str, message: Any) -> Any:
+        names.append(method.split(" ", maxsplit=1)[0])
+        return apply(self, method, message)
+
+    monkeypatch.setattr(PythonCallback, "apply", counted)
+    return names
+
+
+def test_java_calls_python_once_for_each_table_of_a_known_state(tables: SqlCatalog, sql: Run, called: list[str]) -> None:
+    text = joined([f"lake.db.t{number}" for number in range(TABLES)] * 2)
+    rows = sql(text)
+    called.clear()
+    assert sql(text) == rows
+    assert called == ["load_table"] * TABLES
+    called.clear()
+    tables.load_table("db.t0").append(ROWS.slice(0, 5))
+    assert sql(text) != rows
+    assert sorted(called) == sorted(["load_table"] * TABLES + ["remaining_filters", "build_scan", "rows"])
+
+
+def test_a_scan_that_java_has_kept_can_still_be_explained_and_narrowed(tables: SqlCatalog, sql: Run, spark: SparkSession) -> None:
+    for _ in range(2):
+        plan = spark.sql("SELECT name FROM lake.db.t0 WHERE id < 10")._jdf.queryExecution().explainString(explain_mode(spark))
+        assert "t0" in plan
+    # Spark reads the scan of the source and the one of the target, whose filters a MERGE narrows, by equal queries.
+    merge = "MERGE INTO lake.db.t1 t USING lake.db.t1 s ON t.id = s.id + 1 WHEN MATCHED AND t.id < 3 THEN UPDATE SET name = s.name"
+    assert sql("SELECT * FROM lake.db.t1 ORDER BY id LIMIT 3") == [(0, "n0"), (1, "n1"), (2, "n2")]
+    sql(merge)
+    assert sql("SELECT * FROM lake.db.t1 ORDER BY id LIMIT 3") == [(0, "n0"), (1, "n0"), (2, "n1")]
+    sql(merge)
+    assert sql("SELECT * FROM lake.db.t1 ORDER BY id LIMIT 3") == [(0, "n0"), (1, "n0"), (2, "n0")]
+
+
+def explain_mode(spark: SparkSession) -> Any:
+    """Return the mode of EXPLAIN EXTENDED."""
+    return jvm_of(spark).org.apache.spark.sql.execution.ExplainMode.fromString("extended")
+
+
+def test_python_drops_the_objects_that_java_has_released(tables: SqlCatalog, sql: Run, spark: SparkSession) -> None:
+    returned = attached(spark, "lake").returned
+    for number in range(30):
+        sql(f"SELECT name FROM lake.db.t0 WHERE id < {number}")
+    last = returned.keep(ConnectorObject())
+    returned.release(last)
+    assert last > 60  # a table and a scan for each statement
+    deadline = time.monotonic() + 60
+    while len(returned) > 20 and time.monotonic() < deadline:
+        jvm_of(spark).System.gc()
+        sql("SELECT 1 FROM lake.db.t0 LIMIT 1")
+    assert len(returned) <= 20
+
+
+def attached(spark: SparkSession, name: str) -> PythonCallback:
+    """Return the connector object of a catalog."""
+    return attached_catalogs.ATTACHED[spark.conf.get(f"spark.sql.catalog.{name}.icefloe") or ""]
+
+
+def test_a_view_that_takes_the_name_of_a_known_table_has_its_own_rows(tables: SqlCatalog, sql: Run) -> None:
+    for _ in range(2):
+        assert sql("SELECT count(*) FROM lake.db.t0") == [(100,)]
+    sql("DROP TABLE lake.db.t0")
+    sql("CREATE VIEW lake.db.t0 AS SELECT * FROM lake.db.t1 WHERE id < 7")
+    for _ in range(2):
+        assert sql("SELECT count(*) FROM lake.db.t0") == [(7,)]
+    sql("DROP VIEW lake.db.t0")
+    other_process(tables).rename_table("db.t2", "db.t0")
+    assert sql("SELECT count(*) FROM lake.db.t0") == [(100,)]
+
+
+def test_properties_that_another_process_changed_are_seen_by_the_next_statement(tables: SqlCatalog, sql: Run) -> None:
+    text = "SHOW TBLPROPERTIES lake.db.t0 ('owner-of-rows')"
+    for owner in ("ann", "bob"):
+        with other_process(tables).load_table("db.t0").transaction() as change:
+            change.set_properties({"owner-of-rows": owner})
+        for _ in range(2):
+            assert sql(text) == [("owner-of-rows", owner)]
+
+
+def test_a_catalog_that_takes_the_name_of_another_has_its_own_rows(
+    tables: SqlCatalog, sql: Run, spark: SparkSession, tmp_path: Path
+) -> None:
+    text = "SELECT count(name), sum(id) FROM lake.db.t0 WHERE id >= 0"
+    for _ in range(2):
+        assert sql(text) == [(100, 4950)]
+    folder = tmp_path / "other"
+    folder.mkdir()
+    other = SqlCatalog(tables.name, uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
+    other.create_namespace("db")
+    other.create_table("db.t0", ROWS.schema).append(ROWS.slice(0, 3))
+    session = spark.newSession()
+    attach(session, "lake", other)
+    for _ in range(2):
+        assert [tuple(row) for row in session.sql(text).collect()] == [(3, 3)]
+        assert sql(text) == [(100, 4950)]
+    attach(spark, "lake", other)
+    assert sql(text) == [(3, 3)]
+
+
+def test_each_statement_sees_the_commits_before_it_while_others_commit(tables: SqlCatalog, spark: SparkSession) -> None:
+    text = "SELECT count(name) FROM lake.db.t5 WHERE id >= 0"
+    committed, wrong, is_done = [100], list[tuple[int, int]](), Event()
+
+    def read() -> None:
+        while not is_done.is_set():
+            least = committed[-1]
+            (row,) = spark.sql(text).collect()
+            # One append may end while the statement runs, and its number is noted a moment later.
+            if not (least <= row[0] <= committed[-1] + 1):
+                wrong.append((least, row[0]))
+
+    threads = [Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    table = other_process(tables).load_table("db.t5")
+    for number in range(25):
+        table.append(ROWS.slice(number, 1))
+        committed.append(committed[-1] + 1)
+    is_done.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert [tuple(row) for row in spark.sql(text).collect()] == [(125,)]
 
 
 @pytest.fixture
@@ -289,6 +425,24 @@ def test_kept_values_are_bounded_in_bytes_and_those_not_used_for_longest_are_dro
     values.put((4,), "too large", 30_001)
     assert values.get((4,)) is None
     assert values.get((0,)) is not None
+
+
+def test_replies_that_java_keeps_are_bounded_in_bytes(spark: SparkSession) -> None:
+    kept = new_object(spark, "KeptReplies")
+    third = 2**26 // 3 - 1000
+    for name in ("a", "b", "c"):
+        kept.put(name, f"value {name}", third)
+    assert kept.get("a") == "value a"
+    kept.put("d", "value d", third)
+    assert kept.get("b") is None
+    assert [kept.get(name) for name in ("a", "c", "d")] == ["value a", "value c", "value d"]
+    kept.put("a", "too large", 2**26 + 1)
+    assert kept.get("a") is None
+    kept.put("e" * 2**25, "a key counts too", 0)
+    assert [kept.get(name) for name in ("c", "d")] == ["value c", "value d"]
+    for _ in range(9):
+        kept.put("f", "again", third)
+    assert kept.get("d") == "value d"
 
 
 def test_catalogs_of_stopped_sessions_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,11 @@
 """`PythonCallback` and `ConnectorObject`: Python objects whose marked methods Java calls; and the one place that checks the messages of these calls.
 
 A call is the name of a method and its arguments; `messages.py` has the types of the arguments. The result is returned as JSON, as an object of
-Spark or as another callback. Nothing is raised across Py4J, where an exception would lose its class: `spark_errors.py` turns an error into an exception of
-Spark or a text. The Java side is `bridge/java/PythonBridge.java` and, for objects of Spark's connector, `bridge/java/PythonProxy.java`.
+Spark, or as the description of a connector object. Nothing is raised across Py4J, where an exception would lose its class: `spark_errors.py` turns an error
+into an exception of Spark or a text. The Java side is `bridge/java/PythonBridge.java` and, for objects of Spark's connector, `bridge/java/PythonProxy.java`.
+
+Java calls a few callbacks that are registered with Py4J (catalogs, the parser), and by numbers the connector objects that these return: Py4J itself would need
+one more call to describe each object, and another one to release it. A number travels with the name of the method.
 
 Spark may call one object from several threads at once; Py4J runs each call in a thread of its own. A method that is called on objects which statements share
 (catalogs, tables, scans, functions) therefore changes no state that another call reads. Builders change their state: Spark uses each in one thread.
@@ -14,8 +17,9 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from inspect import Parameter, signature
+from itertools import count
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
 import msgspec
@@ -31,6 +35,8 @@ _REPLIES = threading.local()  # `last`: the Java object that a callback of the t
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK = "_icefloe_connector_method"
+# What may follow the name of a method: the number of an object, and the numbers of released ones. No number is longer, so that each is read fast.
+_NUMBERS = re.compile(r"(?P<number>0|[1-9][0-9]{0,17})(?: (?P<released>[0-9]{1,18}(?:,[0-9]{1,18})*))?")
 # The result of a method that returns the object itself.
 THIS = "this"
 
@@ -105,46 +111,103 @@ def connector_method(method: F) -> F:
     return method
 
 
+class ReturnedObjects:
+    """The connector objects that a callback has returned to Java, by their numbers, until Java has released them."""
+
+    def __init__(self) -> None:
+        self._objects: dict[int, ConnectorObject] = {}
+        self._numbers = count(1)
+
+    def keep(self, returned: "ConnectorObject") -> int:
+        """Keep an object, and return its number, which no other one gets."""
+        number = next(self._numbers)
+        self._objects[number] = returned
+        return number
+
+    def get(self, number: int) -> "ConnectorObject":
+        """Return the object of a number. Raises `MessageError` if there is none."""
+        returned = self._objects.get(number)
+        if returned is None:
+            raise MessageError(f"there is no object {number}, or Java has released it")
+        return returned
+
+    def release(self, number: int) -> None:
+        """Drop the object of a number, if there is one."""
+        self._objects.pop(number, None)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+
 class PythonCallback:
     """A Python object that Java calls through one function of two arguments: the name of a marked method, and its arguments."""
 
     last_error: BaseException | None = None  # of the last call that failed, of this object or of one that it owns
     owner: "PythonCallback | None" = None  # the object that also keeps the errors of this one
 
-    def apply(self, method_name: str, message: Any) -> Any:
+    @cached_property
+    def returned(self) -> ReturnedObjects:
+        """The connector objects that this callback and those objects have returned to Java."""
+        return ReturnedObjects()
+
+    def apply(self, method: str, message: Any) -> Any:
         """Call a marked method.
 
         Args:
-            method_name: The name of the method.
+            method: The name of the method; for a method of an object that this callback has returned, with a space and the object's number behind it. The
+                numbers of objects that Java has released may follow: `build_scan 17 12,15`.
             message: Its arguments, as `ConnectorMethod.arguments` takes them.
 
         Returns:
-            JSON text of the result, or the result where it is a Java object or another callback. For an error: the exception of Spark for it, or the text
-            that `refusal` returns.
+            JSON text of the result, or the result where it is a Java object. For a connector object: `@`, its number, a space and its description as JSON,
+            which is missing if Java has it. For an error: the exception of Spark for it, or the text that `refusal` returns.
         """
-        reply = self._reply(method_name, message)
+        reply = self._reply(method, message)
         # Py4J sends the id of a Java object, and the JVM drops an object that Python has released: it could not find the reply. The next call of this thread
         # comes when it has read this one.
         _REPLIES.last = reply if isinstance(reply, JavaObject) else None
         return reply
 
-    def _reply(self, method_name: str, message: Any) -> Any:
+    def _reply(self, address: str, message: Any) -> Any:
         arguments: list[Any] = []
-        kind: Any = type(self)
+        receiver = self
         try:
+            method_name, receiver = self._addressed(address)
+            kind: Any = type(receiver)
             method = connector_methods(kind).get(method_name)
             if method is None:
-                raise MessageError(f"{type(self).__name__} has no connector method {method_name!r}")
-            arguments = method.arguments(type(self).__name__, message)
-            result = getattr(self, method_name)(*arguments)
+                raise MessageError(f"{kind.__name__} has no connector method {method_name!r}")
+            arguments = method.arguments(kind.__name__, message)
+            result = getattr(receiver, method_name)(*arguments)
+            return self._as_text(result)
         except BaseException as error:
-            self._keep_error(error)
-            LOG.debug("%s failed", method_name, exc_info=True)
+            receiver._keep_error(error)
+            LOG.debug("%s failed", address, exc_info=True)
             exception = as_spark_error(error, arguments[0] if arguments else None)
             if isinstance(error, KeyboardInterrupt):
                 interrupt_after_reply()
             return refusal(error) if exception is None else exception
-        return result if isinstance(result, PythonCallback | JavaObject) else json.dumps(result)
+
+    def _addressed(self, address: str) -> "tuple[str, PythonCallback]":
+        """Return the name of the method and the object that an address names, after the release of objects. Raises `MessageError`."""
+        method_name, *rest = address.split(" ")
+        if not rest:
+            return method_name, self
+        matched = _NUMBERS.fullmatch(" ".join(rest))
+        if matched is None:
+            raise MessageError(f"a call of {type(self).__name__} has no number of an object: {address[:100]!r}")
+        for number in filter(None, (matched["released"] or "").split(",")):
+            self.returned.release(int(number))
+        return method_name, self if int(matched["number"]) == 0 else self.returned.get(int(matched["number"]))
+
+    def _as_text(self, result: Any) -> Any:
+        """Return a result as JSON, unless it is a Java object; a connector object is kept, and its number and description are returned."""
+        if isinstance(result, JavaObject):
+            return result
+        if not isinstance(result, ConnectorObject):
+            return json.dumps(result)
+        description = "" if result.is_known else f" {json.dumps(result.describe())}"
+        return f"@{self.returned.keep(result)}{description}"
 
     def _keep_error(self, error: BaseException) -> None:
         self.last_error = error
@@ -168,22 +231,27 @@ class ConnectorObject(PythonCallback):
 
     # Names within `org.apache.spark.sql.connector`, subclasses before their bases. Interfaces that a version of Spark lacks are left out.
     interfaces: ClassVar[tuple[str, ...]] = ()
+    is_known = False  # whether Java has the description already
 
     def identity(self) -> str | None:
         """Return a text that is the same for equal objects; None where an object equals only itself."""
+        return None
+
+    def state(self) -> str | None:
+        """Return a text on which the description and the replies to queries of scans depend alone, so that Java keeps them; None where there is none."""
         return None
 
     def constants(self) -> Mapping[str, Any]:
         """Return the results of methods that never change, by the names of Spark's methods, which Spark may call dozens of times."""
         return {}
 
-    @connector_method
     def describe(self) -> ObjectDescription:
         """Return the description that Java creates the proxy of this object from."""
         kind: Any = type(self)
         return {
             "interfaces": self.interfaces,
             "identity": self.identity(),
+            "state": self.state(),
             "constants": self.constants(),
             "methods": java_signatures(kind),
         }

@@ -36,6 +36,8 @@ SOURCES = (
     "FirstRows",
     "InvalidStatement",
     *EXCEPTIONS,
+    "KeptReplies",
+    "PythonObject",
     "PythonBridge",
     "ConnectorJson",
     "ViewQueries",

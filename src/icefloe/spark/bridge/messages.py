@@ -53,10 +53,14 @@ class TableMessage(TypedDict):
 
 
 class TableToLoad(TableMessage):
-    """A table to load: as it is, of a `version` (snapshot id, branch or tag), or as of a `timestamp` in microseconds since 1970-01-01 UTC."""
+    """A table to load: as it is, of a `version` (snapshot id, branch or tag), or as of a `timestamp` in microseconds since 1970-01-01 UTC.
+
+    `known_state` is the state of the table whose description Java has.
+    """
 
     version: NotRequired[str]
     timestamp: NotRequired[int]
+    known_state: NotRequired[str]
 
 
 class TableRename(TableMessage):
@@ -201,12 +205,13 @@ class StatementMessage(TypedDict):
 class ObjectDescription(TypedDict):
     """What a connector object sends to `PythonProxy.java`, once.
 
-    `interfaces` are the names of Spark's interfaces within `org.apache.spark.sql.connector`; objects with equal `identity` are equal; `constants` are the
-    results of methods that never change, by the names of the methods; `methods` are the names of the Python methods by name and number of parameters of the
-    Java ones, such as `pushPredicates/1`.
+    `interfaces` are the names of Spark's interfaces within `org.apache.spark.sql.connector`; objects with equal `identity` are equal; `state` is that of
+    `ConnectorObject`; `constants` are the results of methods that never change, by the names of the methods; `methods` are the names of the Python methods by
+    name and number of parameters of the Java ones, such as `pushPredicates/1`.
     """
 
     interfaces: tuple[str, ...]
     identity: str | None
+    state: str | None
     constants: Mapping[str, Any]
     methods: Mapping[str, str]

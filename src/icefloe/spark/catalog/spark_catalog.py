@@ -104,7 +104,9 @@ class SparkCatalog(PythonCallback):
         if selected.metadata_table is not None:
             table_class = ChangelogTable if selected.metadata_table == CHANGES else SparkMetadataTable
             return table_class(self._spark, self.name, selected, selected.metadata_table)
-        return SparkTable(self._spark, self.name, selected, self._scans)
+        table = SparkTable(self._spark, self.name, selected, self._scans)
+        table.is_known = "known_state" in request and request["known_state"] == table.state()
+        return table
 
     def _load_view(self, request: TableToLoad) -> Any:
         """Return Spark's relation of a view. Raises `NoSuchTableError` if there is no view either."""

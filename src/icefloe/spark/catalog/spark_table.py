@@ -64,6 +64,11 @@ class SparkTable(RowLevelTable):
         """Return a text that is equal for two loads of the same state, so that Spark finds what it cached."""
         return f"{self.name()} {self._selected.table.metadata.table_uuid} {self._selected.table.metadata_location} {self._selected.text()}"
 
+    def state(self) -> str | None:
+        """Return a text of all that the description and the scans of the table depend on; None where they are not shared."""
+        state = self._plans.state
+        return None if state is None else f"{state} {self._selected.text()}"
+
     def constants(self) -> Mapping[str, Any]:
         """Return the constant results of Spark's methods, by name."""
         return self._constants

@@ -395,6 +395,11 @@ def native_relation(
         raise EngineError(f"Spark {spark.version} could not build the scan over the planned files of {name}: {reason}") from error
 
 
+def keep_in_jvm(spark: SparkSession, plan: Any, size: int) -> None:
+    """Let the JVM keep a plan of so many bytes for later statements that read the same state of a table alike."""
+    _native_scans(spark).keep(plan, size)
+
+
 def native_rows(spark: SparkSession, files: Any, **arguments: Any) -> DataFrame:
     """Return the rows of files as a DataFrame; the arguments and errors are those of `native_relation`."""
     return DataFrame(_native_scans(spark).frame(spark._jsparkSession, native_relation(spark, files, **arguments)), spark)

@@ -73,6 +73,10 @@ class PartitionedScan(SparkScan):
             self.__dict__.pop("request", None)
             self.__dict__.pop("_projection", None)
 
+    def state(self) -> str | None:
+        """Return None: Java keeps no scans with partitions, whose batch has the settings of its statement."""
+        return None
+
     @cached_property
     def group(self) -> FileGroup | None:
         """Return the files; None where Spark's reader cannot read them as they are."""

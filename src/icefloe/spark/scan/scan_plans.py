@@ -97,6 +97,11 @@ class ScanPlans:
         return (*self._loaded, self._has_geo_types, branch_to_read(self._metadata) if WAP_ENABLED.read(self._metadata.properties) else None)
 
     @property
+    def state(self) -> str | None:
+        """Return a text that differs between states of tables; None to share nothing with other statements."""
+        return None if self._shared is None else repr(self._state)
+
+    @property
     def deletes(self) -> ByteCache | None:
         """Return the deleted positions of other statements; None to share none."""
         return None if self._shared is None else self._shared.deletes
@@ -135,21 +140,14 @@ class ScanPlans:
 
     def remembered(self, key: tuple[object, ...], compute: Callable[[], T]) -> T:
         """Return a value of JSON that depends on the state of the table and on the key alone; it is computed where it is not kept."""
-        value: T | None = self.kept(key)
+        if self._shared is None:
+            return compute()
+        state_and_key = (*self._state, *key)
+        value: T | None = self._shared.get(state_and_key)
         if value is None:
             value = compute()
-            if self._shared is not None:
-                self.keep(key, value, _BYTES_OF_A_VALUE + len(json.dumps(value)))
+            self._shared.put(state_and_key, value, _BYTES_OF_A_VALUE + len(json.dumps(value)))
         return value
-
-    def kept(self, key: tuple[object, ...]) -> Any:
-        """Return the kept value of a key; None where there is none."""
-        return None if self._shared is None else self._shared.get((*self._state, *key))
-
-    def keep(self, key: tuple[object, ...], value: Any, size: int) -> None:
-        """Keep a value of a number of bytes that depends on the state of the table and on the key alone."""
-        if self._shared is not None:
-            self._shared.put((*self._state, *key), value, size)
 
     def _planned(self, scan: DataScan, mode: PlanningMode, include_statistics: bool, enough_rows: int | None) -> ScanPlan:
         if enough_rows is not None:

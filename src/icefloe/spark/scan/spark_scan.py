@@ -27,7 +27,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.scan.filter_estimate import kept_share
 from icefloe.kernel.scan.scan_plan import ScanPlan
-from icefloe.kernel.schema.metadata_columns import DELETED, FILE, METADATA_COLUMNS, PARTITION_NAME, POS, ROW_ID, partition_column
+from icefloe.kernel.schema.metadata_columns import DELETED, METADATA_COLUMNS, PARTITION_NAME, partition_column
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IcebergType, ListType, NestedField, StructType
 from icefloe.kernel.types import MapType as IcebergMap
@@ -36,7 +36,7 @@ from icefloe.spark.bridge.messages import Expression, ReadQuery
 from icefloe.spark.scan.aggregate_pushdown import AggregateNotPushed, aggregate_values, needs_statistics, one_row, parse_aggregates
 from icefloe.spark.scan.filter_pushdown import bucket_filters, prune_buckets, to_expressions, true_of_all_rows
 from icefloe.spark.scan.function_pushdown import LocalDays
-from icefloe.spark.scan.native_scan import stored_bytes
+from icefloe.spark.scan.native_scan import keep_in_jvm, stored_bytes
 from icefloe.spark.scan.optimizer_statistics import column_statistics, distinct_values, needs_bounds_of_keys, unique_columns
 from icefloe.spark.scan.read_options import (
     PushedQuery,
@@ -55,9 +55,6 @@ from icefloe.spark.scan.table_selector import TableSelection, with_options
 from icefloe.spark.types.spark_types import column_named, has_geo_type, schema_to_struct, wkb_to_geo
 from icefloe.table.data_scan import DataScan
 from icefloe.table.engine import ScanRequest
-
-# The metadata columns that Spark preserves for an updated row: its place and its identity.
-_PRESERVED_ON_UPDATE = (FILE.name, POS.name, ROW_ID.name)
 
 
 class ScanSource(ConnectorObject, ABC):
@@ -299,6 +296,10 @@ class SparkScan(ConnectorScan):
         """Return True if a row-level operation reads `_deleted`: a query gets deleted rows too then, but a statement must not write them again."""
         return self._pushed.query.get("operation") is not None and DELETED.field_id in self._projection
 
+    def state(self) -> str | None:
+        """Return a text of the table's state, with which Java keeps this scan by its query; None where a statement has a scan of its own."""
+        return None if self._pushed.query.get("operation") is not None else self._pushed.plans.state
+
     def constants(self) -> Mapping[str, Any]:
         """Return the schema of the rows, and, unless a statement may still narrow the scan, what Spark's optimizer requests of every scan."""
         pushed = self._pushed
@@ -323,15 +324,11 @@ class SparkScan(ConnectorScan):
             rows = one_row(pushed.spark, *pushed.aggregates())
         else:
             session = session_for(pushed.spark, pushed.query, pushed.selected.table.metadata.properties)
-            # A copy of the session has the settings of its moment, which are not in the key.
-            key = None if session is not pushed.spark else ("rows", *pushed.key)
-            kept = None if key is None else pushed.plans.kept(key)
-            if kept is not None:
-                return kept
             if not self._hides_deleted and not has_geo_type(self._struct):
                 plan, deleted_bytes = plan_of_rows(session, self.request, self._kept, pushed.plans.deletes)
-                if deleted_bytes is not None and key is not None:
-                    pushed.plans.keep(key, plan, BYTES_OF_A_FILE_IN_THE_JVM * (1 + self.request.plan.files.num_rows) + deleted_bytes)
+                # A copy of the session has the settings of its moment, which the query does not name.
+                if deleted_bytes is not None and session is pushed.spark:
+                    keep_in_jvm(session, plan, BYTES_OF_A_FILE_IN_THE_JVM * (1 + self.request.plan.files.num_rows) + deleted_bytes)
                 return plan
             rows = planned_rows(session, self.request, self._kept, pushed.plans.deletes)
             if self._hides_deleted:
@@ -419,16 +416,17 @@ def spark_fields(fields: Sequence[NestedField]) -> Sequence[StructField]:
 
 
 def metadata_columns(fields: Sequence[NestedField]) -> list[dict[str, Any]]:
-    """Describe metadata columns in the form of Spark's connector."""
+    """Describe metadata columns in the form of Spark's connector.
+
+    None has metadata in JSON, which Spark would parse for every reference to a table: by its defaults the columns that a row-level operation requires, which
+    are the identity of rows, are preserved for updated rows.
+    """
     return [
         {
             "name": field.name,
             "dataType": field.dataType.json(),
             "isNullable": field.nullable,
             "comment": field.metadata.get("comment"),
-            "metadataInJSON": json.dumps(
-                {"__preserve_on_delete": True, "__preserve_on_update": field.name in _PRESERVED_ON_UPDATE, "__preserve_on_reinsert": False}
-            ),
         }
         for field in spark_fields(fields)
     ]

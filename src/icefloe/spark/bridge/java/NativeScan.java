@@ -16,6 +16,7 @@ import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
@@ -31,6 +32,7 @@ import scala.collection.immutable.Map;
  * application.
  */
 public final class NativeScan {
+  private static final TreeNodeTag KEPT_BYTES = new TreeNodeTag("icefloe.kept-bytes"); // Long
   private final Map options; // of the reader, which override settings of the session
 
   public NativeScan(java.util.Map options) {
@@ -92,6 +94,17 @@ public final class NativeScan {
   /** Returns a reader of Parquet files that adds the columns of positions and of deleted rows. `number` is the constant with the number of a file in `positions`, which is null where no row is deleted. */
   public FileFormat counting(String position, String deleted, String number, DeletedPositions positions) {
     return new CountedParquet(position, deleted, number, positions, Boolean.valueOf(RowGroups.areKnown()));
+  }
+
+  /** Tags a plan that is the same for every statement that reads a state of a table alike, so that it may be kept; it takes so many bytes in memory. */
+  public void keep(LogicalPlan plan, Number bytes) {
+    plan.setTagValue(KEPT_BYTES, Long.valueOf(bytes.longValue()));
+  }
+
+  /** Returns the bytes of a plan that may be kept; null for any other plan. */
+  static Long keptBytes(LogicalPlan plan) {
+    Option bytes = plan.getTagValue(KEPT_BYTES);
+    return bytes.isDefined() ? (Long) bytes.get() : null;
   }
 
   /** Returns a plan as a DataFrame. */

@@ -15,19 +15,19 @@ import org.apache.spark.unsafe.Platform;
 
 /**
  * Calls of Python methods. A Python object is a function of two arguments: the name of a method, and its arguments as JSON text or as a list of JSON texts and Java objects.
- * The reply is JSON text, a Java object, or another such function. A reply that is an exception is thrown. A text that begins with `!` is any other error: the name of an exception in the
+ * The reply is JSON text, a Java object, or another such function, a PythonObject. A reply that is an exception is thrown. A text that begins with `!` is any other error: the name of an exception in the
  * first line, and the message in the lines after it. `messages.py` has the types of the arguments.
  */
 public final class PythonBridge {
-  private static final Map CALLBACKS = new ConcurrentHashMap(); // by the keys that sessions registered them with
+  private static final Map CALLBACKS = new ConcurrentHashMap(); // of PythonObject, by the keys that sessions registered them with
   private static final ObjectMapper MAPPER = new ObjectMapper();
 
   public static void register(String key, BiFunction python) {
-    CALLBACKS.put(key, python);
+    CALLBACKS.put(key, new PythonObject(python));
   }
 
-  public static BiFunction registered(String key) {
-    BiFunction python = key == null ? null : (BiFunction) CALLBACKS.get(key);
+  static PythonObject registered(String key) {
+    PythonObject python = key == null ? null : (PythonObject) CALLBACKS.get(key);
     if (python == null) throw new IllegalStateException("this catalog is not attached to a Python process\n  Next: call icefloe.spark.attach(spark, name, catalog) in this session");
     return python;
   }

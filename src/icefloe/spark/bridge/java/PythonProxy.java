@@ -27,6 +27,8 @@ import java.util.function.BiFunction;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableChange;
@@ -52,17 +54,67 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
   private static final Set WRITES = new HashSet(Arrays.asList(new Object[] {"run", "insert", "delete_where"})); // Python methods that commit, and return counts
   private static final Map INTERFACES = new ConcurrentHashMap(); // arrays of classes, by lists of their names
   private static final int KEPT_REPLIES = 8;
+  private static final int BYTES_OF_A_PART = 8; // of a description in memory, for each byte of its text
   private final BiFunction python; // null where the object has constants only
-  private final Map description;
-  private final Map constants = new ConcurrentHashMap(); // converted, by method
+  private final Description description;
+  private final String key; // of a scan of a kept state of a table: the state and the query; else null
   private final Object proxy; // the object that Spark sees
   private final Map replies = Collections.synchronizedMap(new LinkedHashMap()); // of a table to the queries of the last scans: JSON texts, and PythonProxy of scans, by message
   private volatile Generation generation = new Generation(new Object[0]);
 
-  private PythonProxy(BiFunction python, Map description, Class[] interfaces) {
+  private PythonProxy(BiFunction python, Description description, String key) {
     this.python = python;
     this.description = description;
-    this.proxy = Proxy.newProxyInstance(PythonProxy.class.getClassLoader(), interfaces, this);
+    this.key = key;
+    this.proxy = Proxy.newProxyInstance(PythonProxy.class.getClassLoader(), description.interfaces, this);
+  }
+
+  /** What Python described, which equal objects share. */
+  private static final class Description {
+    final Map parts;
+    final Class[] interfaces;
+    final Map constants = new ConcurrentHashMap(); // converted, by method
+    final long bytes; // in memory, an estimate
+
+    Description(Map parts, Class[] interfaces, long bytes) {
+      this.parts = parts;
+      this.interfaces = interfaces;
+      this.bytes = bytes;
+    }
+
+    static Description of(String json) {
+      Map parts = (Map) PythonBridge.parsed(json);
+      return new Description(parts, interfaces((List) parts.get("interfaces")), BYTES_OF_A_PART * KeptReplies.bytesOf(json));
+    }
+
+    Map part(String name) {
+      Map part = (Map) parts.get(name);
+      return part == null ? Collections.EMPTY_MAP : part;
+    }
+
+    /** Returns the text on which the object and all replies to its queries depend; null where there is none. */
+    String state() {
+      return (String) parts.get("state");
+    }
+  }
+
+  /** The Python object of a scan whose description was kept: the table returns it when it is called first, which for most statements is never. */
+  private static final class LaterScan implements BiFunction {
+    private final PythonProxy table;
+    private final String method;
+    private final String query;
+    private volatile BiFunction python; // null before the first call
+
+    LaterScan(PythonProxy table, String method, String query) {
+      this.table = table;
+      this.method = method;
+      this.query = query;
+    }
+
+    public Object apply(Object name, Object message) {
+      if (python == null) python = (BiFunction) table.call(method, query); // two threads may get an equal object each
+      return python.apply(name, message);
+    }
   }
 
   /** The results since the last call with arguments, and the array of Java objects that the last such call passed. */
@@ -86,8 +138,20 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
 
   /** Returns the object of Spark's connector that Python describes. */
   static Object of(BiFunction python) {
-    Map description = (Map) PythonBridge.callForJson(python, "describe", "null");
-    return new PythonProxy(python, description, interfaces((List) description.get("interfaces"))).proxy;
+    return new PythonProxy(python, Description.of(((PythonObject) python).description), null).proxy;
+  }
+
+  /** Returns the table that Python loads. Of the state that was loaded last under a name, Java has the description, and Python replies without it. */
+  static Table loaded(PythonObject catalog, Map message) {
+    String key = "load_table" + ConnectorJson.json(message);
+    Description known = (Description) catalog.kept().get(key);
+    if (known != null) message.put("known_state", known.state());
+    Object reply = PythonBridge.call(catalog, "load_table", ConnectorJson.json(message));
+    if (!(reply instanceof PythonObject)) return (Table) reply; // Spark's own relation of a view
+    String json = ((PythonObject) reply).description;
+    Description description = json == null ? known : Description.of(json);
+    if (json != null && description.state() != null) catalog.kept().put(key, description, description.bytes);
+    return (Table) new PythonProxy((PythonObject) reply, description, null).proxy;
   }
 
   /** Returns the proxy behind an object; null where another class implements it. */
@@ -137,13 +201,48 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     String message = PythonBridge.json(Collections.singletonList(query));
     Object reply = replies.get(name + message);
     if (reply == null) {
-      reply = call(name, message);
-      if (reply instanceof BiFunction) reply = behind(of((BiFunction) reply));
+      reply = keptOrCalled(name, message);
       if (proxy instanceof Table) keep(name + message, reply);
     }
     if (!(reply instanceof PythonProxy)) return reply;
     PythonProxy scan = (PythonProxy) reply;
-    return new PythonProxy(scan.python, scan.description, interfaces((List) scan.description.get("interfaces"))).proxy;
+    return new PythonProxy(scan.python, scan.description, scan.key).proxy;
+  }
+
+  /** Returns a reply that an earlier statement has received for the same state of the table, or else Python's. */
+  private Object keptOrCalled(String name, String message) {
+    String state = proxy instanceof Table ? description.state() : null;
+    if (state == null) {
+      Object reply = call(name, message);
+      return reply instanceof PythonObject ? behind(of((BiFunction) reply)) : reply;
+    }
+    KeptReplies kept = ((PythonObject) python).kept();
+    String replyKey = state + " " + name + " " + message;
+    Object reply = kept.get(replyKey);
+    if (reply instanceof Description) return new PythonProxy(new LaterScan(this, name, message), (Description) reply, replyKey);
+    if (reply != null) return reply;
+    reply = call(name, message);
+    if (reply instanceof String) kept.put(replyKey, reply, KeptReplies.bytesOf((String) reply));
+    if (!(reply instanceof PythonObject)) return reply;
+    Description scan = Description.of(((PythonObject) reply).description);
+    if (scan.state() == null) return new PythonProxy((BiFunction) reply, scan, null);
+    kept.put(replyKey, scan, scan.bytes);
+    return new PythonProxy((BiFunction) reply, scan, replyKey);
+  }
+
+  /** Returns Spark's logical plan of the rows of a scan: one of an earlier statement that read the same state alike, or else Python's. */
+  LogicalPlan rows() {
+    KeptReplies kept = key == null ? null : keptReplies();
+    Object earlier = kept == null ? null : kept.get("rows " + key);
+    if (earlier != null) return (LogicalPlan) earlier;
+    LogicalPlan plan = (LogicalPlan) once("rows");
+    Long bytes = NativeScan.keptBytes(plan);
+    if (kept != null && bytes != null) kept.put("rows " + key, plan, bytes.longValue());
+    return plan;
+  }
+
+  private KeptReplies keptReplies() {
+    return (python instanceof LaterScan ? (PythonObject) ((LaterScan) python).table.python : (PythonObject) python).kept();
   }
 
   private void keep(String message, Object reply) {
@@ -161,6 +260,8 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
   public Object invoke(Object self, Method method, Object[] arguments) throws Throwable {
     if (method.getDeclaringClass() == Object.class) return ofAnyObject(method.getName(), arguments);
     // Overloads of Spark's methods differ in the number of parameters; an overload of a later version calls the first one by default.
+    Object constant = description.constants.get(method);
+    if (constant != null) return constant;
     String name = (String) part("methods").get(method.getName() + "/" + method.getParameterTypes().length);
     boolean takesRow = arguments != null && arguments[0] instanceof InternalRow;
     try {
@@ -171,8 +272,15 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     } catch (Throwable error) {
       throw declared(method, error);
     }
-    if (method.isDefault()) return InvocationHandler.invokeDefault(self, method, arguments);
+    if (method.isDefault()) return ofDefault(self, method, arguments);
     throw new UnsupportedOperationException(this + " does not implement " + method.getName());
+  }
+
+  /** Returns the result of a default method of Spark. That of `Table.columns`, which converts the schema, is kept: Spark calls it for every reference to a table. */
+  private Object ofDefault(Object self, Method method, Object[] arguments) throws Throwable {
+    Object result = InvocationHandler.invokeDefault(self, method, arguments);
+    if (result instanceof Column[]) description.constants.put(method, result);
+    return result;
   }
 
   /** Returns an error that a proxy's method may throw: the JVM wraps an error that the method does not declare, and callers would not recognize it. */
@@ -184,11 +292,11 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
   }
 
   private Object ofAnyObject(String method, Object[] arguments) {
-    Object identity = description.get("identity");
+    Object identity = description.parts.get("identity");
     if (method.equals("toString")) return toString();
     if (method.equals("hashCode")) return Integer.valueOf(identity == null ? System.identityHashCode(proxy) : identity.hashCode());
     PythonProxy other = behind(arguments[0]);
-    return Boolean.valueOf(proxy == arguments[0] || (identity != null && other != null && identity.equals(other.description.get("identity"))));
+    return Boolean.valueOf(proxy == arguments[0] || (identity != null && other != null && identity.equals(other.description.parts.get("identity"))));
   }
 
   public String toString() {
@@ -203,11 +311,9 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
   }
 
   private Object constant(Method method) {
-    Object value = constants.get(method);
-    if (value == null) {
-      value = convert(method.getGenericReturnType(), part("constants").get(method.getName()), new Object[0], this);
-      if (value != null) constants.put(method, value);
-    }
+    Object described = part("constants").get(method.getName());
+    Object value = convert(method.getGenericReturnType(), described, new Object[0], this);
+    if (value != null && value != proxy && value != this) description.constants.put(method, value);
     return value;
   }
 
@@ -327,7 +433,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     if (value instanceof BiFunction) return of((BiFunction) value);
     if (value.equals("this")) return target.isInstance(self.proxy) ? self.proxy : self;
     if (value instanceof Integer && !target.isPrimitive()) return objects[((Integer) value).intValue()];
-    if (value instanceof Map) return new PythonProxy(null, Collections.singletonMap("constants", value), new Class[] {target}).proxy;
+    if (value instanceof Map) return new PythonProxy(null, new Description(Collections.singletonMap("constants", value), new Class[] {target}, 0), null).proxy;
     return value;
   }
 
@@ -364,8 +470,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
   }
 
   private Map part(String name) {
-    Map part = (Map) description.get(name);
-    return part == null ? Collections.EMPTY_MAP : part;
+    return description.part(name);
   }
 
   /** Returns those of the named interfaces that this version of Spark has. */

@@ -50,15 +50,15 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
 
   public Table loadTable(Identifier name) {
     Table evolved = SchemaEvolution.take(key, name);
-    return evolved != null ? evolved : table("load_table", new Object[] {"table", name});
+    return evolved != null ? evolved : loaded(new Object[] {"table", name});
   }
 
   public Table loadTable(Identifier name, String version) {
-    return table("load_table", new Object[] {"table", name, "version", version});
+    return loaded(new Object[] {"table", name, "version", version});
   }
 
   public Table loadTable(Identifier name, long micros) {
-    return table("load_table", new Object[] {"table", name, "timestamp", Long.valueOf(micros)});
+    return loaded(new Object[] {"table", name, "timestamp", Long.valueOf(micros)});
   }
 
   public boolean tableExists(Identifier name) {
@@ -162,9 +162,17 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
 
   /** Sends a message with these names and values, which alternate, to a Python method, and converts the reply to a type; null converts nothing. */
   private Object call(Class type, String method, Object[] fields) {
+    return PythonProxy.call(PythonBridge.registered(key), type, method, ConnectorJson.json(message(fields)));
+  }
+
+  private static Map message(Object[] fields) {
     LinkedHashMap message = new LinkedHashMap();
     for (int i = 0; i < fields.length; i += 2) message.put(fields[i], fields[i + 1]);
-    return PythonProxy.call(PythonBridge.registered(key), type, method, ConnectorJson.json(message));
+    return message;
+  }
+
+  private Table loaded(Object[] fields) {
+    return PythonProxy.loaded(PythonBridge.registered(key), message(fields));
   }
 
   private boolean is(String method, Object[] fields) {

@@ -69,13 +69,13 @@ public final class SparkParser implements InvocationHandler {
     if (installed == null && Proxy.isProxyClass(parser.getClass()) && Proxy.getInvocationHandler(parser) instanceof SparkParser) installed = (SparkParser) Proxy.getInvocationHandler(parser);
     RowStatementRule.install(state.analyzer());
     if (installed != null) {
-      if (installed.python == null) installed.python = python;
+      if (installed.python == null) installed.python = new PythonObject(python);
       return;
     }
     // Spark reads its extensions once, when a session starts, and has no interface to change the parser of a running session, except the field that holds it.
     Field field = SessionState.class.getDeclaredField("sqlParser");
     field.setAccessible(true);
-    field.set(state, new SparkParser(parser, python).proxy());
+    field.set(state, new SparkParser(parser, new PythonObject(python)).proxy());
   }
 
   /** Returns whether the session has the parser through Spark's extension point. */

@@ -34,10 +34,16 @@ import scala.runtime.AbstractFunction1;
 
 /** The last rule of Spark's optimizer: it replaces planned scans by plans of their rows, functions of catalogs by Catalyst expressions, and writes that Spark cannot run by commands. */
 public final class SparkRule extends Rule {
+  private boolean hasOtherRows; // whether a plan of this call has rows of more than columns of a scan of files
+
   public TreeNode apply(TreeNode plan) {
-    LogicalPlan replaced = replace(new JoinHints().hinted((LogicalPlan) plan));
-    // Spark's filters are above the new plans now, some of which are unions: they must be pushed down to each scan.
-    return replaced == plan ? plan : PushDownPredicates$.MODULE$.apply(replaced);
+    return new SparkRule().replaced((LogicalPlan) plan);
+  }
+
+  private LogicalPlan replaced(LogicalPlan plan) {
+    LogicalPlan replaced = replace(new JoinHints().hinted(plan));
+    // Spark's filters are above the new plans now. Spark's planner takes them into a scan under renamed columns; other plans, such as unions, need them pushed down.
+    return hasOtherRows ? PushDownPredicates$.MODULE$.apply(replaced) : replaced;
   }
 
   private LogicalPlan replace(LogicalPlan plan) {
@@ -50,7 +56,7 @@ public final class SparkRule extends Rule {
       DataSourceV2ScanRelation scan = (DataSourceV2ScanRelation) plan;
       // Spark joins the partitions of this scan as they are.
       if (scan.keyGroupedPartitioning().isDefined()) return plan;
-      return named((LogicalPlan) PythonProxy.behind(scan.scan()).once("rows"), scan.output());
+      return named(PythonProxy.behind(scan.scan()).rows(), scan.output());
     }
     return (LogicalPlan) ((LogicalPlan) plan.mapChildren(new Below())).mapExpressions(new Inside());
   }
@@ -79,8 +85,9 @@ public final class SparkRule extends Rule {
   }
 
   /** Returns the rows with the names and ids that the rest of the query refers to. */
-  private static LogicalPlan named(LogicalPlan rows, Seq names) {
+  private LogicalPlan named(LogicalPlan rows, Seq names) {
     if (isBareScan(rows)) return ofScan((Project) rows, names);
+    hasOtherRows = true;
     ArrayList columns = new ArrayList();
     Iterator attributes = names.iterator();
     Iterator outputs = rows.output().iterator();

@@ -1,0 +1,52 @@
+package icefloe;
+
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+
+/**
+ * Replies of the Python objects of one catalog in one session that depend on their keys alone, for later statements: on the state of a table, which Python reads again for each statement, and on the
+ * message. Those that were not used for longest are dropped first. Several threads may use it at once.
+ */
+public final class KeptReplies {
+  private static final long MOST_BYTES = 1L << 26;
+  private static final int BYTES_OF_AN_ENTRY = 256;
+  private static final int BYTES_OF_A_CHARACTER = 2;
+  private final LinkedHashMap entries = new LinkedHashMap(16, 0.75f, true); // Entry by key, the least recently used first
+  private long bytes;
+
+  private static final class Entry {
+    final Object value;
+    final long bytes;
+
+    Entry(Object value, long bytes) {
+      this.value = value;
+      this.bytes = bytes;
+    }
+  }
+
+  /** Returns the reply of a key; null where there is none. */
+  public synchronized Object get(String key) {
+    Entry entry = (Entry) entries.get(key);
+    return entry == null ? null : entry.value;
+  }
+
+  /** Keeps a reply of so many bytes in the place of the one before it, unless it is larger than all together may be. */
+  public synchronized void put(String key, Object value, long valueBytes) {
+    Entry entry = new Entry(value, valueBytes + BYTES_OF_AN_ENTRY + (long) BYTES_OF_A_CHARACTER * key.length());
+    Entry before = (Entry) entries.remove(key);
+    if (before != null) bytes -= before.bytes;
+    if (entry.bytes > MOST_BYTES) return;
+    entries.put(key, entry);
+    bytes += entry.bytes;
+    Iterator oldest = entries.values().iterator();
+    while (bytes > MOST_BYTES) {
+      bytes -= ((Entry) oldest.next()).bytes;
+      oldest.remove();
+    }
+  }
+
+  /** Returns the bytes of a text in memory. */
+  static long bytesOf(String text) {
+    return (long) BYTES_OF_A_CHARACTER * text.length();
+  }
+}
