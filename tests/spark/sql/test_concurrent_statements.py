@@ -88,6 +88,55 @@ def test_rows_added_meanwhile_conflict_with_a_serializable_statement_that_would_
     assert sql("SELECT count(*), count_if(v = 5) FROM lake.db.t") == [(12, 2)]
 
 
+REPLACING = "CALL lake.system.rewrite_data_files('db.t', options => map('rewrite-all', 'true'))"
+# Statements, and how many rows each changes.
+CHANGING = {
+    MERGE.format(3): 1,
+    "UPDATE lake.db.t SET v = v + 1 WHERE id IN (SELECT id FROM lake.db.t WHERE id < 4)": 4,
+    "DELETE FROM lake.db.t WHERE id % 3 = 1": 3,
+    "WITH s AS (SELECT id, uuid() AS token FROM range(5)) MERGE INTO lake.db.t t USING s ON t.id = s.id"
+    " WHEN MATCHED AND s.token IS NOT NULL THEN UPDATE SET v = t.v + 1": 5,
+}
+
+
+@pytest.mark.parametrize(("mode", "version"), [("copy-on-write", 2), ("merge-on-read", 2), ("merge-on-read", 3)])
+@pytest.mark.parametrize("statement", CHANGING)
+def test_a_statement_whose_files_a_compaction_replaced_meanwhile_runs_again(
+    sql: Run, lake: SqlCatalog, other: list[str], statement: str, mode: str, version: int
+) -> None:
+    made(sql, mode, "serializable", version)
+    sql(f"CREATE TABLE lake.db.alone TBLPROPERTIES ('format-version' = '{version}') AS SELECT * FROM lake.db.t")
+    sql(statement.replace("lake.db.t", "lake.db.alone"))
+    sql("DELETE FROM lake.db.t WHERE id = 9")
+    sql("INSERT INTO lake.db.t VALUES (9, 'b', 0)")
+    other.append(REPLACING)
+    counts = sql(statement)
+    assert not other
+    assert sql("SELECT * FROM lake.db.t ORDER BY id") == sql("SELECT * FROM lake.db.alone ORDER BY id")
+    operations = [snapshot.operation for snapshot in lake.load_table("db.t").snapshots()]
+    assert operations[-2:] in (["replace", "overwrite"], ["replace", "delete"])
+    assert counts[0][0] == CHANGING[statement]
+
+
+def test_a_statement_that_a_compaction_overtakes_each_time_is_refused_at_last_and_leaves_no_file(
+    sql: Run, tmp_path: Path, spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(sql, "merge-on-read", "serializable", 3)
+    session, commit, runs = spark.newSession(), operation.commit, []
+    attach(session, "lake", SqlCatalog("lake", **lake.properties))
+
+    def overtaken(*arguments: Any) -> Any:
+        runs.append(session.sql(REPLACING).collect())
+        return commit(*arguments)
+
+    monkeypatch.setattr(operation, "commit", overtaken)
+    with pytest.raises(IllegalArgumentException, match=r"\(replace\) conflicts with this commit"):
+        sql("UPDATE lake.db.t SET v = 1 WHERE id = 1")
+    assert len(runs) == 5
+    assert sql("SELECT sum(v) FROM lake.db.t") == [(0,)]
+    assert not [name for name in data_files(tmp_path) if name.endswith(".puffin")]
+
+
 def test_two_sessions_merge_concurrently(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     made(sql, "merge-on-read", "snapshot", 3)
     sessions = [spark.newSession() for _ in range(2)]

@@ -36,6 +36,7 @@ SOURCES = (
     "FirstRows",
     "InvalidStatement",
     *EXCEPTIONS,
+    "FilesReplaced",
     "KeptReplies",
     "PythonObject",
     "PythonBridge",

@@ -76,8 +76,13 @@ class AnalysisError(InvalidInputError):
         self.condition, self.parameters = condition, parameters
 
 
+class FilesReplacedError(CommitInvalidatedError):
+    """Another writer replaced files, without a change of rows, while a statement ran that changes rows of them; `RowStatement.java` runs it again."""
+
+
 # Errors whose exceptions have the names of Java's Iceberg, in `java/`; all others become `InvalidStatement`.
 _OF_JAVA: tuple[tuple[type[IcefloeError], str], ...] = (
+    (FilesReplacedError, "FilesReplaced"),
     (CommitInvalidatedError, "ValidationException"),
     (NoSuchSnapshotError, "ValidationException"),
     (InvalidFilterError, "ValidationException"),

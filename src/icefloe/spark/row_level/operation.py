@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
-from icefloe.errors import UnsupportedFeatureError
+from icefloe.errors import CommitInvalidatedError, UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, any_of
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_properties import DISTRIBUTION_MODE
@@ -21,6 +21,7 @@ from icefloe.kernel.partitioning.partition_spec import check_known_transforms
 from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
 from icefloe.spark.bridge.callback import THIS, ConnectorObject, connector_method
 from icefloe.spark.bridge.messages import RowLevelOperationInfo
+from icefloe.spark.bridge.spark_errors import FilesReplacedError
 from icefloe.spark.row_level.changed_rows_job import RowOrdinals, Unmatched, none_unmatched, row_ordinals, write_changed_rows
 from icefloe.spark.row_level.merge_counts import unmatched_of
 from icefloe.spark.row_level.merge_planner import INSERT_JOINS, MERGE_JOINS, plan_merge_rows
@@ -31,7 +32,7 @@ from icefloe.table.available_engines import engine_named
 from icefloe.table.commits.commit_loop import CommitReport, commit
 from icefloe.table.rows.row_level_commit import ChangedRows, Command, RowLevel, check_row_level, row_level_result
 from icefloe.table.rows.write_context import branch_named, commit_context, write_target
-from icefloe.table.table_handle import LoadedMetadata
+from icefloe.table.table_handle import LoadedMetadata, load_metadata
 from icefloe.table.write_result import WriteResult
 
 
@@ -89,6 +90,7 @@ class RowLevelTable(WritableTable):
             ReadOnlyTableError: the table is a tag or a snapshot.
             UnsupportedFeatureError: the table's partition spec has a transform of a later version.
             CommitInvalidatedError: a concurrent commit changed what the isolation level forbids.
+            FilesReplacedError: a concurrent commit only replaced files, so that the statement can run again.
             EngineError: Spark's job failed.
         """
         self._check_writable()
@@ -110,7 +112,20 @@ class RowLevelTable(WritableTable):
 
     def _commit(self, action: RowLevel) -> CommitReport:
         table = self._selected.table
-        return commit(table.handle, action, LoadedMetadata(metadata=table.metadata, location=table.metadata_location))
+        try:
+            return commit(table.handle, action, LoadedMetadata(metadata=table.metadata, location=table.metadata_location))
+        except CommitInvalidatedError as error:
+            newer = load_metadata(table.handle).metadata.snapshot_by_id(error.snapshot_id) if error.snapshot_id is not None else None
+            if newer is None or newer.operation != "replace":
+                raise
+            raise FilesReplacedError(
+                error.message,
+                table=table.full_name,
+                path=error.path,
+                snapshot_id=error.snapshot_id,
+                problems=error.problems,
+                next_step=error.next_step,
+            ) from error
 
     def _row_filter(self) -> BooleanExpression:
         """Return a filter that matches every row the statement read."""

@@ -50,6 +50,7 @@ public final class PythonBridge {
     String name = reply.substring(1, end);
     String message = reply.substring(end + 1);
     // Where Java's Iceberg is in this JVM too, these are its own classes, which have the same constructors.
+    if (name.equals("FilesReplaced")) return new FilesReplaced(message);
     if (name.equals("ValidationException")) return new ValidationException("%s", new Object[] {message});
     if (name.equals("CommitFailedException")) return new CommitFailedException("%s", new Object[] {message});
     if (name.equals("CommitStateUnknownException")) return new CommitStateUnknownException(message, null);

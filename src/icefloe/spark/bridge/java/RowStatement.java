@@ -33,9 +33,11 @@ import scala.collection.immutable.Seq;
 
 /**
  * An INSERT, UPDATE, DELETE or MERGE on a table of Icefloe that returns one row: how many rows and files it changed. `RowStatementRule` creates it around the resolved statement, which Spark analyses
- * again, plans and runs as it would without it. The source of a MERGE that has other rows each time it is read, such as one with `uuid()`, is computed once before that.
+ * again, plans and runs as it would without it. The source of a MERGE that has other rows each time it is read, such as one with `uuid()`, is computed once before that. A statement of SQL whose
+ * files a compaction replaced while it ran is resolved and run again.
  */
 public final class RowStatement extends SaveIntoDataSourceCommand {
+  static final int MOST_RUNS = 5;
   private static final ThreadLocal REPORT = new ThreadLocal(); // the reply of the last write of this thread
   private static final String[] COLUMNS = {
     "num_affected_rows", "num_inserted_rows", "num_updated_rows", "num_deleted_rows", "num_added_files", "num_removed_files", "num_added_delete_files", "snapshot_id"
@@ -46,9 +48,9 @@ public final class RowStatement extends SaveIntoDataSourceCommand {
     super(statement, result, options, mode);
   }
 
-  /** Returns the statement with the result; `returnsRow` is false for one that must return nothing. */
-  static RowStatement of(LogicalPlan statement, boolean returnsRow) {
-    return new RowStatement(statement, new Result(returnsRow), Map$.MODULE$.empty(), SaveMode.Append);
+  /** Returns the statement with the result; `written` is null for one of a DataFrame, which must return nothing. */
+  static RowStatement of(LogicalPlan statement, RowStatementRule.Written written) {
+    return new RowStatement(statement, new Result(written), Map$.MODULE$.empty(), SaveMode.Append);
   }
 
   /** Records the counts of a write, as JSON, for the statement that this thread runs. */
@@ -61,6 +63,17 @@ public final class RowStatement extends SaveIntoDataSourceCommand {
   }
 
   public Seq run(SparkSession session) {
+    try {
+      return runOnce(session);
+    } catch (FilesReplaced lost) {
+      RowStatementRule.Written written = ((Result) dataSource()).written;
+      LogicalPlan again = written == null ? null : written.again();
+      if (again == null) throw lost;
+      return PythonUtils.toSeq(rowsOf(session, again).collectAsList());
+    }
+  }
+
+  private Seq runOnce(SparkSession session) {
     REPORT.remove();
     LogicalPlan source = sourceToCompute(query());
     Dataset computed = source == null ? null : rowsOf(session, source).localCheckpoint(true);
@@ -172,10 +185,12 @@ public final class RowStatement extends SaveIntoDataSourceCommand {
   /** The columns of the result, in the place of a data source, which this command does not have. */
   private static final class Result implements CreatableRelationProvider {
     final Seq columns;
+    final RowStatementRule.Written written;
 
-    Result(boolean returnsRow) {
+    Result(RowStatementRule.Written written) {
+      this.written = written;
       StructType schema = new StructType();
-      for (int i = 0; returnsRow && i < COLUMNS.length; i++) schema = schema.add(COLUMNS[i], "bigint", true);
+      for (int i = 0; written != null && i < COLUMNS.length; i++) schema = schema.add(COLUMNS[i], "bigint", true);
       columns = DataTypeUtils.toAttributes(schema);
     }
 

@@ -9,12 +9,15 @@ import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.analysis.Analyzer;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
+import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.write.RowLevelOperationTable;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import scala.Option;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 
@@ -24,14 +27,39 @@ import scala.collection.immutable.Seq;
  */
 public final class RowStatementRule extends Rule {
   private static final String RULES = "postHocResolutionRules";
-  private static final TreeNodeTag WANTED = new TreeNodeTag("icefloe.row_statement");
+  private static final TreeNodeTag WRITTEN = new TreeNodeTag("icefloe.row_statement"); // a Written
+  private static final Set OF_PARSER =
+      new HashSet(
+          Arrays.asList(
+              new Object[] {"MergeIntoTable", "UpdateTable", "DeleteFromTable", "InsertIntoStatement", "AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"}));
   // Spark 4.0 rewrites UPDATE and MERGE after this rule, later versions before it.
   private static final Set KINDS =
       new HashSet(Arrays.asList(new Object[] {"UpdateTable", "MergeIntoTable", "WriteDelta", "DeleteFromTable", "AppendData", "InsertOnlyMerge", "OverwriteByExpression", "OverwritePartitionsDynamic"}));
 
-  /** Tags the statement of a text, which the parser has not resolved yet. Spark keeps the tag while it resolves the statement. */
-  static void tag(LogicalPlan parsed) {
-    parsed.setTagValue(WANTED, Boolean.TRUE);
+  /** A statement of SQL as the parser returned it, and how often it may still run again. */
+  static final class Written {
+    final LogicalPlan parsed;
+    final int runsLeft;
+
+    Written(LogicalPlan parsed, int runsLeft) {
+      this.parsed = parsed;
+      this.runsLeft = runsLeft;
+    }
+
+    /** Returns the statement, not resolved, to run it again; null where it may not, or where its values are not part of it. */
+    LogicalPlan again() {
+      if (runsLeft == 0 || parsed.containsPattern(TreePattern$.MODULE$.PARAMETER())) return null;
+      LogicalPlan copy = (LogicalPlan) parsed.clone();
+      tag(copy, runsLeft - 1);
+      return copy;
+    }
+  }
+
+  /** Tags a parsed statement that changes rows, so that it returns counts where its table is Icefloe's. Spark keeps the tag while it resolves the statement. */
+  static void tag(LogicalPlan parsed, int runsLeft) {
+    LogicalPlan statement = parsed;
+    while (statement instanceof UnresolvedWith) statement = ((UnresolvedWith) statement).child();
+    if (OF_PARSER.contains(statement.getClass().getSimpleName())) statement.setTagValue(WRITTEN, new Written(parsed, runsLeft));
   }
 
   /** Adds the rule to the analyzer of a running session, for which Spark has no interface, unless it is there already. */
@@ -53,9 +81,9 @@ public final class RowStatementRule extends Rule {
     LogicalPlan statement = (LogicalPlan) node;
     if (!KINDS.contains(statement.nodeName()) || !statement.resolved() || statement instanceof RowStatement || !isOfIcefloe((LogicalPlan) statement.productElement(0))) return node;
     RowStatement.check(statement);
-    boolean wanted = statement.getTagValue(WANTED).isDefined();
-    statement.unsetTagValue(WANTED);
-    return wanted || RowStatement.sourceToCompute(statement) != null ? RowStatement.of(statement, wanted) : statement;
+    Option written = statement.getTagValue(WRITTEN);
+    statement.unsetTagValue(WRITTEN);
+    return written.isDefined() || RowStatement.sourceToCompute(statement) != null ? RowStatement.of(statement, written.isDefined() ? (Written) written.get() : null) : statement;
   }
 
   private static boolean isOfIcefloe(LogicalPlan target) {

@@ -40,11 +40,6 @@ public final class SparkParser implements InvocationHandler {
                 "CreateTableAsSelect"
               }));
 
-  private static final Set ROW_STATEMENTS =
-      new HashSet(
-          Arrays.asList(
-              new Object[] {"MergeIntoTable", "UpdateTable", "DeleteFromTable", "InsertIntoStatement", "AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"}));
-
   private static final Map INJECTED = Collections.synchronizedMap(new WeakHashMap()); // WeakReferences of SparkParser, by session
   private final ParserInterface spark;
   private volatile BiFunction python; // null until a catalog is attached
@@ -94,7 +89,7 @@ public final class SparkParser implements InvocationHandler {
       String kind = plan.getClass().getSimpleName();
       LogicalPlan replaced = SHARED_KINDS.contains(kind) || losesEvolution((LogicalPlan) plan) ? planOfPython((String) arguments[0], kind) : null;
       if (replaced != null) return replaced;
-      tagStatement((LogicalPlan) plan);
+      RowStatementRule.tag((LogicalPlan) plan, RowStatement.MOST_RUNS - 1);
       return plan;
     } catch (ParseException error) {
       LogicalPlan plan = planOfPython((String) arguments[0], null);
@@ -103,12 +98,6 @@ public final class SparkParser implements InvocationHandler {
     } catch (AnalysisException error) { // The parser's interface does not declare it, so the JVM would wrap it.
       return new SparkCommand(null, null, error, (String) arguments[0]).plan();
     }
-  }
-
-  /** Tags a statement that changes rows, so that it returns counts where its table is Icefloe's. */
-  private static void tagStatement(LogicalPlan plan) {
-    if (plan instanceof UnresolvedWith) tagStatement(((UnresolvedWith) plan).child());
-    else if (ROW_STATEMENTS.contains(plan.getClass().getSimpleName())) RowStatementRule.tag(plan);
   }
 
   /** Returns whether the statement is WITH SCHEMA EVOLUTION and this version of Spark would ignore these words. */
