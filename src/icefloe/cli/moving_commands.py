@@ -1,14 +1,17 @@
-"""The command `rewrite-table-path`, which stages, copies and verifies a table at another place. Spec: Paths in Metadata."""
+"""The commands `rewrite-table-path`, which copies a table to another place, and `snapshot`, which makes a table of files. Spec: Paths in Metadata."""
 
 from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from icefloe.cli.table_command import changes_table
+from icefloe.catalog.catalog import Catalog
+from icefloe.cli.shared_options import pairs_of
+from icefloe.cli.table_command import changes_table, looks_at_catalog
 from icefloe.display.formatting import count_text, size_text
-from icefloe.display.report import Facts, Report
+from icefloe.display.report import Column, Facts, Report, grid
 from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.maintenance.snapshot_table import snapshot_table
 from icefloe.table.table import Table
 
 Source = Annotated[str, typer.Argument(metavar="SOURCE", help="The prefix of all paths of the table, such as its location.")]
@@ -26,6 +29,13 @@ NoList = Annotated[bool, typer.Option("--no-file-list", help="Write no list of t
 Copy = Annotated[bool, typer.Option("--copy", help="Copy the files too; files that are there already are compared.")]
 Verify = Annotated[bool, typer.Option("--verify", help="Compare the copy with the table: metadata, manifests, bytes and deletes.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be copied, and write nothing.")]
+Folder = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="The folder of Parquet or ORC files, with folders name=value for partitions.")
+]
+NewTable = Annotated[str, typer.Argument(metavar="TABLE", help="The name of the new table, such as db.t.")]
+Location = Annotated[str | None, typer.Option("--location", metavar="FOLDER", help="The folder of the new table's own files.")]
+Properties = Annotated[list[str] | None, typer.Option("--property", metavar="NAME=VALUE", help="A property of the table; may be repeated.")]
+CheckOnly = Annotated[bool, typer.Option("--dry-run", help="Check the files, and create nothing.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,4 +124,47 @@ def rewrite_table_path(
         verified_files=None if same is None else same.files,
         verified_bytes=None if same is None else same.bytes,
         verified_rows=None if same is None else same.records,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesSnapshot(View):
+    """The result of a snapshot of files, or with `dry_run` what it would do. Columns are names and types."""
+
+    table: str
+    dry_run: bool
+    location: str
+    imported_files: int
+    imported_bytes: int
+    imported_records: int
+    columns: tuple[tuple[str, str], ...]
+    partition_columns: tuple[str, ...]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """See `View.report`."""
+        pairs = (
+            ("would have" if self.dry_run else "files", f"{count_text(self.imported_files, 'file')}, {size_text(self.imported_bytes)}"),
+            ("rows", f"{self.imported_records:,}"),
+            ("partitioned by", ", ".join(self.partition_columns) or "nothing"),
+            ("new files at", self.location),
+        )
+        columns = grid("columns", (Column("name"), Column("type")), list(self.columns), most)
+        return Report(f"snapshot {self.table}", (Facts(pairs), columns))
+
+
+@looks_at_catalog
+def snapshot(
+    opened: Catalog, source: Folder, table: NewTable, location: Location = None, properties: Properties = None, dry_run: CheckOnly = False
+) -> View:
+    """Create a table over the files of a folder. No file is copied, and the table never deletes one of them."""
+    result = snapshot_table(opened, source, table, location=location, properties=pairs_of(properties), dry_run=dry_run)
+    return FilesSnapshot(
+        table=result.table,
+        dry_run=result.dry_run,
+        location=result.location,
+        imported_files=result.imported_files,
+        imported_bytes=result.imported_bytes,
+        imported_records=result.imported_records,
+        columns=tuple((column.name, str(column.field_type)) for column in result.schema.fields),
+        partition_columns=result.partition_columns,
     )

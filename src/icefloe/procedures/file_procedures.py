@@ -41,8 +41,7 @@ def add_files(
         raise InvalidInputError(f"parallelism is {parallelism}; it counts threads, so it is 1 or more")
     target = catalog.load_table(table)
     if isinstance(source_table, str):
-        path = _PATH.fullmatch(source_table.strip())
-        locations = locations_to_add(target.handle, path[2] if path else source_table)
+        locations = locations_to_add(target.handle, path_of_source(source_table))
     else:
         # Folders of a table's partitions, which do not exist in an object store as long as they are empty.
         locations = locations_to_add(target.handle, source_table, missing_is_empty=True)
@@ -54,6 +53,12 @@ def add_files(
     snapshot = target.snapshot_by_id(result.snapshot_id) if result.snapshot_id is not None else None
     changed = 0 if snapshot is None else snapshot.summary.get("changed-partition-count")
     return [(result.added_files, None if changed is None else int(changed))]
+
+
+def path_of_source(text: str) -> str:
+    """Return the path of a source such as `parquet.`s3://bucket/folder``; other texts are paths themselves."""
+    path = _PATH.fullmatch(text.strip())
+    return path[2] if path else text
 
 
 def _of_partition(locations: Sequence[str], partition_filter: Mapping[str, str]) -> list[str]:

@@ -1,8 +1,11 @@
-"""The procedure that copies a table to another place. Spec: Paths in Metadata."""
+"""Procedures that copy a table to another place, and that make a table of existing files. Spec: Paths in Metadata; Column Projection."""
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.errors import InvalidInputError
 from icefloe.kernel.types import IntegerType, LongType, StringType
-from icefloe.procedures.procedure import Flag, Rows, Text, WiderRows, procedure
+from icefloe.maintenance.snapshot_table import snapshot_table
+from icefloe.procedures.file_procedures import path_of_source
+from icefloe.procedures.procedure import Flag, Int, Rows, Source, Text, Texts, WiderRows, procedure
 
 _COPIED = (("copied_files_count", LongType()), ("present_files_count", LongType()), ("metadata_file", StringType()))
 _VERIFIED = (("verified_files_count", LongType()), ("verified_bytes_count", LongType()), ("verified_rows_count", LongType()))
@@ -50,3 +53,29 @@ def rewrite_table_path(
     copied = (result.copied_files, result.present_files, result.metadata_location) if copy else ()
     verified = () if same is None else (same.files, same.bytes, same.records)
     return WiderRows([(*row, *copied, *verified)], *(_COPIED if copy else ()), *(_VERIFIED if same is not None else ()))
+
+
+@procedure(("imported_files_count", LongType()))
+def snapshot(
+    catalog: Catalog,
+    source_table: Source,
+    table: Text,
+    location: Text | None = None,
+    properties: Texts | None = None,
+    parallelism: Int | None = None,
+    ignore_missing_files: Flag = False,
+    dry_run: Flag = False,
+) -> Rows:
+    """Create a table over the files of a folder, of `parquet.`s3://bucket/folder``, or in SQL of a table in Spark's session catalog; no file is copied."""
+    if parallelism is not None and parallelism < 1:
+        raise InvalidInputError(f"parallelism is {parallelism}; it counts threads, so it is 1 or more")
+    result = snapshot_table(
+        catalog,
+        path_of_source(source_table) if isinstance(source_table, str) else source_table,
+        table,
+        location=location,
+        properties=properties,
+        ignore_missing_files=ignore_missing_files,
+        dry_run=dry_run,
+    )
+    return [(result.imported_files,)]

@@ -1,20 +1,23 @@
 """The files of a table of Spark's session catalog, for procedures that take a `source_table` by its name."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from icefloe.errors import InvalidInputError, UnsupportedFeatureError
+from icefloe.maintenance.snapshot_table import SourceFolders
 from icefloe.spark.bridge.gateway import java_class, scala_object
-from icefloe.spark.types.spark_types import quoted
+from icefloe.spark.types.spark_types import quoted, struct_to_schema
 
 SESSION_CATALOG = "spark_catalog"
 _FORMATS = ("parquet", "orc")  # formats whose files can be added
 
 
-def source_folders(spark: SparkSession, text: str, partition_filter: Mapping[str, str]) -> Sequence[str] | None:
+def source_folders(spark: SparkSession, text: str, partition_filter: Mapping[str, str]) -> SourceFolders | None:
     """Return the folders that hold the files of a table of Spark's session catalog, or None if the text names no such table.
 
     Args:
@@ -23,7 +26,7 @@ def source_folders(spark: SparkSession, text: str, partition_filter: Mapping[str
         partition_filter: values of partition columns, by name. Only partitions with these values count.
 
     Returns:
-        One location for the table, or one for each of its partitions, each with a slash at its end.
+        One location for the table, or one for each of its partitions, each with a slash at its end; with the table's columns and properties.
 
     Raises:
         InvalidInputError: the filter names a column by which the table is not partitioned, or no partition has its values.
@@ -50,9 +53,12 @@ def source_folders(spark: SparkSession, text: str, partition_filter: Mapping[str
         raise InvalidInputError(
             f"{text} is not partitioned by {', '.join(unknown)}", next_step=f"its partition columns are: {', '.join(columns) or 'none'}"
         )
+    schema = struct_to_schema(StructType.fromJson(json.loads(table.schema().json())))
+    names = _members(table.partitionColumnNames())
+    properties = {entry._1(): entry._2() for entry in _members(table.properties().toSeq())}
     if not columns:
-        return [_folder(spark, table.location())]
-    folders = []
+        return SourceFolders([_folder(spark, table.location())], schema, names, properties)
+    folders = SourceFolders([], schema, names, properties)
     for partition in _members(state.catalog().listPartitions(identifier, scala_object(spark, "scala.None"))):
         values = {entry._1().lower(): entry._2() for entry in _members(partition.spec().toSeq())}
         if all(values[name] == value for name, value in filter_values.items()):

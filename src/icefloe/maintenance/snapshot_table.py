@@ -1,0 +1,255 @@
+"""`snapshot_table`: a new table over the files of a directory, or of a table of another format; the files stay where they are, and belong to their owner.
+
+Spec: Column Projection; Partitioning.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from urllib.parse import unquote_plus
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import orc
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.catalog_base import Name
+from icefloe.display.formatting import count_text, size_text
+from icefloe.display.html import ShownAsText
+from icefloe.errors import DataFileFormatError, InvalidInputError, NoSuchFileError, SchemaMismatchError, TableAlreadyExistsError
+from icefloe.io.file_io_by_scheme import load_file_io
+from icefloe.io.listing import files_of
+from icefloe.io.locations import folders_of, qualified
+from icefloe.kernel.metadata.table_properties import NAME_MAPPING
+from icefloe.kernel.ports import FileIO
+from icefloe.kernel.schema.arrow_schema import schema_from_arrow
+from icefloe.kernel.schema.name_mapping import mapping_for, mapping_to_json
+from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
+from icefloe.kernel.types import DateType, IcebergType, IntegerType, LongType, NestedField, StringType
+from icefloe.table.rows.add_files import engine_for_footers, footer_request
+
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+# Properties of a table whose files belong to another one: nothing of it deletes files.
+OF_SNAPSHOTS = {"gc.enabled": "false", "snapshot": "true"}
+# Properties of the source that name places of its own files.
+_OF_PLACES = frozenset(
+    {"location", "path", "write.metadata.path", "write.data.path", "write.folder-storage.path", "write.object-storage.path"}
+)
+
+
+class SourceFolders(list[str]):
+    """The folders of a table of Spark's session catalog, each with a slash at its end; and what the catalog says of the table.
+
+    Attributes:
+        schema: All columns, those of the partitions last.
+        partition_columns: The names of the partition columns, outermost first.
+        properties: The table's own properties.
+    """
+
+    def __init__(
+        self, folders: Iterable[str], schema: Schema, partition_columns: Sequence[str] = (), properties: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(folders)
+        self.schema = schema
+        self.partition_columns = tuple(partition_columns)
+        self.properties = dict(properties or {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SnapshotTableResult(ShownAsText):
+    """The result of a snapshot of files, or with `dry_run` what it would do.
+
+    Attributes:
+        dry_run: Whether no table was created.
+        table: The name of the table.
+        location: Its folder, where files of later writes are.
+        imported_files: The files of the source.
+        imported_bytes: Their bytes.
+        imported_records: Their rows.
+        schema: The table's columns.
+        partition_columns: The columns by which it is partitioned.
+    """
+
+    dry_run: bool
+    table: str
+    location: str
+    imported_files: int
+    imported_bytes: int
+    imported_records: int
+    schema: Schema
+    partition_columns: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        would = "would be" if self.dry_run else "are"
+        files = f"{count_text(self.imported_files, 'file')}, {count_text(self.imported_records, 'row')}, {size_text(self.imported_bytes)}"
+        return f"snapshot: {files} {would} in {self.table} at {self.location}"
+
+
+def snapshot_table(
+    catalog: Catalog,
+    source: str | Sequence[str],
+    name: Name,
+    *,
+    location: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    ignore_missing_files: bool = False,
+    dry_run: bool = False,
+) -> SnapshotTableResult:
+    """Create a table over existing Parquet or ORC files, in one commit. No file is copied or changed.
+
+    The table never deletes files of the source: it has the properties `gc.enabled=false` and `snapshot=true`. Its own files are at another place.
+
+    Args:
+        catalog: The catalog of the new table.
+        source: A folder, whose partition columns are folders `name=value`; or the folders of a table of Spark.
+        name: The name of the new table.
+        location: Its folder; by default that of the catalog.
+        properties: Its properties.
+        ignore_missing_files: Whether folders that do not exist count as empty.
+        dry_run: Check the files, and create nothing.
+
+    Returns:
+        The numbers of files, rows and bytes.
+
+    Raises:
+        NoSuchFileError: The folder does not exist.
+        DataFileFormatError: A file is damaged, or is neither Parquet nor ORC.
+        SchemaMismatchError: Files have different columns or partition columns, or columns with field ids.
+        InvalidInputError: The new table would be within the source, or the source within it.
+        TableAlreadyExistsError, NoSuchNamespaceError: The name is taken, or its namespace does not exist.
+    """
+    folders = [qualified(source)] if isinstance(source, str) else [qualified(folder) for folder in source]
+    io = load_file_io(catalog.properties)
+    files = _files(io, folders, ignore_missing=ignore_missing_files)
+    described = source if isinstance(source, SourceFolders) else _described(io, folders, files)
+    schema = assign_fresh_ids(Schema(*(replace(column, required=False) for column in described.schema.fields)))
+    own = {key: value for key, value in described.properties.items() if key not in _OF_PLACES}
+    own = {**own, **(properties or {}), **OF_SNAPSHOTS, NAME_MAPPING.name: mapping_to_json(mapping_for(schema))}
+    if catalog.table_exists(name):
+        raise TableAlreadyExistsError(f"{'.'.join(catalog.resolve_name(name))} exists", next_step="choose another name")
+    transaction = catalog.create_table_transaction(
+        name, schema, location=location, partition_spec=list(described.partition_columns), properties=own
+    )
+    metadata = transaction.base
+    _refuse_overlap(folders, metadata.location)
+    full_name = ".".join(catalog.resolve_name(name))
+    added = engine_for_footers(files).files_to_add(files, footer_request(transaction.handle, metadata), metadata.spec(), full_name)
+    with_ids = [one.file.file_path for one in added if one.has_ids]
+    if with_ids:
+        raise SchemaMismatchError(
+            f"the columns of {with_ids[0]} have field ids, which are those of another Iceberg table",
+            path=with_ids[0],
+            next_step="register that table by its metadata file, or copy its rows",
+        )
+    if not dry_run:
+        with transaction as changes:
+            if added:
+                with changes.update_snapshot().fast_append() as update:
+                    for one in added:
+                        update.append_file(one.file)
+    return SnapshotTableResult(
+        dry_run=dry_run,
+        table=full_name,
+        location=metadata.location,
+        imported_files=len(added),
+        imported_bytes=sum(one.file.file_size_in_bytes for one in added),
+        imported_records=sum(one.file.record_count for one in added),
+        schema=schema,
+        partition_columns=described.partition_columns,
+    )
+
+
+def _files(io: FileIO, folders: Sequence[str], *, ignore_missing: bool) -> list[str]:
+    files: list[str] = []
+    for folder in folders:
+        try:
+            files += files_of(io, folder)
+        except NoSuchFileError:
+            if not ignore_missing:
+                raise
+    twice = [location for location, times in Counter(files).items() if times > 1]
+    if twice:
+        raise InvalidInputError(f"{twice[0]} is in two folders of the source", path=twice[0], next_step="name each folder once")
+    return files
+
+
+def _described(io: FileIO, folders: Sequence[str], files: Sequence[str]) -> SourceFolders:
+    """Return the columns of files: those of the first file's footer, and the partition columns of all paths."""
+    if not files:
+        raise NoSuchFileError(f"no file is at {folders[0]}", path=folders[0], next_step="check the folder")
+    columns = _columns_of(io, files[0])
+    layouts = {tuple(name for name, _ in _partition_folders(file, folders[0])): file for file in files}
+    if len(layouts) > 1:
+        one, other = list(layouts.items())[:2]
+        raise SchemaMismatchError(
+            f"the folders of {one[1]} have the partition columns [{', '.join(one[0])}], and those of {other[1]} [{', '.join(other[0])}]",
+            path=other[1],
+            next_step="make tables of the folders one by one",
+        )
+    names = next(iter(layouts))
+    values: dict[str, set[str]] = {name: set() for name in names}
+    for file in files:
+        for name, text in _partition_folders(file, folders[0]):
+            values[name].add(text)
+    fields = [column for column in schema_from_arrow(columns, keep_ids=False).fields if column.name not in names]
+    last = max((column.field_id for column in schema_from_arrow(columns, keep_ids=False).fields), default=0)
+    stored = {column.name: column.field_type for column in schema_from_arrow(columns, keep_ids=False).fields}
+    types = {name: stored.get(name) or _type_of(values[name]) for name in names}
+    fields += [NestedField(last + 1000 + place, name, types[name], required=False) for place, name in enumerate(names)]
+    return SourceFolders(folders, Schema(*fields), names)
+
+
+def _columns_of(io: FileIO, location: str) -> pa.Schema:
+    with io.open_input(location) as opened:
+        magic = bytes(opened.read(4))
+        opened.seek(0)
+        try:
+            if magic == b"PAR1":
+                return pq.read_schema(opened)
+            if magic.startswith(b"ORC"):
+                return orc.ORCFile(opened).schema
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise DataFileFormatError(f"{location} has no valid footer: {error}", path=location, next_step="write it again") from error
+    raise DataFileFormatError(
+        f"{location} is neither Parquet nor ORC", path=location, next_step="name a folder of such files alone, or load the rows"
+    )
+
+
+def _partition_folders(file: str, folder: str) -> list[tuple[str, str]]:
+    """Return the decoded names and values of the folders `name=value` between the source folder and a file."""
+    parts = file.removeprefix(folder.rstrip("/")).strip("/").split("/")[:-1]
+    pairs = (part.partition("=") for part in parts if "=" in part)
+    return [(unquote_plus(name), unquote_plus(text)) for name, _, text in pairs]
+
+
+def _type_of(texts: Iterable[str]) -> IcebergType:
+    """Return the type of a partition column whose values are known as text: a whole number, a date, or text."""
+    present = [text for text in texts if text != _NULL]
+    if present and all(_is_number(text) for text in present):
+        return IntegerType() if all(-(2**31) <= int(text) < 2**31 for text in present) else LongType()
+    return DateType() if present and all(_is_date(text) for text in present) else StringType()
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text is a number that is written back as the same text, so that `01` stays a text."""
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) < 19 and str(int(text)) == text
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+def _refuse_overlap(folders: Sequence[str], location: str) -> None:
+    """Refuse a table among the files of its source: later writes would be files of both. Raises `InvalidInputError`."""
+    own = folders_of([location])
+    if not own or any(place.overlaps(own[0]) for place in folders_of(folders)):
+        raise InvalidInputError(
+            f"the new table would be at {location}, and the files of its source are at {folders[0]}: one is within the other",
+            path=location,
+            next_step="pass another location",
+        )
