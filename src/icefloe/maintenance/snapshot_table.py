@@ -15,12 +15,14 @@ from pyarrow import orc
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_base import Name
+from icefloe.catalog.catalog_transaction import CreateTableTransaction
 from icefloe.display.formatting import count_text, size_text
 from icefloe.display.html import ShownAsText
 from icefloe.errors import DataFileFormatError, InvalidInputError, NoSuchFileError, SchemaMismatchError, TableAlreadyExistsError
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.listing import files_of
 from icefloe.io.locations import folders_of, qualified
+from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.schema.arrow_schema import schema_from_arrow
@@ -39,7 +41,7 @@ _OF_PLACES = frozenset(
 
 
 class SourceFolders(list[str]):
-    """The folders of a table of Spark's session catalog, each with a slash at its end; and what the catalog says of the table.
+    """The folders of a table of Spark's session catalog, each with a slash at its end; and the table's description in that catalog.
 
     Attributes:
         schema: All columns, those of the partitions last.
@@ -124,17 +126,47 @@ def snapshot_table(
     files = _files(io, folders, ignore_missing=ignore_missing_files)
     described = source if isinstance(source, SourceFolders) else _described(io, folders, files)
     schema = assign_fresh_ids(Schema(*(replace(column, required=False) for column in described.schema.fields)))
-    own = {key: value for key, value in described.properties.items() if key not in _OF_PLACES}
-    own = {**own, **(properties or {}), **OF_SNAPSHOTS, NAME_MAPPING.name: mapping_to_json(mapping_for(schema))}
     if catalog.table_exists(name):
         raise TableAlreadyExistsError(f"{'.'.join(catalog.resolve_name(name))} exists", next_step="choose another name")
     transaction = catalog.create_table_transaction(
-        name, schema, location=location, partition_spec=list(described.partition_columns), properties=own
+        name,
+        schema,
+        location=location,
+        partition_spec=list(described.partition_columns),
+        properties=_properties(described, properties or {}, schema),
     )
     metadata = transaction.base
     _refuse_overlap(folders, metadata.location)
     full_name = ".".join(catalog.resolve_name(name))
-    added = engine_for_footers(files).files_to_add(files, footer_request(transaction.handle, metadata), metadata.spec(), full_name)
+    added = _files_to_add(transaction, files, full_name)
+    if not dry_run:
+        with transaction as changes:
+            if added:
+                with changes.update_snapshot().fast_append() as update:
+                    for file in added:
+                        update.append_file(file)
+    return SnapshotTableResult(
+        dry_run=dry_run,
+        table=full_name,
+        location=metadata.location,
+        imported_files=len(added),
+        imported_bytes=sum(file.file_size_in_bytes for file in added),
+        imported_records=sum(file.record_count for file in added),
+        schema=schema,
+        partition_columns=described.partition_columns,
+    )
+
+
+def _properties(described: SourceFolders, properties: Mapping[str, str], schema: Schema) -> dict[str, str]:
+    """Return the properties of the new table, with a name mapping of its columns, as its files have no field ids."""
+    own = {key: value for key, value in described.properties.items() if key not in _OF_PLACES}
+    return {**own, **properties, **OF_SNAPSHOTS, NAME_MAPPING.name: mapping_to_json(mapping_for(schema))}
+
+
+def _files_to_add(transaction: CreateTableTransaction, files: Sequence[str], name: str) -> list[DataFile]:
+    """Return the files with the metrics of their footers. Raises as `FilesToAdd`, and `SchemaMismatchError` for columns with field ids."""
+    metadata = transaction.base
+    added = engine_for_footers(files).files_to_add(files, footer_request(transaction.handle, metadata), metadata.spec(), name)
     with_ids = [one.file.file_path for one in added if one.has_ids]
     if with_ids:
         raise SchemaMismatchError(
@@ -142,22 +174,7 @@ def snapshot_table(
             path=with_ids[0],
             next_step="register that table by its metadata file, or copy its rows",
         )
-    if not dry_run:
-        with transaction as changes:
-            if added:
-                with changes.update_snapshot().fast_append() as update:
-                    for one in added:
-                        update.append_file(one.file)
-    return SnapshotTableResult(
-        dry_run=dry_run,
-        table=full_name,
-        location=metadata.location,
-        imported_files=len(added),
-        imported_bytes=sum(one.file.file_size_in_bytes for one in added),
-        imported_records=sum(one.file.record_count for one in added),
-        schema=schema,
-        partition_columns=described.partition_columns,
-    )
+    return [one.file for one in added]
 
 
 def _files(io: FileIO, folders: Sequence[str], *, ignore_missing: bool) -> list[str]:
