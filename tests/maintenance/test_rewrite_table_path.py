@@ -138,6 +138,24 @@ def test_later_commits_are_copied_on_top_of_an_earlier_copy(places: tuple[Path, 
     after = history(copy)
     shutil.move(source / "gone", source / "db")
     assert after == history(table)
+    nothing = table.maintenance.rewrite_table_path(
+        table.location(), str(target / "t"), start_version=table.metadata_location, copy=True, verify=True
+    )
+    assert (nothing.copied_files, nothing.present_files) == (0, 1)
+
+
+def test_metadata_files_that_an_earlier_copy_left_out_stay_out(places: tuple[Path, Path]) -> None:
+    source, target = places
+    table = with_history(source, 2, 3, 2)
+    gone = table.metadata.metadata_log[1].metadata_file
+    Path(gone).unlink()
+    table.maintenance.rewrite_table_path(table.location(), str(target / "t"), copy=True)
+    start = table.metadata_location
+    table.append(pa.table({"id": [7], "kind": ["a"]}))
+    later = table.maintenance.rewrite_table_path(table.location(), str(target / "t"), start_version=start, copy=True, verify=True)
+    assert later.missing_versions == (gone,)
+    copy = registered(target, later.metadata_location)
+    assert all(Path(entry.metadata_file).exists() for entry in copy.metadata.metadata_log)
 
 
 def test_an_incremental_copy_needs_the_earlier_one(places: tuple[Path, Path]) -> None:
@@ -147,6 +165,10 @@ def test_an_incremental_copy_needs_the_earlier_one(places: tuple[Path, Path]) ->
     table.append(pa.table({"id": [7], "kind": ["a"]}))
     with pytest.raises(InvalidInputError, match="copy of the start version is not at"):
         table.maintenance.rewrite_table_path(table.location(), str(target / "t"), start_version=start)
+    with pytest.raises(InvalidInputError, match="is not before the version"):
+        table.maintenance.rewrite_table_path(
+            table.location(), str(target / "t"), start_version=table.metadata_location, end_version=start.rpartition("/")[2]
+        )
     with pytest.raises(InvalidInputError, match="no version"):
         table.maintenance.rewrite_table_path(table.location(), str(target / "t"), start_version="v7.metadata.json")
 

@@ -208,7 +208,7 @@ class CopyVerification:
         else:
             found = dict(read_position_deletes(self._io, file))
         plain = PathPrefix(plain_location(self._prefix.source), plain_location(self._prefix.target))
-        return {plain.moved(path) if moves else path: vector.positions().tolist() for path, vector in found.items()}
+        return {plain.moved(path) if moves else path: vector.positions().tobytes() for path, vector in found.items()}
 
     def _compare_statistics(self) -> None:
         for path, _ in statistics_files(self._version.metadata):

@@ -101,6 +101,12 @@ def rewrite_table_path(
     prefix = path_prefix(source_prefix, target_prefix)
     end = _version(table, end_version) or Version(table.metadata_location, table.metadata)
     start = _version(table, start_version)
+    if start is not None and start.location not in (end.location, *(entry.metadata_file for entry in end.metadata.metadata_log)):
+        raise InvalidInputError(
+            f"the version {start_version!r} of {table.full_name} is not before the version {end.location.rpartition('/')[2]!r}",
+            table=table.full_name,
+            next_step="name an older start version, or a newer end version",
+        )
     _refuse_encrypted(end)
     staging = _staging(table, staging_location, prefix)
     compares_only = verify and not copy

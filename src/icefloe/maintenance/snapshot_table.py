@@ -23,6 +23,7 @@ from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.listing import files_of
 from icefloe.io.locations import folders_of, qualified
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.moved_metadata import PATH_PROPERTIES
 from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.schema.arrow_schema import schema_from_arrow
@@ -34,10 +35,8 @@ from icefloe.table.rows.add_files import engine_for_footers, footer_request
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 # Properties of a table whose files belong to another one: nothing of it deletes files.
 OF_SNAPSHOTS = {"gc.enabled": "false", "snapshot": "true"}
-# Properties of the source that name places of its own files.
-_OF_PLACES = frozenset(
-    {"location", "path", "write.metadata.path", "write.data.path", "write.folder-storage.path", "write.object-storage.path"}
-)
+# Properties of the source that name places of its own files, and those that Hive keeps for itself.
+_OF_SOURCE = frozenset({"location", "path", "transient_lastDdlTime", "serialization.format", *PATH_PROPERTIES})
 
 
 class SourceFolders(list[str]):
@@ -159,7 +158,7 @@ def snapshot_table(
 
 def _properties(described: SourceFolders, properties: Mapping[str, str], schema: Schema) -> dict[str, str]:
     """Return the properties of the new table, with a name mapping of its columns, as its files have no field ids."""
-    own = {key: value for key, value in described.properties.items() if key not in _OF_PLACES}
+    own = {key: value for key, value in described.properties.items() if key not in _OF_SOURCE}
     return {**own, **properties, **OF_SNAPSHOTS, NAME_MAPPING.name: mapping_to_json(mapping_for(schema))}
 
 

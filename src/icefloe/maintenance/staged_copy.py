@@ -208,11 +208,11 @@ class StagedCopy:
     def _stage_versions(self) -> None:
         """Write the metadata files since the start version. Older ones that do not exist any more are left out of the copy's log."""
         older = [entry.metadata_file for entry in self.end.metadata.metadata_log]
-        if self.start is not None and self.start.location in older:
-            older = older[older.index(self.start.location) + 1 :]
-        exists = list(side_by_side(self.io.exists, older))
-        self.missing_versions = tuple(path for path, there in zip(older, exists, strict=True) if not there)
-        for path in (*(path for path in older if path not in self.missing_versions), self.end.location):
+        start = 0 if self.start is None else (*older, self.end.location).index(self.start.location) + 1
+        # Those up to the start version were copied before, if they existed then.
+        places = [*map(self.prefix.moved, older[:start]), *older[start:]]
+        self.missing_versions = tuple(path for path, there in zip(older, side_by_side(self.io.exists, places), strict=True) if not there)
+        for path in (*(path for path in older[start:] if path not in self.missing_versions), self.end.location):
             content = moved_metadata(self.io.read(path), path, self.prefix, self.missing_versions)
             self._write(path, content, self._metadata)
 

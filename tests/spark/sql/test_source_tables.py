@@ -51,6 +51,15 @@ def test_a_partition_without_files_adds_nothing(spark_with_sources: SparkSession
     assert sql("CALL lake.system.add_files('db.empty', 'divided_source', map('kind', 'none'))").collect()[0][0] == 0
 
 
+def test_a_partition_at_a_folder_of_another_value_is_refused(spark_with_sources: SparkSession, tmp_path: Path) -> None:
+    sql = spark_with_sources.sql
+    sql(f"ALTER TABLE divided_source ADD PARTITION (kind = 'x') LOCATION '{tmp_path}/elsewhere/kind=y'")
+    sql("CREATE TABLE lake.db.parts (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind)")
+    for statement in ("add_files('db.parts', 'divided_source')", "snapshot('divided_source', 'db.snapshotted')"):
+        with pytest.raises(PySparkException, match=r"kind='x' in the catalog"):
+            sql(f"CALL lake.system.{statement}")
+
+
 def test_wrong_partition_filters_and_formats_are_refused(spark_with_sources: SparkSession) -> None:
     sql = spark_with_sources.sql
     sql("CREATE TABLE lake.db.refused (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind)")

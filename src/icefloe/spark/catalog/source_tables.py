@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote_plus
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -62,7 +63,9 @@ def source_folders(spark: SparkSession, text: str, partition_filter: Mapping[str
     for partition in _members(state.catalog().listPartitions(identifier, scala_object(spark, "scala.None"))):
         values = {entry._1().lower(): entry._2() for entry in _members(partition.spec().toSeq())}
         if all(values[name] == value for name, value in filter_values.items()):
-            folders.append(_folder(spark, partition.location()))
+            folder = _folder(spark, partition.location())
+            _check_values(text, folder, values)
+            folders.append(folder)
     if filter_values and not folders:
         partition_name = "/".join(f"{name}={value}" for name, value in filter_values.items())
         raise InvalidInputError(f"{text} has no partition {partition_name}", next_step=f"SHOW PARTITIONS {text} lists them")
@@ -77,6 +80,19 @@ def _check_format(text: str, table: Any) -> None:
         raise UnsupportedFeatureError(
             f"the files of {text} cannot be added: its format is {described.strip() or 'view'}, not Parquet or ORC",
             next_step="INSERT its rows into the table, or write them as Parquet",
+        )
+
+
+def _check_values(text: str, folder: str, values: Mapping[str, str]) -> None:
+    """Refuse a partition at a folder with other values in its name: files are added with the values of their paths. Raises `UnsupportedFeatureError`."""
+    pairs = (part.partition("=") for part in folder.split("/") if "=" in part)
+    in_path = {unquote_plus(name).lower(): unquote_plus(value) for name, _, value in pairs}
+    wrong = [name for name, value in values.items() if in_path.get(name, value) != value]
+    if wrong:
+        raise UnsupportedFeatureError(
+            f"a partition of {text} has {wrong[0]}={values[wrong[0]]!r} in the catalog, and its folder is {folder}",
+            path=folder,
+            next_step="move the files to a folder with the values of their partition, or append their rows",
         )
 
 
