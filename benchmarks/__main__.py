@@ -26,6 +26,7 @@ MODULES = {
     "spark-changes": "benchmarks.spark_changes",
     "statements": "benchmarks.statements",
     "creating": "benchmarks.creating",
+    "compaction": "benchmarks.compaction",
     "tpch": "benchmarks.tpch",
     "tpch-deletes": "benchmarks.tpch_deletes",
     "tpch-writes": "benchmarks.tpch_writes",

@@ -41,8 +41,8 @@ ROWS_OF_A_FILE = 1_000
 ID = FILES // 2 * IDS_OF_A_STEP  # bounds decide which files have it
 
 
-def metadata_path(folder: Path) -> Path:
-    """Build the table if it does not exist yet; return the path of its metadata file."""
+def metadata_path(folder: Path, manifest_count: int = MANIFESTS) -> Path:
+    """Build the table if it does not exist yet, with the first manifests alone for fewer files; return the path of its metadata file."""
     path = folder / "metadata" / "00001-table.metadata.json"
     if path.exists():
         return path
@@ -51,7 +51,7 @@ def metadata_path(folder: Path) -> Path:
     draft = path.with_name("draft.metadata.json")
     draft.write_text(json.dumps(table_metadata(folder, manifest_list)))
     with ProcessPoolExecutor(PROCESSES) as pool:
-        manifests = list(pool.map(partial(written_manifest, str(draft)), range(MANIFESTS)))
+        manifests = list(pool.map(partial(written_manifest, str(draft)), range(manifest_count)))
     manifest_list.write_bytes(
         write_manifest_list(manifests, format_version=2, snapshot_id=SNAPSHOT_ID, parent_snapshot_id=None, sequence_number=1)
     )

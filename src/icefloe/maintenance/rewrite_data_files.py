@@ -430,6 +430,6 @@ def _halves(items: Sequence[T]) -> list[Sequence[T]]:
 def deletes_of_these_alone(groups: Sequence[FileGroup]) -> list[DataFile]:
     """Return the delete files that apply to one file of the groups alone: they are removed with it. Spec: Deletion Vectors."""
     deletes: dict[Any, DataFile] = {}
-    for task in (task for group in groups for task in group.tasks):
+    for task in (task for group in groups if group.has_deletes for task in group.tasks):
         deletes.update({delete_key(file): file for file in task.delete_files if is_scoped_to(file, task.file.file_path)})
     return list(deletes.values())

@@ -45,13 +45,13 @@ class FileGroup:
         files: The files with the deletes that apply to them, as columns, one item or more for each partition spec.
         size: Their bytes.
         output_files: The expected number of new files.
-        reasons: The reason for which each file was chosen, in no order.
+        reasons: The number of files by the reason for which each was chosen.
     """
 
     files: tuple[PlannedFiles, ...]
     size: int
     output_files: int
-    reasons: tuple[Reason, ...]
+    reasons: Mapping[Reason, int]
 
     def __len__(self) -> int:
         return sum(map(len, self.files))
@@ -69,12 +69,12 @@ class FileGroup:
     @property
     def record_count(self) -> int:
         """The rows of the files, deleted ones included."""
-        return sum(task.file.record_count for task in self.tasks)
+        return sum(sum(numpy_of(array_of_chunks(part.entries["record_count"])).tolist()) for part in self.files)
 
     @property
     def has_deletes(self) -> bool:
         """Whether a delete file may apply to a file of the group."""
-        return any(task.delete_files for task in self.tasks)
+        return any(part.delete_indices is not None and len(part.delete_indices) for part in self.files)
 
     def parts(self, limit: int) -> list[tuple[FileScanTask, ...]]:
         """Divide the files into one part for each new file.
@@ -120,7 +120,9 @@ class RewritePlan:
 
 def chosen_files(groups: Iterable[FileGroup]) -> Mapping[Reason, int]:
     """Return the number of files in groups by the reason for which each was chosen, in the order of `Reason`."""
-    counts = Counter(reason for group in groups for reason in group.reasons)
+    counts: Counter[Reason] = Counter()
+    for group in groups:
+        counts.update(group.reasons)
     return {reason: counts[reason] for reason in Reason if counts[reason]}
 
 
@@ -136,45 +138,82 @@ def plan_rewrite(
         overlaps: Returns, for sorts, which files of a part have bounds that overlap with those of many others.
     """
     shares = delete_shares(plan)
-    chosen_of: list[Chosen] = [_chosen(part, shares, options, overlaps) for part in plan.parts]
-    by_partition: dict[Hashable, list[tuple[int, int]]] = defaultdict(list)
-    output = metadata.spec_by_id(options.output_spec_id)
-    for number, (part, chosen) in enumerate(zip(plan.parts, chosen_of, strict=True)):
-        rows = np.flatnonzero(chosen.mask)
-        landing = _landing(metadata.spec_by_id(part.spec_id), output)
-        for row, values in zip(rows.tolist(), part.partitions(part.entries.take(rows)), strict=True):
-            by_partition[landing(values)].append((number, row))
-    packed = [
-        bundle for members in by_partition.values() for bundle in _packed(members, chosen_of, options) if _pays(bundle, chosen_of, options)
-    ]
+    candidates = _candidates([_chosen(part, shares, options, overlaps) for part in plan.parts])
+    by_partition = _by_partition(candidates, plan.parts, metadata, options)
+    packed = [bundle for members in by_partition for bundle in _packed(members, candidates, options) if _pays(bundle, candidates, options)]
     # The last group may have lost files to `max-files-to-rewrite`, and then no longer pay.
-    kept = [bundle for bundle in _within(packed, options.max_files) if _pays(bundle, chosen_of, options)]
-    groups = _ordered([_group(bundle, plan.parts, chosen_of, options) for bundle in kept], options.job_order)
-    selected = sum(int(chosen.mask.sum()) for chosen in chosen_of)
+    kept = [bundle for bundle in _within(packed, options.max_files) if _pays(bundle, candidates, options)]
+    groups = _ordered([_group(bundle, plan.parts, candidates, options) for bundle in kept], options.job_order)
     return RewritePlan(
         snapshot_id=plan.snapshot_id,
         groups=tuple(groups),
         considered_files=sum(map(len, plan.parts)),
-        left_files=selected - sum(map(len, kept)),
+        left_files=len(candidates.rows) - sum(map(len, kept)),
     )
 
 
 # The most new files of one group. The size of a file is read from a manifest, and may be anything.
 MOST_OUTPUT_FILES = 100_000
-Place = tuple[int, int]  # the number of a part of the plan, and a row of it
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """Arrays over the files of one part of a plan: their sizes, and the reasons for which they may be rewritten."""
+class Candidates:
+    """The files that may be rewritten, of all parts of a plan; the arrays have one element for each.
 
+    Attributes:
+        parts: The number of the part of the plan.
+        rows: The row of the part.
+        sizes: Bytes.
+        reasons: The place in `Reason` of the first reason for which the file may be rewritten.
+        pays_alone: Whether the file is worth rewriting alone.
+    """
+
+    parts: Rows
+    rows: Rows
     sizes: Rows
-    reasons: Mapping[Reason, NDArray[np.bool_]]
-    mask: NDArray[np.bool_]
+    reasons: Rows
+    pays_alone: NDArray[np.bool_]
 
-    def reason(self, row: int) -> Reason:
-        """Return the first reason of a chosen file."""
-        return next(reason for reason, mask in self.reasons.items() if mask[row])
+    def size(self, bundle: Rows) -> int:
+        """Return the bytes of some files. A manifest may state any sizes, so that the sum needs Python's integers."""
+        return sum(self.sizes[bundle].tolist())
+
+
+Chosen = tuple[Rows, NDArray[np.bool_]]  # the sizes of the files of a part, and a mask of these for each reason
+
+
+def _candidates(chosen_of: Sequence[Chosen]) -> Candidates:
+    """Return the chosen files of all parts."""
+    rows_of = [np.flatnonzero(masks.any(axis=0)) for _, masks in chosen_of]
+    alone = [place for place, reason in enumerate(Reason) if reason in (Reason.DELETES, Reason.OVERLAP)]
+    masks_of: list[NDArray[np.bool_]] = [masks[:, rows] for rows, (_, masks) in zip(rows_of, chosen_of, strict=True)]
+    return Candidates(
+        parts=_joined([np.full(len(rows), number, dtype=np.int64) for number, rows in enumerate(rows_of)]),
+        rows=_joined(rows_of),
+        sizes=_joined([sizes[rows] for rows, (sizes, _) in zip(rows_of, chosen_of, strict=True)]),
+        reasons=_joined([masks.argmax(axis=0) for masks in masks_of]),
+        pays_alone=_joined([np.logical_or.reduce(masks[alone]) for masks in masks_of]).astype(bool),
+    )
+
+
+def _joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)
+
+
+def _by_partition(candidates: Candidates, parts: Sequence[PlannedFiles], metadata: TableMetadata, options: RewriteOptions) -> list[Rows]:
+    """Return the places of the candidates of each partition that receives rows, in their order."""
+    output = metadata.spec_by_id(options.output_spec_id)
+    numbers: dict[Hashable, int] = {}
+    groups: list[NDArray[np.int64]] = []
+    for number, part in enumerate(parts):
+        landing = _landing(metadata.spec_by_id(part.spec_id), output)
+        tuples = part.partitions(part.entries.take(candidates.rows[candidates.parts == number]))
+        # Equal tuples are one object, and there are far fewer of them than files.
+        of_object = {id(values): numbers.setdefault(landing(values), len(numbers)) for values in {id(one): one for one in tuples}.values()}
+        groups.append(np.array([of_object[id(values)] for values in tuples], dtype=np.int64))
+    group_numbers = _joined(groups)
+    order = np.argsort(group_numbers, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(group_numbers[order])) + 1) if len(order) else []
 
 
 def _chosen(
@@ -190,7 +229,7 @@ def _chosen(
         Reason.OVERLAP: none if overlaps is None else overlaps(part),
         Reason.ALL: ~none if options.rewrite_all else none,
     }
-    return Chosen(sizes, reasons, np.logical_or.reduce(list(reasons.values())))
+    return sizes, np.stack([reasons[reason] for reason in Reason])
 
 
 def delete_shares(plan: ScanPlan) -> NDArray[np.float64]:
@@ -226,34 +265,31 @@ def _landing(spec: PartitionSpec, output: PartitionSpec) -> Callable[[tuple[Any,
     return lambda values: tuple(None if place is None else repr(values[place]) for place in sources)
 
 
-def _packed(members: Sequence[Place], chosen_of: Sequence[Chosen], options: RewriteOptions) -> Iterator[list[Place]]:
+def _packed(members: Rows, candidates: Candidates, options: RewriteOptions) -> Iterator[Rows]:
     """Yield files of one partition in groups of at most the greatest size and number."""
-    bundle: list[Place] = []
-    size = 0
-    for number, row in members:
-        bytes_of_file = int(chosen_of[number].sizes[row])
-        if bundle and (size + bytes_of_file > options.max_group_bytes or len(bundle) >= options.max_group_files):
-            yield bundle
-            bundle, size = [], 0
-        bundle.append((number, row))
+    if len(members) <= options.max_group_files and candidates.size(members) <= options.max_group_bytes:
+        yield members
+        return
+    start = size = 0
+    for place, bytes_of_file in enumerate(candidates.sizes[members].tolist()):
+        if place > start and (size + bytes_of_file > options.max_group_bytes or place - start >= options.max_group_files):
+            yield members[start:place]
+            start, size = place, 0
         size += bytes_of_file
-    if bundle:
-        yield bundle
+    yield members[start:]
 
 
-def _pays(bundle: Sequence[Place], chosen_of: Sequence[Chosen], options: RewriteOptions) -> bool:
+def _pays(bundle: Rows, candidates: Candidates, options: RewriteOptions) -> bool:
     """Return whether a group is worth rewriting: it becomes fewer files, or files of the right size, or loses many deleted rows."""
-    if options.rewrite_all:
+    if options.rewrite_all or (1 < len(bundle) >= options.min_input_files):
         return True
-    size = sum(int(chosen_of[number].sizes[row]) for number, row in bundle)
-    if len(bundle) > 1 and (len(bundle) >= options.min_input_files or size > options.sizes.target):
+    size = candidates.size(bundle)
+    if len(bundle) > 1 and size > options.sizes.target:
         return True
-    return size > options.sizes.most or any(
-        chosen_of[number].reasons[reason][row] for number, row in bundle for reason in (Reason.DELETES, Reason.OVERLAP)
-    )
+    return size > options.sizes.most or bool(candidates.pays_alone[bundle].any())
 
 
-def _within(bundles: Sequence[list[Place]], max_files: int | None) -> Iterator[list[Place]]:
+def _within(bundles: Sequence[Rows], max_files: int | None) -> Iterator[Rows]:
     """Yield groups of at most `max_files` files in all; the last one may lose files."""
     left = max_files
     for bundle in bundles:
@@ -264,17 +300,14 @@ def _within(bundles: Sequence[list[Place]], max_files: int | None) -> Iterator[l
             left -= len(bundle[:left])
 
 
-def _group(bundle: Sequence[Place], parts: Sequence[PlannedFiles], chosen_of: Sequence[Chosen], options: RewriteOptions) -> FileGroup:
-    by_part: dict[int, list[int]] = defaultdict(list)
-    for number, row in bundle:
-        by_part[number].append(row)
-    files = tuple(parts[number].take(np.array(rows, dtype=np.int64)) for number, rows in by_part.items())
-    size = sum(int(chosen_of[number].sizes[row]) for number, row in bundle)
+def _group(bundle: Rows, parts: Sequence[PlannedFiles], candidates: Candidates, options: RewriteOptions) -> FileGroup:
+    part_of, row_of, size = candidates.parts[bundle], candidates.rows[bundle], candidates.size(bundle)
+    counts = np.bincount(candidates.reasons[bundle], minlength=len(Reason)).tolist()
     return FileGroup(
-        files=files,
+        files=tuple(parts[number].take(row_of[part_of == number]) for number in np.unique(part_of).tolist()),
         size=size,
         output_files=min(options.sizes.output_files(int(size * options.compression_factor)), MOST_OUTPUT_FILES),
-        reasons=tuple(chosen_of[number].reason(row) for number, row in bundle),
+        reasons={reason: count for reason, count in zip(Reason, counts, strict=True) if count},
     )
 
 

@@ -66,13 +66,20 @@ def with_place(rows: DataFrame, curve: CurveOrder, sources: Sequence[CurveSource
     scales = _scales(
         rows, curve, [_beginning(column) if source.is_text else column for source, column in zip(sources, values, strict=True)]
     )
-    cells = {
-        f"{name} {number}": _cell(_number(source, column, scale, curve.text_bytes), source.column, scale)
-        for number, (source, column, scale) in enumerate(zip(sources, values, scales, strict=True))
+    numbers = {
+        f"{name} {place}": F.coalesce(_number(source, column, scale, curve.text_bytes), F.lit(scale.points[0]))
+        for place, (source, column, scale) in enumerate(zip(sources, values, scales, strict=True))
     }
-    # A projection of their own: Spark does not merge it with the next one, which uses each cell several times.
-    place = _place(curve, [column_named(cell) for cell in cells])
-    return rows.withColumns(cells).withColumn(name, place).drop(*cells)
+    # Each step is a projection of its own. Spark then compiles it as a method of its own, and Java translates only small methods to machine code.
+    placed = rows.withColumns(numbers)
+    pieces = {f"{key} piece": _piece(column_named(key), scale) for key, scale in zip(numbers, scales, strict=True)}
+    placed = placed.withColumns(pieces)
+    cells = {
+        f"{key} cell": F.when(source.column.isNull(), F.lit(0)).otherwise(_cell(column_named(key), column_named(f"{key} piece"), scale))
+        for key, source, scale in zip(numbers, sources, scales, strict=True)
+    }
+    placed = placed.withColumns(cells)
+    return placed.withColumn(name, _place(curve, [column_named(cell) for cell in cells])).drop(*numbers, *pieces, *cells)
 
 
 def _beginning(column: Column) -> Column:
@@ -105,31 +112,42 @@ def _number(source: CurveSource, value: Column, scale: CellScale, text_bytes: in
     return F.shiftright(value, 1) if scale.halves else value
 
 
-def _cell(number: Column, source: Column, scale: CellScale) -> Column:
-    """Return the cell of a number. Spark compares NaN as the greatest number, so that it has the last cell."""
-    within = F.greatest(number, F.lit(scale.points[0]))
-    cell = F.when(source.isNull(), F.lit(0))
-    pieces = zip(scale.points, scale.points[1:], scale.lasts, scale.firsts[1:], scale.factors, strict=False)
-    for start, end, last, first, factor in pieces:
-        offset = ((within - F.lit(start)).cast("double") * F.lit(factor)).cast("bigint")
-        cell = cell.when(number < F.lit(end), F.least(offset + F.lit(last), F.lit(first)))
-    return cell.otherwise(F.lit(scale.lasts[-1])).cast("bigint")
+def _piece(number: Column, scale: CellScale) -> Column:
+    """Return the number of the piece that a number is in. Spark compares NaN as the greatest number, so that it is in the last one."""
+    return reduce(Column.__add__, ((number >= F.lit(point)).cast("int") for point in scale.points[1:]), F.lit(0))
+
+
+def _cell(number: Column, piece: Column, scale: CellScale) -> Column:
+    """Return the cell (long) of a number. After the last point there is a piece without length."""
+    low, high = (F.lit(scale.points[place]) for place in (0, -1))
+    offset = (F.least(F.greatest(number, low), high) - _at(scale.points, piece)).cast("double") * _at([*scale.factors, 0.0], piece)
+    cell = offset.cast("bigint") + _at(scale.lasts, piece)
+    return F.least(cell, _at([*scale.firsts[1:], scale.lasts[-1]], piece))
+
+
+def _at(values: Sequence[int] | Sequence[float], place: Column) -> Column:
+    """Return the value at a place. The values are one literal, because an array of literals is thousands of calls."""
+    kind = "double" if any(isinstance(value, float) for value in values) else "bigint"
+    return F.get(F.split(F.lit(",".join(map(repr, values))), ",").cast(f"array<{kind}>"), place)
+
+
+def _spread(cell: Column, bits: int, gap: int) -> Column:
+    """Return a cell with its bits `gap` places apart: its halves move apart, then their halves, until each bit is alone."""
+    half = 1 << (bits - 1).bit_length() >> 1
+    while half:
+        mask = sum(1 << bit // half * half * gap + bit % half for bit in range(bits))
+        cell = cell.bitwiseOR(F.shiftleft(cell, half * (gap - 1))).bitwiseAND(F.lit(mask)) if gap > 1 else cell
+        half >>= 1
+    return cell
 
 
 def _place(curve: CurveOrder, cells: Sequence[Column]) -> Column:
     """Return the place on the curve of a row with these cells."""
     width, bits = len(cells), curve.bits
     if curve.name is CurveName.ZORDER:
-        places = [
-            F.shiftleft(F.shiftright(cell, bit).bitwiseAND(F.lit(1)), bit * width + width - 1 - number)
-            for bit in range(bits)
-            for number, cell in enumerate(cells)
-        ]
-        return reduce(Column.bitwiseOR, places)
+        spread = (F.shiftleft(_spread(cell, bits, width), width - 1 - number) for number, cell in enumerate(cells))
+        return reduce(Column.bitwiseOR, spread)
     table = hilbert_table(width)
-    entries = F.split(F.lit(",".join(map(str, table.entries))), ",").cast(
-        "array<bigint>"
-    )  # one literal, where an array of literals is thousands of calls
     steps: list[Column] = []
     for shift in range(bits - table.step_bits, -1, -table.step_bits):
         of_columns = (
@@ -139,7 +157,7 @@ def _place(curve: CurveOrder, cells: Sequence[Column]) -> Column:
         chunk = reduce(Column.bitwiseOR, of_columns)
         if steps:
             chunk = chunk.bitwiseOR(F.shiftleft(F.shiftright(steps[-1], table.width), table.width))
-        steps.append(F.get(entries, chunk.cast("int")))
+        steps.append(_at(table.entries, chunk.cast("int")))
     mask = F.lit((1 << table.width) - 1)
     placed = (F.shiftleft(step.bitwiseAND(mask), table.width * number) for number, step in enumerate(reversed(steps)))
     return reduce(Column.bitwiseOR, placed)
