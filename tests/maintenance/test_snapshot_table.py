@@ -102,6 +102,10 @@ def test_sources_that_would_be_read_wrong_are_refused(lake: SqlCatalog, tmp_path
     write(source / "shop=1", [2])
     with pytest.raises(SchemaMismatchError, match="partition columns"):
         snapshot_table(lake, str(source), "db.t")
+    for text in ("a+b", "null"):
+        write(tmp_path / text / f"p={text}", [1])
+        with pytest.raises(SchemaMismatchError, match="in the layout of Hive"):
+            snapshot_table(lake, str(tmp_path / text), "db.t")
     with_ids = tmp_path / "ids"
     with_ids.mkdir()
     fields = [pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(number)}) for name, number in (("a", 2), ("b", 1))]

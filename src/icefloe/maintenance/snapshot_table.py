@@ -235,8 +235,16 @@ def _columns_of(io: FileIO, location: str) -> pa.Schema:
 def _partition_folders(file: str, folder: str) -> list[tuple[str, str]]:
     """Return the decoded names and values of the folders `name=value` between the source folder and a file."""
     parts = file.removeprefix(folder.rstrip("/")).strip("/").split("/")[:-1]
-    pairs = (part.partition("=") for part in parts if "=" in part)
-    return [(unquote_plus(name), unquote_plus(text)) for name, _, text in pairs]
+    pairs = [(name, text) for name, sign, text in (part.partition("=") for part in parts) if sign]
+    unclear = [f"{name}={text}" for name, text in pairs if "+" in name + text or text == "null"]
+    if unclear:
+        # Hive writes a plus sign and the text null as they are, Iceberg writes so a space and null.
+        raise SchemaMismatchError(
+            f"the folder {unclear[0]} of {file} has one value in the layout of Hive and another in that of Iceberg",
+            path=file,
+            next_step="rename the folder, with %2B for a plus sign or %20 for a space, or load the rows",
+        )
+    return [(unquote_plus(name), unquote_plus(text)) for name, text in pairs]
 
 
 def _type_of(texts: Iterable[str]) -> IcebergType:

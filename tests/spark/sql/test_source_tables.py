@@ -60,6 +60,15 @@ def test_a_partition_at_a_folder_of_another_value_is_refused(spark_with_sources:
             sql(f"CALL lake.system.{statement}")
 
 
+def test_partitions_whose_folders_read_as_other_values_are_refused(spark_with_sources: SparkSession) -> None:
+    sql = spark_with_sources.sql
+    sql("CREATE TABLE lake.db.unclear (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind)")
+    for value in ("null", "a+b"):
+        sql(f"INSERT INTO divided_source VALUES (9, '{value}')")
+        with pytest.raises(PySparkException, match="in the catalog"):
+            sql(f"CALL lake.system.add_files('db.unclear', 'divided_source', map('kind', '{value}'))")
+
+
 def test_wrong_partition_filters_and_formats_are_refused(spark_with_sources: SparkSession) -> None:
     sql = spark_with_sources.sql
     sql("CREATE TABLE lake.db.refused (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind)")

@@ -87,7 +87,8 @@ def _check_values(text: str, folder: str, values: Mapping[str, str]) -> None:
     """Refuse a partition at a folder with other values in its name: files are added with the values of their paths. Raises `UnsupportedFeatureError`."""
     pairs = (part.partition("=") for part in folder.split("/") if "=" in part)
     in_path = {unquote_plus(name).lower(): unquote_plus(value) for name, _, value in pairs}
-    wrong = [name for name, value in values.items() if in_path.get(name, value) != value]
+    # The text null has the folder that Iceberg writes for a null value.
+    wrong = [name for name, value in values.items() if in_path.get(name, value) != value or value == "null"]
     if wrong:
         raise UnsupportedFeatureError(
             f"a partition of {text} has {wrong[0]}={values[wrong[0]]!r} in the catalog, and its folder is {folder}",
