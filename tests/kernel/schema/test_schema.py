@@ -54,6 +54,12 @@ def test_select_keeps_only_the_selected_fields_in_the_tables_order() -> None:
     assert cut.column_names == ["id", "place", "place.City"]
 
 
+def test_the_classes_of_types_include_those_of_inner_columns() -> None:
+    inner = StructType(NestedField(3, "n", IntegerType()))
+    schema = Schema(NestedField(1, "places", ListType(2, inner, element_required=False)), NestedField(4, "name", StringType()))
+    assert schema.type_classes == {ListType, StructType, IntegerType, StringType}
+
+
 def test_every_problem_of_a_schema_is_listed_at_once() -> None:
     with pytest.raises(InvalidSchemaError) as caught:
         Schema(

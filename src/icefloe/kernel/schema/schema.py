@@ -54,6 +54,11 @@ class Schema:
         return {field.field_id: (path, field) for path, field in walk(self.fields)}
 
     @cached_property
+    def type_classes(self) -> frozenset[type[IcebergType]]:
+        """The classes of the types of all columns, inner ones too."""
+        return frozenset(type(field.field_type) for _, field in walk(self.fields))
+
+    @cached_property
     def _by_name(self) -> Mapping[str, int]:
         names: dict[str, int] = {}
         for path, field in walk(self.fields):

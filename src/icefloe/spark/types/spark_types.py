@@ -359,7 +359,7 @@ def with_geo_types(spark: SparkSession, struct: spark_types.StructType, schema: 
 
 def has_geo_types(spark: SparkSession, schema: Schema) -> bool:
     """Return True if a schema has geometries or geographies, and the session has types for them."""
-    has_shapes = any(isinstance(column.field_type, GeometryType | GeographyType) for _, column in walk(schema.fields))
+    has_shapes = not schema.type_classes.isdisjoint((GeometryType, GeographyType))
     return has_shapes and str(spark.conf.get(_GEO_ENABLED, "false")).lower() == "true"
 
 
