@@ -19,8 +19,8 @@ from benchmarks.spark_scans import jvm_seconds
 from icefloe.catalog.sql_catalog import SqlCatalog
 
 ROUNDS = int(os.environ.get("ICEFLOE_BENCH_STATEMENTS", "9"))
-STATEMENTS_OF_A_ROUND = 5
-WARM_UP = 6  # rounds before the first one that counts: the JVM compiles code that runs often
+# Rounds before the first one that counts: the JVM compiles code that runs often, which at first takes longer than planning itself.
+WARM_UP = 8
 TABLES = 8
 GOAL = "<= 1.15"
 ICEBERG, RAW = "lake.bench.statement_{}", "raw_{}"
@@ -60,12 +60,16 @@ def collect(spark: SparkSession, text: str) -> None:
     spark.sql(text).collect()
 
 
-def used_by_both(spark: SparkSession, action: Callable[[SparkSession, str], None], text: str) -> float:
-    """Return the CPU seconds that the JVM and this process use for a statement."""
+# What is measured, and the statements of a round: the CPU time of a process is known to 10 ms.
+ACTIONS = (("until Spark's plan", plan, 30), ("whole", collect, 5))
+
+
+def used_by_both(spark: SparkSession, action: Callable[[SparkSession, str], None], text: str, statements: int) -> float:
+    """Return the CPU seconds that the JVM and this process use for a statement, of so many."""
     before = jvm_seconds(spark) + time.process_time()
-    for _ in range(STATEMENTS_OF_A_ROUND):
+    for _ in range(statements):
         action(spark, text)
-    return (jvm_seconds(spark) + time.process_time() - before) / STATEMENTS_OF_A_ROUND
+    return (jvm_seconds(spark) + time.process_time() - before) / statements
 
 
 def run() -> list[Comparison]:
@@ -77,8 +81,8 @@ def run() -> list[Comparison]:
         for title, (references, tables, goal) in STATEMENTS.items():
             say(f"statements: {title}")
             texts = {side: statement(name, references, tables) for side, name in (("icefloe", ICEBERG), ("raw", RAW))}
-            for measured, action in (("until Spark's plan", plan), ("whole", collect)):
-                sides = {side: partial(used_by_both, spark, action, text) for side, text in texts.items()}
+            for measured, action, statements in ACTIONS:
+                sides = {side: partial(used_by_both, spark, action, text, statements) for side, text in texts.items()}
                 interleaved(WARM_UP, sides)
                 taken = interleaved(ROUNDS, sides)
                 ours, theirs = median(taken["icefloe"]), median(taken["raw"])
