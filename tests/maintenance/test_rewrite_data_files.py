@@ -393,6 +393,20 @@ def test_with_partial_progress_a_commit_that_lost_every_retry_is_reported_beside
     assert content(table) == before
 
 
+def test_a_commit_that_storage_refuses_leaves_no_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path)
+    small_files(table, 6)
+    before = data_files(tmp_path)
+
+    def refuse(update: RewriteDataFiles) -> None:
+        raise StorageError("the storage takes no manifest")
+
+    monkeypatch.setattr(RewriteDataFiles, "commit", refuse)
+    with pytest.raises(StorageError):
+        table.maintenance.rewrite_data_files()
+    assert data_files(tmp_path) == before
+
+
 def test_a_group_that_loses_files_to_the_limit_is_rewritten_only_if_it_still_pays(tmp_path: Path) -> None:
     table = made(tmp_path)
     small_files(table, 6)

@@ -99,6 +99,11 @@ FILES = st.one_of(
     st.tuples(st.just("add_files"), BRANCH, VALUES),
     st.tuples(st.just("rewrite_manifests"), BRANCH),
 )
+# Operations of `table.maintenance`, which are no part of a transaction.
+MAINTENANCE = st.one_of(
+    st.tuples(st.just("compact"), BRANCH, st.sampled_from([None, "value DESC", "zorder(uid, value)"]), st.booleans()),
+    st.tuples(st.just("remove_dangling_deletes"), BRANCH),
+)
 REFS = st.one_of(
     st.tuples(st.just("create_branch")),
     st.tuples(st.just("remove_branch")),
@@ -120,6 +125,7 @@ OPERATION = st.one_of(
     ROWS,
     FILES,
     REFS,
+    MAINTENANCE,
     OTHER,
     st.tuples(st.just("together"), st.lists(PART, min_size=1, max_size=3)),
     st.tuples(st.just("property"), st.integers(0, 3), st.integers(0, 9)),
@@ -457,6 +463,15 @@ class ManyWriters(RuleBasedStateMachine):
             Rows(branch=branch, change=lambda before: before, may_be_idle=True, replaces=True)
         ]
 
+    def compact(self, branch: str, order: str | None, is_partial: bool) -> Operation:
+        options = {"rewrite-all": True, "partial-progress.enabled": is_partial, "remove-dangling-deletes": True}
+        # One thread, so that faults order the same calls each time.
+        options["max-concurrent-file-group-rewrites"] = 1
+        return lambda t: t.maintenance.rewrite_data_files(branch=branch, sort_order=order, options=options), [same_rows(branch)]
+
+    def remove_dangling_deletes(self, branch: str) -> Operation:
+        return lambda t: t.maintenance.remove_dangling_deletes(branch=branch), [same_rows(branch)]
+
     def upgrade(self, version: int) -> Operation:
         return lambda t: t.upgrade_table_version(version), []
 
@@ -603,6 +618,11 @@ class ManyWriters(RuleBasedStateMachine):
             for writer in self.writers:
                 writer.store.land_late()
             self.model.check()
+
+
+def same_rows(branch: str) -> Rows:
+    """Return the effect of maintenance: any number of snapshots with the same rows."""
+    return Rows(branch=branch, change=lambda before: before, may_be_idle=True, replaces=True, repeats=True)
 
 
 def without(matches: Callable[[tuple[Any, ...]], bool]) -> Callable[[Bag], Bag]:

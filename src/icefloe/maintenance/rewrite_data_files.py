@@ -16,7 +16,7 @@ from icefloe.datafile.deletes.delete_loader import is_scoped_to
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.display.formatting import count_text, size_text
 from icefloe.display.html import ShownAsText
-from icefloe.errors import CommitConflictError, CommitInvalidatedError, EngineError, IcefloeError, InvalidInputError, in_one_line
+from icefloe.errors import CommitConflictError, CommitInvalidatedError, CommitUnknownError, EngineError, IcefloeError, in_one_line
 from icefloe.kernel.commit.file_changes import delete_key
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
@@ -352,8 +352,9 @@ class DataFileRewrite:
                 self._lost.append(FailedGroup(files=len(written[0].group), reason=in_one_line(error.message)))
                 return [written[0].group]
         except BaseException as error:
-            # After any other error, such as an interrupt, the commit may have happened, and then the table needs the files.
-            if not self._is_commit_begun or isinstance(error, CommitConflictError | InvalidInputError):
+            # With an unknown state, or after an interrupt, the commit may have happened, and then the table needs the files.
+            is_known = isinstance(error, IcefloeError) and not isinstance(error, CommitUnknownError)
+            if not self._is_commit_begun or is_known:
                 self._delete(written)
             if not self._options.partial_progress or not isinstance(error, CommitConflictError):
                 raise

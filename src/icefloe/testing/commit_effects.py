@@ -156,6 +156,7 @@ class Rows:
         staged: True if no branch is set to the snapshot.
         origin: The branch from which `branch` is created if it does not exist.
         replaces: True if the write stores the same rows in other files, so that the operation of its snapshot is `replace`; no other write has it.
+        repeats: True if the operation makes any number of such snapshots, each in a commit of its own, as a compaction does.
     """
 
     change: Callable[[Bag], Bag]
@@ -164,6 +165,7 @@ class Rows:
     staged: bool = False
     origin: str = ""
     replaces: bool = False
+    repeats: bool = False
 
     @property
     def makes_snapshot(self) -> bool:

@@ -71,6 +71,11 @@ class Commit:
         return any(isinstance(effect, Expiry) for effect in self.effects)
 
     @property
+    def repeats(self) -> bool:
+        """True if it may commit several times."""
+        return any(getattr(effect, "repeats", False) for effect in self.effects)
+
+    @property
     def has_swapped(self) -> bool:
         """True if it has tried a swap."""
         return any(event.operation == "swap" for event in self.events())
@@ -121,7 +126,7 @@ class CommitModel:
             if commit.expires and isinstance(error, StorageError | NotFoundError):
                 commit.outcome = "uncleaned" if commit.landed else "refused"
             must(
-                not commit.landed or commit.outcome == "uncleaned",
+                not commit.landed or commit.outcome == "uncleaned" or commit.repeats,
                 f"{writer}: {type(error).__name__} was raised, but the commit happened: {error}",
             )
         else:
@@ -136,7 +141,9 @@ class CommitModel:
         self._check_deleted_in_folder(commit)
         if commit.outcome == "uncleaned":
             self._under_way.remove(commit)
-        elif commit.outcome in {"acknowledged", "refused"} or (commit.outcome == "interrupted" and not commit.has_swapped):
+        elif commit.outcome in {"acknowledged", "refused"} or (
+            commit.outcome == "interrupted" and not commit.has_swapped and not commit.repeats
+        ):
             self._under_way.remove(commit)
             self._check_cleaned_up(commit)
         else:
@@ -182,7 +189,7 @@ class CommitModel:
         named = self.reader.referenced(self.reader.document(self.location)) | set(self.ever)
         remaining = {path for path in commit.files({"write", "open_output"}) if self._io.exists(path)} - named
         if remaining and commit.landed:  # later commits may have removed its snapshot
-            remaining -= self.reader.referenced(self.reader.document(commit.landed[0]))
+            remaining = remaining.difference(*(self.reader.referenced(self.reader.document(location)) for location in commit.landed))
         if not remaining:
             return
         excuse = _excuse(commit.events())
@@ -195,7 +202,7 @@ class CommitModel:
         must(commit is not None, f"no operation wrote {location}")
         assert commit is not None  # noqa: S101  for mypy
         commit.landed.append(location)
-        must(len(commit.landed) == 1, f"{commit.writer}: one operation was committed twice: {commit.landed}")
+        must(len(commit.landed) == 1 or commit.repeats, f"{commit.writer}: one operation was committed twice: {commit.landed}")
         before, after = self.reader.document(self.location), self.reader.document(location)
         must(after["metadata-log"][-1]["metadata-file"] == self.location, f"{location} is not based on {self.location}")
         self._check_metadata(location)
