@@ -115,6 +115,17 @@ def test_sources_that_would_be_read_wrong_are_refused(lake: SqlCatalog, tmp_path
     write(with_ids, [1], "a.parquet")
     with pytest.raises(SchemaMismatchError):
         snapshot_table(lake, str(with_ids), "db.t")
+    for number, columns in enumerate(({"Id": [1]}, {"other": [1]}, {"id": ["text"]})):
+        folder = tmp_path / f"columns{number}"
+        write(folder, [1])
+        pq.write_table(pa.table(columns), folder / "y.parquet")
+        if "other" in columns:
+            assert snapshot_table(lake, str(folder), f"db.more{number}").schema.names == ["id", "note", "other"]
+            assert lake.load_table(f"db.more{number}").scan("other = 1").count() == 1
+            lake.drop_table(f"db.more{number}")
+        else:
+            with pytest.raises(SchemaMismatchError, match=r"in other letters|different types"):
+                snapshot_table(lake, str(folder), "db.t")
     other = tmp_path / "other"
     write(other, [1])
     (other / "z.csv").write_text("1,2\n")

@@ -30,6 +30,7 @@ from icefloe.kernel.schema.arrow_schema import schema_from_arrow
 from icefloe.kernel.schema.name_mapping import mapping_for, mapping_to_json
 from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
 from icefloe.kernel.types import DateType, IcebergType, IntegerType, LongType, NestedField, StringType
+from icefloe.table.parallel_requests import side_by_side
 from icefloe.table.rows.add_files import engine_for_footers, footer_request
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -123,7 +124,9 @@ def snapshot_table(
     folders = [qualified(source)] if isinstance(source, str) else [qualified(folder) for folder in source]
     io = load_file_io(catalog.properties)
     files = _files(io, folders, ignore_missing=ignore_missing_files)
-    described = source if isinstance(source, SourceFolders) else _described(io, folders, files)
+    layouts = _layouts(io, files)
+    described = source if isinstance(source, SourceFolders) else _described(layouts, folders, files)
+    _refuse_unread_columns(layouts, described.schema)
     schema = assign_fresh_ids(Schema(*(replace(column, required=False) for column in described.schema.fields)))
     if catalog.table_exists(name):
         raise TableAlreadyExistsError(f"{'.'.join(catalog.resolve_name(name))} exists", next_step="choose another name")
@@ -190,30 +193,78 @@ def _files(io: FileIO, folders: Sequence[str], *, ignore_missing: bool) -> list[
     return files
 
 
-def _described(io: FileIO, folders: Sequence[str], files: Sequence[str]) -> SourceFolders:
-    """Return the columns of files: those of the first file's footer, and the partition columns of all paths."""
+def _layouts(io: FileIO, files: Sequence[str]) -> list[tuple[pa.Schema, str]]:
+    """Return the different Arrow schemas of files, each with the first file that has it."""
+    found: dict[bytes, tuple[pa.Schema, str]] = {}
+    for file, columns in side_by_side(lambda file: (file, _columns_of(io, file)), files):
+        found.setdefault(columns.serialize().to_pybytes(), (columns, file))
+    return list(found.values())
+
+
+def _refuse_unread_columns(layouts: Sequence[tuple[pa.Schema, str]], schema: Schema) -> None:
+    """Refuse files whose columns would be read as null, because they have the names of the table's columns in other cases, or none of them.
+
+    Raises:
+        SchemaMismatchError: There is such a file.
+    """
+    names = set(schema.names)
+    spellings: dict[str, set[str]] = {}
+    for name in names:
+        spellings.setdefault(name.lower(), set()).add(name)
+    for columns, file in layouts:
+        other_case = [name for name in columns.names if spellings.get(name.lower(), {name}) != {name}]
+        if other_case or names.isdisjoint(columns.names):
+            raise SchemaMismatchError(
+                f"{file} has the column {other_case[0]!r}, and the table has that name in other letters"
+                if other_case
+                else f"{file} does not have any column of the table",
+                path=file,
+                next_step="rename the column in the files, leave the file out, or load the rows",
+            )
+
+
+def _described(layouts: Sequence[tuple[pa.Schema, str]], folders: Sequence[str], files: Sequence[str]) -> SourceFolders:
+    """Return the columns of files: those of all footers, and the partition columns of all paths."""
     if not files:
         raise NoSuchFileError(f"no file is at {folders[0]}", path=folders[0], next_step="check the folder")
-    columns = _columns_of(io, files[0])
-    layouts = {tuple(name for name, _ in _partition_folders(file, folders[0])): file for file in files}
-    if len(layouts) > 1:
-        one, other = list(layouts.items())[:2]
+    try:
+        columns = pa.unify_schemas([layout for layout, _ in layouts])
+    except pa.ArrowException as error:
         raise SchemaMismatchError(
-            f"the folders of {one[1]} have the partition columns [{', '.join(one[0])}], and those of {other[1]} [{', '.join(other[0])}]",
-            path=other[1],
-            next_step="make tables of the folders one by one",
-        )
-    names = next(iter(layouts))
-    values: dict[str, set[str]] = {name: set() for name in names}
+            f"the files of {folders[0]} have different types for one column: {error}",
+            path=folders[0],
+            next_step="make tables of the files of each kind, or load the rows",
+        ) from error
+    values = _partition_values(files, folders[0])
+    stored = schema_from_arrow(columns, keep_ids=False).fields
+    kept = [column for column in stored if column.name not in values]
+    types = {column.name: column.field_type for column in stored}
+    last = max((column.field_id for column in stored), default=0)
+    # Fresh ids are assigned to all of them later; until then nested ones must differ.
+    partitions = [
+        NestedField(last + 100_000 + place, name, types.get(name) or _type_of(texts), required=False)
+        for place, (name, texts) in enumerate(values.items())
+    ]
+    return SourceFolders(folders, Schema(*kept, *partitions), tuple(values))
+
+
+def _partition_values(files: Sequence[str], folder: str) -> dict[str, set[str]]:
+    """Return the values of the partition columns in the paths of files, by name, outermost first. Raises `SchemaMismatchError` for different columns."""
+    values: dict[str, set[str]] | None = None
     for file in files:
-        for name, text in _partition_folders(file, folders[0]):
+        pairs = _partition_folders(file, folder)
+        if values is None:
+            values = {name: set() for name, _ in pairs}
+        if [name for name, _ in pairs] != list(values):
+            columns = [", ".join(names) for names in (values, (name for name, _ in pairs))]
+            raise SchemaMismatchError(
+                f"the folders of {files[0]} have the partition columns [{columns[0]}], and those of {file} [{columns[1]}]",
+                path=file,
+                next_step="make tables of the folders one by one",
+            )
+        for name, text in pairs:
             values[name].add(text)
-    fields = [column for column in schema_from_arrow(columns, keep_ids=False).fields if column.name not in names]
-    last = max((column.field_id for column in schema_from_arrow(columns, keep_ids=False).fields), default=0)
-    stored = {column.name: column.field_type for column in schema_from_arrow(columns, keep_ids=False).fields}
-    types = {name: stored.get(name) or _type_of(values[name]) for name in names}
-    fields += [NestedField(last + 1000 + place, name, types[name], required=False) for place, name in enumerate(names)]
-    return SourceFolders(folders, Schema(*fields), names)
+    return values or {}
 
 
 def _columns_of(io: FileIO, location: str) -> pa.Schema:
@@ -222,7 +273,7 @@ def _columns_of(io: FileIO, location: str) -> pa.Schema:
         opened.seek(0)
         try:
             if magic == b"PAR1":
-                return pq.read_schema(opened)
+                return pq.read_schema(opened).remove_metadata()
             if magic.startswith(b"ORC"):
                 return orc.ORCFile(opened).schema
         except (pa.ArrowException, OSError, ValueError) as error:

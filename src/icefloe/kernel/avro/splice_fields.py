@@ -3,10 +3,11 @@
 `write_avro_columns.py` splices the records. Spec: Apache Avro, Object Container Files.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.arrow_values import numpy_of
@@ -15,7 +16,7 @@ from icefloe.kernel.avro.avro_container import block_bytes, open_container, spli
 from icefloe.kernel.avro.avro_errors import broken_avro
 from icefloe.kernel.avro.avro_schema import AvroType, parse_schema
 from icefloe.kernel.avro.compiled_codec import AVAILABLE
-from icefloe.kernel.avro.projection_tree import Struct
+from icefloe.kernel.avro.projection_tree import Struct, matched_fields
 from icefloe.kernel.avro.write_avro_columns import Cut, splice_records, write_records
 
 # Returns the new values of fields, by field id, from the columns that were read.
@@ -46,6 +47,8 @@ def spliced_file(content: bytes, path: str, projection: Struct, spans: Mapping[i
     count = records.counts[0]
     if not count:
         return content
+    if any(records.columns[f"{name}.start"].null_count not in (0, count) for name in spans.values()):
+        raise broken_avro(path, container.body_start, "some of its records lack a field that others have")
     positions = {
         field_id: (numpy_of(records.columns[f"{name}.start"]), numpy_of(records.columns[f"{name}.stop"]))
         for field_id, name in spans.items()
@@ -57,12 +60,16 @@ def spliced_file(content: bytes, path: str, projection: Struct, spans: Mapping[i
         raise broken_avro(path, container.body_start, "its records do not begin with a field that the format defines")
     stops = np.append(starts[1:], sum(memoryview(block).nbytes for block in records.blocks))
     schema = parse_schema(container.schema_text, "manifest_schema_types")
-    fields = {field["field-id"]: field for field in _fields(schema)}
-    cuts = [
-        Cut(*positions[field_id], write_records({**schema, "fields": [fields[field_id]]}, {field_id: values}, count))
-        for field_id, values in new_values(records.columns).items()
-        if field_id in positions
-    ]
+    fields = dict(_fields(schema, projection))
+    values = {field_id: column for field_id, column in new_values(records.columns).items() if field_id in positions}
+    try:
+        pieces = {
+            field_id: write_records({**schema, "fields": [fields[field_id]]}, {field_id: column}, count)
+            for field_id, column in values.items()
+        }
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        raise broken_avro(path, container.body_start, f"a field has another type than the format defines: {error}") from error
+    cuts = [Cut(*positions[field_id], encoded) for field_id, encoded in pieces.items()]
     cuts.sort(key=lambda cut: int(cut.starts[0]))
     spliced = splice_records(records.blocks, starts, stops, cuts)
     blocks = [
@@ -72,12 +79,11 @@ def spliced_file(content: bytes, path: str, projection: Struct, spans: Mapping[i
     return b"".join((content[: container.body_start], *blocks))
 
 
-def _fields(record: AvroType) -> list[dict[str, Any]]:
-    """Return the fields of a record and of the records within it that have ids."""
-    fields: list[dict[str, Any]] = []
-    for field in record["fields"]:
-        if "field-id" in field:
-            fields.append(field)
-        if isinstance(field["type"], dict) and field["type"].get("type") == "record":
-            fields += _fields(field["type"])
-    return fields
+def _fields(record: AvroType, projection: Struct) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the projected fields of a writer's record and of the records within it by id, also those of a writer that has names alone."""
+    for place, projected in matched_fields(record, projection.fields).items():
+        field = record["fields"][place]
+        if isinstance(projected.shape, Struct):
+            yield from _fields(field["type"], projected.shape)
+        else:
+            yield projected.field_id, {**field, "field-id": projected.field_id}
