@@ -1,6 +1,7 @@
 package icefloe;
 
 import java.lang.ref.PhantomReference;
+import java.lang.ref.Reference;
 import java.lang.ref.ReferenceQueue;
 import java.util.Collections;
 import java.util.Map;
@@ -67,7 +68,13 @@ final class PythonObject implements BiFunction {
   public Object apply(Object method, Object message) {
     String released = registered.releasedNumbers();
     String address = method + (number == 0 && released.isEmpty() ? "" : " " + number) + (released.isEmpty() ? "" : " " + released);
-    Object reply = registered.python.apply(address, message);
+    Object reply;
+    try {
+      reply = registered.python.apply(address, message);
+    } finally {
+      // The collector may take an object whose method needs it no more, and another thread would release the number before Python has read it.
+      Reference.reachabilityFence(this);
+    }
     boolean isObject = reply instanceof String && ((String) reply).startsWith("@");
     return isObject ? new PythonObject(registered, ((String) reply).substring(1)) : reply;
   }
