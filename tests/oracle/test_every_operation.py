@@ -30,7 +30,12 @@ NESTED = {"maintenance": TableMaintenance, "manage_snapshots": ManageSnapshots, 
 # Manifests of version 1 have no sequence numbers, so they are 0; DuckDB refuses such manifests in an upgraded table.
 DUCKDB_REFUSES = "'manifest_entry.sequence_number' is only allowed to be NULL for ADDED entries"
 # Commits the calls before it; the same as `Table.expire_snapshots`; changes no table, and its copies are read in `test_moved_tables.py`.
-NO_CHANGES = {"manage_snapshots.commit", "maintenance.expire_snapshots", "maintenance.rewrite_table_path"}
+NO_CHANGES = {
+    "manage_snapshots.commit",
+    "maintenance.expire_snapshots",
+    "maintenance.rewrite_table_path",
+    "maintenance.remove_orphan_files",
+}
 
 _DUCKDB = """
 import json, sys

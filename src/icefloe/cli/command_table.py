@@ -79,6 +79,12 @@ COMMANDS = (
         "Remove delete files that apply to no data file.",
     ),
     LazyCommand(
+        "remove-orphan-files",
+        MAINTAIN,
+        "orphan_commands:remove_orphan_files",
+        "Delete files in the table's folder that nothing references; or list them with --quarantine, and delete them later with --purge.",
+    ),
+    LazyCommand(
         "rewrite-manifests",
         MAINTAIN,
         "maintenance_commands:rewrite_manifests",

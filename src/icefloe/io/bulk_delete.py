@@ -25,7 +25,9 @@ THREADS = 16
 Failure = tuple[str, IcefloeError]
 
 
-def delete_files(io: FileIO, locations: Sequence[str], may_delete: Callable[[str], bool] | None = None) -> list[Failure]:
+def delete_files(
+    io: FileIO, locations: Sequence[str], may_delete: Callable[[str], bool] | None = None, threads: int = THREADS
+) -> list[Failure]:
     """Delete the files, and return those that could not be deleted, each with its error.
 
     A file that does not exist is not an error. Ctrl-C leaves the remaining files.
@@ -35,9 +37,10 @@ def delete_files(io: FileIO, locations: Sequence[str], may_delete: Callable[[str
         locations: The files.
         may_delete: Returns whether a file may be deleted. It is called right before each deletion, because a folder above the file can become a symbolic
             link at any time. Without it every file may be deleted.
+        threads: The number of deletions that are under way at once.
     """
     batches = list(_batches(io, locations, may_delete or (lambda _: True)))
-    pool = ThreadPoolExecutor(max(1, min(THREADS, len(batches))), thread_name_prefix="icefloe-delete")
+    pool = ThreadPoolExecutor(max(1, min(threads, len(batches))), thread_name_prefix="icefloe-delete")
     try:
         results = pool.map(lambda delete_batch: delete_batch(), batches)
         with closing(counted("delete files", "requests", results, len(batches))) as counted_results:

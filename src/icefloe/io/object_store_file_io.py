@@ -146,6 +146,34 @@ class ObjectStoreFileIO:
         if plain:
             self._call(plain[0], lambda store: store.rm(plain))
 
+    def list_entries(self, location: str, *, is_deep: bool = False) -> Sequence[Mapping[str, Any]]:
+        """Return fsspec's entries of the files and folders in a folder, or with `is_deep` of all files below it. A missing folder has none.
+
+        The library's cache of listings is not used, and does not grow: it could be old, and a table has millions of files.
+        """
+
+        def entries(store: Any) -> Sequence[Mapping[str, Any]]:
+            store.invalidate_cache(location)
+            try:
+                return list(store.find(location, detail=True).values() if is_deep else store.ls(location, detail=True))
+            except FileNotFoundError:
+                return []
+            finally:
+                store.invalidate_cache(location)
+
+        result: Sequence[Mapping[str, Any]] = self._call(location, entries)
+        return result
+
+    def entry(self, location: str) -> Mapping[str, Any]:
+        """Return fsspec's entry of an object as it is now, not as a listing has shown it. Raises `NoSuchFileError`."""
+
+        def info(store: Any) -> Mapping[str, Any]:
+            store.invalidate_cache(location.rpartition("/")[0])
+            return dict(store.info(location))
+
+        result: Mapping[str, Any] = self._call(location, info)
+        return result
+
     def open_input(self, location: str) -> Any:
         """Return a seekable `pyarrow.PythonFile`."""
         return pa.PythonFile(self._call(location, lambda store: store.open(location, "rb")), mode="r")

@@ -4,7 +4,7 @@ Spec: Snapshots (operation replace); Snapshot Retention Policy.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,6 +13,8 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.partitioning.sort_order import SortOrder
 from icefloe.maintenance.dangling_deletes import RemoveDanglingDeletesResult, remove_dangling_deletes
+from icefloe.maintenance.orphan_report import RemoveOrphanFilesResult
+from icefloe.maintenance.remove_orphan_files import PURGE_DELAY, orphan_options, remove_orphan_files
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite, RewriteDataFilesResult
 from icefloe.maintenance.rewrite_options import rewrite_options
 from icefloe.maintenance.rewrite_order import rewrite_order
@@ -234,6 +236,71 @@ class TableMaintenance:
             verify=verify,
             dry_run=dry_run,
         )
+
+    def remove_orphan_files(
+        self,
+        older_than: datetime | int | None = None,
+        location: str | None = None,
+        *,
+        mode: str = "delete",
+        dry_run: bool = False,
+        max_concurrent_deletes: int | None = None,
+        stream_results: bool = False,
+        file_list_view: Any = None,
+        equal_schemes: Mapping[str, str] | None = None,
+        equal_authorities: Mapping[str, str] | None = None,
+        prefix_mismatch_mode: str = "ERROR",
+        purge_delay: timedelta = PURGE_DELAY,
+        force: bool = False,
+    ) -> RemoveOrphanFilesResult:
+        """Delete files in the table's folder that no snapshot and no metadata references, such as those of jobs that failed.
+
+        The folder is listed first and the metadata is loaded afterwards, so that files of concurrent commits are never orphans once they are committed.
+        Files and folders whose names begin with `_` or `.` are left out, and so are folders of other tables.
+
+        Args:
+            older_than: Only files last modified before this time are orphans: a datetime with a time zone, or milliseconds since 1970-01-01 UTC; by default
+                three days ago.
+            location: The folder to search; by default the table's location.
+            mode: `delete` deletes the files; `quarantine` writes a list of them to the table's metadata folder; `purge` deletes the files of lists that are
+                older than `purge_delay`, each after it was checked again; `undo` drops all lists.
+            dry_run: Return the orphans, and change nothing.
+            max_concurrent_deletes: Deletions under way at once.
+            stream_results: Return the paths of at most 20,000 orphans, and not of at most a million.
+            file_list_view: The files to check in place of a listing: Arrow data with the columns `file_path` and `last_modified`.
+            equal_schemes: Schemes that name one storage, such as `{"s3a,s3n": "s3"}`, which is the default.
+            equal_authorities: Authorities that name one storage.
+            prefix_mismatch_mode: For files whose paths the table names with another scheme or authority: `ERROR`, `IGNORE` keeps them, `DELETE`.
+            purge_delay: The least age of a list that is purged; at least a day without `force`.
+            force: Allow files younger than 24 hours: only where no other program writes.
+
+        Returns:
+            The orphans, and what was deleted.
+
+        Raises:
+            InvalidInputError: The table's property `gc.enabled` is false; less than 24 hours without `force`; an argument is invalid; or prefixes differ.
+            LocationNotAllowedError: The location is another table's too, or nothing but the table's metadata vouches for it. Nothing was deleted.
+            NoSuchFileError, FormatError, StorageError: A folder cannot be listed, or a file that the table needs cannot be read. Nothing was deleted.
+            UnsupportedFeatureError: The storage cannot be listed.
+
+        Spec: Optimistic Concurrency; File System Operations (deletes).
+        """
+        options = orphan_options(
+            self._table.handle.clock.now_ms(),
+            mode=mode,
+            older_than=older_than,
+            location=location,
+            dry_run=dry_run,
+            max_concurrent_deletes=max_concurrent_deletes,
+            stream_results=stream_results,
+            file_list_view=file_list_view,
+            equal_schemes=equal_schemes,
+            equal_authorities=equal_authorities,
+            prefix_mismatch_mode=prefix_mismatch_mode,
+            purge_delay=purge_delay,
+            force=force,
+        )
+        return remove_orphan_files(self._table, options)
 
 
 def maintenance_of(table: Any) -> TableMaintenance:

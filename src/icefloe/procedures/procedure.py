@@ -39,6 +39,8 @@ class WiderRows(list[tuple[Any, ...]]):
 Text = Annotated[str, StringType()]
 # Source of files: a location, or several folders with a slash at their ends; in SQL also the name of a table in Spark's session catalog.
 Source = Annotated[str | Sequence[str], StringType()]
+# Rows: in Python Arrow data, in SQL the name of a view of Spark.
+View = Annotated[Any, StringType()]
 Long = Annotated[int, LongType()]
 Int = Annotated[int, IntegerType()]
 Flag = Annotated[bool, BooleanType()]
@@ -58,6 +60,7 @@ class Parameter:
     required: bool
     is_table: bool  # the name of a table, which may begin with the catalog's name
     is_source: bool  # the source of files
+    is_view: bool  # rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +124,7 @@ def procedure(*output: tuple[str, IcebergType], optional: Sequence[str] = ()) ->
                 required=parameter.default is inspect.Parameter.empty,
                 is_table=name == "table",
                 is_source=hints[name] is Source,
+                is_view=hints[name] == View | None,
             )
             for name, parameter in list(inspect.signature(function).parameters.items())[1:]
         ]

@@ -6,10 +6,24 @@ from typing import Any
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
-from icefloe.procedures import file_procedures, maintenance_procedures, moving_procedures, snapshot_procedures, statistics_procedures
+from icefloe.procedures import (
+    file_procedures,
+    maintenance_procedures,
+    moving_procedures,
+    orphan_procedures,
+    snapshot_procedures,
+    statistics_procedures,
+)
 from icefloe.procedures.procedure import Procedure, WiderRows
 
-_MODULES: tuple[ModuleType, ...] = (snapshot_procedures, maintenance_procedures, statistics_procedures, file_procedures, moving_procedures)
+_MODULES: tuple[ModuleType, ...] = (
+    snapshot_procedures,
+    maintenance_procedures,
+    statistics_procedures,
+    file_procedures,
+    moving_procedures,
+    orphan_procedures,
+)
 _BY_NAME = {member.name: member for module in _MODULES for member in vars(module).values() if isinstance(member, Procedure)}
 
 

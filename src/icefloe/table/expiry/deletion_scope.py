@@ -99,7 +99,7 @@ def _without_other_tables(handle: TableHandle, own_folders: list[Place], vouched
 
     A folder with other tables in it is a table's own if the table's name leads to it: namespaces are nested in this way.
     """
-    others = [(table, _folders_of_table(handle.policy, table)) for table in other_tables(handle.store, handle.identifier)]
+    others = [(table, folders_of_table(handle.policy, table)) for table in other_tables(handle.store, handle.identifier)]
     folder_of_name = _folder_of_name(handle.policy, handle.identifier)
     own_folders = [
         place
@@ -127,7 +127,7 @@ def _is_in(folder: Place, place: Place) -> bool:
     return folder.in_any_spelling.is_below(place.in_any_spelling)
 
 
-def _folders_of_table(policy: LocationPolicy, table: TableLocation) -> list[Place]:
+def folders_of_table(policy: LocationPolicy, table: TableLocation) -> list[Place]:
     """Return the folders of another table as far as the catalog shows them without its metadata: that of its metadata file, and that of its name.
 
     A folder that contains the warehouse is no table's own: else one misplaced metadata file would keep every table from deleting anything.

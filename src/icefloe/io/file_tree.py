@@ -1,0 +1,316 @@
+"""`files_below`: all files below a folder, folder by folder, without a list of all of them in memory; for folders of any size.
+
+Local folders are listed one at a time. Object stores have no folders: the first levels are listed level by level, because they are the parts that are listed
+side by side, and everything below such a part is listed by its prefix, since a table with hashed paths has nearly as many folders as files.
+Symbolic links are neither followed nor returned. Spec: File Locations in Metadata.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from queue import Queue
+from typing import Any
+
+from icefloe.errors import NoSuchFileError, StorageError, UnsupportedFeatureError
+from icefloe.io.file_io_by_scheme import SchemeFileIO
+from icefloe.io.local_file_io import LocalFileIO
+from icefloe.io.locations import AZURE, local_path, scheme_of
+from icefloe.io.object_store_file_io import ObjectStoreFileIO
+from icefloe.kernel.ports import FileIO
+from icefloe.kernel.storage_errors import storage_error
+
+# Folders that are listed at once in this process.
+THREADS = 16
+# Names in one piece of a listing, and the pieces that may wait for their reader.
+PIECE, WAITING_PIECES = 20_000, 32
+# Levels of an object store that are listed level by level.
+SPLIT_LEVELS = 3
+# Stores that list everything below a prefix in one series of requests.
+_BY_PREFIX = frozenset({"s3", "s3a", "s3n", "gs", "gcs"}) | AZURE
+# Keys of fsspec's entries that have the time of the last modification, by library.
+_TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenNames:
+    """The rule of names that listings leave out: those that begin with `_` or `.`, except folders of partition fields with such names.
+
+    Attributes:
+        partitions: The beginnings of names of such folders, such as `_day=`.
+    """
+
+    partitions: tuple[str, ...] = ()
+
+    @classmethod
+    def of_fields(cls, names: Iterable[str]) -> "HiddenNames":
+        """Return the rule for a table whose partition fields have these names."""
+        return cls(tuple(sorted({f"{name}=" for name in names if name.startswith(("_", "."))})))
+
+    def hides(self, name: str) -> bool:
+        """Return True if a file or folder of this name is left out, with everything in it."""
+        return name.startswith(("_", ".")) and not (self.partitions and name.startswith(self.partitions))
+
+
+@dataclass(frozen=True, slots=True)
+class FolderPart:
+    """A folder to list.
+
+    Attributes:
+        folder: Its location, without a slash at its end.
+        level: The number of folders between it and the folder where the listing began.
+    """
+
+    folder: str
+    level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFiles:
+    """Files of one folder.
+
+    Attributes:
+        folder: Its location, without a slash at its end.
+        names: The names of the files.
+        sizes: Their sizes in bytes; empty where the listing does not show them.
+        modified_ms: When they were last modified, in milliseconds since 1970-01-01 UTC; None for an unknown time, empty where the listing shows none.
+    """
+
+    folder: str
+    names: Sequence[str]
+    sizes: Sequence[int | None] = ()
+    modified_ms: Sequence[int | None] = ()
+
+
+Listed = FolderFiles | FolderPart
+
+
+def list_part(io: FileIO, part: FolderPart, hidden: HiddenNames) -> Iterator[Listed]:
+    """Yield the files of a folder, and the folders in it that have to be listed too. A folder that does not exist has no files.
+
+    Raises:
+        StorageError: The folder cannot be listed.
+        UnsupportedFeatureError: Its storage cannot be listed.
+    """
+    storage = io.at(part.folder) if isinstance(io, SchemeFileIO) else io
+    if isinstance(storage, LocalFileIO):
+        yield from _local(part, hidden)
+    elif isinstance(storage, ObjectStoreFileIO):
+        yield from _stored(storage, part, hidden)
+    else:
+        raise UnsupportedFeatureError(
+            f"the storage of {part.folder} cannot be listed", path=part.folder, next_step="pass a list of its files: file_list_view"
+        )
+
+
+def files_below(io: FileIO, folder: str, hidden: HiddenNames, threads: int = THREADS) -> Iterator[FolderFiles]:
+    """Yield the files in and below a folder, listed by several threads. The order is not determined.
+
+    Args:
+        io: The storage.
+        folder: The folder's location.
+        hidden: The names that are left out.
+        threads: The number of folders that are listed at once.
+
+    Raises:
+        NoSuchFileError: There is no such local folder.
+        StorageError: A folder cannot be listed; then the listing is not complete.
+    """
+    walk = _Walk(io, hidden, FolderPart(folder.rstrip("/")))
+    workers = [threading.Thread(target=walk.work, name="icefloe-list", daemon=True) for _ in range(max(1, threads))]
+    for worker in workers:
+        worker.start()
+    try:
+        yield from walk.results()
+    finally:
+        walk.stop()
+        for worker in workers:
+            worker.join()
+
+
+class _Walk:
+    """The folders that are still to be listed, newest first, and the results that wait for their reader."""
+
+    def __init__(self, io: FileIO, hidden: HiddenNames, part: FolderPart) -> None:
+        self._io = io
+        self._hidden = hidden
+        self._stack = [part]
+        self._busy = 0
+        self._is_over = False
+        self._changed = threading.Condition()
+        self._results: Queue[FolderFiles | BaseException | None] = Queue(WAITING_PIECES)
+
+    def work(self) -> None:
+        """List folders until none is left."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._stack or not self._busy or self._is_over)
+                if self._is_over or not self._stack:
+                    return
+                part = self._stack.pop()
+                self._busy += 1
+            try:
+                for listed in list_part(self._io, part, self._hidden):
+                    if self._is_over:
+                        return
+                    if isinstance(listed, FolderFiles):
+                        self._results.put(listed)
+                        continue
+                    with self._changed:
+                        self._stack.append(listed)
+                        self._changed.notify()
+            except BaseException as error:  # noqa: BLE001  the reader raises it
+                self._results.put(error)
+                return
+            finally:
+                with self._changed:
+                    self._busy -= 1
+                    is_last = not self._busy and not self._stack
+                    self._changed.notify_all()
+                if is_last:
+                    self._results.put(None)
+
+    def results(self) -> Iterator[FolderFiles]:
+        """Yield results until the last folder is listed. Raises the first error of a thread."""
+        while True:
+            result = self._results.get()
+            if result is None:
+                return
+            if isinstance(result, BaseException):
+                raise result
+            yield result
+
+    def stop(self) -> None:
+        """End the threads: those that wait for a folder, and those that wait to hand over a result."""
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+        with self._results.not_full:
+            self._results.maxsize = sys.maxsize
+            self._results.not_full.notify_all()
+
+
+def _local(part: FolderPart, hidden: HiddenNames) -> Iterator[Listed]:
+    names: list[str] = []
+    try:
+        with os.scandir(local_path(part.folder)) as entries:
+            for entry in entries:
+                name = entry.name
+                if hidden.hides(name) or not _is_unicode(name):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    yield FolderPart(f"{part.folder}/{name}", part.level + 1)
+                elif entry.is_file(follow_symlinks=False):
+                    names.append(name)
+                    if len(names) == PIECE:
+                        yield FolderFiles(part.folder, names)
+                        names = []
+    except FileNotFoundError as error:  # removed since its parent was listed
+        if not part.level:
+            raise NoSuchFileError(f"there is no folder {part.folder}", path=part.folder, next_step="check the location") from error
+    except OSError as error:
+        raise storage_error(error, part.folder) from error
+    if names:
+        yield FolderFiles(part.folder, names)
+
+
+def _is_unicode(name: str) -> bool:
+    """Return False for a name whose bytes are not valid text: no location in a table's metadata can name it."""
+    if name.isascii():
+        return True
+    with suppress(UnicodeEncodeError):
+        name.encode()
+        return True
+    return False
+
+
+def _stored(io: ObjectStoreFileIO, part: FolderPart, hidden: HiddenNames) -> Iterator[Listed]:
+    scheme = scheme_of(part.folder)
+    original = part.folder.partition("://")[0]
+    is_deep = scheme in _BY_PREFIX and part.level >= SPLIT_LEVELS
+    entries = io.list_entries(part.folder, is_deep=is_deep)
+    top = part.folder.partition("://")[2].rstrip("/")
+    by_folder: dict[str, list[tuple[str, int | None, int | None]]] = {}
+    folders: list[str] = []
+    for entry in entries:
+        name = str(entry["name"])
+        path = name.partition("://")[2] if "://" in name else name
+        rest = path.removeprefix(_own_form(path, top))
+        # A name such as a//b appears as a folder without a name, whose listing would be that of its parent again.
+        segments = rest.strip("/").split("/")
+        if rest == path or not segments[-1] or any(map(hidden.hides, segments)):
+            continue
+        if entry.get("type") == "directory":
+            if not is_deep and segments == [rest.strip("/")]:
+                folders.append(f"{part.folder}/{segments[0]}")
+        elif not path.endswith("/"):  # a marker of a folder is no file
+            folder, _, file_name = rest.rpartition("/")
+            row = (file_name, entry.get("size"), _modified_ms(entry))
+            by_folder.setdefault(f"{original}://{top}{folder}", []).append(row)
+    yield from (FolderPart(folder, part.level + 1) for folder in dict.fromkeys(folders))
+    for folder, rows in by_folder.items():
+        yield FolderFiles(folder, [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
+
+
+def _own_form(path: str, top: str) -> str:
+    """Return the beginning of an entry's path that names the listed folder: some libraries leave out the host of Azure's locations, or of HDFS's."""
+    if path.startswith(f"{top}/"):
+        return top
+    authority, _, inner = top.partition("/")
+    for form in (f"{authority.partition('@')[0]}/{inner}".rstrip("/"), f"/{inner}", inner):
+        if form and path.startswith(f"{form}/"):
+            return form
+    return path
+
+
+def _modified_ms(entry: Mapping[str, Any]) -> int | None:
+    """Return the time of the last modification in an entry of fsspec; None where it has none."""
+    for name in _TIMES:
+        value = entry.get(name)
+        if isinstance(value, str):
+            with suppress(ValueError):
+                value = datetime.fromisoformat(value)
+        if isinstance(value, datetime):
+            return int((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1000)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return int(value * 1000)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What a storage shows of a file. The time is None where it shows none."""
+
+    size: int
+    modified_ms: int | None
+
+
+def file_state(io: FileIO, location: str) -> FileState | None:
+    """Return the state of a file now; None where it does not exist, or where something else than a file has its name, such as a symbolic link.
+
+    Raises:
+        StorageError: It cannot be determined.
+    """
+    storage = io.at(location) if isinstance(io, SchemeFileIO) else io
+    try:
+        if isinstance(storage, LocalFileIO):
+            return local_state(local_path(location))
+        if isinstance(storage, ObjectStoreFileIO):
+            entry = storage.entry(location)
+            return FileState(int(entry["size"]), _modified_ms(entry)) if entry.get("type") == "file" else None
+    except (NoSuchFileError, FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise storage_error(error, location) from error
+    raise StorageError(f"the storage of {location} shows no times of files", path=location)
+
+
+def local_state(path: str) -> FileState | None:
+    """Return the state of a local file; None for anything else. Raises `OSError`."""
+    status = os.lstat(path)
+    if status.st_mode & 0o170000 != 0o100000:
+        return None
+    return FileState(status.st_size, status.st_mtime_ns // 1_000_000)

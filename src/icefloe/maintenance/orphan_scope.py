@@ -1,0 +1,167 @@
+"""`OrphanScope`: the folder whose files may be deleted as orphans, without the parts of it that are another table's.
+
+A table's metadata is hostile, so its location counts only if something else vouches for it (`icefloe.table.own_location`). A folder that the caller names
+needs no such proof, but may not be shared with another table of the catalog. In the table's own folder other tables may be nested: their folders are left
+out, and the files that they reference count as referenced. The folder of another catalog's table is recognized by its metadata files.
+Spec: File Locations in Metadata.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from icefloe.catalog_store.catalog_store import TableLocation, other_tables
+from icefloe.errors import FormatError, InvalidInputError, LocationNotAllowedError, NotFoundError, StorageError, UnsupportedError
+from icefloe.io.locations import Place, folders_of, is_relative, join, place_of_file, place_of_folder, qualified
+from icefloe.kernel.metadata.table_properties import DATA_PATH, METADATA_PATH
+from icefloe.table.expiry.deletion_scope import folders_of_table
+from icefloe.table.orphans.referenced_files import METADATA_FOLDER
+from icefloe.table.own_location import holds_warehouse, own_location
+from icefloe.table.table_handle import LoadedMetadata, TableHandle, read_metadata_at
+
+# Folders of other tables that the error and the result name.
+_SHOWN = 5
+# Folders of other tables that are recognized by their metadata files; in a folder with more of them nothing is deleted.
+_MOST_FOREIGN = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanScope:
+    """The folder whose files may be deleted.
+
+    Attributes:
+        location: The folder as the caller or the metadata writes it.
+        place: The same, resolved.
+        own: The place of the table's own location, if it is in the folder or the folder in it.
+        others: Tables of the catalog whose folders overlap with it.
+        without: Folders of other tables in it.
+    """
+
+    location: str
+    place: Place
+    own: Place | None
+    others: tuple[TableLocation, ...] = ()
+    without: tuple[Place, ...] = ()
+
+    def contains(self, location: str, real: Callable[[str], str] = os.path.realpath) -> bool:
+        """Return True if a file is in the scope now; to be called right before its deletion. `real` resolves a folder."""
+        place = place_of_file(location, real)
+        return place is not None and place.is_below(self.place) and not any(self._is_of_other(place, folder) for folder in self.without)
+
+    def _is_of_other(self, place: Place, folder: Place) -> bool:
+        if place != folder and not place.in_any_spelling.is_below(folder.in_any_spelling):
+            return False
+        # A folder above the table's own cannot make the table's files another's.
+        return not (self.own is not None and self.own.is_below(folder) and place.is_below(self.own))
+
+    def excluding(self, folders: Iterable[Place]) -> "OrphanScope":
+        """Return the scope without more folders of other tables."""
+        return replace(self, without=tuple(dict.fromkeys((*self.without, *folders))))
+
+
+def orphan_scope(handle: TableHandle, loaded: LoadedMetadata, location: str | None) -> OrphanScope:
+    """Return the scope of a removal.
+
+    Args:
+        handle: The table.
+        loaded: Its metadata.
+        location: The folder that the caller names; None for the table's location.
+
+    Raises:
+        LocationNotAllowedError: Nothing but the metadata vouches for the table's location; or the named folder has, or is in, another table's folder.
+        InvalidInputError: The named location is no folder, or a whole bucket or file system.
+        StorageError: The catalog's tables cannot be listed.
+    """
+    own = own_location(handle, loaded.metadata.location, loaded.location)
+    if location is None:
+        if own is None:
+            raise LocationNotAllowedError(
+                f"the location {loaded.metadata.location} of {handle.table_name} is not where its metadata file is, and not in the warehouse: nothing"
+                " is deleted there",
+                table=handle.table_name,
+                path=loaded.metadata.location,
+                next_step="if every file there is the table's, pass that folder as location",
+            )
+        return _with_others(handle, loaded.metadata.location, own, own)
+    place = place_of_folder(qualified(location))
+    if place is None or place.is_root or holds_warehouse(handle.policy, place):
+        raise InvalidInputError(
+            f"orphan files cannot be removed from {location}: it is no folder, or a whole bucket, or the warehouse of all tables",
+            table=handle.table_name,
+            path=location,
+            next_step="name a folder of this table alone, such as s3://bucket/lake/db/t/data",
+        )
+    location = qualified(location)
+    if own is not None and (place == own or place.is_below(own)):
+        return _with_others(handle, location, place, own)
+    scope = _with_others(handle, location, place, own if own is not None and own.is_below(place) else None)
+    if scope.others:
+        names = ", ".join(".".join(table.identifier) for table in scope.others[:_SHOWN])
+        raise LocationNotAllowedError(
+            f"orphan files of {handle.table_name} cannot be removed from {location}: it overlaps with the folders of other tables: {names}",
+            table=handle.table_name,
+            path=location,
+            next_step="name a folder of this table alone",
+        )
+    return scope
+
+
+def _with_others(handle: TableHandle, location: str, place: Place, own: Place | None) -> OrphanScope:
+    others, without = [], []
+    for table in other_tables(handle.store, handle.identifier):
+        folders = [folder for folder in folders_of_table(handle.policy, table) if folder.overlaps(place)]
+        if folders:
+            others.append(table)
+            without += [folder for folder in folders if folder.in_any_spelling.is_below(place.in_any_spelling)]
+    return OrphanScope(
+        location=location.rstrip("/") or location, place=place, own=own, others=tuple(others), without=tuple(dict.fromkeys(without))
+    )
+
+
+def metadata_of_others(handle: TableHandle, others: Sequence[TableLocation]) -> list[LoadedMetadata]:
+    """Return the current metadata of other tables whose files may be in the folder. One that was dropped since has no files.
+
+    Raises:
+        LocationNotAllowedError: The metadata of one cannot be read, so that the files it needs are unknown.
+    """
+    result = []
+    for table in others:
+        try:
+            result.append(read_metadata_at(handle.io, table.metadata_location))
+        except (NotFoundError, FormatError, StorageError, UnsupportedError) as error:
+            raise LocationNotAllowedError(
+                f"no file of {handle.table_name} was deleted: {'.'.join(table.identifier)} has a folder that overlaps with it, and the files that it needs"
+                f" are unknown. {error.message}",
+                table=handle.table_name,
+                path=table.metadata_location,
+                next_step="name a location in which no other table has files",
+            ) from error
+    return result
+
+
+def foreign_folders(loaded: LoadedMetadata, scope: OrphanScope, metadata_files: Iterable[str]) -> list[Place]:
+    """Return the folders of other tables that metadata files show: folders with a folder `metadata` that is not this table's.
+
+    Raises:
+        LocationNotAllowedError: There are too many.
+    """
+    metadata = loaded.metadata
+    paths = [metadata.location, *(setting.read(metadata.properties) for setting in (DATA_PATH, METADATA_PATH))]
+    folders = [
+        join(metadata.location, path) if path and is_relative(path) and path != metadata.location else path for path in paths if path
+    ]
+    files = [loaded.location, *(entry.metadata_file for entry in metadata.metadata_log)]
+    own = set(folders_of([join(metadata.location, METADATA_FOLDER), *folders, *dict.fromkeys(file.rpartition("/")[0] for file in files)]))
+    foreign: dict[Place, None] = {}
+    for folder in dict.fromkeys(path.rpartition("/")[0] for path in metadata_files):
+        place = place_of_folder(folder)
+        if place is None or place in own or place.path.rpartition("/")[2] != METADATA_FOLDER:
+            continue
+        foreign[Place(place.store, place.path.rpartition("/")[0])] = None
+        if len(foreign) > _MOST_FOREIGN:
+            raise LocationNotAllowedError(
+                f"{scope.location} has the metadata of more than {_MOST_FOREIGN:,} other tables, so nothing is deleted there",
+                path=scope.location,
+                next_step="name a folder of this table alone",
+            )
+    return list(foreign)
