@@ -7,6 +7,7 @@ opens, over all fields. `clustered_entries.py` uses the order. Spec: Manifest Li
 
 from collections.abc import Iterator, Sequence
 from itertools import permutations
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 from icefloe.kernel.arrow_values import array_of_chunks, numpy_of
 
 Numbers = NDArray[np.int64]
-# Partition fields of which every order is compared; of more fields only that of the spec, by ascending number of values, and the curve.
-MOST_PERMUTED = 4
+# Most partitions that are sorted for the comparison of all orders of their fields, each counted once for each order: about a second of work. Above it only
+# the order of the spec, that by ascending number of values, and the curve are compared.
+MOST_SORTED = 2_000_000
 # Bits of all fields together in a position along the curve.
 _CURVE_BITS = 62
 
@@ -84,7 +86,7 @@ def opened_share(columns: Sequence[Numbers], counts: Numbers, order: Numbers, ro
 def _orders(columns: Sequence[Numbers]) -> Iterator[Numbers]:
     """Yield the orders of partitions to compare."""
     yield sorted_rows(columns)
-    if len(columns) <= MOST_PERMUTED:
+    if factorial(len(columns)) * len(columns[0]) <= MOST_SORTED:
         yield from map(sorted_rows, list(permutations(columns))[1:])
     else:
         yield sorted_rows(sorted(columns, key=lambda column: int(column.max())))
