@@ -118,6 +118,24 @@ def test_call_orders_rows_along_a_curve_and_then_has_nothing_to_do(sql: Run, lak
     assert sql(call)[0][0] == 0
 
 
+def test_uuids_and_fixed_bytes_have_a_place(sql: Run, lake: SqlCatalog) -> None:
+    schema = pa.schema([("key", pa.uuid()), ("code", pa.binary(4))])
+    table = lake.create_table("db.odd", schema)
+    numbers = random.Random(2)
+    for _ in range(6):
+        keys = [numbers.randbytes(16) for _ in range(200)]
+        columns = [pa.array(keys, pa.binary(16)).cast(pa.uuid()), [key[:4] for key in keys]]
+        table.append(pa.table(columns, schema=schema))
+    before = sorted(map(str, table.scan().to_arrow().to_pylist()))
+    for order in ("zorder(key, code)", "hilbert(key, code)"):
+        sort = f"strategy => 'sort', sort_order => '{order}', options => map('rewrite-all', 'true')"
+        assert sql(f"CALL lake.system.rewrite_data_files(table => 'db.odd', {sort})")[0][1] == 1
+        table.refresh()
+        assert sorted(map(str, table.scan().to_arrow().to_pylist())) == before
+    keys = [value.bytes[0] for value in table.scan().to_arrow()["key"].to_pylist()]
+    assert max(keys[:200]) - min(keys[:200]) < 200  # a sixth of the curve
+
+
 def test_a_sort_makes_as_many_files_as_fit_the_target(sql: Run, lake: SqlCatalog) -> None:
     schema = pa.schema([("x", pa.int64()), ("y", pa.int64()), ("odd name.", pa.string())])
     table = lake.create_table("db.parts", schema)

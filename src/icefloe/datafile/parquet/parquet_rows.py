@@ -25,6 +25,8 @@ from icefloe.kernel.types import NestedField
 
 # A text that is not in a dictionary is written with its length before it. Origin: Parquet's PLAIN encoding.
 _PLAIN_LENGTH_BYTES = 4
+# Bytes of a batch, as they are stored without compression: batches of wide rows have fewer rows, because a batch is in memory several times while it is copied.
+_BATCH_BYTES, _LEAST_BATCH_ROWS = 64 * 1024 * 1024, 256
 
 
 class ParquetRows:
@@ -57,12 +59,13 @@ class ParquetRows:
         first_rows = [0]
         for index in range(self._footer.metadata.num_row_groups):
             first_rows.append(first_rows[-1] + self._footer.metadata.row_group(index).num_rows)
-        names = [self._file.schema.column(leaf).path for leaf in sorted(wanted_leaves(self._root, fields))]
+        leaves = sorted(wanted_leaves(self._root, fields))
+        names = [self._file.schema.column(leaf).path for leaf in leaves]
         file = self._with_dictionaries(row_groups, names) if self._task.delete_files else self._file
         for run in _runs(row_groups):
             first_row = first_rows[run[0]]
             if names:
-                yield from self._run(file, run, first_row, names)
+                yield from self._run(file, run, first_row, names, self._batch_rows(run[0], leaves))
             elif first_rows[run[-1] + 1] > first_row:
                 yield from batches_without_columns(first_row, first_rows[run[-1] + 1] - first_row)
 
@@ -89,9 +92,16 @@ class ParquetRows:
                 self._source, metadata=self._footer.metadata, coerce_int96_timestamp_unit="us", read_dictionary=dictionaries
             )
 
-    def _run(self, file: Any, row_groups: list[int], first_row: int, names: list[str]) -> Iterator[StoredBatch]:
+    def _batch_rows(self, row_group: int, leaves: Sequence[int]) -> int:
+        """Return the rows of a batch, by the size of the rows of one row group."""
+        with reading(self._path):
+            rows = self._footer.metadata.row_group(row_group).num_rows
+            size = sum(self._footer.column(row_group, leaf).total_uncompressed_size for leaf in leaves)
+        return BATCH_ROWS if size <= 0 else min(BATCH_ROWS, max(_LEAST_BATCH_ROWS, rows * _BATCH_BYTES // size))
+
+    def _run(self, file: Any, row_groups: list[int], first_row: int, names: list[str], batch_rows: int) -> Iterator[StoredBatch]:
         """Yield the rows of row groups that follow each other without a gap."""
-        batches = file.iter_batches(batch_size=BATCH_ROWS, row_groups=row_groups, columns=names)
+        batches = file.iter_batches(batch_size=batch_rows, row_groups=row_groups, columns=names)
         schema = None
         while True:
             with reading(self._path), self._explained():
