@@ -14,7 +14,7 @@ from icefloe.catalog.options import CATALOG_OPTIONS, ENVIRONMENT
 from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
 from icefloe.io.storage_options import LOCATION_OPTIONS, MANIFEST_CACHE_OPTIONS, STORAGE_OPTIONS
 from icefloe.kernel.limits import Limits, environment_variable
-from icefloe.kernel.metadata import table_properties
+from icefloe.kernel.metadata import maintenance_properties, table_properties
 from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
 from icefloe.kernel.option import Option
 from icefloe.kernel.view import view_properties
@@ -33,6 +33,7 @@ SECTIONS = (
     ("Data files", ("write.",)),
     ("Reads", ("read.",)),
     ("Retention", ("history.", "gc.")),
+    ("Maintenance", ("maintenance.",)),
 )
 
 
@@ -84,7 +85,7 @@ def _lines() -> Iterator[str]:
 def _property_section(title: str, known: Iterable[Any]) -> Iterator[str]:
     yield from ("", title, "", "| property | meaning | values | default | Java |", "|---|---|---|---|---|")
     for one in known:
-        java = "same" if one.java_default is None else f"default `{one.java_default}`"
+        java = "—" if one.name in maintenance_properties.NAMES else "same" if one.java_default is None else f"default `{one.java_default}`"
         yield f"| `{one.name}` | {_cell(one.meaning)} | {_cell(one.allowed)} | {_default(one.default)} | {java} |"
 
 

@@ -11,7 +11,7 @@ from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
 from icefloe.io import object_store_file_io
 from icefloe.io.storage_options import STORAGE_OPTIONS
 from icefloe.kernel.limits import PREFIX
-from icefloe.kernel.metadata import table_properties
+from icefloe.kernel.metadata import maintenance_properties, table_properties
 from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
 from icefloe.kernel.view import view_properties
 from icefloe.spark.connect import connect_options as data_source
@@ -49,7 +49,7 @@ def test_every_property_has_a_meaning() -> None:
 
 
 def test_table_properties_are_those_of_java() -> None:
-    assert names(table_properties.ALL) - set(TABLE_PROPERTIES) == set()
+    assert names(table_properties.ALL) - maintenance_properties.NAMES - set(TABLE_PROPERTIES) == set()
 
 
 def test_defaults_are_those_of_java_or_name_javas() -> None:

@@ -357,6 +357,8 @@ def _manifest_measures(files: FilesOfBranch) -> list[ManifestMeasures]:
     target = MANIFEST_TARGET_SIZE_BYTES.read(files.metadata.properties)
     sizes: dict[tuple[ManifestContent, int], list[int]] = {}
     for manifest in files.manifests:
+        if not manifest.has_live_files:
+            continue  # no scan opens it, and the next commit drops it
         sizes.setdefault((manifest.content, manifest.partition_spec_id), []).append(manifest.manifest_length)
     return [
         ManifestMeasures(

@@ -221,6 +221,22 @@ class DataFileRewrite:
         result = self._result(first, [written.group for written in self._done])
         return replace(result, removed_delete_files=result.removed_delete_files + dangling)
 
+    def run_groups(self, plan: RewritePlan, groups: Sequence[FileGroup]) -> RewriteDataFilesResult:
+        """Rewrite some groups of a plan once. Groups that lose to another writer are reported, and not planned again, so that no more bytes are rewritten.
+
+        Args:
+            plan: A plan of the branch; other writers may have committed since.
+            groups: The groups.
+
+        Raises:
+            CommitUnknownError: The catalog's reply was lost. No file was deleted.
+            IcefloeError: As `run`, unless there is partial progress.
+        """
+        refuse_staging(self._table, self._branch)
+        self._lost = []
+        self._round(plan, groups)
+        return self._result(plan, [written.group for written in self._done])
+
     def _round(self, plan: RewritePlan, groups: Sequence[FileGroup]) -> list[FileGroup]:
         """Write and commit groups. Return those that lost to another writer."""
         lost: list[FileGroup] = []

@@ -12,6 +12,7 @@ from typing import Any
 
 from icefloe.display.formatting import shortened
 from icefloe.errors import InvalidPropertyError, Problem
+from icefloe.kernel.metadata import maintenance_properties
 from icefloe.kernel.metadata.property_kinds import Property, at_least, choice, flag, location, number, optional, true_or_false
 from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
 from icefloe.kernel.schema.name_mapping import NameMapping, mapping_from_json
@@ -393,6 +394,7 @@ DERIVED = frozenset(
 ALL: tuple[Property[object], ...] = (
     *(value for value in list(globals().values()) if isinstance(value, Property)),
     *DELETE_FILE_PROPERTIES.values(),
+    *maintenance_properties.ALL,
 )
 # Properties of PyIceberg without effect here, which are similar to others.
 _OF_PYICEBERG = ("write.parquet.row-group-limit", "write.py-location-provider.impl")
@@ -439,8 +441,9 @@ def check_properties(properties: Mapping[str, str]) -> None:
     """Check the values of every property that Icefloe acts on, and the names of all.
 
     Raises:
-        InvalidPropertyError: properties have invalid values, and all are listed; or names seem misspelt.
+        InvalidPropertyError: properties have invalid values, and all are listed; or names seem misspelt, or are unknown ones of maintenance.
     """
+    maintenance_properties.refuse_unknown(properties)
     misspelt = {name: similar for name in properties if (similar := similar_name(name, KNOWN_NAMES)) is not None}
     if misspelt:
         raise InvalidPropertyError(

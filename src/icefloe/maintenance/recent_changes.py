@@ -1,0 +1,129 @@
+"""`RecentChanges`: the partitions that young commits changed, which maintenance leaves to their writers.
+
+Spec: Manifests (inheritance of snapshot ids); Snapshots (operation).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from icefloe.kernel.arrow_values import array_of_chunks, filled, mask_array, numpy_of
+from icefloe.kernel.manifest.data_file import FileContent
+from icefloe.kernel.manifest.entry import ManifestEntryStatus
+from icefloe.kernel.manifest.manifest_reader import read_columns
+from icefloe.kernel.metadata.manifests import spec_partition_type
+from icefloe.kernel.metadata.snapshot import Operation, Snapshot
+from icefloe.kernel.metadata.table_history import ancestors
+from icefloe.kernel.ports import Read
+from icefloe.kernel.scan.file_objects import partition_tuples
+from icefloe.kernel.scan.scan_plan import PlannedFiles
+from icefloe.maintenance.health_measures import FilesOfBranch
+from icefloe.table.parallel_requests import in_threads
+
+# A partition of one spec: the spec's id, and the text of the values, because NaN is not equal to itself.
+Partition = tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChange:
+    """The newest young commit of a partition.
+
+    Attributes:
+        timestamp_ms: Its time.
+        changed_rows: Whether a young commit did more than add rows, so that another writer may lose to a rewrite of the same files.
+    """
+
+    timestamp_ms: int
+    changed_rows: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecentChanges:
+    """The partitions that commits of other writers changed since a time. Commits that keep all rows, such as compaction, do not count.
+
+    Attributes:
+        snapshot_ids: The young commits.
+        timestamps: The time of every snapshot of the table, by its id.
+        partitions: The changed partitions.
+    """
+
+    snapshot_ids: frozenset[int]
+    timestamps: Mapping[int, int]
+    partitions: Mapping[Partition, PartitionChange]
+
+    def of(self, part: PlannedFiles) -> Iterator[PartitionChange]:
+        """Yield the changes of the partitions of planned files."""
+        if self.partitions:
+            for values in set(map(repr, part.partitions(part.entries))):
+                change = self.partitions.get((part.spec_id, values))
+                if change is not None:
+                    yield change
+
+    def is_old(self, part: PlannedFiles) -> NDArray[np.bool_]:
+        """Return a mask of the files that no young commit added."""
+        ids = numpy_of(filled(array_of_chunks(part.entries["snapshot_id"]), -1))
+        return ~np.isin(ids, np.array(sorted(self.snapshot_ids), dtype=np.int64))
+
+    def oldest_ms(self, parts: Iterable[PlannedFiles]) -> int:
+        """Return the time of the commit that added the oldest of some files; 0 if that commit has expired."""
+        ids = {snapshot_id for part in parts for snapshot_id in pc.unique(part.entries["snapshot_id"]).to_pylist()}
+        return min((self.timestamps.get(snapshot_id, 0) for snapshot_id in ids), default=0)
+
+
+def recent_changes(files: FilesOfBranch, since_ms: int, read: Read) -> RecentChanges:
+    """Return the partitions of a branch that commits after a time changed. Reads the manifests that these commits, or later ones, wrote.
+
+    Args:
+        files: The files of the branch.
+        since_ms: The time, in milliseconds since 1970-01-01 UTC.
+        read: Returns the content of a file.
+
+    Raises:
+        NoSuchFileError, AvroFormatError, ManifestFormatError: A manifest is missing or damaged.
+    """
+    metadata = files.metadata
+    head = None if files.snapshot is None else files.snapshot.snapshot_id
+    since = {one.snapshot_id: one for one in ancestors(metadata, head) if one.timestamp_ms > since_ms}
+    young = {key: snapshot for key, snapshot in since.items() if snapshot.summary.operation != Operation.REPLACE}
+    changes: dict[Partition, PartitionChange] = {}
+    if young:
+        manifests = [manifest for manifest in files.manifests if manifest.added_snapshot_id in since]
+        ids = np.array(sorted(young), dtype=np.int64)
+
+        def changed(manifest: Any) -> list[tuple[Partition, PartitionChange]]:
+            kind = spec_partition_type(metadata, manifest.partition_spec_id)
+            entries = read_columns(read(manifest.manifest_path), manifest, kind).entries
+            is_young = np.isin(numpy_of(filled(array_of_chunks(entries["snapshot_id"]), -1)), ids)
+            return list(_changes(entries.filter(mask_array(is_young)), manifest.partition_spec_id, kind, young))
+
+        for pairs in in_threads(changed, manifests):
+            for partition, change in pairs:
+                known = changes.get(partition, change)
+                changes[partition] = PartitionChange(
+                    max(known.timestamp_ms, change.timestamp_ms), known.changed_rows or change.changed_rows
+                )
+    return RecentChanges(
+        snapshot_ids=frozenset(young),
+        timestamps={one.snapshot_id: one.timestamp_ms for one in metadata.snapshots},
+        partitions=changes,
+    )
+
+
+def _changes(entries: Any, spec_id: int, kind: Any, young: Mapping[int, Snapshot]) -> Iterator[tuple[Partition, PartitionChange]]:
+    rows = zip(
+        entries["snapshot_id"].to_pylist(),
+        entries["status"].to_pylist(),
+        entries["content"].to_pylist(),
+        partition_tuples(entries, kind),
+        strict=True,
+    )
+    for snapshot_id, status, content, values in rows:
+        summary = young[snapshot_id].summary
+        removed_files = status == ManifestEntryStatus.DELETED or summary.get("deleted-data-files", "0") != "0"
+        # Streams that write equality deletes also write position deletes, of rows of the same commit.
+        deleted_rows = content == FileContent.POSITION_DELETES and "added-equality-delete-files" not in summary
+        yield (spec_id, repr(values)), PartitionChange(young[snapshot_id].timestamp_ms, removed_files or deleted_rows)
