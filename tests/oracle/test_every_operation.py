@@ -225,6 +225,7 @@ CASES: dict[str, Callable[[Table], Any]] = {
     "update_snapshot.delete_files": lambda t: (t.append(rows(40, 80)), delete_files(t)),
     "add_files": lambda t: t.add_files([file.file_path for file in written(t, [180, 182])]),
     "rewrite_manifests": lambda t: t.rewrite_manifests(),
+    "maintenance.maintain": lambda t: t.maintenance.maintain(min_age_minutes=0),
     "maintenance.rewrite_data_files": rewrite_data_files,
     "maintenance.remove_dangling_deletes": remove_dangling_deletes,
     "delete": lambda t: t.delete("id in (2, 5, 44, 51)"),

@@ -65,6 +65,12 @@ COMMANDS = (
         "Apply the change of a snapshot to a branch: of an append, or of an overwrite of whole partitions.",
     ),
     LazyCommand("publish", CHANGE, "ref_commands:publish", "Publish a staged snapshot by its wap id."),
+    LazyCommand(
+        "maintain",
+        MAINTAIN,
+        "maintain_command:maintain",
+        "Do what keeps tables quick to read, where it pays: expiry, dangling deletes, compaction, manifests, statistics.",
+    ),
     LazyCommand("expire", MAINTAIN, "expire_command:expire", "Remove old snapshots, and delete the files that nothing else needs."),
     LazyCommand(
         "rewrite-data-files",

@@ -13,6 +13,10 @@ SCANS = 10
 FILTERED_SHARE = 0.5
 # Comparing the keys of equality deletes with a row costs this share of reading it.
 EQUALITY_SHARE = 0.2
+# Files of the target size that are written for one group: small groups are ranked one by one, and each commit is soon over.
+GROUP_FILES = 8
+# The distinct values of columns are counted again once so many of the rows changed.
+STALE_SHARE = 0.1
 # So many manifests above the best number are left, because a rewrite is a commit too.
 SPARE_MANIFESTS = 3
 # A metadata file of this size takes a reader longer to load than most scans take to plan.

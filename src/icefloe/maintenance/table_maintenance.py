@@ -13,6 +13,7 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.partitioning.sort_order import SortOrder
 from icefloe.maintenance.dangling_deletes import RemoveDanglingDeletesResult, remove_dangling_deletes
+from icefloe.maintenance.maintain import MaintenanceArguments, MaintenanceReport, maintain_table
 from icefloe.maintenance.orphan_report import RemoveOrphanFilesResult
 from icefloe.maintenance.remove_orphan_files import PURGE_DELAY, orphan_options, remove_orphan_files
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite, RewriteDataFilesResult
@@ -104,6 +105,53 @@ class TableMaintenance:
             A builder, whose `commit` expires them.
         """
         return ExpireSnapshotsBuilder(self._table.expire_snapshots)
+
+    def maintain(
+        self,
+        *,
+        dry_run: bool = False,
+        max_bytes: int | None = None,
+        max_minutes: float | None = None,
+        min_age_minutes: float | None = None,
+        branch: str = MAIN,
+        engine: str | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
+    ) -> MaintenanceReport:
+        """Do what keeps the table quick to read, where it pays: expiry, dangling deletes, compaction, manifests, statistics, in this order.
+
+        The table's properties `maintenance.*` are the policy; arguments override them. Partitions with young commits are left to their writers. An action that
+        fails is reported, and does not stop the others.
+
+        Args:
+            dry_run: Return the decision with its figures, and change nothing.
+            max_bytes: Most bytes of files that are rewritten, or read for statistics; what pays most is done first.
+            max_minutes: Minutes after which no further work is started.
+            min_age_minutes: Partitions that younger commits changed are left alone.
+            branch: The branch.
+            engine: `spark` or `in-process`; by default Spark if it runs already or the files are large.
+            snapshot_properties: Entries for the snapshots' summaries.
+
+        Returns:
+            What each action did, and what is left undone and why.
+
+        Raises:
+            InvalidInputError: A limit is negative, or writes are staged.
+            InvalidPropertyError: A property of maintenance is unknown or has an invalid value.
+            NoSuchSnapshotError: The branch does not exist.
+            NoSuchFileError, AvroFormatError, ManifestFormatError: A manifest is missing or damaged.
+
+        Spec: Snapshots (operation replace); Snapshot Retention Policy.
+        """
+        arguments = MaintenanceArguments(
+            dry_run=dry_run,
+            max_bytes=max_bytes,
+            max_minutes=max_minutes,
+            min_age_minutes=min_age_minutes,
+            branch=branch,
+            engine=engine,
+            snapshot_properties=snapshot_properties or {},
+        )
+        return maintain_table(self._table, arguments)
 
     def rewrite_data_files(
         self,

@@ -8,6 +8,7 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
 from icefloe.procedures import (
     file_procedures,
+    maintain_procedure,
     maintenance_procedures,
     moving_procedures,
     orphan_procedures,
@@ -18,6 +19,7 @@ from icefloe.procedures.procedure import Procedure, WiderRows
 
 _MODULES: tuple[ModuleType, ...] = (
     snapshot_procedures,
+    maintain_procedure,
     maintenance_procedures,
     statistics_procedures,
     file_procedures,

@@ -76,7 +76,9 @@ MIN_SNAPSHOTS: Property[int | None] = Property(
     "So many snapshots of each branch are kept by `maintain`, whatever `history.expire.*` states.",
 )
 TABLE_STATS = flag(
-    "maintenance.compute-table-stats", "Whether `maintain` counts the distinct values of columns again after many rows changed.", default=False
+    "maintenance.compute-table-stats",
+    "Whether `maintain` counts the distinct values of columns again after many rows changed.",
+    default=False,
 )
 ALL: tuple[Property[object], ...] = tuple(value for value in list(globals().values()) if isinstance(value, Property))
 NAMES = frozenset(known.name for known in ALL)

@@ -1,0 +1,380 @@
+"""What each action of maintenance would do to a table: pieces of work with their benefit and cost, and what is left undone and why.
+
+The constants of the formula are `maintenance_thresholds.py`; `maintain.py` ranks the work and runs it. Spec: Snapshot Retention Policy; Scan Planning.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from icefloe.display.formatting import count_text, size_text
+from icefloe.errors import EngineError, NotInstalledError
+from icefloe.kernel.arrow_values import array_of_chunks, numpy_of
+from icefloe.kernel.manifest.data_file import FileContent
+from icefloe.kernel.metadata import table_properties
+from icefloe.kernel.metadata.maintenance_properties import MaintenanceAction
+from icefloe.kernel.metadata.manifests import table_partition_type
+from icefloe.kernel.metadata.retention import Retention, expired
+from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.kernel.metadata.table_history import ancestors
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.maintenance.clustering_depth import clustering_depths, misplaced
+from icefloe.maintenance.health_measures import FilesOfBranch, TableMeasures, measure
+from icefloe.maintenance.maintenance_thresholds import (
+    EQUALITY_SHARE,
+    FILE_OPEN_BYTES,
+    FILTERED_SHARE,
+    GROUP_FILES,
+    REWRITE_COST,
+    SCANS,
+    STALE_SHARE,
+    has_too_many_manifests,
+)
+from icefloe.maintenance.recent_changes import RecentChanges, recent_changes
+from icefloe.maintenance.rewrite_options import RewriteOptions, rewrite_options
+from icefloe.maintenance.rewrite_planner import FileGroup, Reason, RewritePlan, delete_shares, deleted_rows, plan_rewrite
+from icefloe.table.available_engines import WORK_ON_SPARK_BYTES, engine_named
+from icefloe.table.table import Table
+
+MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The limits of one run, by its arguments or the table's properties.
+
+    Attributes:
+        max_bytes: Most bytes of files that are rewritten, or read for statistics; None for no limit.
+        max_minutes: Minutes after which no further work is started; None for no limit.
+        min_age_minutes: Partitions with younger commits are left to their writers.
+        max_wait_minutes: Files that are older are rewritten in such partitions too, if the young commits only added rows.
+        min_snapshot_age_minutes: Younger snapshots are kept; None for the table's retention policy alone.
+        min_snapshots: So many snapshots of each branch are kept; None for the table's retention policy alone.
+        table_stats: Whether the distinct values of columns are counted again.
+        branch: The branch.
+        engine: `spark` or `in-process`; None to choose.
+    """
+
+    max_bytes: int | None
+    max_minutes: float | None
+    min_age_minutes: float
+    max_wait_minutes: int
+    min_snapshot_age_minutes: int | None
+    min_snapshots: int | None
+    table_stats: bool
+    branch: str
+    engine: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A piece of work.
+
+    Attributes:
+        action: The action that does it.
+        what: What is done.
+        files: The files that are rewritten, removed or written.
+        files_less: Files that a scan opens less afterwards.
+        bytes_less: Bytes that a scan reads less afterwards.
+        cost_bytes: Bytes of files that are rewritten, or read for statistics.
+        payload: The group of files; None for actions that are done as a whole.
+    """
+
+    action: MaintenanceAction
+    what: str
+    files: int
+    files_less: int = 0
+    bytes_less: int = 0
+    cost_bytes: int = 0
+    payload: FileGroup | int | None = field(default=None, repr=False)
+
+    @property
+    def benefit_bytes(self) -> int:
+        """The benefit for one scan, in bytes that it reads less; opening a file counts as `FILE_OPEN_BYTES`."""
+        return self.bytes_less + self.files_less * FILE_OPEN_BYTES
+
+    @property
+    def worth(self) -> float:
+        """The benefit of `SCANS` scans for the cost: from 1 on the work pays."""
+        return self.benefit_bytes * SCANS / max(1, self.cost_bytes * REWRITE_COST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftWork:
+    """Work that is not done, and why."""
+
+    action: MaintenanceAction
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The work of one action at one state of the table."""
+
+    work: tuple[Work, ...] = ()
+    left: tuple[LeftWork, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TableState:
+    """A table at one moment, from which every action decides.
+
+    Attributes:
+        table: The table.
+        settings: The limits of the run.
+        files: All files of the branch.
+        now_ms: The time.
+    """
+
+    table: Table
+    settings: Settings
+    files: FilesOfBranch
+    now_ms: int
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The metadata that was planned on."""
+        return self.files.metadata
+
+    @cached_property
+    def measures(self) -> TableMeasures:
+        """See `health_measures.py`."""
+        return measure(self.files, self.now_ms)
+
+    @cached_property
+    def recent(self) -> RecentChanges:
+        """The partitions that young commits changed."""
+        since = self.now_ms - int(self.settings.min_age_minutes * MINUTE_MS)
+        return recent_changes(self.files, since, self.table.io.read)
+
+    @cached_property
+    def options(self) -> RewriteOptions:
+        """The options of a rewrite of data files."""
+        order = self.metadata.sort_order()
+        target = table_properties.TARGET_FILE_SIZE_BYTES.read(self.metadata.properties)
+        given: dict[str, Any] = {"partial-progress.enabled": True}
+        if order.is_unsorted:  # a sort of half a partition would overlap with the other half
+            most = GROUP_FILES * target
+            given["max-file-group-size-bytes"] = max(1, most if self.settings.max_bytes is None else min(most, self.settings.max_bytes))
+        return rewrite_options(given, self.metadata, order)
+
+    @cached_property
+    def rewrite(self) -> RewritePlan:
+        """The groups of data files that could be rewritten."""
+        order = self.metadata.sort_order()
+        overlaps = None if order.is_unsorted else partial(misplaced, order=order, schema=self.files.schema)
+        return plan_rewrite(self.files.plan, self.metadata, self.options, overlaps)
+
+
+def look_at_snapshots(state: TableState) -> Look:
+    """Return the snapshots that the retention policy no longer keeps."""
+    action = MaintenanceAction.EXPIRE_SNAPSHOTS
+    found = expired(state.metadata, retention_of(state), state.now_ms)
+    if not found:
+        return Look()
+    what = count_text(len(found.snapshot_ids), "snapshot") + (
+        f", {count_text(len(found.refs), 'branch or tag', 'branches and tags')}" if found.refs else ""
+    )
+    if not table_properties.GC_ENABLED.read(state.metadata.properties):
+        return Look(left=(LeftWork(action=action, what=what, reason="gc.enabled is false: the files may belong to other tables too"),))
+    return Look((Work(action=action, what=what, files=len(found.snapshot_ids)),))
+
+
+def retention_of(state: TableState) -> Retention:
+    """Return the table's retention policy, with what maintenance keeps in any case."""
+    age, number = state.settings.min_snapshot_age_minutes, state.settings.min_snapshots
+    properties = state.metadata.properties
+    policy_ms = table_properties.MAX_SNAPSHOT_AGE_MS.read(properties)
+    least = table_properties.MIN_SNAPSHOTS_TO_KEEP.read(properties)
+    return Retention(
+        older_than_ms=None if age is None else state.now_ms - max(age * MINUTE_MS, policy_ms),
+        retain_last=None if number is None else max(number, least),
+    )
+
+
+def look_at_dangling_deletes(state: TableState) -> Look:
+    """Return the delete files that apply to no data file."""
+    count = state.measures.dangling_deletes
+    if not count:
+        return Look()
+    what = count_text(count, "delete file")
+    return Look((Work(action=MaintenanceAction.REMOVE_DANGLING_DELETES, what=what, files=count, files_less=count),))
+
+
+def look_at_data_files(state: TableState) -> Look:
+    """Return the groups of data files that pay, and those that are left."""
+    action, plan = MaintenanceAction.REWRITE_DATA_FILES, state.rewrite
+    cost_of_deletes = _DeleteCosts(state)
+    work: list[Work] = []
+    left: list[LeftWork] = []
+    for planned in plan.groups:
+        group, reason = _without_recent(state, planned)
+        what = f"{count_text(len(planned), 'file')}, {size_text(planned.size)}"
+        if group is None:
+            left.append(LeftWork(action=action, what=what, reason=reason))
+            continue
+        one = _group_work(state, group, cost_of_deletes)
+        if one.worth < 1:
+            left.append(
+                LeftWork(
+                    action=action,
+                    what=what,
+                    reason=f"not worth it: {one.files_less:,} files and {size_text(one.bytes_less)} less for each scan",
+                )
+            )
+        elif _needs_spark(state, group):
+            left.append(LeftWork(action=action, what=what, reason="so large a sort needs Spark, which is not available"))
+        else:
+            work.append(one)
+    if plan.left_files:
+        left.append(LeftWork(action=action, what=count_text(plan.left_files, "file"), reason="too few in a partition to pay"))
+    return Look(tuple(work), tuple(left))
+
+
+def look_at_manifests(state: TableState) -> Look:
+    """Return the partition specs with too many manifests."""
+    by_spec: dict[int, list[Any]] = {}
+    for one in state.measures.manifests:
+        if has_too_many_manifests(one.manifests, one.best_manifests):
+            by_spec.setdefault(one.spec_id, []).append(one)
+    work = []
+    for spec_id, ones in by_spec.items():
+        count, best = sum(one.manifests for one in ones), sum(one.best_manifests for one in ones)
+        work.append(
+            Work(
+                action=MaintenanceAction.REWRITE_MANIFESTS,
+                what=f"{count_text(count, 'manifest')} of spec {spec_id}, at best {best:,}",
+                files=count,
+                files_less=count - best,
+                cost_bytes=sum(one.size_in_bytes for one in ones),
+                payload=spec_id,
+            )
+        )
+    return Look(tuple(work))
+
+
+def look_at_partition_stats(state: TableState) -> Look:
+    """Return whether the head of `main` has no statistics of its partitions."""
+    head = state.files.snapshot
+    if head is None or state.settings.branch != MAIN or not table_partition_type(state.metadata).fields:
+        return Look()
+    if any(file.snapshot_id == head.snapshot_id for file in state.metadata.partition_statistics):
+        return Look()
+    what = f"statistics of {count_text(state.measures.partition_count, 'partition')}"
+    return Look((Work(action=MaintenanceAction.COMPUTE_PARTITION_STATS, what=what, files=1),))
+
+
+def look_at_table_stats(state: TableState) -> Look:
+    """Return whether distinct values are to be counted, because there are no statistics or many rows changed since."""
+    head = state.files.snapshot
+    if head is None or state.settings.branch != MAIN or not state.settings.table_stats or not state.files.plan.files_kept:
+        return Look()
+    with_statistics = {file.snapshot_id for file in state.metadata.statistics}
+    changed = 0
+    for snapshot in ancestors(state.metadata, head.snapshot_id):
+        if snapshot.snapshot_id in with_statistics:
+            if changed < STALE_SHARE * max(1, state.measures.records):
+                return Look()
+            break
+        changed += _changed_records(snapshot)
+    work = Work(
+        action=MaintenanceAction.COMPUTE_TABLE_STATS,
+        what=f"distinct values of columns; {count_text(changed, 'row')} changed since the last count",
+        files=1,
+        cost_bytes=state.measures.size_in_bytes,
+    )
+    return Look((work,))
+
+
+LOOKS: Mapping[MaintenanceAction, Callable[[TableState], Look]] = {
+    MaintenanceAction.EXPIRE_SNAPSHOTS: look_at_snapshots,
+    MaintenanceAction.REMOVE_DANGLING_DELETES: look_at_dangling_deletes,
+    MaintenanceAction.REWRITE_DATA_FILES: look_at_data_files,
+    MaintenanceAction.REWRITE_MANIFESTS: look_at_manifests,
+    MaintenanceAction.COMPUTE_PARTITION_STATS: look_at_partition_stats,
+    MaintenanceAction.COMPUTE_TABLE_STATS: look_at_table_stats,
+}
+
+
+class _DeleteCosts:
+    """What the deletes of a group cost a scan."""
+
+    def __init__(self, state: TableState) -> None:
+        self._shares = delete_shares(state.files.plan)
+        self._is_equality = np.array([file.content is FileContent.EQUALITY_DELETES for file in state.files.plan.delete_files], dtype=bool)
+
+    def of(self, part: Any) -> tuple[float, int]:
+        """Return bytes that a scan of a part reads or compares because of deletes, and the number of delete files that it opens."""
+        if part.delete_indices is None or part.delete_offsets is None or not len(part.delete_indices):
+            return 0.0, 0
+        sizes = numpy_of(array_of_chunks(part.entries["file_size_in_bytes"])).astype(np.float64)
+        records = numpy_of(array_of_chunks(part.entries["record_count"])).astype(np.float64)
+        share = deleted_rows(part, self._shares) / np.maximum(records, 1)
+        files = np.repeat(np.arange(len(part)), np.diff(part.delete_offsets))
+        compared = np.bincount(files, weights=self._is_equality[part.delete_indices], minlength=len(part)) > 0
+        return float((sizes * (share + EQUALITY_SHARE * compared)).sum()), len(np.unique(part.delete_indices))
+
+
+def _group_work(state: TableState, group: FileGroup, costs: _DeleteCosts) -> Work:
+    deletes = [costs.of(part) for part in group.files]
+    bytes_less = sum(size for size, _ in deletes)
+    files_less = max(0, len(group) - group.output_files) + sum(count for _, count in deletes)
+    if group.reasons.get(Reason.OVERLAP):
+        key = state.metadata.sort_order().fields[0].source_id
+        depths = [clustering_depths(part, key, state.files.schema) for part in group.files]
+        known = np.concatenate([one.depths[one.known] for one in depths])
+        depth = float(known.mean()) if len(known) else 0.0
+        bytes_less += FILTERED_SHARE * max(0.0, depth - 2) * (group.size / len(group) + FILE_OPEN_BYTES)
+    return Work(
+        action=MaintenanceAction.REWRITE_DATA_FILES,
+        what=f"{count_text(len(group), 'file')}, {size_text(group.size)}, to {group.output_files:,}",
+        files=len(group),
+        files_less=files_less,
+        bytes_less=int(bytes_less),
+        cost_bytes=group.size,
+        payload=group,
+    )
+
+
+def _without_recent(state: TableState, group: FileGroup) -> tuple[FileGroup | None, str]:
+    """Return a group without the files that are left to their writers; None and the reason if all are."""
+    changes = [change for part in group.files for change in state.recent.of(part)]
+    if not changes:
+        return group, ""
+    minutes = max(0, state.now_ms - max(change.timestamp_ms for change in changes)) // MINUTE_MS
+    reason = f"a commit {count_text(minutes, 'minute')} ago changed the partition (maintenance.min-age-minutes)"
+    waited = state.now_ms - state.recent.oldest_ms(group.files) >= state.settings.max_wait_minutes * MINUTE_MS
+    if any(change.changed_rows for change in changes) or not waited:
+        return None, reason
+    kept = tuple(part.take(np.flatnonzero(mask)) for part, mask in _old(state.recent, group) if mask.any())
+    count = sum(map(len, kept))
+    size = sum(int(numpy_of(array_of_chunks(part.entries["file_size_in_bytes"])).sum()) for part in kept)
+    if count < 2 or (count < state.options.min_input_files and size <= state.options.sizes.target):
+        return None, reason
+    return replace(group, files=kept, size=size, output_files=state.options.sizes.output_files(size), reasons={Reason.SMALL: count}), ""
+
+
+def _old(recent: RecentChanges, group: FileGroup) -> Iterator[tuple[Any, Any]]:
+    return ((part, recent.is_old(part)) for part in group.files)
+
+
+def _needs_spark(state: TableState, group: FileGroup) -> bool:
+    """Return whether a sort would hold more rows in this process than it should."""
+    if state.metadata.sort_order().is_unsorted or group.size < WORK_ON_SPARK_BYTES or state.settings.engine == "spark":
+        return False
+    try:
+        return state.settings.engine == "in-process" or engine_named("spark") is None
+    except (EngineError, NotInstalledError):
+        return True
+
+
+def _changed_records(snapshot: Snapshot) -> int:
+    if snapshot.summary.operation == "replace":
+        return 0
+    texts: Sequence[str] = [snapshot.summary.get(name, "0") for name in ("added-records", "deleted-records")]
+    return sum(int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 20)

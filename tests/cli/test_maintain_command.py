@@ -1,0 +1,35 @@
+"""`icefloe maintain`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.cli.conftest import Command
+from tests.maintenance.test_maintain import lake
+
+
+def test_a_table_is_planned_and_maintained(icefloe: Command, as_json: Callable[..., Any], tmp_path: Path) -> None:
+    lake(tmp_path)
+    planned = icefloe("maintain", "db.t", "--warehouse", tmp_path, "--plan", "--min-age-minutes", "0")
+    assert planned.exit_code == 0, planned.output
+    assert "planned" in planned.stdout
+    assert "Nothing was changed." in planned.stdout
+    done = as_json("maintain", "db.t", "--warehouse", tmp_path, "--min-age-minutes", "0")
+    assert [one["state"] for one in done["tables"][0]["actions"] if one["action"] == "rewrite_data_files"] == ["done"]
+
+
+def test_a_catalog_with_a_broken_table_ends_with_exit_code_one(icefloe: Command, tmp_path: Path) -> None:
+    catalog = lake(tmp_path)
+    snapshot = catalog.load_table("db.t").metadata.current_snapshot()
+    assert snapshot is not None
+    Path(str(snapshot.manifest_list).removeprefix("file://")).unlink()
+    run = icefloe("maintain", "--warehouse", tmp_path, "--min-age-minutes", "0")
+    assert run.exit_code == 1
+    assert "db.t: failed" in run.stdout
+    assert "done" in run.stdout
+
+
+def test_wrong_names_and_limits_are_refused(icefloe: Command, tmp_path: Path) -> None:
+    lake(tmp_path)
+    assert icefloe("maintain", "db.nope", "--warehouse", tmp_path).exit_code == 1
+    assert icefloe("maintain", "db.t", "--warehouse", tmp_path, "--max-bytes", "-1").exit_code == 2

@@ -1,0 +1,285 @@
+"""`table.maintenance.maintain()`, `CALL system.maintain` and `icefloe maintain`: what is decided, that rows stay, that a second run has nothing to do."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.maintenance.test_rewrite_data_files import SCHEMA, content, made, other_writer, small_files
+
+from icefloe import SqlCatalog
+from icefloe.errors import CommitUnknownError, InvalidInputError, InvalidPropertyError, StorageError
+from icefloe.inspect import health
+from icefloe.kernel.metadata.maintenance_properties import MaintenanceAction
+from icefloe.maintenance import maintain as module
+from icefloe.maintenance.maintain import ActionState, MaintenanceReport, maintain_catalog
+from icefloe.maintenance.rewrite_data_files import DataFileRewrite
+from icefloe.procedures import call
+from icefloe.table.table import Table
+
+
+def states(report: MaintenanceReport) -> dict[str, str]:
+    return {one.action.value: one.state.value for one in report.actions}
+
+
+def decayed(folder: Path, version: int, spec: tuple[str, ...], seed: int = 1, *, sorts: bool = False) -> Table:
+    numbers = random.Random(seed)
+    table = made(folder, version, spec, **{"write.delete.mode": "merge-on-read", "write.target-file-size-bytes": "4000000"})
+    for step in range(14):
+        ids = [numbers.randrange(60) for _ in range(numbers.randrange(3, 12))]
+        table.append(pa.table({"id": ids, "kind": [numbers.choice(["a", "b", None]) for _ in ids]}, schema=SCHEMA))
+        if version > 1 and step % 3 == 0:
+            table.delete(f"id = {numbers.randrange(60)}")
+        if version > 1 and step % 4 == 1:
+            table.delete_keys(pa.table({"id": [numbers.randrange(60)]}), ["id"])
+        if step == 6:
+            with table.update_spec() as update:
+                update.add_field("id", "truncate[30]")
+            if sorts:
+                with table.update_sort_order() as update_order:
+                    update_order.asc("id")
+    if version > 1:
+        table.maintenance.rewrite_data_files("id < 30", options={"rewrite-all": True})  # leaves dangling deletes
+    table.set_properties({"history.expire.max-snapshot-age-ms": "3600000"})
+    return table
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("spec", [(), ("kind",)])
+@pytest.mark.parametrize("sorts", [False, True])
+def test_a_second_run_has_nothing_to_do_and_rows_stay(tmp_path: Path, version: int, spec: tuple[str, ...], sorts: bool) -> None:
+    table = decayed(tmp_path, version, spec, sorts=sorts)
+    before = content(table)
+    files = len(table.inspect.data_files())
+    planned = table.maintenance.maintain(dry_run=True, min_age_minutes=0)
+    assert (content(table), len(table.inspect.data_files()), planned.dry_run) == (before, files, True)
+    assert states(planned)["rewrite-data-files"] == "planned"
+    report = table.maintenance.maintain(min_age_minutes=0, snapshot_properties={"why": "test"})
+    assert not report.has_failures, str(report)
+    assert states(report)["rewrite-data-files"] == "done"
+    assert content(table) == before == content(other_writer(tmp_path))
+    assert len(table.inspect.data_files()) < files
+    assert len(table.inspect.delete_files()) == 0
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary["maintenance.action"]
+    assert snapshot.summary["why"] == "test"
+    again = table.maintenance.maintain(min_age_minutes=0)
+    assert again.is_nothing_to_do, str(again)
+    assert table.current_snapshot() == snapshot
+    assert [one.name for one in health(table).needs_care] == []
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10_000), version=st.sampled_from([2, 3]), share=st.floats(0, 1.1))
+def test_a_run_keeps_its_budget_of_bytes(tmp_path_factory: pytest.TempPathFactory, seed: int, version: int, share: float) -> None:
+    folder = tmp_path_factory.mktemp("lake")
+    table = decayed(folder, version, ("kind",), seed)
+    before = content(table)
+    whole = table.maintenance.maintain(dry_run=True, min_age_minutes=0)
+    budget = int(whole.rewritten_bytes * share)
+    replaced = set(table.inspect.data_files()["file_path"].to_pylist())
+    sizes = dict(zip(*(table.inspect.data_files()[name].to_pylist() for name in ("file_path", "file_size_in_bytes")), strict=True))
+    report = table.maintenance.maintain(max_bytes=budget, min_age_minutes=0)
+    gone = replaced - set(table.inspect.data_files()["file_path"].to_pylist())
+    assert sum(sizes[path] for path in gone) <= report.rewritten_bytes <= budget
+    assert content(table) == before
+    assert not report.has_failures
+    if share < 0.9:
+        assert any("max-bytes" in left.reason for one in report.actions for left in one.left)
+
+
+def test_partitions_with_young_commits_are_left_to_their_writers(tmp_path: Path) -> None:
+    table = made(tmp_path, 2, ("kind",))
+    small_files(table, 6)
+    report = table.maintenance.maintain()
+    assert states(report)["rewrite-data-files"] == "left"
+    assert "maintenance.min-age-minutes" in str(report)
+    assert len(table.inspect.data_files()) == 12
+    table.set_properties({"maintenance.min-age-minutes": "0"})
+    assert states(table.maintenance.maintain())["rewrite-data-files"] == "done"
+
+
+def aged(table: Table, monkeypatch: pytest.MonkeyPatch, minutes: int) -> None:
+    """Let time pass: the clock of the table goes forward."""
+    now = table.handle.clock.now_ms()
+    monkeypatch.setattr(type(table.handle.clock), "now_ms", lambda _: now + minutes * 60_000)
+
+
+def test_only_changed_partitions_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path, 2, ("kind",))
+    small_files(table, 6)
+    aged(table, monkeypatch, 60)
+    table.append(pa.table({"id": [900], "kind": ["a"]}))
+    report = table.maintenance.maintain()
+    assert states(report)["rewrite-data-files"] == "done"
+    kinds = [row["kind"] for row in table.inspect.data_files()["partition"].to_pylist()]
+    assert (kinds.count("a"), kinds.count("b")) == (7, 1)
+
+
+def test_a_partition_that_is_always_written_to_is_maintained_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path, 2)
+    small_files(table, 6)
+    aged(table, monkeypatch, 25 * 60)
+    table.append(pa.table({"id": [900], "kind": ["a"]}))
+    assert states(table.maintenance.maintain())["rewrite-data-files"] == "done"
+    assert len(table.inspect.data_files()) == 2  # the young file stays
+    small_files(table, 6)
+    aged(table, monkeypatch, 25 * 60)
+    table.delete("id = 3")  # a writer that changes rows may lose to a rewrite
+    report = table.maintenance.maintain()
+    assert states(report)["rewrite-data-files"] == "left", str(report)
+
+
+def test_a_failed_action_does_not_stop_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = decayed(tmp_path, 2, ("kind",))
+    before = content(table)
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(DataFileRewrite, "_write", fails)
+    report = table.maintenance.maintain(min_age_minutes=0)
+    assert report.has_failures
+    assert (states(report)["rewrite-data-files"], states(report)["compute-partition-stats"]) == ("failed", "done")
+    assert "the disk is full" in str(report)
+    assert content(table) == before
+
+
+def test_nothing_follows_a_commit_of_unknown_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = decayed(tmp_path, 2, ("kind",))
+
+    def unknown(*_: Any, **__: Any) -> None:
+        raise CommitUnknownError("the reply was lost")
+
+    monkeypatch.setattr(module, "remove_dangling_deletes", unknown)
+    report = table.maintenance.maintain(min_age_minutes=0)
+    assert report.actions[-1].action is MaintenanceAction.REMOVE_DANGLING_DELETES
+    assert report.actions[-1].state is ActionState.FAILED
+
+
+def test_old_snapshots_expire_but_not_those_that_readers_may_need(tmp_path: Path) -> None:
+    table = made(tmp_path, 2, **{"history.expire.max-snapshot-age-ms": "0", "maintenance.min-snapshot-age-minutes": "60"})
+    small_files(table, 4)
+    with table.manage_snapshots() as manage:
+        manage.create_tag(snapshot_id=table.snapshots()[0].snapshot_id, tag_name="first")
+    assert states(table.maintenance.maintain())["expire-snapshots"] == "nothing to do"
+    table.remove_properties("maintenance.min-snapshot-age-minutes")
+    table.set_properties({"maintenance.min-snapshots-to-keep": "2"})
+    assert states(table.maintenance.maintain())["expire-snapshots"] == "done"
+    assert len(table.snapshots()) == 3  # two of main, and that of the tag
+    table.set_properties({"gc.enabled": "false", "maintenance.min-snapshots-to-keep": "1"})
+    assert states(table.maintenance.maintain())["expire-snapshots"] == "left"
+
+
+def test_properties_are_the_policy(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    small_files(table, 6)
+    table.set_properties({"maintenance.enabled": "false"})
+    assert table.maintenance.maintain(min_age_minutes=0).skipped == "maintenance.enabled is false"
+    table.set_properties({"maintenance.enabled": "true", "maintenance.skip-actions": "rewrite-data-files, rewrite-manifests"})
+    report = table.maintenance.maintain(min_age_minutes=0)
+    assert report.is_nothing_to_do
+    assert states(report)["rewrite-data-files"] == "left"
+    with pytest.raises(InvalidPropertyError) as raised:
+        table.set_properties({"maintenance.max-byte": "1"})
+    assert "maintenance.max-bytes" in str(raised.value)
+    with pytest.raises(InvalidPropertyError):
+        table.set_properties({"maintenance.colour": "blue"})
+    with pytest.raises(InvalidPropertyError):
+        table.set_properties({"maintenance.skip-actions": "everything"})
+    with pytest.raises(InvalidInputError):
+        table.maintenance.maintain(max_bytes=-1)
+
+
+def test_statistics_of_columns_are_counted_where_the_policy_wants_them(tmp_path: Path) -> None:
+    table = made(tmp_path, **{"maintenance.compute-table-stats": "true"})
+    small_files(table, 2)
+    assert states(table.maintenance.maintain())["compute-table-stats"] == "done"
+    assert states(table.maintenance.maintain())["compute-table-stats"] == "nothing to do"
+    table.append(pa.table({"id": [1], "kind": ["a"]}))
+    assert states(table.maintenance.maintain())["compute-table-stats"] == "nothing to do"  # a twentieth of the rows
+    small_files(table, 1)
+    assert states(table.maintenance.maintain())["compute-table-stats"] == "done"
+
+
+def test_no_work_is_started_after_the_time(tmp_path: Path) -> None:
+    table = decayed(tmp_path, 2, ("kind",))
+    report = table.maintenance.maintain(max_minutes=0, min_age_minutes=0)
+    assert report.is_nothing_to_do
+    assert "max-minutes" in str(report)
+
+
+def test_rows_of_another_writer_are_neither_lost_nor_doubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = decayed(tmp_path, 2, ("kind",))
+    other = other_writer(tmp_path)
+    write = DataFileRewrite._write
+
+    def beside(self: DataFileRewrite, *arguments: Any) -> Any:
+        written = write(self, *arguments)
+        other.refresh()
+        other.append(pa.table({"id": [1000], "kind": ["a"]}))
+        other.delete("id >= 0 AND id < 20")
+        other.delete_keys(pa.table({"id": [25]}), ["id"])
+        return written
+
+    monkeypatch.setattr(DataFileRewrite, "_write", beside)
+    table.maintenance.maintain(min_age_minutes=0)
+    monkeypatch.undo()
+    table.refresh()
+    ids = [row["id"] for row in table.scan().to_arrow().to_pylist()]
+    assert ids.count(1000) >= 1
+    assert [one for one in ids if one < 20 or one == 25] == []
+    assert content(table) == content(other.refresh())
+    table.maintenance.maintain(min_age_minutes=0)
+    assert sorted(row["id"] for row in table.scan().to_arrow().to_pylist()) == sorted(ids)
+
+
+def lake(folder: Path) -> SqlCatalog:
+    small_files(made(folder), 6)
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder))
+    catalog.create_namespace("db.inner")
+    small_files(catalog.create_table("db.inner.u", SCHEMA), 8)
+    return catalog
+
+
+def test_a_whole_catalog_is_maintained_and_a_broken_table_does_not_stop_it(tmp_path: Path) -> None:
+    catalog = lake(tmp_path)
+    catalog.create_namespace("bad")
+    broken = catalog.create_table("bad.t", SCHEMA)
+    small_files(broken, 1)
+    snapshot = broken.metadata.current_snapshot()
+    assert snapshot is not None
+    Path(str(snapshot.manifest_list).removeprefix("file://")).unlink()
+    arguments = module.MaintenanceArguments(min_age_minutes=0)
+    reports = {one.table.removeprefix("lake."): one for one in maintain_catalog(catalog, arguments=arguments)}
+    assert set(reports) == {"bad.t", "db.inner.u", "db.t"}
+    assert reports["bad.t"].error
+    assert states(reports["db.t"])["rewrite-data-files"] == states(reports["db.inner.u"])["rewrite-data-files"] == "done"
+    assert all(one.is_nothing_to_do for one in maintain_catalog(catalog, "db", arguments))
+
+
+def test_the_budget_of_a_catalog_goes_to_what_pays_most(tmp_path: Path) -> None:
+    catalog = lake(tmp_path)
+    sizes = {name: sum(catalog.load_table(name).inspect.data_files()["file_size_in_bytes"].to_pylist()) for name in ("db.t", "db.inner.u")}
+    arguments = module.MaintenanceArguments(min_age_minutes=0, max_bytes=max(sizes.values()))
+    reports = {one.table.removeprefix("lake."): one for one in maintain_catalog(catalog, arguments=arguments)}
+    assert sum(one.rewritten_bytes for one in reports.values()) <= max(sizes.values())
+    assert sorted(states(one)["rewrite-data-files"] for one in reports.values()) == ["done", "left"]
+
+
+def test_the_procedure_returns_a_row_for_each_action(tmp_path: Path) -> None:
+    catalog = lake(tmp_path)
+    rows = call(catalog, "maintain", table="db.t", plan=True, min_age_minutes=0)
+    assert [row["action"] for row in rows] == [str(action) for action in MaintenanceAction]
+    assert {row["state"] for row in rows if row["action"] == "rewrite-data-files"} == {"planned"}
+    rows = call(catalog, "maintain", namespace="db", min_age_minutes=0)
+    assert {(row["table_name"].removeprefix("lake."), row["state"]) for row in rows if row["action"] == "rewrite-data-files"} == {
+        ("db.t", "done"),
+        ("db.inner.u", "done"),
+    }
+    with pytest.raises(InvalidInputError):
+        call(catalog, "maintain", table="db.t", namespace="db")
