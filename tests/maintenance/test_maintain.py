@@ -89,7 +89,7 @@ def test_a_run_keeps_its_budget_of_bytes(tmp_path_factory: pytest.TempPathFactor
     assert content(table) == before
     assert not report.has_failures
     if share < 0.9:
-        assert any("max-bytes" in left.reason for one in report.actions for left in one.left)
+        assert any(one.left_count for one in report.actions)
 
 
 def test_partitions_with_young_commits_are_left_to_their_writers(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_partitions_with_young_commits_are_left_to_their_writers(tmp_path: Path)
 
 
 def aged(table: Table, monkeypatch: pytest.MonkeyPatch, minutes: int) -> None:
-    """Let time pass: the clock of the table goes forward."""
+    """Set the clock of the table forward."""
     now = table.handle.clock.now_ms()
     monkeypatch.setattr(type(table.handle.clock), "now_ms", lambda _: now + minutes * 60_000)
 
@@ -195,7 +195,7 @@ def test_properties_are_the_policy(tmp_path: Path) -> None:
         table.maintenance.maintain(max_bytes=-1)
 
 
-def test_statistics_of_columns_are_counted_where_the_policy_wants_them(tmp_path: Path) -> None:
+def test_statistics_of_columns_are_counted_where_the_policy_requires_them(tmp_path: Path) -> None:
     table = made(tmp_path, **{"maintenance.compute-table-stats": "true"})
     small_files(table, 2)
     assert states(table.maintenance.maintain())["compute-table-stats"] == "done"
@@ -262,7 +262,7 @@ def test_a_whole_catalog_is_maintained_and_a_broken_table_does_not_stop_it(tmp_p
     assert all(one.is_nothing_to_do for one in maintain_catalog(catalog, "db", arguments))
 
 
-def test_the_budget_of_a_catalog_goes_to_what_pays_most(tmp_path: Path) -> None:
+def test_a_catalog_spends_its_budget_on_what_pays_most(tmp_path: Path) -> None:
     catalog = lake(tmp_path)
     sizes = {name: sum(catalog.load_table(name).inspect.data_files()["file_size_in_bytes"].to_pylist()) for name in ("db.t", "db.inner.u")}
     arguments = module.MaintenanceArguments(min_age_minutes=0, max_bytes=max(sizes.values()))

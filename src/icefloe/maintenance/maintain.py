@@ -1,6 +1,6 @@
 """`maintain`: looks at a table, ranks what would pay, and does it within a budget: the one command that keeps a table quick to read.
 
-`maintenance_actions.py` finds the work. Actions run in the order of `MaintenanceAction`, each within its part of the budget, which goes to the work of the
+`maintenance_actions.py` finds the work. Actions run in the order of `MaintenanceAction`, each within its part of the budget, the work of the
 highest worth first. A failed action does not stop the others, except where the state of a commit is unknown. Spec: Snapshots (operation replace).
 """
 
@@ -167,7 +167,7 @@ class TableMaintenanceRun:
             table: The table.
             arguments: The arguments.
             deadline: The time by `time.monotonic` after which no further work is started.
-            progress: Is updated while the run goes on.
+            progress: Is updated while the run lasts.
 
         Raises:
             InvalidPropertyError: A property of maintenance is unknown or has an invalid value.
@@ -391,7 +391,7 @@ def maintain_catalog(
         catalog: The catalog.
         namespace: The namespace; empty for all.
         arguments: The arguments.
-        progress: Is updated while the run goes on.
+        progress: Is updated while the run lasts.
 
     Returns:
         A report for each table, by name.

@@ -85,7 +85,7 @@ NAMES = frozenset(known.name for known in ALL)
 
 
 def refuse_unknown(properties: Mapping[str, str]) -> None:
-    """Raise `InvalidPropertyError` if a property with the beginning of these names is none of them."""
+    """Raise `InvalidPropertyError` if a property whose name begins so is unknown."""
     unknown = [name for name in properties if name.startswith(PREFIX) and name not in NAMES]
     if unknown:
         raise InvalidPropertyError(
@@ -97,4 +97,4 @@ def refuse_unknown(properties: Mapping[str, str]) -> None:
 
 def _meant(name: str) -> str:
     similar = similar_name(name, NAMES)
-    return "is none of the properties of maintenance" if similar is None else f"seems to mean {similar}"
+    return "is unknown" if similar is None else f"seems to mean {similar}"
