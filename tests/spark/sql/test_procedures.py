@@ -1,5 +1,6 @@
 """`CALL lake.system...`: arguments by name and by position, rows with Java's columns, errors with their reason; and the same procedures from Python."""
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -146,3 +147,26 @@ def test_arguments_are_any_expressions_of_constants(sql: Run, table: Table) -> N
 def test_a_text_that_is_not_a_table_name_is_refused(sql: Run, name: str) -> None:
     with pytest.raises(PySparkException, match=f"'{name}' is not the name of a table"):
         sql(f"CALL lake.system.ancestors_of('{name}')")
+
+
+def test_orphan_files_are_listed_by_a_view_or_a_folder_and_removed(spark: SparkSession, sql: Run, table: Table) -> None:
+    paths = [Path(table.location().removeprefix("file://"), "data", f"lost {number}.parquet") for number in range(2)]
+    for path in paths:
+        path.write_bytes(b"lost")
+        os.utime(path, (1_700_000_000,) * 2)
+    spark.sql(f"SELECT '{paths[0]}' AS file_path, TIMESTAMP '2020-01-01 00:00:00' AS last_modified").createOrReplaceTempView("files")
+    call_text = "CALL lake.system.remove_orphan_files(table => 'db.t'"
+    assert sorted(row[0] for row in sql(f"{call_text}, dry_run => true)")) == list(map(str, paths))
+    assert len(sql(f"{call_text}, file_list_view => 'files', equal_schemes => map('s3a', 's3'))")) == 1
+    assert [path.exists() for path in paths] == [False, True]
+    assert len(sql(f"{call_text}, mode => 'quarantine')")) == 1
+    assert "_orphan-files-" in sql(f"{call_text}, mode => 'undo')")[0][0]
+    for wrong, text in (
+        ("older_than => current_timestamp()", "24 hours"),
+        ("mode => 'erase'", "there are"),
+        ("file_list_view => 'none'", "cannot be used"),
+    ):
+        with pytest.raises(PySparkException, match=text):
+            sql(f"{call_text}, {wrong})")
+    assert len(sql(f"{call_text})")) == 1
+    assert sql("SELECT count(*) FROM lake.db.t") == [(3,)]
