@@ -233,6 +233,24 @@ def test_a_dataframe_is_computed_once_also_after_a_lost_race(
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == list(range(15))
 
 
+def test_a_dataframe_that_was_cached_after_its_first_use_is_read_from_the_cache(spark: SparkSession, lake: SqlCatalog) -> None:
+    computed = spark.sparkContext.accumulator(0)
+
+    def count(batches: Any) -> Any:
+        for batch in batches:
+            computed.add(batch.num_rows)
+            yield batch
+
+    source = spark.range(5).mapInArrow(count, "id long")
+    assert len(source.collect()) == 5
+    source.persist().count()
+    assert computed.value == 10
+    table = lake.create_table("db.t", pa.schema([("id", pa.int64())]))
+    result = table.upsert(source, ["id"])
+    source.unpersist()
+    assert (result.engine, result.rows_inserted, computed.value) == ("in-process", 5, 10)
+
+
 TYPES = """id int, b boolean, i int, l bigint, f float, d double, n decimal(7, 3), dt date, ts timestamp, tn timestamp_ntz, s string, x binary,
     a array<array<int>>, m map<string, struct<t: timestamp, n: array<string>>>, st struct<u: string, e: array<decimal(30, 10)>>"""
 

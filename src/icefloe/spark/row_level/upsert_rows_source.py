@@ -129,8 +129,12 @@ def spark_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, upd
 
 def _size(rows: DataFrame) -> int:
     """Return the bytes of the rows by Spark's estimate, which for rows that are cached by now is their size."""
-    # A DataFrame keeps its first plan: it would neither see a later cache nor, once it is cached, read from it.
-    return int(str(rows.select("*")._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    return int(str(_new_plan(rows).optimizedPlan().stats().sizeInBytes()))
+
+
+def _new_plan(rows: DataFrame) -> Any:
+    """Return a new plan of the rows. A DataFrame keeps its first one, which neither has the size of a later cache nor reads from it."""
+    return rows.select("*")._jdf.queryExecution()
 
 
 def _read_few(rows: DataFrame) -> pa.Table | None:
@@ -150,7 +154,7 @@ def _read_few(rows: DataFrame) -> pa.Table | None:
 def _first_rows(rows: DataFrame, cut_off: Any) -> DataFrame:
     """Return the first rows of each partition, which take no more than its share of `MOST_BYTES_HERE`; partitions that are cut off are added to `cut_off`."""
     spark = rows.sparkSession
-    partitions = rows._jdf.queryExecution().executedPlan().execute().toJavaRDD()  # adaptive execution runs all stages but the last
+    partitions = _new_plan(rows).executedPlan().execute().toJavaRDD()  # adaptive execution runs all stages but the last
     first_rows = new_object(spark, "FirstRows", MOST_BYTES_HERE // max(1, partitions.getNumPartitions()), cut_off)
     session = rows._jdf.sparkSession()
     return DataFrame(session.internalCreateDataFrame(partitions.mapPartitions(first_rows).rdd(), rows._jdf.schema(), False), spark)
