@@ -120,9 +120,7 @@ COMMANDS = (
         "maintenance_commands:call_procedure",
         "Run a procedure with the names and arguments of Java's Iceberg, such as add_files or ancestors_of; without a name they are listed.",
     ),
-    LazyCommand(
-        "snapshot", FILES_IN, "moving_commands:snapshot", "Create a table over the files of a folder; no file is copied or changed."
-    ),
+    LazyCommand("snapshot", FILES_IN, "moving_commands:snapshot", "Create a table over the files of a folder."),
     LazyCommand("load", FILES_IN, "load_command:load", "Load files into a table, in one commit."),
     LazyCommand(
         "doctor",
