@@ -133,10 +133,21 @@ def rows_after(writer: str, commits: int) -> set[Row]:
     return held
 
 
-def write(place: Place, writer: str, commits: int, pipe: int) -> None:
-    """Commit as a writer; write `number attempts` to the pipe after each acknowledged commit."""
+def write(place: Place, writer: str, commits: int, pipe: int, *, first: int = 0, is_over: Callable[[], bool] = lambda: False) -> None:
+    """Commit as a writer; write `number attempts` to the pipe after each acknowledged commit.
+
+    Args:
+        place: the table.
+        writer: its name.
+        commits: the number of commits.
+        pipe: where to write.
+        first: the number of the first one.
+        is_over: called before each commit; True ends the writer.
+    """
     table = place.table()
-    for number in range(commits):
+    for number in range(first, first + commits):
+        if is_over():
+            return
         summary = {"stress": f"{writer} {number}"}
         attempts = OPERATIONS[number % len(OPERATIONS)][0](table, writer, number, summary)
         os.write(pipe, f"{number} {attempts}\n".encode())

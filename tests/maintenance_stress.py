@@ -1,0 +1,233 @@
+"""Stress tests of maintenance with real processes: beside writers of one table, and killed at random moments.
+
+    python -m tests.maintenance_stress beside [--seconds 600] [--writers 3] [--version 3]   numbers of commits and of maintenance operations
+    python -m tests.maintenance_stress kill [--rounds 200]                                  numbers of rounds, and of files that were left
+
+`maintenance/test_stress.py` runs them. Writers are those of `tests/stress.py`: every writer has its own rows, and none may fail.
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from tests.stress import Place, checked, fork, rows_after, write
+from tests.table.reachable import everything, on_disk
+
+from icefloe.errors import CommitConflictError, CommitInvalidatedError
+from icefloe.table import Table
+
+REWRITE = {"rewrite-all": True, "remove-dangling-deletes": True}
+KEPT_SNAPSHOTS = 40
+
+
+def expire(table: Table) -> Any:
+    return table.expire_snapshots(older_than=datetime.now(UTC), retain_last=KEPT_SNAPSHOTS)
+
+
+# Every procedure that changes a table, by name.
+PROCEDURES: dict[str, Callable[[Table], Any]] = {
+    "compact small files": lambda table: table.maintenance.rewrite_data_files(options={"min-input-files": 2}),
+    "compact all in parts": lambda table: table.maintenance.rewrite_data_files(options={**REWRITE, "partial-progress.enabled": True}),
+    "sort": lambda table: table.maintenance.rewrite_data_files(sort_order="number DESC", options=REWRITE),
+    "z-order": lambda table: table.maintenance.rewrite_data_files(sort_order="zorder(number, copy)", options=REWRITE),
+    "remove dangling deletes": lambda table: table.maintenance.remove_dangling_deletes(),
+    "rewrite manifests": lambda table: table.rewrite_manifests(),
+    "expire": expire,
+}
+
+
+def remove_orphans(table: Table, mode: str = "delete", *, dry_run: bool = False) -> Any:
+    return table.maintenance.remove_orphan_files(
+        datetime.now(UTC) + timedelta(minutes=1), mode=mode, dry_run=dry_run, force=True, purge_delay=timedelta(0)
+    )
+
+
+# Beside writers these would delete files of commits that are under way: only its age shows whether a file is one.
+ALONE: dict[str, Callable[[Table], Any]] = {
+    "remove orphan files": remove_orphans,
+    "quarantine orphan files": partial(remove_orphans, mode="quarantine"),
+    "purge orphan files": partial(remove_orphans, mode="purge"),
+}
+
+
+@dataclass(kw_only=True)
+class BesideReport:
+    """The result of writers beside maintenance."""
+
+    commits: int
+    seconds: float
+    operations: dict[str, int] = field(default_factory=dict)
+    given_up: dict[str, int] = field(default_factory=dict)
+
+
+def maintain(place: Place, seed: int, seconds: float, pipe: int) -> None:
+    """Run random procedures for so long; write the counts of those that ended and of those that lost against writers to the pipe."""
+    chance, ends = random.Random(seed), time.monotonic() + seconds
+    done, lost = Counter[str](), Counter[str]()
+    while time.monotonic() < ends:
+        name = chance.choice(sorted(PROCEDURES))
+        try:
+            result = PROCEDURES[name](place.table())
+        except (CommitConflictError, CommitInvalidatedError):
+            lost[name] += 1
+            continue
+        done[name] += 1
+        lost[name] += len(getattr(result, "failed", ()))
+    os.write(pipe, (json.dumps([done, lost]) + "\n").encode())
+
+
+def write_for(place: Place, writer: str, seconds: float, pipe: int) -> None:
+    """Commit as a writer for so long."""
+    ends = time.monotonic() + seconds
+    write(place, writer, 10**9, pipe, is_over=lambda: time.monotonic() > ends)
+
+
+def beside(place: Place, writers: int, seconds: float, version: int, seed: int) -> BesideReport:
+    """Run writers and maintenance at once, and check the rows of every writer."""
+    checked(lambda: place.create(version))
+    names = [f"w{number}" for number in range(writers)]
+    children = [fork(name, partial(write_for, place, name, seconds)) for name in names]
+    maintenance = fork("maintenance", partial(maintain, place, seed, seconds))
+    for child in [*children, maintenance]:
+        child.end()
+        assert child.status == 0, f"{child.writer} failed: see above"
+    commits = {child.writer: len(child.acknowledged) for child in children}
+    checked(lambda: check_rows(place, commits, 0))
+    done, lost = json.loads(maintenance.text)
+    return BesideReport(commits=sum(commits.values()), seconds=seconds, operations=done, given_up=lost)
+
+
+def check_rows(place: Place, commits: dict[str, int], unknown: int) -> int:
+    """Check that the table has the rows of so many commits of each writer, once each, and of all snapshots; return the number of rows.
+
+    Args:
+        place: the table.
+        commits: the number of acknowledged commits by writer.
+        unknown: how many commits more a writer may have.
+    """
+    table = place.table()
+    read = [tuple(row.values()) for row in table.scan().select("writer", "number", "copy").to_arrow().to_pylist()]
+    assert len(read) == len(set(read)), "rows are in the table twice"
+    for writer, count in commits.items():
+        actual = {row for row in read if row[0] == writer}
+        assert any(rows_after(writer, count + more) == actual for more in range(unknown + 1)), f"{writer} after {count} commits: {actual}"
+    for snapshot in table.snapshots():
+        table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()
+    if table.format_version > 2:
+        ids = table.scan(selected_fields=("_row_id",)).to_arrow()["_row_id"].to_pylist()
+        assert len(ids) == len(set(ids)), "two rows have the same row id"
+    return len(read)
+
+
+@dataclass(kw_only=True)
+class KillReport:
+    """The result of maintenance that was killed."""
+
+    rounds: int = 0
+    ended: int = 0  # procedures that ended before the signal
+    orphans: int = 0  # files that no snapshot names, which the last removal of each table deletes
+    rounds_by_procedure: dict[str, int] = field(default_factory=dict)
+
+
+def run_one(place: Place, name: str, pipe: int) -> None:
+    table = place.table()
+    os.write(pipe, b"0 1\n")
+    {**PROCEDURES, **ALONE}[name](table)
+
+
+def grow(place: Place, turn: int) -> None:
+    """Commit a few times more as the only writer, so that there is something to maintain."""
+    with open(os.devnull, "wb") as nowhere:
+        write(place, "w", COMMITS, nowhere.fileno(), first=turn * COMMITS)
+
+
+COMMITS = 4
+ROUNDS_OF_A_TABLE = 10
+
+
+def kill(place: Place, rounds: int, seed: int) -> KillReport:
+    """Kill a procedure at a random moment in each round: the table has all rows, and orphan files are exactly those that nothing names."""
+    chance, result, counts = random.Random(seed), KillReport(), Counter[str]()
+    for number in range(rounds):
+        turn = number % ROUNDS_OF_A_TABLE
+        here = Place(uri=place.uri, warehouse=place.warehouse, name=f"db.t{number // ROUNDS_OF_A_TABLE}")
+        if turn == 0:
+            checked(partial(here.create, chance.choice([2, 3])))
+        checked(partial(grow, here, turn))
+        name = chance.choice(sorted({**PROCEDURES, **ALONE}))
+        child = fork(name, partial(run_one, here, name))
+        child.read(20)
+        time.sleep(1.2 * chance.random() ** 2)
+        os.kill(child.pid, signal.SIGKILL)
+        child.end()
+        assert child.status in (0, signal.SIGKILL), f"{name} failed: see above"
+        result.ended += child.status == 0
+        counts[name] += 1
+        left = checked(partial(check_left, here, (turn + 1) * COMMITS))
+        if turn == ROUNDS_OF_A_TABLE - 1 or number == rounds - 1:
+            checked(partial(grow, here, turn + 1))  # its commit decides those that were under way
+            checked(partial(check_left, here, (turn + 2) * COMMITS, removes=True))
+            result.orphans += left
+        result.rounds, result.rounds_by_procedure = number + 1, dict(counts)
+        print(f"{result.rounds} of {rounds} rounds", file=sys.stderr, flush=True)
+    return result
+
+
+def check_left(place: Place, commits: int, *, removes: bool = False) -> int:
+    """Check the rows, that every file that a snapshot names is there, and which files are orphans.
+
+    Args:
+        place: the table.
+        commits: the number of its writer's commits.
+        removes: whether to delete all orphans, of which no file may remain.
+
+    Returns:
+        The number of files that no snapshot names.
+    """
+    check_rows(place, {"w": commits}, 0)
+    table = place.table()
+    named, present = everything(table.metadata), on_disk(table.metadata.location)
+    assert named <= present, f"files are missing: {named - present}"
+    result = remove_orphans(table, dry_run=not removes)
+    found = {path for path in result.files["path"].to_pylist() if ".metadata.json" not in path}
+    assert not found & named, f"orphans that a snapshot names: {found & named}"
+    # A commit whose process was killed before its compare-and-swap ended may still happen: its files are kept.
+    assert result.pending or present - named == found, f"files that nothing names, and that are no orphans: {present - named - found}"
+    if removes:
+        assert not result.pending
+        assert on_disk(table.metadata.location) == named
+        check_rows(place, {"w": commits}, 0)
+    return len(present - named)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.maintenance_stress")
+    parser.add_argument("kind", choices=["beside", "kill"])
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--writers", type=int, default=3)
+    parser.add_argument("--version", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(uri=f"sqlite:///{folder}/catalog.db", warehouse=folder)
+        if arguments.kind == "beside":
+            report: Any = beside(place, arguments.writers, arguments.seconds, arguments.version, arguments.seed)
+        else:
+            report = kill(place, arguments.rounds, arguments.seed)
+        print(json.dumps(asdict(report)))
+
+
+if __name__ == "__main__":
+    main()
