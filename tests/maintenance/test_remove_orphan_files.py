@@ -3,6 +3,9 @@
 import os
 import random
 import shutil
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -85,6 +88,33 @@ def test_files_that_nothing_references_are_deleted_and_the_rows_stay(tmp_path: P
     assert all(path.exists() for path in hidden)
     assert table.scan().count() == 6
     assert table.maintenance.remove_orphan_files().orphan_files == 0
+
+
+_KILLED = """
+import os, signal, sys
+from icefloe.io.local_file_io import LocalFileIO
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+LocalFileIO().write(sys.argv[1], b"content")
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+def test_what_a_killed_write_left_is_found_when_it_is_old_and_other_hidden_names_are_not(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    killed = subprocess.run([sys.executable, "-c", _KILLED, str(folder_of(table) / "data" / "x.parquet")], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = (folder_of(table) / "data").glob(".*")
+    assert (left.read_bytes(), orphans(table)) == (b"content", set())
+    name = left.name
+    folder = f".{'0' * 32}.tmp"
+    hidden = [f"{folder}/x.parquet", f"_d/{name}", f"{name}x", f".{name}", ".a.tmp", f"_{name[1:]}", f".{'A' * 32}.tmp", f".{'0' * 31}.tmp"]
+    kept = [stray(table, f"data/{other}") for other in hidden]
+    age(table)
+    assert orphans(table) == {str(left)}
+    assert table.maintenance.remove_orphan_files().deleted_files == 1
+    assert not left.exists()
+    assert all(path.exists() for path in kept)
+    assert table.scan().count() == 3
 
 
 def test_a_time_within_a_day_is_refused_without_force(tmp_path: Path) -> None:

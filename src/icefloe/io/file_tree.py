@@ -17,7 +17,7 @@ from typing import Any
 
 from icefloe.errors import NoSuchFileError, StorageError, UnsupportedFeatureError
 from icefloe.io.file_io_by_scheme import SchemeFileIO
-from icefloe.io.local_file_io import LocalFileIO
+from icefloe.io.local_file_io import TEMPORARY_NAME, LocalFileIO
 from icefloe.io.locations import AZURE, local_path, scheme_of
 from icefloe.io.object_store_file_io import ObjectStoreFileIO
 from icefloe.kernel.ports import FileIO
@@ -53,6 +53,10 @@ class HiddenNames:
     def hides(self, name: str) -> bool:
         """Return True if a file or folder of this name is left out, with everything in it."""
         return name.startswith(("_", ".")) and not (self.partitions and name.startswith(self.partitions))
+
+    def hides_local_file(self, name: str) -> bool:
+        """Return True if a local file of this name is left out; what a killed write of `LocalFileIO` leaves is listed."""
+        return self.hides(name) and not TEMPORARY_NAME.fullmatch(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +203,12 @@ def _local(part: FolderPart, hidden: HiddenNames) -> Iterator[Listed]:
         with os.scandir(local_path(part.folder)) as entries:
             for entry in entries:
                 name = entry.name
-                if hidden.hides(name) or not _is_unicode(name):
+                if not _is_unicode(name):
                     continue
                 if entry.is_dir(follow_symlinks=False):
-                    yield FolderPart(f"{part.folder}/{name}", part.level + 1)
-                elif entry.is_file(follow_symlinks=False):
+                    if not hidden.hides(name):
+                        yield FolderPart(f"{part.folder}/{name}", part.level + 1)
+                elif entry.is_file(follow_symlinks=False) and not hidden.hides_local_file(name):
                     names.append(name)
                     if len(names) == PIECE:
                         yield FolderFiles(part.folder, names)

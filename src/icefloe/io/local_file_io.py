@@ -4,6 +4,7 @@ Spec: File System Operations (in-place write, seekable reads, deletes).
 """
 
 import os
+import re
 import stat
 import time
 import uuid
@@ -22,6 +23,8 @@ from icefloe.kernel.storage_errors import storage_error
 TRIES = 20
 # File systems store times in steps, of up to two seconds: two changes in one step leave the same time.
 _TIME_STEP_NS = 2_000_000_000
+# Names by `temporary_name`: such a file remains where a write was killed.
+TEMPORARY_NAME = re.compile(r"\.[0-9a-f]{32}\.tmp", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +89,7 @@ class LocalFileIO:
             FileAlreadyExistsError: The name is taken, and `overwrite` is False.
         """
         path = local_path(location)
-        # The name is not derived from the file's, which may already be as long as the file system allows.
-        temporary = os.path.join(os.path.dirname(path), f".{uuid.uuid4().hex}.tmp")
+        temporary = os.path.join(os.path.dirname(path), temporary_name())
         try:
             new_file = _created(temporary, location)
             try:
@@ -183,6 +185,12 @@ class LocalFileIO:
             return pa.PythonFile(_created(path, location), mode="w")
         except OSError as error:
             raise storage_error(error, location) from error
+
+
+def temporary_name() -> str:
+    """Return a new hidden name for a file that is not finished yet."""
+    # The name is not derived from the file's, which may already be as long as the file system allows.
+    return f".{uuid.uuid4().hex}.tmp"
 
 
 def open_regular(path: str, flags: int, *, dir_fd: int | None = None) -> int:

@@ -6,7 +6,6 @@ replace a folder of the path by a link at any time.
 
 import os
 import stat
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from functools import partial
 from typing import Self
 
 from icefloe.errors import StorageError
-from icefloe.io.local_file_io import open_regular
+from icefloe.io.local_file_io import open_regular, temporary_name
 from icefloe.io.locations import local_path
 from icefloe.kernel.storage_errors import storage_error
 
@@ -56,7 +55,7 @@ class OpenFolder:
             FileAlreadyExistsError: The name is taken, and `overwrite` is False.
             NoSuchFileError: The folder was removed.
         """
-        temporary = f".{uuid.uuid4().hex}.tmp"
+        temporary = temporary_name()
         try:
             try:
                 with open(temporary, "xb", opener=self._open) as file:

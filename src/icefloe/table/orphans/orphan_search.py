@@ -1,4 +1,4 @@
-"""`find_in_process`: the search for orphan files by threads of this process. `icefloe.spark.maintenance.orphan_files_job` is the same as Spark jobs.
+"""`find_in_process`: the search for orphan files by threads of this process.
 
 First the folder is listed, then the table's metadata is loaded, then both are compared. The order matters: a file that another writer commits after the listing
 is either not listed or referenced.
