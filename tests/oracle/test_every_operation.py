@@ -213,6 +213,12 @@ def remove_dangling_deletes(table: Table) -> None:
         assert table.maintenance.remove_dangling_deletes().removed_files
 
 
+def convert_equality_deletes(table: Table) -> None:
+    if table.format_version > 1:
+        table.delete_keys(pa.table({"id": [84, 93]}), ["id"])
+        assert table.maintenance.convert_equality_deletes().converted_delete_files
+
+
 CASES: dict[str, Callable[[Table], Any]] = {
     "append": lambda t: t.append(rows(0, 40)),
     "update_snapshot.fast_append": lambda t: append_files(t, "fast_append", 100),
@@ -227,6 +233,7 @@ CASES: dict[str, Callable[[Table], Any]] = {
     "rewrite_manifests": lambda t: t.rewrite_manifests(),
     "maintenance.maintain": lambda t: t.maintenance.maintain(min_age_minutes=0),
     "maintenance.rewrite_data_files": rewrite_data_files,
+    "maintenance.convert_equality_deletes": convert_equality_deletes,
     "maintenance.remove_dangling_deletes": remove_dangling_deletes,
     "delete": lambda t: t.delete("id in (2, 5, 44, 51)"),
     "overwrite": lambda t: t.overwrite(rows(80, 90, "o"), "id between 50 and 60"),

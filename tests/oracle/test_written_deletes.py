@@ -59,6 +59,26 @@ def every_kind(table: Table) -> None:
     table.delete("id = 15 or id = 12")
 
 
+def converted(table: Table) -> None:
+    every_kind(table)
+    assert table.maintenance.convert_equality_deletes().converted_delete_files
+    table.delete_keys(keys(2), ["id"])
+
+
+def converted_of_specs(table: Table) -> None:
+    by_key_of_specs(table)
+    table.delete("n = 3")
+    assert table.maintenance.convert_equality_deletes().left_delete_files == 0
+
+
+def converted_upgraded(table: Table) -> None:
+    by_key_of_specs(table)
+    table.set_properties({"write.delete.granularity": "partition"})
+    table.delete("n = 3")
+    table.upgrade_table_version(3)
+    assert table.maintenance.convert_equality_deletes().left_delete_files == 0
+
+
 def upgraded(table: Table) -> None:
     positions(table)
     table.upgrade_table_version(3)
@@ -93,6 +113,11 @@ WRITES: dict[str, tuple[int, Callable[[Table], None]]] = {
     "specs": (2, by_key_of_specs),
     "vectors": (3, positions),
     "every": (3, every_kind),
+    "converted": (3, converted),
+    "converted positions": (2, converted),
+    "converted specs": (2, converted_of_specs),
+    "converted vectors of specs": (3, converted_of_specs),
+    "converted upgraded": (2, converted_upgraded),
     "upgraded": (2, upgraded),
     "copied": (3, copied),
     "transaction": (3, transaction),
@@ -108,7 +133,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
     for name, (version, write) in WRITES.items():
         settings = {"format-version": str(version), **MERGE_ON_READ}
         made[name] = catalog.create_table(f"db.{name}", SCHEMA, partition_spec=["part"], properties=settings)
-        made[name].append(rows(0, 16, nulls=name not in ("keys", "every")))
+        made[name].append(rows(0, 16, nulls=name not in ("keys", "every", "converted", "converted positions")))
         write(made[name])
     return made
 

@@ -79,6 +79,12 @@ COMMANDS = (
         "Compact data files: small ones and those with many deletes become files of the target size with the same rows.",
     ),
     LazyCommand(
+        "convert-equality-deletes",
+        MAINTAIN,
+        "delete_commands:convert_equality_deletes",
+        "Turn equality deletes into deletion vectors or position deletes.",
+    ),
+    LazyCommand(
         "remove-dangling-deletes",
         MAINTAIN,
         "maintenance_commands:remove_dangling_deletes",

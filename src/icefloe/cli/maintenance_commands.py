@@ -83,7 +83,7 @@ class DataFileRewrite(View):
         would = "would be " if self.dry_run else ""
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.reasons.items())
         pairs = [
-            ("snapshot", _snapshots_text(self.snapshot_ids, dry_run=self.dry_run)),
+            ("snapshot", snapshots_text(self.snapshot_ids, dry_run=self.dry_run)),
             ("considered", count_text(self.considered_files, "file")),
             (
                 f"{would}rewritten",
@@ -119,7 +119,7 @@ class DanglingDeletes(View):
         """See `View.report`."""
         kinds = "".join(f", {count:,} {kind}" for kind, count in self.kinds.items())
         pairs = (
-            ("snapshot", _snapshots_text((self.snapshot_id,), dry_run=self.dry_run)),
+            ("snapshot", snapshots_text((self.snapshot_id,), dry_run=self.dry_run)),
             ("considered", count_text(self.live_delete_files, "delete file")),
             (
                 "would be removed" if self.dry_run else "removed",
@@ -143,7 +143,7 @@ class ManifestRewrite(View):
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no list
         """See `View.report`."""
         pairs = (
-            ("snapshot", _snapshots_text((self.snapshot_id,))),
+            ("snapshot", snapshots_text((self.snapshot_id,))),
             ("rewritten", count_text(self.rewritten_manifests)),
             ("added", f"{count_text(self.added_manifests)}, {count_text(self.entries, 'entry', 'entries')}"),
             ("kept", count_text(self.kept_manifests)),
@@ -199,7 +199,7 @@ def rewrite_data_files(
     result = opened.maintenance.rewrite_data_files(
         where, strategy=strategy, sort_order=sort_order, options=pairs_of(options), branch=branch, dry_run=dry_run
     )
-    return DataFileRewrite(table=opened.full_name, **_fields(result))
+    return DataFileRewrite(table=opened.full_name, **fields_of(result))
 
 
 @changes_table
@@ -221,7 +221,7 @@ def remove_dangling_deletes(opened: Table, branch: RewrittenBranch = "main", dry
 def rewrite_manifests(opened: Table, spec_id: SpecId = None, sort_by: SortBy = None, branch: OfBranch = "main") -> View:
     """Put the entries of small or unsorted manifests into manifests of the target size. No data file is read or written."""
     result = opened.rewrite_manifests(spec_id, sort_by, branch=branch)
-    return ManifestRewrite(table=opened.full_name, **_fields(result))
+    return ManifestRewrite(table=opened.full_name, **fields_of(result))
 
 
 @looks_at_catalog
@@ -242,12 +242,12 @@ def call_procedure(opened: Catalog, procedure: ProcedureName = None, arguments: 
     return ProcedureResult(procedure=procedure, rows=tuple({name: _shown(value) for name, value in row.items()} for row in rows))
 
 
-def _fields(result: Any) -> dict[str, Any]:
+def fields_of(result: Any) -> dict[str, Any]:
     """Return the fields of a result, all of which its view has under the same names."""
     return {field.name: getattr(result, field.name) for field in fields(result)}
 
 
-def _snapshots_text(snapshot_ids: Sequence[int | None], *, dry_run: bool = False) -> str:
+def snapshots_text(snapshot_ids: Sequence[int | None], *, dry_run: bool = False) -> str:
     """Return the ids of the snapshots that were committed, or why there is none."""
     return ", ".join(str(one) for one in snapshot_ids if one is not None) or (
         "none: nothing was changed" if dry_run else "none: there was nothing to do"

@@ -103,17 +103,16 @@ def refuse_staging(table: Table, branch: str) -> None:
         )
 
 
-def _dangling(metadata: TableMetadata, snapshot: Snapshot, read: Read) -> tuple[int, Sequence[DataFile]]:
-    """Return the number of live delete files of a snapshot, and those that apply to none of its data files."""
+def live_deletes(metadata: TableMetadata, snapshot: Snapshot, read: Read) -> Sequence[DataFile]:
+    """Return the live delete files of a snapshot, also those that apply to no data file."""
     manifests = [
         manifest for manifest in read_manifests(snapshot, read) if manifest.content is ManifestContent.DELETES and manifest.has_live_files
     ]
     if not manifests:
-        return 0, ()
-    schema = metadata.schema()
+        return ()
     context = ScanContext(
         metadata=metadata,
-        schema=schema,
+        schema=metadata.schema(),
         bound=AlwaysTrue(),
         explain=False,
         include_statistics=False,
@@ -121,9 +120,16 @@ def _dangling(metadata: TableMetadata, snapshot: Snapshot, read: Read) -> tuple[
         every_delete=True,
     )
     deletes = read_deletes(context, manifests, read, in_threads)
-    plan = plan_scan(metadata, snapshot, AlwaysTrue(), read, parallel=in_threads, every_delete=True, schema=schema)
+    return deletes.files(np.arange(sum(map(len, deletes.parts))))
+
+
+def _dangling(metadata: TableMetadata, snapshot: Snapshot, read: Read) -> tuple[int, Sequence[DataFile]]:
+    """Return the number of live delete files of a snapshot, and those that apply to none of its data files."""
+    live = live_deletes(metadata, snapshot, read)
+    if not live:
+        return 0, ()
+    plan = plan_scan(metadata, snapshot, AlwaysTrue(), read, parallel=in_threads, every_delete=True, schema=metadata.schema())
     applied = {delete_key(file) for file in plan.delete_files}
-    live = deletes.files(np.arange(sum(map(len, deletes.parts))))
     return len(live), [file for file in live if delete_key(file) not in applied]
 
 

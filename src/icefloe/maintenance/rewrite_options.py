@@ -1,8 +1,8 @@
 """`RewriteOptions`: the options of `rewrite_data_files`, with the names and defaults of Java's action. Spec: none."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from icefloe.errors import InvalidInputError, InvalidPropertyError
 from icefloe.kernel.metadata.property_kinds import Property, at_least, choice, flag, number, property_texts
@@ -11,6 +11,7 @@ from icefloe.kernel.metadata.table_properties import TARGET_FILE_SIZE_BYTES
 from icefloe.kernel.partitioning.curve_cells import CurveOrder
 from icefloe.kernel.partitioning.sort_order import SortOrder
 
+T = TypeVar("T")
 MAX_LONG = 2**63 - 1
 GIB = 1 << 30
 
@@ -106,6 +107,7 @@ MOST_OUTPUT = number(
     "max-output-size", 2_147_483_647, 1, "bytes", "Most bytes of a row's place on the curve; from 8 on the effect is the same."
 )
 
+OF_COMMITS = (CONCURRENT_GROUPS, PARTIAL_PROGRESS, MAX_COMMITS, MAX_FAILED_COMMITS)
 COMMON = (
     *(
         TARGET,
@@ -119,16 +121,8 @@ COMMON = (
         DELETE_FILE_THRESHOLD,
         DELETE_RATIO_THRESHOLD,
     ),
-    *(
-        CONCURRENT_GROUPS,
-        PARTIAL_PROGRESS,
-        MAX_COMMITS,
-        MAX_FAILED_COMMITS,
-        STARTING_SEQUENCE_NUMBER,
-        JOB_ORDER,
-        OUTPUT_SPEC_ID,
-        REMOVE_DANGLING,
-    ),
+    *OF_COMMITS,
+    *(STARTING_SEQUENCE_NUMBER, JOB_ORDER, OUTPUT_SPEC_ID, REMOVE_DANGLING),
 )
 OF_SORT = (COMPRESSION_FACTOR, PARTITIONS_PER_FILE)
 OF_CURVE = (TEXT_BYTES, MOST_OUTPUT)
@@ -202,21 +196,10 @@ def rewrite_options(given: Mapping[str, Any], metadata: TableMetadata, order: So
         known += OF_SORT + OF_CURVE
     elif not order.is_unsorted:
         known += OF_SORT
-    unknown = sorted(set(texts) - {option.name for option in known})
-    if unknown:
-        without = next((text for text, options in _NEEDS if any(option.name in unknown for option in options)), "")
-        raise InvalidInputError(
-            f"rewrite_data_files has no option {', '.join(unknown)}" + without,
-            next_step=f"its options are {', '.join(option.name for option in known)}",
-        )
+    _refuse_unknown("rewrite_data_files", texts, known)
 
     def read(option: Property[Any]) -> Any:
-        try:
-            return option.read(texts)
-        except InvalidPropertyError as error:
-            raise InvalidInputError(
-                f"the option {option.name} is {texts[option.name]!r}, which is not {option.allowed}", next_step=f"pass {option.allowed}"
-            ) from error
+        return _read(texts, option)
 
     read(PARTITIONS_PER_FILE)
     max_commits = read(MAX_COMMITS)
@@ -242,6 +225,48 @@ def rewrite_options(given: Mapping[str, Any], metadata: TableMetadata, order: So
         text_bytes=read(TEXT_BYTES),
         most_output_bytes=read(MOST_OUTPUT),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversionOptions:
+    """The options of `convert_equality_deletes`, checked."""
+
+    concurrent_groups: int
+    partial_progress: bool
+    max_commits: int
+    max_failed_commits: int
+
+
+def conversion_options(given: Mapping[str, Any]) -> ConversionOptions:
+    """Check the options of a conversion: those of a rewrite that concern its commits. Raises `InvalidInputError` as `rewrite_options`."""
+    texts = property_texts(given, "conversion")
+    _refuse_unknown("convert_equality_deletes", texts, OF_COMMITS)
+    max_commits, failed = _read(texts, MAX_COMMITS), _read(texts, MAX_FAILED_COMMITS)
+    return ConversionOptions(
+        concurrent_groups=_read(texts, CONCURRENT_GROUPS),
+        partial_progress=_read(texts, PARTIAL_PROGRESS),
+        max_commits=max_commits,
+        max_failed_commits=max_commits if failed is None else failed,
+    )
+
+
+def _refuse_unknown(procedure: str, texts: Mapping[str, str], known: Sequence[Property[Any]]) -> None:
+    unknown = sorted(set(texts) - {option.name for option in known})
+    if unknown:
+        without = next((text for text, options in _NEEDS if any(option.name in unknown for option in options)), "")
+        raise InvalidInputError(
+            f"{procedure} has no option {', '.join(unknown)}" + (without if COMMON[0] in known else ""),
+            next_step=f"its options are {', '.join(option.name for option in known)}",
+        )
+
+
+def _read(texts: Mapping[str, str], option: Property[T]) -> T:
+    try:
+        return option.read(texts)
+    except InvalidPropertyError as error:
+        raise InvalidInputError(
+            f"the option {option.name} is {texts[option.name]!r}, which is not {option.allowed}", next_step=f"pass {option.allowed}"
+        ) from error
 
 
 def _sizes(target: int | None, least: int | None, most: int | None, metadata: TableMetadata) -> FileSizes:

@@ -12,12 +12,13 @@ from icefloe.errors import InvalidInputError
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.partitioning.sort_order import SortOrder
+from icefloe.maintenance.convert_equality_deletes import ConvertEqualityDeletesResult, EqualityDeleteConversion
 from icefloe.maintenance.dangling_deletes import RemoveDanglingDeletesResult, remove_dangling_deletes
 from icefloe.maintenance.maintain import MaintenanceArguments, MaintenanceReport, maintain_table
 from icefloe.maintenance.orphan_report import RemoveOrphanFilesResult
 from icefloe.maintenance.remove_orphan_files import PURGE_DELAY, orphan_options, remove_orphan_files
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite, RewriteDataFilesResult
-from icefloe.maintenance.rewrite_options import rewrite_options
+from icefloe.maintenance.rewrite_options import conversion_options, rewrite_options
 from icefloe.maintenance.rewrite_order import rewrite_order
 from icefloe.maintenance.rewrite_table_path import RewriteTablePathResult, rewrite_table_path
 from icefloe.table.expiry.expire_report import ExpireReport
@@ -204,6 +205,46 @@ class TableMaintenance:
             branch=branch,
             engine=engine,
             snapshot_properties=snapshot_properties,
+        ).run(dry_run=dry_run)
+
+    def convert_equality_deletes(
+        self,
+        where: str | BooleanExpression | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        branch: str = MAIN,
+        dry_run: bool = False,
+        engine: str | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
+    ) -> ConvertEqualityDeletesResult:
+        """Turn equality deletes into deletion vectors (format version 3) or position deletes (version 2). No row changes, and no data file is written.
+
+        Only the key columns of the data files are read to which equality deletes apply. A second call has nothing to do, until new equality deletes are added.
+
+        Args:
+            where: Only data files that may have rows of this filter are searched. An equality delete file that applies to others too stays.
+            options: `partial-progress.enabled`, `partial-progress.max-commits`, `partial-progress.max-failed-commits` and
+                `max-concurrent-file-group-rewrites`, as for `rewrite_data_files`.
+            branch: The branch whose deletes are converted.
+            dry_run: Return what would be converted, and change nothing.
+            engine: `spark` or `in-process`; by default Spark if it runs already or the data files are large.
+            snapshot_properties: Entries for the snapshots' summaries.
+
+        Returns:
+            The number of delete files before, converted and added, and the data files that were given up.
+
+        Raises:
+            InvalidInputError: An option is unknown or has an invalid value; or writes are staged.
+            InvalidFilterError: The filter cannot be parsed, or names an unknown column.
+            NoSuchSnapshotError: The branch does not exist.
+            NoSuchFileError, DataFileFormatError, PuffinFormatError, StorageError: A file cannot be read or written, and `partial-progress.enabled` is not set.
+            CommitConflictError: Other writers won every retry of the commit.
+            CommitUnknownError: The catalog's reply was lost. No file was deleted.
+
+        Spec: Scan Planning; Equality Delete Files; Deletion Vectors.
+        """
+        return EqualityDeleteConversion(
+            self._table, where, conversion_options(options or {}), branch=branch, engine=engine, snapshot_properties=snapshot_properties
         ).run(dry_run=dry_run)
 
     def remove_dangling_deletes(

@@ -77,6 +77,29 @@ def rewrite_data_files(
     return [(result.rewritten_files, result.added_files, result.rewritten_bytes, result.failed_files, result.removed_delete_files)]
 
 
+@procedure(
+    ("converted_equality_delete_files_count", IntegerType()),
+    ("added_delete_files_count", IntegerType()),
+    ("replaced_delete_files_count", IntegerType()),
+    ("left_equality_delete_files_count", IntegerType()),
+    ("failed_data_files_count", IntegerType()),
+)
+def convert_equality_deletes(
+    catalog: Catalog, table: Text, options: Texts | None = None, where: Text | None = None, branch: Text = MAIN, dry_run: Flag = False
+) -> Rows:
+    """Turn equality deletes into deletion vectors or position deletes, without writing data files."""
+    result = catalog.load_table(table).maintenance.convert_equality_deletes(where, options=options or {}, branch=branch, dry_run=dry_run)
+    return [
+        (
+            result.converted_delete_files,
+            result.added_delete_files,
+            result.replaced_delete_files,
+            result.left_delete_files,
+            result.failed_files,
+        )
+    ]
+
+
 @procedure(("removed_delete_files_count", IntegerType()))
 def remove_dangling_deletes(catalog: Catalog, table: Text, branch: Text = MAIN) -> Rows:
     """Remove delete files that apply to no data file."""

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from icefloe.datafile.compact_files import CompactedFiles
 from icefloe.datafile.copy_data_file import RewrittenFile
 from icefloe.datafile.copy_file_group import RewrittenGroup
+from icefloe.datafile.deletes.delete_file_output import WrittenDeletes
 from icefloe.datafile.foreign_files import FooterRequest
 from icefloe.datafile.partition_of_file import FileToAdd
 from icefloe.datafile.write_target import WriteTarget
@@ -27,7 +28,7 @@ from icefloe.spark.bridge.gateway import NO_JVM, has_jvm
 from icefloe.spark.connect.connect_writer import write_connect_rows
 from icefloe.spark.maintenance.column_sketches_job import sketches
 from icefloe.spark.maintenance.unreachable_files_job import unreachable
-from icefloe.spark.row_level.copy_on_write_job import compact, rewrite_files, rewrite_groups
+from icefloe.spark.row_level.copy_on_write_job import compact, merge_deletes_of_files, rewrite_files, rewrite_groups
 from icefloe.spark.row_level.position_job import find_positions
 from icefloe.spark.row_level.upsert_job import upsert_rows
 from icefloe.spark.row_level.upsert_rows_source import SparkRows, connect_source, spark_source
@@ -41,6 +42,7 @@ from icefloe.spark.write.written_files import WrittenFiles
 from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.engine import (
     CompactionRequest,
+    MergeDeletesRequest,
     PositionsRequest,
     RewriteGroupsRequest,
     RewriteRequest,
@@ -116,6 +118,13 @@ class SparkEngine:
             return IN_PROCESS.compact(request)
         _check_reachable(request.target.table_name, request.target.data_location)
         return compact(session(), request)
+
+    def merge_deletes(self, request: MergeDeletesRequest) -> list[WrittenDeletes]:
+        """Run `Engine.merge_deletes`, one Spark task per item, as `compact`. Raises as `compact`."""
+        if _is_client():
+            return IN_PROCESS.merge_deletes(request)
+        _check_reachable(request.target.table_name, request.target.data_location)
+        return merge_deletes_of_files(session(), request)
 
     def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
         """Return the positions of the matching live rows in each task's file, in the order of the tasks, by one Spark task per file."""

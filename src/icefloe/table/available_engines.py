@@ -7,7 +7,7 @@ that packages name as entry points (`icefloe.engines`). Spec: Column Projection;
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -22,13 +22,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.datafile.column_sketches import column_sketches
-from icefloe.datafile.compact_files import CompactedFiles, FilesToCompact, compact_files
+from icefloe.datafile.compact_files import CompactedFiles, compact_files
 from icefloe.datafile.copy_data_file import RewrittenFile, rewrite_task
 from icefloe.datafile.copy_file_group import RewrittenGroup, rewrite_group
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.data_file_writer import write_batches, write_sorted
+from icefloe.datafile.deletes.delete_file_output import WrittenDeletes
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.deletes.matching_positions import matching_positions
+from icefloe.datafile.deletes.merge_deletes import merge_deletes
 from icefloe.datafile.foreign_files import FooterRequest
 from icefloe.datafile.partition_of_file import FilesToAdd, FileToAdd
 from icefloe.datafile.write_target import WriteTarget
@@ -47,6 +49,7 @@ from icefloe.table.arrow_upsert import upsert_arrow
 from icefloe.table.engine import (
     CompactionRequest,
     Engine,
+    MergeDeletesRequest,
     PositionsRequest,
     RewriteGroupsRequest,
     RewriteRequest,
@@ -71,6 +74,7 @@ ENGINE_GROUP = "icefloe.engines"
 WORK_ON_SPARK_BYTES = 1 << 30
 
 Rewritten = TypeVar("Rewritten", RewrittenFile, RewrittenGroup)
+Written = TypeVar("Written", CompactedFiles, WrittenDeletes)
 
 # From this many bytes of rows on, a write may take long enough to show its progress.
 LONG_WRITE_BYTES = 1 << 26
@@ -158,38 +162,11 @@ class InProcessEngine:
 
     def compact(self, request: CompactionRequest) -> list[CompactedFiles]:
         """See `Engine.compact`. Items are compacted side by side; after a failure or Ctrl-C the others stop at their next batch."""
-        deletes, stopped = _loader_for(request), Event()
+        return _side_by_side(compact_files, request, f"compact {request.target.table_name}")
 
-        def compacted(number: int, work: FilesToCompact) -> CompactedFiles:
-            return compact_files(
-                request.target,
-                work,
-                schema=request.schema,
-                specs=request.specs,
-                partition_id=number,
-                task_id=0,
-                deletes=deletes,
-                is_stopped=stopped.is_set,
-            )
-
-        with ThreadPoolExecutor(max(1, min(request.at_once, READ_THREADS)), thread_name_prefix="icefloe-compact") as pool:
-            futures: list[Future[CompactedFiles]] = []
-            try:
-                futures += (pool.submit(compacted, number, work) for number, work in enumerate(request.work))
-                # In the order in which they finish, so that a failure stops the others at once.
-                results = (future.result() for future in as_completed(futures))
-                with closing(counted(f"compact {request.target.table_name}", "files", results, len(futures))) as outcomes:
-                    for _ in outcomes:
-                        pass
-                return [future.result() for future in futures]
-            except BaseException:
-                stopped.set()
-                pool.shutdown(cancel_futures=True)
-                finished = (future.result() for future in futures if not future.cancelled() and future.exception() is None)
-                for file in (file for outcome in finished for file in outcome.added):
-                    with suppress(StorageError):
-                        request.target.io.delete(file.file_path)
-                raise
+    def merge_deletes(self, request: MergeDeletesRequest) -> list[WrittenDeletes]:
+        """See `Engine.merge_deletes`. Items are done side by side, as by `compact`."""
+        return _side_by_side(merge_deletes, request, f"rewrite deletes of {request.target.table_name}")
 
     def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
         """See `Engine.positions`. Files are searched side by side."""
@@ -334,7 +311,7 @@ def _engine_names() -> list[str]:
     return sorted({point.name for point in entry_points(group=ENGINE_GROUP)})
 
 
-def _loader_for(request: RewriteRequest | RewriteGroupsRequest | CompactionRequest) -> DeleteLoader:
+def _loader_for(request: RewriteRequest | RewriteGroupsRequest | CompactionRequest | MergeDeletesRequest) -> DeleteLoader:
     return DeleteLoader(
         request.target.io,
         schemas=request.schemas or (request.schema, *request.target.older_schemas),
@@ -355,6 +332,42 @@ def _all_or_none(target: WriteTarget, count: int, outcomes: Iterable[Rewritten])
                 target.io.delete(file.file_path)
         raise
     return done
+
+
+def _side_by_side(write: Callable[..., Written], request: CompactionRequest | MergeDeletesRequest, description: str) -> list[Written]:
+    """Return the outcome of each item, in order. After a failure or Ctrl-C the other items stop at their next batch, and no file remains."""
+    deletes, stopped = _loader_for(request), Event()
+
+    def written(number: int, work: Any) -> Written:
+        return write(
+            request.target,
+            work,
+            schema=request.schema,
+            specs=request.specs,
+            partition_id=number,
+            task_id=0,
+            deletes=deletes,
+            is_stopped=stopped.is_set,
+        )
+
+    with ThreadPoolExecutor(max(1, min(request.at_once, READ_THREADS)), thread_name_prefix="icefloe-rewrite") as pool:
+        futures: list[Future[Written]] = []
+        try:
+            futures += (pool.submit(written, number, work) for number, work in enumerate(request.work))
+            # In the order in which they finish, so that a failure stops the others at once.
+            results = (future.result() for future in as_completed(futures))
+            with closing(counted(description, "files", results, len(futures))) as outcomes:
+                for _ in outcomes:
+                    pass
+            return [future.result() for future in futures]
+        except BaseException:
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
+            finished = (future.result() for future in futures if not future.cancelled() and future.exception() is None)
+            for file in (file for outcome in finished for file in outcome.added):
+                with suppress(StorageError):
+                    request.target.io.delete(file.file_path)
+            raise
 
 
 def _footers(locations: Sequence[str], files: FilesToAdd) -> list[FileToAdd]:

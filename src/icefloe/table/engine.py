@@ -15,6 +15,8 @@ from icefloe.datafile.column_sketches import SketchedColumn
 from icefloe.datafile.compact_files import CompactedFiles, FilesToCompact
 from icefloe.datafile.copy_data_file import RewrittenFile
 from icefloe.datafile.copy_file_group import RewriteGroup, RewrittenGroup
+from icefloe.datafile.deletes.delete_file_output import WrittenDeletes
+from icefloe.datafile.deletes.merge_deletes import DeletesToMerge
 from icefloe.datafile.foreign_files import FooterRequest
 from icefloe.datafile.partition_of_file import FileToAdd
 from icefloe.datafile.write_target import WriteTarget
@@ -79,6 +81,18 @@ class CompactionRequest:
     """Files to compact; the other fields are those of `RewriteRequest`. `at_once` is the number of items that are compacted at once in this process."""
 
     work: Sequence[FilesToCompact]
+    schema: Schema
+    specs: Mapping[int, PartitionSpec]
+    target: WriteTarget
+    schemas: Sequence[Schema] = ()
+    at_once: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeDeletesRequest:
+    """Data files whose deletes are written again; the other fields are those of `CompactionRequest`."""
+
+    work: Sequence[DeletesToMerge]
     schema: Schema
     specs: Mapping[int, PartitionSpec]
     target: WriteTarget
@@ -209,6 +223,9 @@ class Engine(Protocol):
 
     def compact(self, request: CompactionRequest) -> list[CompactedFiles]:
         """Write the live rows of each item as files of its own, in the order of the items. After a failure none of these files remains."""
+
+    def merge_deletes(self, request: MergeDeletesRequest) -> list[WrittenDeletes]:
+        """Write the deletes of each item as files of its own, in the order of the items. After a failure none of these files remains."""
 
     def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
         """Return for each task, in order, the positions of the rows of its file that match and are not deleted yet, ascending from 0."""

@@ -91,6 +91,29 @@ def test_procedures_compact_data_files(sql: Run, lake: SqlCatalog) -> None:
         sql("CALL lake.system.rewrite_data_files(table => 'db.c', options => map('min-files', '1'))")
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_procedures_convert_equality_deletes(sql: Run, lake: SqlCatalog, version: int) -> None:
+    name = f"db.converted{version}"
+    sql(
+        f"CREATE TABLE lake.{name} (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind) TBLPROPERTIES ('format-version' = '{version}')"
+    )
+    for number in range(4):
+        sql(f"INSERT INTO lake.{name} SELECT id * 4 + {number}, IF(id % 2 = 0, 'a', 'b') FROM range(100)")
+    lake.load_table(name).delete_keys(pa.table({"id": [1, 2, 3, 398]}), ["id"])
+    query = f"SELECT * FROM lake.{name} ORDER BY id"
+    before = sql(query)
+    assert len(before) == 396
+    call = f"CALL lake.system.convert_equality_deletes(table => '{name}'"
+    assert sql(f"{call}, dry_run => true)") == [(1, 0, 0, 0, 0)]
+    assert sql(f"""{call}, where => "kind = 'a'")""") == [(0, 3, 0, 1, 0)]
+    assert sql(query) == before
+    assert sql(f"{call}, options => map('partial-progress.enabled', 'true'))") == [(1, 1, 0, 0, 0)]
+    assert sql(query) == before
+    assert sql(f"{call})") == [(0, 0, 0, 0, 0)]
+    with pytest.raises(PySparkException, match="has no option min-files"):
+        sql(f"{call}, options => map('min-files', '1'))")
+
+
 def test_procedures_add_files(sql: Run, lake: SqlCatalog, table: Table, tmp_path: Path) -> None:
     for part in ("a", "b"):
         (tmp_path / "in" / f"kind={part}").mkdir(parents=True)

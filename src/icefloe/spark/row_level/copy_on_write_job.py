@@ -1,6 +1,7 @@
-"""The Spark jobs that copy data files: each without its deleted rows, and each group of files into fewer, in a task of its own.
+"""The Spark jobs that write files again: data files without their deleted rows, each or in groups, and the deletes of data files.
 
-The work of a task is `datafile/copy_data_file.py`, `datafile/copy_file_group.py` or `datafile/compact_files.py`. Spec: Row-level Deletes (copy-on-write).
+The work of a task is `datafile/copy_data_file.py`, `datafile/copy_file_group.py`, `datafile/compact_files.py` or `datafile/deletes/merge_deletes.py`.
+Spec: Row-level Deletes (copy-on-write).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,9 @@ from pyspark.sql import SparkSession
 from icefloe.datafile.compact_files import CompactedFiles, FilesToCompact, compact_files
 from icefloe.datafile.copy_data_file import RewrittenFile, rewrite_task
 from icefloe.datafile.copy_file_group import RewriteGroup, RewrittenGroup, rewrite_group
+from icefloe.datafile.deletes.delete_file_output import WrittenDeletes
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.datafile.deletes.merge_deletes import DeletesToMerge, merge_deletes
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.kernel.expressions.predicate import AlwaysFalse, BooleanExpression
 from icefloe.kernel.metadata.table_properties import NAME_MAPPING
@@ -24,17 +27,17 @@ from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.write.reported_files import check_files_exist
-from icefloe.table.engine import CompactionRequest, RewriteGroupsRequest, RewriteRequest
+from icefloe.table.engine import CompactionRequest, MergeDeletesRequest, RewriteGroupsRequest, RewriteRequest
 
-Work = FileScanTask | RewriteGroup | FilesToCompact
-Copied = RewrittenFile | RewrittenGroup | CompactedFiles
+Work = FileScanTask | RewriteGroup | FilesToCompact | DeletesToMerge
+Copied = RewrittenFile | RewrittenGroup | CompactedFiles | WrittenDeletes
 
 
 @dataclass(frozen=True)
 class TaskRewriter:
     """The function that Spark tasks run: it takes the number and the work of one task, and returns its outcome and attempt.
 
-    The work is a scan task, whose file is copied without the rows that match the filter, or files that are copied or compacted together.
+    The work is a scan task, whose file is copied without the rows that match the filter, files that are copied or compacted together, or deletes to merge.
     """
 
     target: WriteTarget
@@ -66,6 +69,8 @@ class TaskRewriter:
             return rewrite_group(self.target, work, **shared)
         if isinstance(work, FilesToCompact):
             return compact_files(self.target, work, **shared)
+        if isinstance(work, DeletesToMerge):
+            return merge_deletes(self.target, work, **shared)
         return rewrite_task(self.target, work, self.delete_filter, **shared)
 
 
@@ -94,9 +99,14 @@ def compact(spark: SparkSession, request: CompactionRequest) -> list[CompactedFi
     return _run(spark, request, request.work, AlwaysFalse())
 
 
+def merge_deletes_of_files(spark: SparkSession, request: MergeDeletesRequest) -> list[WrittenDeletes]:
+    """Write the deletes of each item's data files again; return the outcomes in the order of the items. Raises as `rewrite_files`."""
+    return _run(spark, request, request.work, AlwaysFalse())
+
+
 def _run(
     spark: SparkSession,
-    request: RewriteRequest | RewriteGroupsRequest | CompactionRequest,
+    request: RewriteRequest | RewriteGroupsRequest | CompactionRequest | MergeDeletesRequest,
     work: Sequence[Any],
     delete_filter: BooleanExpression,
 ) -> list[Any]:
