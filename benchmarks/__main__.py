@@ -27,6 +27,7 @@ MODULES = {
     "statements": "benchmarks.statements",
     "creating": "benchmarks.creating",
     "compaction": "benchmarks.compaction",
+    "converting": "benchmarks.converting",
     "tpch": "benchmarks.tpch",
     "tpch-deletes": "benchmarks.tpch_deletes",
     "tpch-writes": "benchmarks.tpch_writes",

@@ -51,7 +51,7 @@ def _compacted() -> list[Comparison]:
     for name, (order, java_goal, plain_goal) in STRATEGIES.items():
         sides = ["icefloe-on-spark", *(["java"] if name != "hilbert" else []), *(["plain"] if name in ("bin-pack", "sort") else [])]
         say(f"compaction: {name} by {', '.join(sides)}")
-        work = {side: partial(_in_new_process, "compaction_child", side, str(source), str(few), order, str(TARGET)) for side in sides}
+        work = {side: partial(in_new_process, "compaction_child", side, str(source), str(few), order, str(TARGET)) for side in sides}
         taken = interleaved(RUNS, work)
         opened |= {(name, side): taken[side][-1]["opened"] for side in sides if side != "plain"}
         what = f"{name} of {FILES:,} files of 2 MB"
@@ -76,7 +76,7 @@ def _planned() -> list[Comparison]:
     files = PLANNED_MANIFESTS * planning_20m_table.FILES_PER_MANIFEST
     say(f"compaction: planning {files:,} files (their metadata is made once)")
     path = planning_20m_table.metadata_path(measure.BUILD / "compaction-planning", PLANNED_MANIFESTS)
-    taken = _in_new_process("compaction_planning_child", str(path))
+    taken = in_new_process("compaction_planning_child", str(path))
     return [
         Comparison(
             f"planning {what} of {files:,} files (goal): time", seconds(took), seconds(PLANNING_GOAL), took / PLANNING_GOAL, "<= 1.0"
@@ -85,7 +85,7 @@ def _planned() -> list[Comparison]:
     ]
 
 
-def _in_new_process(module: str, *arguments: str) -> dict[str, float]:
+def in_new_process(module: str, *arguments: str) -> dict[str, float]:
     """Run a module of the benchmarks in an environment with the Spark that Java's Iceberg is made for; return the JSON object in its last line."""
     python = measure.ROOT / ".venvs" / f"spark-{SPARK}" / "bin" / "python"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(measure.ROOT / "src"), str(measure.ROOT)])}

@@ -44,7 +44,7 @@ def main(side: str, source: str, few: str, order: str, target: str) -> None:
 Prepared = Callable[[str, str, str], dict[str, float]]
 
 
-def _timed(work: Callable[[], object]) -> dict[str, float]:
+def timed(work: Callable[[], object]) -> dict[str, float]:
     started, started_cpu = time.perf_counter(), cpu_seconds()
     work()
     return {"wall": time.perf_counter() - started, "cpu": cpu_seconds() - started_cpu}
@@ -68,10 +68,10 @@ def _java(scratch: Path) -> Prepared:
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": str(scratch / "lake"),
     }
-    return _by_procedures(_spark(settings), "lake", "bench")
+    return _by_procedures(java_session(settings), "lake", "bench")
 
 
-def _spark(settings: dict[str, str]) -> SparkSession:
+def java_session(settings: dict[str, str]) -> SparkSession:
     builder = SparkSession.builder.master("local[*]")
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -90,7 +90,7 @@ def _by_procedures(spark: SparkSession, catalog: str, namespace: str) -> Prepare
         rows = spark.table(f"{catalog}.{name}").count()
         strategy = f"strategy => 'sort', sort_order => '{order}', " if order else ""
         options = f"map('target-file-size-bytes', '{target}', 'rewrite-all', 'true')"
-        taken = _timed(
+        taken = timed(
             lambda: spark.sql(f"CALL {catalog}.system.rewrite_data_files(table => '{name}', {strategy}options => {options})").collect()
         )
         if spark.table(f"{catalog}.{name}").count() != rows:
@@ -101,7 +101,7 @@ def _by_procedures(spark: SparkSession, catalog: str, namespace: str) -> Prepare
 
 
 def _plain(scratch: Path) -> Prepared:
-    spark = _spark(SETTINGS)
+    spark = java_session(SETTINGS)
 
     def compact(source: str, order: str, target: str) -> dict[str, float]:
         size = sum(entry.stat().st_size for entry in os.scandir(source))
@@ -112,7 +112,7 @@ def _plain(scratch: Path) -> Prepared:
             rows = rows.repartitionByRange(parts, order).sortWithinPartitions(order) if order else rows.repartition(parts)
             rows.write.mode("overwrite").parquet(output)
 
-        return {**_timed(work), "opened": 0}
+        return {**timed(work), "opened": 0}
 
     return compact
 
