@@ -41,6 +41,8 @@ PROCEDURES: dict[str, Callable[[Table], Any]] = {
     "compact all in parts": lambda table: table.maintenance.rewrite_data_files(options={**REWRITE, "partial-progress.enabled": True}),
     "sort": lambda table: table.maintenance.rewrite_data_files(sort_order="number DESC", options=REWRITE),
     "z-order": lambda table: table.maintenance.rewrite_data_files(sort_order="zorder(number, copy)", options=REWRITE),
+    "convert equality deletes": lambda table: table.maintenance.convert_equality_deletes(),
+    "convert in parts": lambda table: table.maintenance.convert_equality_deletes(options={"partial-progress.enabled": True}),
     "remove dangling deletes": lambda table: table.maintenance.remove_dangling_deletes(),
     "rewrite manifests": lambda table: table.rewrite_manifests(),
     "expire": expire,

@@ -103,6 +103,7 @@ FILES = st.one_of(
 MAINTENANCE = st.one_of(
     st.tuples(st.just("compact"), BRANCH, st.sampled_from([None, "value DESC", "zorder(uid, value)"]), st.booleans()),
     st.tuples(st.just("remove_dangling_deletes"), BRANCH),
+    st.tuples(st.just("convert_equality_deletes"), BRANCH, st.booleans()),
 )
 REFS = st.one_of(
     st.tuples(st.just("create_branch")),
@@ -471,6 +472,12 @@ class ManyWriters(RuleBasedStateMachine):
 
     def remove_dangling_deletes(self, branch: str) -> Operation:
         return lambda t: t.maintenance.remove_dangling_deletes(branch=branch), [same_rows(branch)]
+
+    def convert_equality_deletes(self, branch: str, is_partial: bool) -> Operation:
+        options = {"partial-progress.enabled": is_partial, "max-concurrent-file-group-rewrites": 1}
+        # Its snapshots are deletes, so that no compaction that was planned before restores a row.
+        effect = Rows(branch=branch, change=lambda before: before, may_be_idle=True, replaces=None, repeats=True)
+        return lambda t: t.maintenance.convert_equality_deletes(branch=branch, options=options), [effect]
 
     def upgrade(self, version: int) -> Operation:
         return lambda t: t.upgrade_table_version(version), []

@@ -16,7 +16,7 @@ from icefloe.datafile.deletes.delete_file_output import WrittenDeletes
 from icefloe.datafile.deletes.merge_deletes import DeletesToMerge
 from icefloe.display.formatting import count_text
 from icefloe.display.html import ShownAsText
-from icefloe.errors import CommitConflictError, CommitInvalidatedError, IcefloeError, InvalidInputError, in_one_line
+from icefloe.errors import CommitInvalidatedError, CommitUnknownError, IcefloeError, in_one_line
 from icefloe.kernel.commit.file_changes import DeleteKey, delete_key
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
@@ -36,6 +36,8 @@ from icefloe.table.rows.row_change import specs_of
 from icefloe.table.rows.write_context import write_target
 from icefloe.table.table import Table
 
+# Entry of the summary of a snapshot of the operation `delete` whose table has the same rows as before.
+CHANGES_NO_ROW = "maintenance.changes-no-row"
 # Rows of the data files of one task: about an eighth of all, so that tasks are even and read delete files few times, but within these bounds. A task keeps the
 # positions of its deleted rows in memory.
 _TASKS = 8
@@ -299,7 +301,7 @@ class EqualityDeleteConversion:
         is_begun = False
         try:
             if added or superseded or converted:
-                update = self._table.update_snapshot(self._properties, self._branch)
+                update = self._table.update_snapshot({**self._properties, CHANGES_NO_ROW: "true"}, self._branch)
                 pending: RowChanges | RewriteDataFiles
                 if added:
                     pending = update.row_delta().validate_data_files_exist(_paths(batch))
@@ -319,8 +321,9 @@ class EqualityDeleteConversion:
                 snapshot = self._table.snapshot_by_name(self._branch)
                 self._snapshot_ids += [] if snapshot is None else [snapshot.snapshot_id]
         except BaseException as error:
-            # After any other error, such as an interrupt, the commit may have happened, and then the table needs the files.
-            if not is_begun or isinstance(error, CommitConflictError | CommitInvalidatedError | InvalidInputError):
+            # With an unknown state, or after an interrupt, the commit may have happened, and then the table needs the files.
+            is_known = isinstance(error, IcefloeError) and not isinstance(error, CommitUnknownError)
+            if not is_begun or is_known:
                 delete_quietly(self._table.handle, list(dict.fromkeys(file.file_path for file in added)))
             raise
         waiting.subtract(delete_key(file) for group in batch for task in group.tasks for file in _equality_deletes(task))

@@ -155,7 +155,8 @@ class Rows:
         may_be_idle: True if the write makes no snapshot where no row changes.
         staged: True if no branch is set to the snapshot.
         origin: The branch from which `branch` is created if it does not exist.
-        replaces: True if the write stores the same rows in other files, so that the operation of its snapshot is `replace`; no other write has it.
+        replaces: True if the write stores the same rows in other files, so that the operation of its snapshot is `replace`; no other write has it, but that of
+            None may.
         repeats: True if the operation makes any number of such snapshots, each in a commit of its own, as a compaction does.
     """
 
@@ -164,7 +165,7 @@ class Rows:
     may_be_idle: bool = False
     staged: bool = False
     origin: str = ""
-    replaces: bool = False
+    replaces: bool | None = False
     repeats: bool = False
 
     @property
@@ -182,7 +183,8 @@ class Rows:
             return
         snapshot = landing.take()
         must(snapshot.get("parent-snapshot-id") == parent, f"the snapshot is not on the head of {self.branch}: {snapshot}, head {parent}")
-        must((snapshot["summary"]["operation"] == "replace") == self.replaces, f"the snapshot is not of the operation's kind: {snapshot}")
+        is_replace = snapshot["summary"]["operation"] == "replace"
+        must(self.replaces in (None, is_replace), f"the snapshot is not of the operation's kind: {snapshot}")
         state.snapshots[snapshot["snapshot-id"]] = ModelSnapshot(parent_id=parent, rows=after)
         if not self.staged:
             state.refs[self.branch] = ("branch", snapshot["snapshot-id"])

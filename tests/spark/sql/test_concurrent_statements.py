@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import SparkSession
@@ -116,6 +117,21 @@ def test_a_statement_whose_files_a_compaction_replaced_meanwhile_runs_again(
     operations = [snapshot.operation for snapshot in lake.load_table("db.t").snapshots()]
     assert operations[-2:] in (["replace", "overwrite"], ["replace", "delete"])
     assert counts[0][0] == CHANGING[statement]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_statement_whose_files_got_converted_deletes_meanwhile_runs_again(
+    sql: Run, lake: SqlCatalog, other: list[str], version: int
+) -> None:
+    made(sql, "merge-on-read", "serializable", version)
+    lake.load_table("db.t").delete_keys(pa.table({"id": [8, 9]}), ["id"])
+    other.append("CALL lake.system.convert_equality_deletes('db.t')")
+    sql("UPDATE lake.db.t SET v = v + 1 WHERE id IN (2, 3, 8)")
+    assert not other
+    assert sql("SELECT id FROM lake.db.t WHERE v = 1 ORDER BY id") == [(2,), (3,)]
+    assert sql("SELECT count(*) FROM lake.db.t") == [(8,)]
+    snapshots = lake.load_table("db.t").snapshots()
+    assert [snapshot.operation for snapshot in snapshots[-2:]] == ["delete", "overwrite"]
 
 
 def test_a_statement_that_a_compaction_overtakes_each_time_is_refused_at_last_and_leaves_no_file(

@@ -19,6 +19,7 @@ from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_properties import DISTRIBUTION_MODE
 from icefloe.kernel.partitioning.partition_spec import check_known_transforms
 from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
+from icefloe.maintenance.convert_equality_deletes import CHANGES_NO_ROW
 from icefloe.spark.bridge.callback import THIS, ConnectorObject, connector_method
 from icefloe.spark.bridge.messages import RowLevelOperationInfo
 from icefloe.spark.bridge.spark_errors import FilesReplacedError
@@ -116,7 +117,7 @@ class RowLevelTable(WritableTable):
             return commit(table.handle, action, LoadedMetadata(metadata=table.metadata, location=table.metadata_location))
         except CommitInvalidatedError as error:
             newer = load_metadata(table.handle).metadata.snapshot_by_id(error.snapshot_id) if error.snapshot_id is not None else None
-            if newer is None or newer.operation != "replace":
+            if newer is None or (newer.operation != "replace" and newer.summary.get(CHANGES_NO_ROW) != "true"):
                 raise
             raise FilesReplacedError(
                 error.message,
