@@ -28,6 +28,7 @@ MODULES = {
     "creating": "benchmarks.creating",
     "compaction": "benchmarks.compaction",
     "converting": "benchmarks.converting",
+    "orphans": "benchmarks.orphans",
     "maintain": "benchmarks.maintaining",
     "tpch": "benchmarks.tpch",
     "tpch-deletes": "benchmarks.tpch_deletes",

@@ -60,15 +60,19 @@ def _icefloe(scratch: Path) -> Prepared:
 
 
 def _java(scratch: Path) -> Prepared:
-    settings = {
+    return _by_procedures(java_session(java_settings(scratch / "lake")), "lake", "bench")
+
+
+def java_settings(warehouse: Path) -> dict[str, str]:
+    """Return the settings of a session with Java's Iceberg, whose catalog `lake` is of the kind `hadoop`."""
+    return {
         **SETTINGS,
         "spark.jars.packages": JAR,
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "hadoop",
-        "spark.sql.catalog.lake.warehouse": str(scratch / "lake"),
+        "spark.sql.catalog.lake.warehouse": str(warehouse),
     }
-    return _by_procedures(java_session(settings), "lake", "bench")
 
 
 def java_session(settings: dict[str, str]) -> SparkSession:

@@ -1,0 +1,107 @@
+"""Child process of the benchmark `orphans`.
+
+`icefloe|java LAKE TABLE...` searches the tables, and prints figures of the last; `memory FILES` compares made-up names.
+"""
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from benchmarks.compaction_child import java_session, java_settings
+from benchmarks.planning_child import megabytes
+from benchmarks.spark_changes import cpu_seconds
+from icefloe import load_catalog
+from icefloe.io.file_tree import HiddenNames
+from icefloe.io.local_file_io import LocalFileIO
+from icefloe.table.orphans.orphan_search import OrphanRequest, find_in_process
+from icefloe.table.orphans.path_keys import PathKeys, PrefixMismatch
+from icefloe.table.orphans.path_spill import LISTED
+from icefloe.table.orphans.referenced_files import ReferencedFiles
+
+FILES_OF_A_FOLDER = 10_000
+Search = Callable[[str], Iterable[str]]
+
+
+def main(side: str, *arguments: str) -> None:
+    """Run one side and print its figures."""
+    print(json.dumps(memory(int(arguments[0])) if side == "memory" else searched(side, *arguments)))
+
+
+def searched(side: str, lake: str, *tables: str) -> dict[str, Any]:
+    """Search the tables; return the times of the last, and what is found there in a form that can be compared."""
+    search = {"icefloe": _icefloe, "java": _java}[side](lake)
+    taken: dict[str, Any] = {}
+    for table in tables:
+        started, started_cpu = time.perf_counter(), cpu_seconds()
+        found = search(f"bench.{table}")
+        taken = {"wall": time.perf_counter() - started, "cpu": cpu_seconds() - started_cpu}
+        paths = sorted(path.removeprefix("file:").removeprefix("//") for path in found)
+        if not paths:
+            raise SystemExit(f"nothing was found in {table}")
+        digest = hashlib.sha256("\n".join(paths).encode()).hexdigest()
+        taken |= {"found": f"{len(paths)} {digest}", "peak": megabytes("VmHWM")}
+    return taken
+
+
+def _icefloe(lake: str) -> Search:
+    catalog = load_catalog("bench", type="hadoop", warehouse=lake)
+
+    def search(name: str) -> Iterable[str]:
+        paths: list[str] = catalog.load_table(name).maintenance.remove_orphan_files(dry_run=True).files["path"].to_pylist()
+        return paths
+
+    return search
+
+
+def _java(lake: str) -> Search:
+    spark = java_session(java_settings(Path(lake)))
+    call = "CALL lake.system.remove_orphan_files(table => '{0}', dry_run => true)"
+    return lambda name: [row[0] for row in spark.sql(call.format(name)).collect()]
+
+
+class _MadeUp(ReferencedFiles):
+    """Every second file of `listed`."""
+
+    def batches(self) -> Iterator[Any]:
+        """Yield the locations of the files."""
+        for table in listed(int(self.paths[0])):
+            yield table["path"].take(pa.array(range(0, len(table), 2)))
+
+
+def listed(files: int) -> Iterator[Any]:
+    """Yield tables of made-up files, one a folder."""
+    size, modified = pa.array([1] * FILES_OF_A_FOLDER, pa.int64()), pa.array([0] * FILES_OF_A_FOLDER, pa.int64())
+    for first in range(0, files, FILES_OF_A_FOLDER):
+        folder = f"/warehouse/bench/t/data/day={first // FILES_OF_A_FOLDER}"
+        names = [
+            f"{folder}/{number:08}-{number * 2654435761 % 2**32:08x}-c001.parquet" for number in range(first, first + FILES_OF_A_FOLDER)
+        ]
+        yield pa.table([pa.array(names), size, modified], schema=LISTED)
+
+
+def memory(files: int) -> dict[str, Any]:
+    """Compare made-up files; return the peak memory of the process in MB."""
+    request = OrphanRequest(
+        table_name="bench.t",
+        io=LocalFileIO(),
+        folder="/warehouse/bench/t",
+        hidden=HiddenNames(),
+        keys=PathKeys.of({}, {}),
+        mismatch=PrefixMismatch.ERROR,
+        referenced=lambda _: _MadeUp(io=LocalFileIO(), paths=(str(files),), manifests=None),
+        files=lambda: listed(files),
+    )
+    found = sum(len(orphans) for orphans in find_in_process(request))
+    if found != files // 2:
+        raise SystemExit(f"{found} files were found, not {files // 2}")
+    return {"peak": megabytes("VmHWM")}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
