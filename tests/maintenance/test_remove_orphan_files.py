@@ -347,6 +347,9 @@ def test_files_of_a_commit_that_may_still_happen_are_kept_until_it_cannot(tmp_pa
     catalog.drop_table("db.t")
     table = catalog.register_table("db.t", before)  # the commit's request has not arrived
     age(table)
+    view = pa.table({"file_path": [data_file], "last_modified": [datetime.fromtimestamp(OLD, UTC)]})
+    for part in ({"location": f"{folder_of(table)}/data"}, {"file_list_view": view}):  # neither contains the metadata file of the commit
+        assert orphans(table, **part) == set()
     result = table.maintenance.remove_orphan_files()
     assert result.pending == (pending.metadata_location,)
     assert result.deleted_files == 0
@@ -376,6 +379,9 @@ def test_folders_of_nested_tables_are_left_out(tmp_path: Path) -> None:
     assert all(path.exists() for path in strays)
     assert len(result.other_tables) == 2
     assert inner.scan().count() == 3
+    for folder in (folder_of(inner), folder_of(inner) / "data"):
+        with pytest.raises(LocationNotAllowedError, match=r"folders of other tables: db\.t\.inner"):
+            table.maintenance.remove_orphan_files(location=str(folder))
     assert inner.maintenance.remove_orphan_files().deleted_files == 1
 
 

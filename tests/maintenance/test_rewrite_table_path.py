@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -27,6 +28,7 @@ from icefloe.errors import (
     StorageUnavailableError,
 )
 from icefloe.io.local_file_io import LocalFileIO
+from icefloe.kernel.manifest import moved_manifest
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.path_prefix import PathPrefix, path_prefix
 from icefloe.maintenance import copied_files
@@ -261,6 +263,71 @@ def test_a_file_that_is_at_the_target_is_never_replaced(places: tuple[Path, Path
             table.maintenance.rewrite_table_path(table.location(), str(target / "u"), staging_location=str(staging))
         assert files_below(staging) == before
     assert files_below(source / "db") == stored
+
+
+def test_a_place_of_the_table_itself_is_no_target(places: tuple[Path, Path]) -> None:
+    """By another spelling or a link the copy would be among the table's files, or the originals would be compared with themselves."""
+    source, target = places
+    table = made(source, 2, ("kind",))
+    small_files(table, 2)
+    (target / "link").symlink_to(table.location())
+    for inside in (f"file://{table.location()}/copy", str(target / "link"), str(target / "link" / "copy")):
+        with pytest.raises(InvalidInputError, match="one place, or one is within the other"):
+            table.maintenance.rewrite_table_path(table.location(), inside, copy=True)
+    (target / "t").mkdir()
+    (target / "t" / "data").symlink_to(f"{table.location()}/data")
+    with pytest.raises(FormatError, match="differs") as caught:
+        table.maintenance.rewrite_table_path(table.location(), str(target / "t"), copy=True, verify=True)
+    assert all("the original itself" in problem.what for problem in caught.value.problems)
+
+
+@pytest.mark.filterwarnings("ignore::icefloe.errors.FormatWarning")
+def test_a_delete_file_that_cannot_be_copied_is_not_deleted(places: tuple[Path, Path]) -> None:
+    """The staging folder is the table itself: what is at the staged location is the original, whatever fails first."""
+    source, target = places
+    table = made(source, 2, ("kind",), **MERGE_ON_READ)
+    small_files(table, 3)
+    table.delete("id = 1")
+    path = Path(next(row["file_path"] for row in table.inspect.delete_files().to_pylist()))
+    rows = pq.read_table(path)
+    path.unlink()
+    write_rows(LocalFileIO(), str(path), [f"file:{name}" for name in rows["file_path"].to_pylist()], rows["pos"].to_pylist(), "parquet")
+    content = path.read_bytes()
+    with pytest.raises(FileAlreadyExistsError):
+        table.maintenance.rewrite_table_path(table.location(), str(target / "t"), staging_location=table.location())
+    assert path.read_bytes() == content
+    staged = source / "staged" / path.relative_to(table.location())
+    with pytest.raises(InvalidInputError, match="not below"):
+        table.maintenance.rewrite_table_path(table.location(), str(target / "t"), staging_location=str(source / "staged"))
+    assert not staged.exists()
+
+
+@pytest.mark.parametrize("content", [FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES])
+def test_deletes_with_wrong_bounds_do_not_pass(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, content: FileContent) -> None:
+    """Readers match deletes with data files by these bounds: wrong ones bring deleted rows back."""
+    source, target = places
+    table = made(source, 2, ("kind",), **MERGE_ON_READ)
+    small_files(table, 3)
+    table.delete("id = 1")
+    table.delete_keys(pa.table({"id": [5, 7]}), ["id"])
+    right = moved_manifest.moved_bounds
+
+    def wrong(lower: Any, upper: Any, of_positions: Any, prefix: PathPrefix) -> Any:
+        lower, upper = right(lower, upper, of_positions, prefix)
+        for row in np.flatnonzero(of_positions == (content is FileContent.POSITION_DELETES)).tolist():
+            for bounds in (lower, upper):
+                bounds[row] = [(column, b"~" * len(value)) for column, value in bounds[row] or ()]
+        return lower, upper
+
+    with monkeypatch.context() as patched:
+        patched.setattr(moved_manifest, "moved_bounds", wrong)
+        table.maintenance.rewrite_table_path(table.location(), str(target / "t"), copy=True)
+    with pytest.raises(FormatError, match="differs") as caught:
+        table.maintenance.rewrite_table_path(table.location(), str(target / "t"), verify=True)
+    assert {problem.what.partition(" of ")[0] for problem in caught.value.problems} == {
+        "the column lower_bounds",
+        "the column upper_bounds",
+    }
 
 
 def test_the_beginning_of_a_file_that_a_killed_process_left_is_completed(places: tuple[Path, Path]) -> None:

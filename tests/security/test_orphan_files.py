@@ -186,18 +186,25 @@ def test_a_location_that_only_the_metadata_claims_is_refused(tmp_path: Path, sec
     assert secret.exists()
 
 
-@pytest.mark.parametrize("claimed", ["warehouse/db/t", "warehouse/db"])
-def test_a_table_that_claims_the_folder_of_others_deletes_none_of_their_files(tmp_path: Path, claimed: str) -> None:
+@pytest.mark.parametrize("claimed", ["warehouse/db/t", "warehouse/db", "warehouse/hive", "warehouse/hive/events"])
+def test_a_table_that_claims_a_folder_of_the_warehouse_deletes_none_of_its_files(tmp_path: Path, claimed: str) -> None:
+    """There may be tables of other catalogs, and files of other programs: being in the warehouse does not make a folder the table's."""
     table = made(tmp_path)
     other = made(tmp_path, name="db.other", catalog=lake(tmp_path))
+    paths = [tmp_path / "warehouse" / name / "part-0.parquet" for name in ("hive/events", "db/plain", "db/t/data")]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+        os.utime(path, (OLD, OLD))
     hostile = lake(tmp_path).register_table(
         "db.hostile", forged(made(tmp_path / "x"), tmp_path / "downloads", claiming(tmp_path / claimed))
     )
     age(table)
     age(other)
-    hostile.maintenance.remove_orphan_files()
+    with pytest.raises(LocationNotAllowedError, match="not where its metadata file is"):
+        hostile.maintenance.remove_orphan_files()
+    assert all(path.exists() for path in paths)
     assert (table.scan().count(), other.scan().count()) == (3, 3)
-    assert os.path.exists(table.metadata_location)
 
 
 @pytest.mark.parametrize("location", ["", "x\0y", "s3://bucket", "file:///", "/usr/../", "http://host/x", "s3://bucket/a/../b"])

@@ -17,10 +17,12 @@ from icefloe.datafile.deletes.delete_file_reader import (
 )
 from icefloe.display.progress import progress
 from icefloe.errors import FormatError, IcefloeError, Problem
-from icefloe.kernel.arrow_values import numpy_of
+from icefloe.io.locations import place_of_folder
+from icefloe.kernel.arrow_values import mask_array, numpy_of
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.manifest_reader import read_columns
+from icefloe.kernel.manifest.moved_manifest import moved_bounds
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.json_file import inflated, parsed
 from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type
@@ -28,13 +30,16 @@ from icefloe.kernel.metadata.moved_metadata import moved_metadata
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.path_prefix import PathPrefix
 from icefloe.kernel.ports import FileIO
+from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH
 from icefloe.maintenance.copied_files import digest_of
 from icefloe.maintenance.staged_copy import Version, statistics_files
 from icefloe.table.parallel_requests import side_by_side
 
+# What a file is that a link leads to.
+_NO_COPY = "it is the original itself, by a link, and no copy"
 # Problems that an error lists.
 MOST_PROBLEMS = 20
-# Columns of delete manifests that differ in the copy: paths, and what belongs to the bytes of a rewritten file.
+# Columns of delete manifests that differ in the copy: paths, and what belongs to the bytes of a rewritten position delete file.
 _OF_BYTES = ("file_size_in_bytes", "split_offsets", "column_sizes", "lower_bounds", "upper_bounds")
 _PATHS = ("file_path", "referenced_data_file")
 
@@ -92,7 +97,13 @@ class CopyVerification:
             ]:
                 self._differs(f"snapshot {snapshot.snapshot_id}", "the manifest list of the copy has other manifests")
                 continue
-            pairs.update((old.manifest_path, (old, new)) for old, new in zip(before, after, strict=True))
+            for old, new in zip(before, after, strict=True):
+                length = pairs.setdefault(old.manifest_path, (old, new))[1].manifest_length
+                if length != new.manifest_length:
+                    self._differs(
+                        f"snapshot {snapshot.snapshot_id}",
+                        f"its manifest list has {new.manifest_length:,} bytes for {new.manifest_path}, another one {length:,}",
+                    )
         with progress(f"verify {len(pairs):,} manifests and their files", "manifests", len(pairs)) as work:
             for old, new in pairs.values():
                 self._compare_manifest(old, new)
@@ -151,7 +162,27 @@ class CopyVerification:
             if not self._prefix.moved_column(before[name].combine_chunks()).equals(after[name].combine_chunks()):
                 self._differs(new.manifest_path, f"the column {name} is not that of the original with the other prefix")
                 return
+        if of_deletes:
+            self._compare_bounds(new.manifest_path, before, after)
         self._compare_files(before, after)
+
+    def _compare_bounds(self, where: str, before: Any, after: Any) -> None:
+        """Compare what readers match deletes with: nothing of equality deletes differs; position deletes have the new paths as bounds, or none."""
+        contents = numpy_of(before["content"])
+        equality = mask_array(contents == int(FileContent.EQUALITY_DELETES))
+        for name in _OF_BYTES:
+            if not before[name].filter(equality).equals(after[name].filter(equality)):
+                self._differs(where, f"the column {name} of equality deletes differs")
+        of_positions = contents == int(FileContent.POSITION_DELETES)
+        names = ("lower_bounds", "upper_bounds")
+        moved = moved_bounds(*(before[name].to_pylist() for name in names), of_positions, self._prefix)
+        for name, expected in zip(names, moved, strict=True):
+            actual = after[name].to_pylist()
+            for row in np.flatnonzero(of_positions).tolist():
+                bounds, allowed = dict(actual[row] or ()), dict(expected[row] or ())
+                if bounds not in (allowed, {key: value for key, value in allowed.items() if key != DELETE_FILE_PATH.field_id}):
+                    self._differs(where, f"the column {name} of position deletes is not that of the original with the other prefix")
+                    break
 
     def _compare_files(self, before: Any, after: Any) -> None:
         live = np.flatnonzero(numpy_of(before["status"]) != int(ManifestEntryStatus.DELETED))
@@ -174,6 +205,8 @@ class CopyVerification:
 
     def _compare_file(self, old: dict[str, Any], new: dict[str, Any]) -> list[Problem]:
         location = new["file_path"]
+        if _is_same_file(old["file_path"], location):
+            return [Problem(where=location, what=_NO_COPY)]
         try:
             size = self._io.size(location)
             if size != new["file_size_in_bytes"]:
@@ -214,10 +247,18 @@ class CopyVerification:
         for path, _ in statistics_files(self._version.metadata):
             location = self._prefix.moved(path)
             try:
-                if digest_of(self._io, path) != digest_of(self._io, location):
+                if _is_same_file(path, location):
+                    self._differs(location, _NO_COPY)
+                elif digest_of(self._io, path) != digest_of(self._io, location):
                     self._differs(location, "its bytes are not those of the original")
             except IcefloeError as error:
                 self._differs(location, error.message)
+
+
+def _is_same_file(path: str, copy: str) -> bool:
+    """Return whether a symbolic link leads from the copy to the original, which is equal to itself."""
+    place = place_of_folder(path)
+    return place is not None and place == place_of_folder(copy)
 
 
 def _facts(manifest: ManifestFile, path: str) -> ManifestFile:

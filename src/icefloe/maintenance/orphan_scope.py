@@ -16,7 +16,7 @@ from icefloe.io.locations import Place, folders_of, is_relative, join, place_of_
 from icefloe.kernel.metadata.table_properties import DATA_PATH, METADATA_PATH
 from icefloe.table.expiry.deletion_scope import folders_of_table
 from icefloe.table.orphans.referenced_files import METADATA_FOLDER
-from icefloe.table.own_location import holds_warehouse, own_location
+from icefloe.table.own_location import holds_warehouse, proven_location
 from icefloe.table.table_handle import LoadedMetadata, TableHandle, read_metadata_at
 
 # Folders of other tables that the error and the result name.
@@ -72,12 +72,12 @@ def orphan_scope(handle: TableHandle, loaded: LoadedMetadata, location: str | No
         InvalidInputError: The named location is no folder, or a whole bucket or file system.
         StorageError: The catalog's tables cannot be listed.
     """
-    own = own_location(handle, loaded.metadata.location, loaded.location)
+    own = proven_location(handle, loaded.metadata.location, loaded.location)
     if location is None:
         if own is None:
             raise LocationNotAllowedError(
-                f"the location {loaded.metadata.location} of {handle.table_name} is not where its metadata file is, and not in the warehouse: nothing"
-                " is deleted there",
+                f"the location {loaded.metadata.location} of {handle.table_name} is not where its metadata file is, and not the folder of its"
+                " name: nothing is deleted there",
                 table=handle.table_name,
                 path=loaded.metadata.location,
                 next_step="if every file there is the table's, pass that folder as location",
@@ -93,10 +93,13 @@ def orphan_scope(handle: TableHandle, loaded: LoadedMetadata, location: str | No
         )
     location = qualified(location)
     if own is not None and (place == own or place.is_below(own)):
-        return _with_others(handle, location, place, own)
-    scope = _with_others(handle, location, place, own if own is not None and own.is_below(place) else None)
-    if scope.others:
-        names = ", ".join(".".join(table.identifier) for table in scope.others[:_SHOWN])
+        scope = _with_others(handle, location, place, own)
+        others = [table for table in scope.others if _has(handle, table, place, own)]
+    else:
+        scope = _with_others(handle, location, place, own if own is not None and own.is_below(place) else None)
+        others = list(scope.others)
+    if others:
+        names = ", ".join(".".join(table.identifier) for table in others[:_SHOWN])
         raise LocationNotAllowedError(
             f"orphan files of {handle.table_name} cannot be removed from {location}: it overlaps with the folders of other tables: {names}",
             table=handle.table_name,
@@ -104,6 +107,12 @@ def orphan_scope(handle: TableHandle, loaded: LoadedMetadata, location: str | No
             next_step="name a folder of this table alone",
         )
     return scope
+
+
+def _has(handle: TableHandle, table: TableLocation, place: Place, own: Place) -> bool:
+    """Return whether a place is in the folder of another table that is nested in the table's own."""
+    nested = [folder for folder in folders_of_table(handle.policy, table) if folder.is_below(own)]
+    return any(place == folder or place.is_below(folder) for folder in nested)
 
 
 def _with_others(handle: TableHandle, location: str, place: Place, own: Place | None) -> OrphanScope:

@@ -17,16 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.display.progress import progress
-from icefloe.errors import FormatError, InvalidInputError, NotFoundError, Problem, StorageError, UnsupportedError
+from icefloe.errors import FormatError, InvalidInputError, NotFoundError, Problem, StorageError, UnsupportedError, UnsupportedFeatureError
 from icefloe.io.bulk_delete import THREADS, delete_files
-from icefloe.io.file_tree import HiddenNames, file_state, local_state
-from icefloe.io.locations import join, local_path, place_of_file, scheme_of
+from icefloe.io.file_tree import FolderFiles, FolderPart, HiddenNames, file_state, list_part, local_state
+from icefloe.io.locations import folders_of, join, local_path, place_of_file, scheme_of
 from icefloe.kernel.commit.snapshot_expiry import check_files_may_be_deleted
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.maintenance.orphan_report import OrphanMode, RemoveOrphanFilesResult
 from icefloe.maintenance.orphan_scope import OrphanScope, foreign_folders, metadata_of_others, orphan_scope
 from icefloe.maintenance.quarantine_list import QuarantineList, QuarantineWriter, is_list, quarantine_lists
-from icefloe.table.orphans.orphan_search import OrphanRequest, find_in_process
+from icefloe.table.orphans.orphan_search import OrphanRequest, find_in_process, metadata_among
 from icefloe.table.orphans.path_keys import PathKeys, PrefixMismatch
 from icefloe.table.orphans.path_spill import LISTED
 from icefloe.table.orphans.referenced_files import METADATA_FOLDER, ReferencedFiles, added_since, referenced_files, refusal
@@ -201,7 +201,7 @@ class OrphanRemoval:
             hidden=HiddenNames.of_fields(field.name for spec in self.loaded.metadata.partition_specs for field in spec.fields),
             keys=self.options.keys,
             mismatch=self.options.mismatch,
-            referenced=self._referenced,
+            referenced=lambda listed: self._referenced([*listed, *self._unlisted_metadata_files(files is None)]),
             files=None if files is None else lambda: self._inside(files()),
         )
         with found:
@@ -220,6 +220,18 @@ class OrphanRemoval:
             real = _cached_real()
             inside = [self.scope.contains(path, real) and not is_list(path) for path in table["path"].to_pylist()]
             yield table.filter(pa.array(inside, pa.bool_()))
+
+    def _unlisted_metadata_files(self, is_listing: bool) -> Iterator[str]:
+        """Yield the table's metadata files that the search has not listed: a commit that may still happen is known by its own alone."""
+        folders = [*_list_folders(self.loaded.metadata), self.loaded.location.rpartition("/")[0]]
+        for folder in dict.fromkeys(folders):
+            if is_listing and all(place.is_below(self.scope.place) for place in folders_of([folder])):
+                continue
+            with suppress(UnsupportedFeatureError):  # a storage that cannot be listed at all
+                # At a level below the first, a folder that does not exist has no files.
+                for listed in list_part(self.table.io, FolderPart(folder, 1), HiddenNames()):
+                    if isinstance(listed, FolderFiles):
+                        yield from (f"{listed.folder}/{name}" for name in metadata_among(listed.names))
 
     def _referenced(self, metadata_files: Iterable[str]) -> ReferencedFiles:
         """Load the table's metadata again, and return what it references."""

@@ -16,6 +16,7 @@ from icefloe.display.formatting import count_text, size_text
 from icefloe.display.html import ShownAsText
 from icefloe.errors import IcefloeError, InvalidInputError
 from icefloe.io.bulk_delete import delete_files
+from icefloe.io.locations import place_of_folder
 from icefloe.kernel.metadata.encryption import refuse_encrypted
 from icefloe.kernel.path_prefix import PathPrefix, path_prefix
 from icefloe.maintenance.copied_files import copy_files
@@ -99,6 +100,7 @@ def rewrite_table_path(
 ) -> RewriteTablePathResult:
     """Prepare a table for another place. Arguments and errors are those of `TableMaintenance.rewrite_table_path`."""
     prefix = path_prefix(source_prefix, target_prefix)
+    _refuse_same_place(prefix)
     end = _version(table, end_version) or Version(table.metadata_location, table.metadata)
     start = _version(table, start_version)
     if start is not None and start.location not in (end.location, *(entry.metadata_file for entry in end.metadata.metadata_log)):
@@ -138,6 +140,17 @@ def rewrite_table_path(
         _delete_staged(staged)
         result = replace(result, staging_location=None, file_list_location=None)
     return result
+
+
+def _refuse_same_place(prefix: PathPrefix) -> None:
+    """Refuse prefixes that are one place, or one within the other, by another spelling or a symbolic link. Raises `InvalidInputError`."""
+    source, target = place_of_folder(prefix.source), place_of_folder(prefix.target)
+    if source is not None and target is not None and source.overlaps(target):
+        raise InvalidInputError(
+            f"the source prefix {prefix.source} and the target prefix {prefix.target} are one place, or one is within the other",
+            path=prefix.target,
+            next_step="choose a target prefix outside of the table, such as a bucket or folder of its own",
+        )
 
 
 def _refuse_encrypted(version: Version) -> None:

@@ -56,6 +56,19 @@ def own_location(handle: TableHandle, location: str, metadata_location: str) -> 
     return place if (is_deep and _is_of_metadata_file(place, metadata_location)) or is_configured(handle.policy, place) else None
 
 
+def proven_location(handle: TableHandle, location: str, metadata_location: str) -> Place | None:
+    """Return the place of the table's location if every file in it may count as the table's; None otherwise.
+
+    That the folder is in the warehouse is not enough for this, because there are folders of other programs and other catalogs: the metadata file that the
+    catalog names is in its folder `metadata`, or the table's name leads to it, or the configuration names this very folder.
+    """
+    own = own_location(handle, location, metadata_location)
+    if own is None or isinstance(handle.store, KeepsFolders) or _is_of_metadata_file(own, metadata_location):
+        return own
+    of_name = [join(handle.policy.warehouse, *handle.identifier)] if handle.policy.warehouse else []
+    return own if own in folders_of([*of_name, *handle.policy.allowed_locations]) else None
+
+
 def holds_warehouse(policy: LocationPolicy, place: Place) -> bool:
     """Return whether the place is the warehouse, or contains it with every table in it."""
     warehouse = place_of_folder(policy.warehouse) if policy.warehouse else None

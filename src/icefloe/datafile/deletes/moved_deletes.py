@@ -39,17 +39,21 @@ def write_moved_deletes(io: FileIO, file: DataFile, location: str, prefix: PathP
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: The file is missing or damaged.
         InvalidInputError: A path in it is not below the prefix.
+        FileAlreadyExistsError: There is a file at the location of the copy; it stays.
         StorageError: The copy cannot be written; none remains.
     """
     if file.file_format is FileFormat.PUFFIN:
         content = with_blob_properties(io.read(file.file_path), file.file_path, lambda stored: _moved_properties(stored, prefix))
         io.write(location, content)
         return len(content)
+    if io.exists(location):
+        raise FileAlreadyExistsError(f"another file is at {location}", path=location, next_step="choose an empty staging location")
     factory = appender_factory(POSITION_DELETE_SCHEMA, {**properties, DEFAULT_FILE_FORMAT.name: file.file_format.value.lower()})
     batches = read_delete_columns(io, file, POSITION_DELETE_SCHEMA.fields, name_mapping=POSITION_DELETE_NAMES)
     tables = (pa.Table.from_batches([_moved(batch, prefix)]).cast(factory.arrow_schema) for batch in batches)
+    # Until here nothing is written: an error of reading deletes nothing.
+    first = next(tables, factory.arrow_schema.empty_table())
     try:
-        first = next(tables, factory.arrow_schema.empty_table())
         output = factory.new_appender(io, location, first)
         try:
             for table in chain((first,), tables):

@@ -120,7 +120,7 @@ def moved_delete_manifest(content: bytes, path: str, prefix: PathPrefix, sizes: 
         of_positions = numpy_of(pc.equal(typed["content"], int(FileContent.POSITION_DELETES)))
         is_vector = numpy_of(pc.equal(pc.utf8_upper(typed["file_format"]), FileFormat.PUFFIN.value))
         rewritten = of_positions & ~is_vector
-        lower, upper = _moved_bounds(typed["lower_bounds"].to_pylist(), typed["upper_bounds"].to_pylist(), of_positions, prefix)
+        lower, upper = moved_bounds(typed["lower_bounds"].to_pylist(), typed["upper_bounds"].to_pylist(), of_positions, prefix)
         return {
             _PATH: prefix.moved_column(paths),
             _SIZE: pa.array(new_sizes, pa.int64()),
@@ -152,8 +152,17 @@ def _null_where(rows: np.ndarray[Any, np.dtype[np.bool_]], values: Any) -> Any:
 Bounds = list[list[tuple[int, bytes]] | None]
 
 
-def _moved_bounds(lower: Bounds, upper: Bounds, of_positions: Any, prefix: PathPrefix) -> tuple[Bounds, Bounds]:
-    """Return the bounds with new paths: replacing a prefix keeps the order of paths that have it. Bounds that do not have all of it are left out."""
+def moved_bounds(lower: Bounds, upper: Bounds, of_positions: Any, prefix: PathPrefix) -> tuple[Bounds, Bounds]:
+    """Return the bounds of delete files with new paths, which are the bounds of one column of position deletes.
+
+    Replacing a prefix keeps the order of paths that have it. Bounds that do not have all of it are left out. The lists are changed.
+
+    Args:
+        lower: The lower bounds of each file, as pairs of field id and bytes.
+        upper: The upper bounds.
+        of_positions: A mask of the position delete files.
+        prefix: The prefix to replace.
+    """
     column, source, target = DELETE_FILE_PATH.field_id, f"{prefix.source}/".encode(), f"{prefix.target}/".encode()
     for row in np.flatnonzero(of_positions).tolist():
         low, high = (dict(bounds[row] or ()).get(column) for bounds in (lower, upper))
