@@ -255,3 +255,15 @@ def test_the_traceback_of_a_database_that_cannot_be_opened_has_no_frame_of_sqlal
     printed = "".join(traceback.format_exception(refused.value))
     assert "/sqlalchemy/" not in printed
     assert len(printed.splitlines()) < 40
+
+
+def test_a_database_that_ignores_case_has_no_table_under_another_spelling(store: SqlCatalogStore, database: Path) -> None:
+    [(statement,)] = rows(database, "SELECT sql FROM sqlite_master WHERE name = 'iceberg_tables'")
+    store.engine.dispose()
+    with sqlite3.connect(database) as connection:
+        connection.execute("DROP TABLE iceberg_tables")
+        connection.execute(str(statement).replace("table_name VARCHAR(255)", "table_name VARCHAR(255) COLLATE NOCASE"))
+    store.create(("db", "cafe"), "a.metadata.json")
+    assert store.load(("db", "cafe")).metadata_location == "a.metadata.json"
+    with pytest.raises(NoSuchTableError):
+        store.load(("db", "CAFE"))

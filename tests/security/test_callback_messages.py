@@ -4,6 +4,7 @@ import importlib
 import json
 import pkgutil
 from collections.abc import Iterator
+from threading import Barrier, Thread
 from typing import Any
 
 import msgspec
@@ -208,3 +209,22 @@ def test_every_parameter_of_every_method_that_java_calls_has_a_type_that_is_chec
                 if annotation is not JavaObject and msgspec.json.schema(annotation) == {}:
                     unchecked.append(f"{kind.__name__}.{name}({parameter})")
     assert unchecked == []
+
+
+def test_threads_that_first_call_an_object_at_once_share_its_returned_objects() -> None:
+    first, second = Barrier(2), []
+
+    class Slow(dict[str, Any]):
+        def get(self, key: str, default: Any = None) -> Any:
+            found = super().get(key, default)
+            first.wait(5)
+            return found
+
+    callback = PythonCallback()
+    callback.__dict__ = Slow()
+    threads = [Thread(target=lambda: second.append(callback.returned)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert second[0] is second[1]

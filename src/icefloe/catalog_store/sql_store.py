@@ -103,7 +103,8 @@ class SqlLocations:
         values = {"namespace": dotted(identifier[:-1]), "name": identifier[-1]}
         with self._store.connection() as connection:
             row = connection.execute(self._by_name, values).first()
-        if row is None or row[0] is None:
+        # A database may compare text without regard to case or accents.
+        if row is None or row[0] is None or (row[2], row[3]) != (values["namespace"], values["name"]):
             raise self._missing(identifier)
         lookup = partial(self._literal_text, self._by_name.params(values))
         return TableLocation(identifier=identifier, metadata_location=row[0], previous_metadata_location=row[1], lookup=lookup)
@@ -113,7 +114,9 @@ class SqlLocations:
         """The query of one name, built once: every statement of Spark loads its tables, and building the query takes longer than running it."""
         columns = ICEBERG_TABLES.c
         is_named = and_(self._in(bindparam("namespace")), columns.table_name == bindparam("name"))
-        return select(columns.metadata_location, columns.previous_metadata_location).where(is_named)
+        return select(columns.metadata_location, columns.previous_metadata_location, columns.table_namespace, columns.table_name).where(
+            is_named
+        )
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
         """Return several locations by one statement, so that they are from one moment. Raises as `load`."""

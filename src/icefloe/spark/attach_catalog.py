@@ -119,7 +119,8 @@ def register(spark: SparkSession, name: str, catalog: SparkCatalog) -> None:
         try_statements(spark, _attach)
     key = spark.conf.get(f"{PREFIX}{name}.icefloe", None) or str(uuid.uuid4())
     try:
-        drop_stopped()
+        for stopped in drop_stopped():
+            static_method(spark, "PythonBridge", "unregister", stopped)
         ATTACHED[key] = catalog
         static_method(spark, "PythonBridge", "register", key, ATTACHED[key])
         install_rule(spark)

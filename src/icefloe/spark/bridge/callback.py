@@ -17,7 +17,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from inspect import Parameter, signature
 from itertools import count
 from typing import Any, ClassVar, TypeVar, get_type_hints
@@ -145,10 +145,12 @@ class PythonCallback:
     last_error: BaseException | None = None  # of the last call that failed, of this object or of one that it owns
     owner: "PythonCallback | None" = None  # the object that also keeps the errors of this one
 
-    @cached_property
+    @property
     def returned(self) -> ReturnedObjects:
         """The connector objects that this callback and those objects have returned to Java."""
-        return ReturnedObjects()
+        # Two threads may call first: `setdefault` is atomic, which `cached_property` is not since Python 3.12. With two of them, two objects had one number.
+        objects: ReturnedObjects | None = self.__dict__.get("_returned")
+        return self.__dict__.setdefault("_returned", ReturnedObjects()) if objects is None else objects
 
     def apply(self, method: str, message: Any) -> Any:
         """Call a marked method.

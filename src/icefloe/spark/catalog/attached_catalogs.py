@@ -12,11 +12,12 @@ SESSION_CATALOG = "spark_catalog"
 ATTACHED: dict[str, SparkCatalog] = {}
 
 
-def drop_stopped() -> None:
-    """Drop the catalogs of sessions that were stopped, with the plans that they keep."""
-    for key, catalog in list(ATTACHED.items()):
-        if catalog.is_stopped:
-            ATTACHED.pop(key, None)
+def drop_stopped() -> list[str]:
+    """Drop the catalogs of sessions that were stopped, with the plans that they keep, and return their keys, which Java has to drop too."""
+    stopped = [key for key, catalog in list(ATTACHED.items()) if catalog.is_stopped]
+    for key in stopped:
+        ATTACHED.pop(key, None)
+    return stopped
 
 
 def attached_catalog(spark: SparkSession, name: str) -> SparkCatalog | None:

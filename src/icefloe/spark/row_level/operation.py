@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
-from icefloe.errors import CommitInvalidatedError, UnsupportedFeatureError
+from icefloe.errors import CommitInvalidatedError, IcefloeError, UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, any_of
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_properties import DISTRIBUTION_MODE
@@ -116,8 +116,7 @@ class RowLevelTable(WritableTable):
         try:
             return commit(table.handle, action, LoadedMetadata(metadata=table.metadata, location=table.metadata_location))
         except CommitInvalidatedError as error:
-            newer = load_metadata(table.handle).metadata.snapshot_by_id(error.snapshot_id) if error.snapshot_id is not None else None
-            if newer is None or (newer.operation != "replace" and newer.summary.get(CHANGES_NO_ROW) != "true"):
+            if not self._changed_no_row(error.snapshot_id):
                 raise
             raise FilesReplacedError(
                 error.message,
@@ -127,6 +126,18 @@ class RowLevelTable(WritableTable):
                 problems=error.problems,
                 next_step=error.next_step,
             ) from error
+
+    def _changed_no_row(self, snapshot_id: int | None) -> bool:
+        """Return whether a snapshot, which is newer than those that the statement has read, has the rows of the one before it."""
+        table = self._selected.table
+        # An error can name a snapshot that the statement has read, such as one that a rollback has removed from the branch.
+        if snapshot_id is None or table.metadata.snapshot_by_id(snapshot_id) is not None:
+            return False
+        try:
+            newer = load_metadata(table.handle).metadata.snapshot_by_id(snapshot_id)
+        except IcefloeError:  # the conflict is the error to raise
+            return False
+        return newer is not None and (newer.operation == "replace" or newer.summary.get(CHANGES_NO_ROW) == "true")
 
     def _row_filter(self) -> BooleanExpression:
         """Return a filter that matches every row the statement read."""

@@ -26,6 +26,11 @@ public final class PythonBridge {
     CALLBACKS.put(key, new PythonObject(python));
   }
 
+  /** Drops the object of a session that was stopped, with the replies and plans that are kept for it. */
+  public static void unregister(String key) {
+    CALLBACKS.remove(key);
+  }
+
   static PythonObject registered(String key) {
     PythonObject python = key == null ? null : (PythonObject) CALLBACKS.get(key);
     if (python == null) throw new IllegalStateException("this catalog is not attached to a Python process\n  Next: call icefloe.spark.attach(spark, name, catalog) in this session");

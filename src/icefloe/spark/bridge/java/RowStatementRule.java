@@ -48,10 +48,23 @@ public final class RowStatementRule extends Rule {
 
     /** Returns the statement, not resolved, to run it again; null where it may not, or where its values are not part of it. */
     LogicalPlan again() {
-      if (runsLeft == 0 || parsed.containsPattern(TreePattern$.MODULE$.PARAMETER())) return null;
+      if (runsLeft == 0 || hasParameter(parsed)) return null;
       LogicalPlan copy = (LogicalPlan) parsed.clone();
       tag(copy, runsLeft - 1);
       return copy;
+    }
+
+    /** Returns whether a plan has a parameter, or may have one: the queries of WITH are no children of its plan, and not part of the plan's patterns. */
+    private static boolean hasParameter(LogicalPlan plan) {
+      if (plan.containsPattern(TreePattern$.MODULE$.PARAMETER())) return true;
+      while (plan instanceof UnresolvedWith) {
+        Iterator queries = plan.innerChildren().iterator();
+        while (queries.hasNext()) if (hasParameter((LogicalPlan) queries.next())) return true;
+        plan = ((UnresolvedWith) plan).child();
+      }
+      Iterator children = plan.children().iterator();
+      while (children.hasNext()) if (hasParameter((LogicalPlan) children.next())) return true;
+      return false;
     }
   }
 
