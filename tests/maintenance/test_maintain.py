@@ -283,3 +283,25 @@ def test_the_procedure_returns_a_row_for_each_action(tmp_path: Path) -> None:
     }
     with pytest.raises(InvalidInputError):
         call(catalog, "maintain", table="db.t", namespace="db")
+
+
+def test_deletes_of_others_between_the_plan_and_the_expiry_are_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    properties = {
+        "write.delete.mode": "merge-on-read",
+        "history.expire.max-snapshot-age-ms": "1",
+        "history.expire.min-snapshots-to-keep": "1",
+    }
+    table = made(tmp_path, 2, (), **properties)
+    for number in range(8):
+        table.append(pa.table({"id": [number * 2, number * 2 + 1], "kind": ["a", "a"]}, schema=SCHEMA))
+    looks = module.TableMaintenanceRun._looks
+
+    def looks_and_delete(run: Any, state: Any) -> Any:
+        found = looks(run, state)
+        other_writer(tmp_path).delete("id = 3")
+        return found
+
+    monkeypatch.setattr(module.TableMaintenanceRun, "_looks", looks_and_delete)
+    report = table.maintenance.maintain(min_age_minutes=0)
+    assert (states(report)["expire-snapshots"], states(report)["rewrite-data-files"]) == ("done", "done")
+    assert sorted(table.refresh().scan().to_arrow()["id"].to_pylist()) == [number for number in range(16) if number != 3]

@@ -8,8 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icefloe import InvalidInputError, SqlCatalog
-from icefloe.spark import attach
-from icefloe.table import Table, write_audit_publish
+from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
 
@@ -66,20 +65,3 @@ def test_a_table_without_staged_writes_ignores_the_settings_of_the_session(setti
     settings.conf.set("spark.wap.branch", "audit")
     table.append(settings.range(1, 2))
     assert (ids(table), list(table.refs())) == ([0, 1], ["main"])
-
-
-def test_a_dataframe_from_before_a_block_of_staged_writes_shares_no_rows_of_the_branch(
-    spark: SparkSession, table: Table, tmp_path: Path
-) -> None:
-    attach(spark, "staging_lake", SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path)))
-    with write_audit_publish(branch="audit"):
-        table.append(pa.table({"id": [1]}))
-        before = spark.table("staging_lake.db.t")  # this state has the branch
-    staged_later = before.collect()  # outside of the block
-    with write_audit_publish(branch="audit"):
-        assert sorted(spark.table("staging_lake.db.t").collect()) == [(0,), (1,)]
-    assert staged_later == [(0,)]
-    outside = spark.table("staging_lake.db.t")
-    with write_audit_publish(branch="audit"):
-        outside.collect()
-    assert spark.table("staging_lake.db.t").collect() == [(0,)]

@@ -175,7 +175,8 @@ class CopyVerification:
                 self._differs(where, f"the column {name} of equality deletes differs")
         of_positions = contents == int(FileContent.POSITION_DELETES)
         names = ("lower_bounds", "upper_bounds")
-        moved = moved_bounds(*(before[name].to_pylist() for name in names), of_positions, self._prefix)
+        lower, upper = (before[name].to_pylist() for name in names)
+        moved = moved_bounds(lower, upper, of_positions, self._prefix)
         for name, expected in zip(names, moved, strict=True):
             actual = after[name].to_pylist()
             for row in np.flatnonzero(of_positions).tolist():

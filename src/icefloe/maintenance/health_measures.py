@@ -24,6 +24,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import MANIFEST_TARGET_SIZE_BYTES
 from icefloe.kernel.partitioning.partition_spec import partition_path
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
+from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.ports import Read
 from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.kernel.scan.scan_planner import plan_scan
@@ -333,7 +334,8 @@ def _dangling(files: FilesOfBranch) -> int | None:
 
 def _clustering(files: FilesOfBranch) -> list[ColumnClustering]:
     order = files.metadata.sort_order()
-    key = None if order.is_unsorted else order.fields[0].source_id
+    # Files that are sorted by a bucket or a day overlap in the column itself, and no rewrite separates them.
+    key = None if order.is_unsorted or not isinstance(order.fields[0].transform, IdentityTransform) else order.fields[0].source_id
     measures = []
     for field_id in sorted(files.schema.field_ids, key=lambda one: one != key):
         if not isinstance(files.schema.find_type(field_id), PrimitiveType):

@@ -208,7 +208,7 @@ class TableMaintenanceRun:
             return MaintenanceReport(table=name, dry_run=self._arguments.dry_run, skipped="maintenance.enabled is false")
         if not self._arguments.dry_run:
             refuse_staging(self._table, self._settings.branch)
-        state = self._state()
+        state = first_state = self._state()
         looks = self._looks(state)
         chosen = within_budget([one for look in looks.values() for one in look.work], self._settings.max_bytes)
         allotted = {action: sum(one.cost_bytes for one in chosen if one.action is action) for action in MaintenanceAction}
@@ -218,11 +218,12 @@ class TableMaintenanceRun:
             return MaintenanceReport(table=name, dry_run=True, actions=tuple(reports))
         reports = []
         for action, first_look in looks.items():
-            look = first_look
             try:
                 if self._table.metadata is not state.metadata:
                     state = self._state()
-                    look = self._look(action, state)
+                # An earlier action may have renewed the state. A plan that is older than the state would be validated from the state's snapshot, so
+                # that deletes which others committed in between were neither applied nor a conflict.
+                look = first_look if state is first_state else self._look(action, state)
                 report = self._run(action, state, look, allotted[action])
                 for _ in range(MOST_ROUNDS - 1):
                     if (
@@ -429,7 +430,7 @@ def _budgets(catalog: Catalog, names: Sequence[str], arguments: MaintenanceArgum
                 catalog.load_table(name), replace(arguments, max_bytes=arguments.max_bytes), None, MaintenanceProgress()
             )
             work += [(name, one) for one in run.work()]
-        except IcefloeError:
+        except Exception:
             LOG.info("%s cannot be looked at, which the run reports", name, exc_info=True)
     names_of = {id(one): name for name, one in work}
     budgets: dict[str, int] = {}

@@ -98,12 +98,8 @@ class ScanPlans:
 
     @property
     def state(self) -> str | None:
-        """Return a text that differs between states of tables; None to share nothing with other statements.
-
-        None also for a table that takes staged writes: a block of `write_audit_publish` changes the branch that is read of a table that was loaded before the
-        block, and Java does not know of the block.
-        """
-        return None if self._shared is None or WAP_ENABLED.read(self._metadata.properties) else repr(self._state)
+        """Return a text that differs between states of tables; None to share nothing with other statements."""
+        return None if self._shared is None else repr(self._state)
 
     @property
     def deletes(self) -> ByteCache | None:
