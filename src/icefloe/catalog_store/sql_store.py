@@ -114,9 +114,8 @@ class SqlLocations:
         """The query of one name, built once: every statement of Spark loads its tables, and building the query takes longer than running it."""
         columns = ICEBERG_TABLES.c
         is_named = and_(self._in(bindparam("namespace")), columns.table_name == bindparam("name"))
-        return select(columns.metadata_location, columns.previous_metadata_location, columns.table_namespace, columns.table_name).where(
-            is_named
-        )
+        read = (columns.metadata_location, columns.previous_metadata_location, columns.table_namespace, columns.table_name)
+        return select(*read).where(is_named)
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
         """Return several locations by one statement, so that they are from one moment. Raises as `load`."""
