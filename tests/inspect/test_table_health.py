@@ -166,3 +166,14 @@ def test_branches_static_tables_and_empty_tables_are_measured(tmp_path: Path) ->
     assert health(StaticTable.from_metadata(table.metadata_location)).files == 2
     with pytest.raises(NoSuchSnapshotError):
         health(table, "nope")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_the_remedy_for_equality_deletes_removes_those_of_a_lone_file(tmp_path: Path, version: int) -> None:
+    table = made(tmp_path, version)
+    small_files(table, 1)
+    table.delete_keys(pa.table({"id": [3]}), ["id"])
+    (one,) = health(table).needs_care
+    assert (one.name, one.remedy) == ("equality delete files", "convert-equality-deletes")
+    table.maintenance.convert_equality_deletes()
+    assert health(table).needs_care == ()

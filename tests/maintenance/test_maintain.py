@@ -166,13 +166,13 @@ def test_old_snapshots_expire_but_not_those_that_readers_may_need(tmp_path: Path
     small_files(table, 4)
     with table.manage_snapshots() as manage:
         manage.create_tag(snapshot_id=table.snapshots()[0].snapshot_id, tag_name="first")
-    assert states(table.maintenance.maintain())["expire-snapshots"] == "nothing to do"
+    assert states(table.maintenance.maintain(min_age_minutes=0))["expire-snapshots"] == "nothing to do"
     table.remove_properties("maintenance.min-snapshot-age-minutes")
     table.set_properties({"maintenance.min-snapshots-to-keep": "2"})
-    assert states(table.maintenance.maintain())["expire-snapshots"] == "done"
+    assert states(table.maintenance.maintain(min_age_minutes=0))["expire-snapshots"] == "done"
     assert len(table.snapshots()) == 3  # two of main, and that of the tag
     table.set_properties({"gc.enabled": "false", "maintenance.min-snapshots-to-keep": "1"})
-    assert states(table.maintenance.maintain())["expire-snapshots"] == "left"
+    assert states(table.maintenance.maintain(min_age_minutes=0))["expire-snapshots"] == "left"
 
 
 def test_properties_are_the_policy(tmp_path: Path) -> None:
@@ -305,3 +305,74 @@ def test_deletes_of_others_between_the_plan_and_the_expiry_are_applied(tmp_path:
     report = table.maintenance.maintain(min_age_minutes=0)
     assert (states(report)["expire-snapshots"], states(report)["rewrite-data-files"]) == ("done", "done")
     assert sorted(table.refresh().scan().to_arrow()["id"].to_pylist()) == [number for number in range(16) if number != 3]
+
+
+def test_a_partition_that_lost_a_file_is_young_after_the_next_commit_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path, 2, ("kind",))
+    small_files(table, 6)
+    aged(table, monkeypatch, 60)
+    table.delete("id < 10 AND kind = 'a'")
+    table.append(pa.table({"id": [901], "kind": ["b"]}))  # drops the manifest with the entry of the deleted file, if it has no other
+    assert states(table.maintenance.maintain(dry_run=True))["rewrite-data-files"] == "left"
+    aged(table, monkeypatch, 60)
+    assert states(table.maintenance.maintain(dry_run=True))["rewrite-data-files"] == "planned"
+
+
+def test_expiry_keeps_the_snapshots_by_which_partitions_are_young(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path, 2, **{"history.expire.max-snapshot-age-ms": "1", "history.expire.min-snapshots-to-keep": "1"})
+    small_files(table, 6)
+    for _ in range(2):
+        table.set_properties({"comment": "time passes"})
+        report = states(table.maintenance.maintain())
+        assert (report["expire-snapshots"], report["rewrite-data-files"]) == ("nothing to do", "left")
+    aged(table, monkeypatch, 60)
+    report = states(table.maintenance.maintain())
+    assert (report["expire-snapshots"], report["rewrite-data-files"]) == ("done", "done")
+
+
+@pytest.mark.parametrize(("error", "after"), [(OSError("no space left"), True), (CommitUnknownError("the reply was lost"), False)])
+def test_a_failure_in_a_later_commit_keeps_the_report_of_those_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, after: bool
+) -> None:
+    table = made(tmp_path, 2, ("kind",))
+    for _ in range(6):
+        table.append(pa.table({"id": [1, 2, 3], "kind": ["a", "b", "c"]}))
+    monkeypatch.setattr(module, "SLICE_BYTES", 1)
+    commit, calls = DataFileRewrite._commit_together, []
+
+    def second_fails(self: DataFileRewrite, *arguments: Any) -> None:
+        calls.append(self)
+        if len(calls) == 2:
+            raise error
+        commit(self, *arguments)
+
+    monkeypatch.setattr(DataFileRewrite, "_commit_together", second_fails)
+    report = table.maintenance.maintain(min_age_minutes=0)
+    one = next(one for one in report.actions if one.action is MaintenanceAction.REWRITE_DATA_FILES)
+    assert (one.state, one.files, len(one.snapshot_ids)) == (ActionState.FAILED, 12 if after else 6, 2 if after else 1)
+    assert str(error) in one.detail
+    # Nothing follows a commit of unknown state: neither the last group nor another action.
+    assert (len(calls), report.actions[-1] is one, one.left_count) == ((3, False, 0) if after else (2, True, 1))
+
+
+def test_a_group_that_lost_to_a_writer_is_left_for_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path, 2, ("kind",), **{"write.delete.mode": "merge-on-read"})
+    small_files(table, 6)
+    write, calls = DataFileRewrite._write, []
+
+    def beside(self: DataFileRewrite, *arguments: Any) -> Any:
+        written = write(self, *arguments)
+        if not calls:
+            calls.append(self)
+            other_writer(tmp_path).delete("id = 2")
+        return written
+
+    monkeypatch.setattr(DataFileRewrite, "_write", beside)
+    report = table.maintenance.maintain(min_age_minutes=0)
+    one = next(one for one in report.actions if one.action is MaintenanceAction.REWRITE_DATA_FILES)
+    assert not report.has_failures, str(report)
+    assert "left for the next run" in str(report)
+    assert one.left_count == 1
+    again = table.maintenance.maintain(min_age_minutes=0)
+    assert (states(again)["rewrite-data-files"], again.has_failures) == ("done", False)
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [number for number in range(60) if number != 2]

@@ -283,7 +283,7 @@ def _file_measures(counted: TableMeasures) -> Iterator[HealthMeasure]:
         count_text(equality),
         "1",
         "every scan compares their keys with all rows that may have them",
-        "rewrite-data-files",
+        "convert-equality-deletes",  # a rewrite leaves files of the right size with them
         needs_care=equality > 0,
     )
     dangling = counted.dangling_deletes

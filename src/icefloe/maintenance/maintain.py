@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from icefloe.catalog.catalog import Catalog
@@ -22,7 +23,7 @@ from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.maintenance.dangling_deletes import refuse_staging, remove_dangling_deletes
 from icefloe.maintenance.health_measures import files_of_branch
 from icefloe.maintenance.maintenance_actions import LOOKS, LeftWork, Look, Settings, TableState, Work, retention_of
-from icefloe.maintenance.rewrite_data_files import DataFileRewrite
+from icefloe.maintenance.rewrite_data_files import DataFileRewrite, FailedGroup
 from icefloe.maintenance.rewrite_planner import FileGroup
 from icefloe.table.table import Table
 
@@ -175,6 +176,7 @@ class TableMaintenanceRun:
         self._table = table
         self._arguments = arguments
         self._progress = progress
+        self._is_unknown = False  # whether the state of a commit of data files is unknown
         properties = table.metadata.properties
         properties_of_policy.refuse_unknown(properties)
         self._is_enabled = properties_of_policy.ENABLED.read(properties)
@@ -219,32 +221,41 @@ class TableMaintenanceRun:
         reports = []
         for action, first_look in looks.items():
             try:
+                if reports and reports[-1].state is ActionState.FAILED:
+                    self._table.refresh()
                 if self._table.metadata is not state.metadata:
                     state = self._state()
                 # An earlier action may have renewed the state. A plan that is older than the state would be validated from the state's snapshot, so
                 # that deletes which others committed in between were neither applied nor a conflict.
                 look = first_look if state is first_state else self._look(action, state)
                 report = self._run(action, state, look, allotted[action])
-                for _ in range(MOST_ROUNDS - 1):
-                    if (
-                        action is not MaintenanceAction.REWRITE_DATA_FILES
-                        or report.state is not ActionState.DONE
-                        or not _moves_files(state)
-                    ):
-                        break
-                    # Files of older specs are in other partitions now, where there may be enough of them to rewrite.
-                    state = self._state()
-                    left = max(0, allotted[action] - report.rewritten_bytes)
-                    report = _together(report, self._run(action, state, self._look(action, state), left))
+                if action is MaintenanceAction.REWRITE_DATA_FILES:
+                    report = self._further_rounds(state, report, allotted[action])
             except CommitUnknownError as error:
                 reports.append(_failed(action, error))
                 break  # nothing more is changed while the state of a commit is unknown
             except Exception as error:
                 LOG.warning("maintenance of %s: %s failed", name, action, exc_info=True)
                 report = _failed(action, error)
-                self._table.refresh()
             reports.append(report)
+            if self._is_unknown:
+                break
         return MaintenanceReport(table=name, actions=tuple(reports))
+
+    def _further_rounds(self, state: TableState, report: ActionReport, allotted: int) -> ActionReport:
+        """Rewrite data files of older partition specs again: they are in other partitions now, where there may be enough of them."""
+        action = MaintenanceAction.REWRITE_DATA_FILES
+        for _ in range(MOST_ROUNDS - 1):
+            if report.state is not ActionState.DONE or not _moves_files(state):
+                break
+            try:
+                state = self._state()
+                further = self._run(action, state, self._look(action, state), max(0, allotted - report.rewritten_bytes))
+            except Exception as error:  # the report of the rounds before is kept
+                LOG.warning("maintenance of %s: a further round of %s failed", self._table.full_name, action, exc_info=True)
+                further = _failed(action, error)
+            report = _together(report, further)
+        return report
 
     def _state(self) -> TableState:
         table, branch = self._table, self._settings.branch
@@ -320,10 +331,10 @@ class TableMaintenanceRun:
         failures: list[str] = []
         files = rewritten = added = 0
         for part in _slices(chosen):
-            if self._is_over():
-                left += map(_out_of_time, part)
+            if self._is_unknown or self._is_over():
+                left += map(_after_unknown if self._is_unknown else _out_of_time, part)
                 continue
-            result = DataFileRewrite(
+            rewrite = DataFileRewrite(
                 self._table,
                 state.files.plan.row_filter,
                 state.options,
@@ -331,20 +342,41 @@ class TableMaintenanceRun:
                 branch=self._settings.branch,
                 engine=self._settings.engine,
                 snapshot_properties=self._summary(action, part),
-            ).run_groups(state.rewrite, [one.payload for one in part if isinstance(one.payload, FileGroup)])
+            )
+            failed = self._failure_of(
+                partial(rewrite.run_groups, state.rewrite, [one.payload for one in part if isinstance(one.payload, FileGroup)])
+            )
+            result = rewrite.committed(state.rewrite)
             self._progress.done += len(part)
             files, rewritten, added = files + result.rewritten_files, rewritten + result.rewritten_bytes, added + result.added_files
             ids += result.snapshot_ids
-            failures += [f"{count_text(one.files, 'file')}: {one.reason}" for one in result.failed]
-            done += part if not result.failed else ()
-        if ids and MaintenanceAction.REMOVE_DANGLING_DELETES not in self._skipped:
-            removal = remove_dangling_deletes(self._table, branch=self._settings.branch, snapshot_properties=self._summary(action, ()))
-            ids += () if removal.snapshot_id is None else (removal.snapshot_id,)
+            failures += [f"not rewritten: {count_text(one.files, 'file')}: {one.reason}" for one in result.failed if not one.is_lost]
+            failures += [f"not all was rewritten: {failed}"] if failed else ()
+            left += [_lost(one) for one in result.failed if one.is_lost]
+            done += part if not result.failed and not failed else ()
+        if ids and not self._is_unknown and MaintenanceAction.REMOVE_DANGLING_DELETES not in self._skipped:
+
+            def remove() -> None:
+                removal = remove_dangling_deletes(self._table, branch=self._settings.branch, snapshot_properties=self._summary(action, ()))
+                ids.extend(() if removal.snapshot_id is None else (removal.snapshot_id,))
+
+            failed = self._failure_of(remove)
+            failures += [f"dangling deletes were not removed: {failed}"] if failed else ()
         became = f"{count_text(files, 'file')}, {size_text(rewritten)}, became {added:,}" if files else ""
-        detail = "; ".join([*([became] if became else []), *(f"not rewritten: {text}" for text in failures)])
+        detail = "; ".join([*([became] if became else []), *failures])
         report_state = ActionState.FAILED if failures else ActionState.DONE if files else ActionState.LEFT
         report = _report(action, report_state, done, left)
         return replace(report, files=files, rewritten_bytes=rewritten, detail=detail, snapshot_ids=tuple(ids))
+
+    def _failure_of(self, step: Callable[[], object]) -> str:
+        """Do a step of the rewrite of data files. Return its error in words, empty without one, so that the report of the steps before is kept."""
+        try:
+            step()
+        except Exception as error:
+            LOG.warning("maintenance of %s: a step of the rewrite of data files failed", self._table.full_name, exc_info=True)
+            self._is_unknown = isinstance(error, CommitUnknownError)
+            return _in_words(error)
+        return ""
 
     def _summary(self, action: MaintenanceAction, work: Iterable[Work]) -> dict[str, str]:
         """Return the entries of a snapshot's summary that record what was done and what was expected of it."""
@@ -442,11 +474,10 @@ def _budgets(catalog: Catalog, names: Sequence[str], arguments: MaintenanceArgum
 def _reported(name: str, run: Callable[[], MaintenanceReport], *, dry_run: bool) -> MaintenanceReport:
     try:
         return run()
-    except IcefloeError as error:
-        return MaintenanceReport(table=name, dry_run=dry_run, error=in_one_line(error.message))
     except Exception as error:
-        LOG.warning("maintenance of %s failed", name, exc_info=True)
-        return MaintenanceReport(table=name, dry_run=dry_run, error=in_one_line(f"{type(error).__name__}: {error}"))
+        if not isinstance(error, IcefloeError):
+            LOG.warning("maintenance of %s failed", name, exc_info=True)
+        return MaintenanceReport(table=name, dry_run=dry_run, error=_in_words(error))
 
 
 def _table_names(catalog: Catalog, namespace: str) -> Iterator[Identifier]:
@@ -510,6 +541,18 @@ def _out_of_time(one: Work) -> LeftWork:
     return LeftWork(action=one.action, what=one.what, reason="max-minutes were over")
 
 
+def _after_unknown(one: Work) -> LeftWork:
+    return LeftWork(action=one.action, what=one.what, reason="the state of a commit before is unknown")
+
+
+def _lost(group: FailedGroup) -> LeftWork:
+    return LeftWork(
+        action=MaintenanceAction.REWRITE_DATA_FILES,
+        what=count_text(group.files, "file"),
+        reason=f"another writer committed first, so that they are left for the next run: {group.reason}",
+    )
+
+
 def _planned(action: MaintenanceAction, look: Look, chosen: Sequence[Work]) -> ActionReport:
     left = [*look.left, *map(_over_budget, _others(look.work, chosen))]
     state = ActionState.PLANNED if chosen else ActionState.LEFT if left else ActionState.NOTHING
@@ -537,5 +580,8 @@ def _report(action: MaintenanceAction, state: ActionState, work: Sequence[Work],
 
 
 def _failed(action: MaintenanceAction, error: Exception) -> ActionReport:
-    message = error.message if isinstance(error, IcefloeError) else f"{type(error).__name__}: {error}"
-    return ActionReport(action=action, state=ActionState.FAILED, detail=in_one_line(message))
+    return ActionReport(action=action, state=ActionState.FAILED, detail=_in_words(error))
+
+
+def _in_words(error: Exception) -> str:
+    return in_one_line(error.message if isinstance(error, IcefloeError) else f"{type(error).__name__}: {error}")

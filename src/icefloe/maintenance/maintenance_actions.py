@@ -187,13 +187,17 @@ def look_at_snapshots(state: TableState) -> Look:
 
 
 def retention_of(state: TableState) -> Retention:
-    """Return the table's retention policy, with what maintenance keeps in any case."""
-    age, number = state.settings.min_snapshot_age_minutes, state.settings.min_snapshots
+    """Return the table's retention policy, with what maintenance keeps in any case.
+
+    Snapshots younger than `min_age_minutes` are kept: without them the next run would not know which partitions are young.
+    """
+    number = state.settings.min_snapshots
+    kept_ms = int(max(state.settings.min_snapshot_age_minutes or 0, state.settings.min_age_minutes) * MINUTE_MS)
     properties = state.metadata.properties
     policy_ms = table_properties.MAX_SNAPSHOT_AGE_MS.read(properties)
     least = table_properties.MIN_SNAPSHOTS_TO_KEEP.read(properties)
     return Retention(
-        older_than_ms=None if age is None else state.now_ms - max(age * MINUTE_MS, policy_ms),
+        older_than_ms=None if policy_ms >= kept_ms else state.now_ms - kept_ms,
         retain_last=None if number is None else max(number, least),
     )
 

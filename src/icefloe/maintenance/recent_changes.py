@@ -15,7 +15,8 @@ from icefloe.kernel.arrow_values import array_of_chunks, filled, mask_array, num
 from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.manifest_reader import read_columns
-from icefloe.kernel.metadata.manifests import spec_partition_type
+from icefloe.kernel.manifest_list.manifest_file import ManifestFile
+from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type
 from icefloe.kernel.metadata.snapshot import Operation, Snapshot
 from icefloe.kernel.metadata.table_history import ancestors
 from icefloe.kernel.ports import Read
@@ -75,7 +76,9 @@ class RecentChanges:
 
 
 def recent_changes(files: FilesOfBranch, since_ms: int, read: Read) -> RecentChanges:
-    """Return the partitions of a branch that commits after a time changed. Reads the manifests that these commits, or later ones, wrote.
+    """Return the partitions of a branch that commits after a time changed. Reads the manifests that these commits wrote.
+
+    The manifests of the head are not enough: one whose entries are all of deleted files is dropped by the next commit.
 
     Args:
         files: The files of the branch.
@@ -87,12 +90,20 @@ def recent_changes(files: FilesOfBranch, since_ms: int, read: Read) -> RecentCha
     """
     metadata = files.metadata
     head = None if files.snapshot is None else files.snapshot.snapshot_id
-    since = {one.snapshot_id: one for one in ancestors(metadata, head) if one.timestamp_ms > since_ms}
-    young = {key: snapshot for key, snapshot in since.items() if snapshot.summary.operation != Operation.REPLACE}
+    young = {
+        one.snapshot_id: one
+        for one in ancestors(metadata, head)
+        if one.timestamp_ms > since_ms and one.summary.operation != Operation.REPLACE
+    }
     changes: dict[Partition, PartitionChange] = {}
     if young:
-        manifests = [manifest for manifest in files.manifests if manifest.added_snapshot_id in since]
         ids = np.array(sorted(young), dtype=np.int64)
+
+        def written(snapshot: Snapshot) -> list[ManifestFile]:
+            manifests = files.manifests if snapshot.snapshot_id == head else read_manifests(snapshot, read)
+            return [manifest for manifest in manifests if manifest.added_snapshot_id == snapshot.snapshot_id]
+
+        manifests = [manifest for found in in_threads(written, young.values()) for manifest in found]
 
         def changed(manifest: Any) -> list[tuple[Partition, PartitionChange]]:
             kind = spec_partition_type(metadata, manifest.partition_spec_id)

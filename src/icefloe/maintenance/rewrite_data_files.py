@@ -48,10 +48,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedGroup:
-    """A group that was not rewritten: the number of its files, and why."""
+    """A group that was not rewritten.
+
+    Attributes:
+        files: The number of its files.
+        reason: Why it was not rewritten.
+        is_lost: Whether nothing is wrong with it: other writers committed first.
+    """
 
     files: int
     reason: str
+    is_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -235,6 +242,10 @@ class DataFileRewrite:
         refuse_staging(self._table, self._branch)
         self._lost = []
         self._round(plan, groups)
+        return self.committed(plan)
+
+    def committed(self, plan: RewritePlan) -> RewriteDataFilesResult:
+        """Return what was committed so far, also after an error."""
         return self._result(plan, [written.group for written in self._done])
 
     def _round(self, plan: RewritePlan, groups: Sequence[FileGroup]) -> list[FileGroup]:
@@ -242,7 +253,8 @@ class DataFileRewrite:
         lost: list[FileGroup] = []
         for batch in self._batches(groups):
             if self._options.partial_progress and self._failed_commits > self._options.max_failed_commits:
-                self._failed += [FailedGroup(files=len(group), reason=f"{self._failed_commits} commits had failed") for group in batch]
+                reason, is_lost = f"{self._failed_commits} commits had failed", all(one.is_lost for one in self._failed)
+                self._failed += [FailedGroup(files=len(group), reason=reason, is_lost=is_lost) for group in batch]
                 continue
             lost += self._rewrite(plan, batch)
         return lost
@@ -365,7 +377,7 @@ class DataFileRewrite:
             if len(written) == 1:
                 self._failed_commits += 1
                 self._delete(written)
-                self._lost.append(FailedGroup(files=len(written[0].group), reason=in_one_line(error.message)))
+                self._lost.append(FailedGroup(files=len(written[0].group), reason=in_one_line(error.message), is_lost=True))
                 return [written[0].group]
         except BaseException as error:
             # With an unknown state, or after an interrupt, the commit may have happened, and then the table needs the files.
@@ -375,7 +387,7 @@ class DataFileRewrite:
             if not self._options.partial_progress or not isinstance(error, CommitConflictError):
                 raise
             self._failed_commits += 1
-            self._failed += [FailedGroup(files=len(one.group), reason=in_one_line(error.message)) for one in written]
+            self._failed += [FailedGroup(files=len(one.group), reason=in_one_line(error.message), is_lost=True) for one in written]
             return []
         else:
             self._done += written
