@@ -385,6 +385,77 @@ def test_folders_of_nested_tables_are_left_out(tmp_path: Path) -> None:
     assert inner.maintenance.remove_orphan_files().deleted_files == 1
 
 
+def test_live_files_of_a_nested_table_of_another_catalog_are_kept_however_files_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its metadata files are not among the files that are searched: those of a view, of a deeper location, of an older list, or beside a location."""
+    table, stranger = made(tmp_path), made(tmp_path / "other")
+    inner = folder_of(table) / "copies" / "stranger"
+    shutil.copytree(folder_of(stranger) / "data", inner / "data")
+    own = stray(table, "data/z.parquet")
+    age(table)
+    live = [*inner.rglob("*.parquet")]
+    assert table.maintenance.remove_orphan_files(mode="quarantine").orphan_files == len(live) + 1
+    shutil.copytree(folder_of(stranger) / "metadata", inner / "metadata")
+    outside = tmp_path / "outside"
+    shutil.copytree(inner, outside / "stranger")
+    for path in outside.rglob("*"):
+        os.utime(path, (OLD, OLD))
+    age(table)
+    paths = [str(path) for path in (*live, own)]
+    view = pa.table({"file_path": paths, "last_modified": [datetime.fromtimestamp(OLD, UTC)] * len(paths)})
+    assert orphans(table, file_list_view=view) == {str(own)}
+    (inner / "data" / "deep").mkdir()
+    for location in (inner / "data", inner / "data" / "deep", outside / "stranger" / "data"):
+        assert orphans(table, location=str(location)) == set()
+    (moved,) = (folder_of(table) / "metadata").glob("_orphan-files-*")
+    os.utime(moved)
+    later(table, 8, monkeypatch)
+    purged = table.maintenance.remove_orphan_files(mode="purge")
+    assert (purged.deleted_files, own.exists(), all(path.exists() for path in live)) == (1, False, True)
+    assert len(purged.other_tables) == 1
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_the_file_that_a_data_file_leads_to_as_a_symbolic_link_is_kept(tmp_path: Path, *, is_listed: bool) -> None:
+    table = made(tmp_path)
+    link = Path(next(iter(table.scan().plan_files())).file.file_path.removeprefix("file://"))
+    real = stray(table, "store/object 1", link.read_bytes())
+    link.unlink()
+    link.symlink_to(real)
+    orphan = stray(table, "store/object-2")
+    age(table)
+    assert orphans(table, **({} if is_listed else {"location": str(real.parent)})) == {str(orphan)}
+    assert table.maintenance.remove_orphan_files().deleted_files == 1
+    assert (table.scan().to_arrow().num_rows, real.exists()) == (3, True)
+
+
+def test_what_a_rewrite_of_paths_left_in_the_metadata_folder_is_found(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    staging = table.maintenance.rewrite_table_path(table.location(), str(tmp_path / "target")).staging_location
+    left = {str(path) for path in Path(staging.removeprefix("file://")).rglob("*") if path.is_file()}
+    other = folder_of(table) / "metadata" / "copy-table-staging-mine"
+    shutil.copytree(staging.removeprefix("file://"), other)
+    assert orphans(table) == set()
+    age(table)
+    assert left
+    assert orphans(table) == left
+    assert table.maintenance.remove_orphan_files().deleted_files == len(left)
+    assert table.scan().count() == 3
+
+
+def test_a_list_that_no_purge_could_use_is_refused_at_once(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    elsewhere = tmp_path / "old-data"
+    elsewhere.mkdir()
+    for dry_run in (True, False):
+        with pytest.raises(InvalidInputError, match="no purge would delete"):
+            table.maintenance.remove_orphan_files(mode="quarantine", location=str(elsewhere), dry_run=dry_run)
+    stray(table, "data/x.parquet")
+    (location,) = table.maintenance.remove_orphan_files(mode="quarantine", location=f"{folder_of(table)}/data").lists
+    assert os.path.exists(location)
+
+
 def test_files_of_a_table_with_the_same_location_are_kept(tmp_path: Path) -> None:
     table = made(tmp_path)
     catalog = lake(tmp_path)

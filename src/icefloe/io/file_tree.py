@@ -213,7 +213,7 @@ def _local(part: FolderPart, hidden: HiddenNames) -> Iterator[Listed]:
                     if len(names) == PIECE:
                         yield FolderFiles(part.folder, names)
                         names = []
-    except FileNotFoundError as error:  # removed since its parent was listed
+    except (FileNotFoundError, NotADirectoryError) as error:  # removed or replaced since its parent was listed
         if not part.level:
             raise NoSuchFileError(f"there is no folder {part.folder}", path=part.folder, next_step="check the location") from error
     except OSError as error:

@@ -7,7 +7,8 @@ Spec: File Locations in Metadata.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from icefloe.catalog_store.catalog_store import TableLocation, other_tables
@@ -23,6 +24,8 @@ from icefloe.table.table_handle import LoadedMetadata, TableHandle, read_metadat
 _SHOWN = 5
 # Folders of other tables that are recognized by their metadata files; in a folder with more of them nothing is deleted.
 _MOST_FOREIGN = 1_000
+# The folder in a metadata folder that a rewrite of the table's paths leaves when it is killed or copies nothing.
+_STAGING = re.compile(r"copy-table-staging-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,36 @@ class OrphanScope:
             return False
         # A folder above the table's own cannot make the table's files another's.
         return not (self.own is not None and self.own.is_below(folder) and place.is_below(self.own))
+
+    @property
+    def is_own(self) -> bool:
+        """Return True if the folder is the table's own, or in it."""
+        return self.own is not None and (self.place == self.own or self.place.is_below(self.own))
+
+    def folders_above(self) -> Iterator[str]:
+        """Yield the folders that the scope is in and that can be another table's: up to the table's own, or all."""
+        if self.place == self.own:
+            return
+        folder = self.location
+        if self.place.store == "file":
+            folder = self.place.path
+        while "/" in folder:
+            folder = folder.rpartition("/")[0]
+            place = place_of_folder(folder)
+            if place is None or place.is_root or (self.is_own and place == self.own):
+                return
+            yield folder
+
+    def folders_around(self, location: str, real: Callable[[str], str]) -> Iterator[str]:
+        """Yield the folder of a file in the scope and those above it, up to the scope's folder. `real` resolves a folder."""
+        place = place_of_file(location, real)
+        folder = place.path if place is not None and place.store == "file" else location
+        while "/" in folder:
+            folder = folder.rpartition("/")[0]
+            place = place_of_folder(folder)
+            if place is None or not (place == self.place or place.is_below(self.place)):
+                return
+            yield folder
 
     def excluding(self, folders: Iterable[Place]) -> "OrphanScope":
         """Return the scope without more folders of other tables."""
@@ -165,6 +198,9 @@ def foreign_folders(loaded: LoadedMetadata, scope: OrphanScope, metadata_files: 
     for folder in dict.fromkeys(path.rpartition("/")[0] for path in metadata_files):
         place = place_of_folder(folder)
         if place is None or place in own or place.path.rpartition("/")[2] != METADATA_FOLDER:
+            continue
+        above, _, name = place.path.rpartition("/")[0].rpartition("/")
+        if _STAGING.fullmatch(name) and Place(place.store, above) in own:
             continue
         foreign[Place(place.store, place.path.rpartition("/")[0])] = None
         if len(foreign) > _MOST_FOREIGN:

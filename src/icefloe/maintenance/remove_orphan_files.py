@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.maintenance.orphan_report import OrphanMode, RemoveOrphanFilesResult
 from icefloe.maintenance.orphan_scope import OrphanScope, foreign_folders, metadata_of_others, orphan_scope
 from icefloe.maintenance.quarantine_list import QuarantineList, QuarantineWriter, is_list, quarantine_lists
+from icefloe.table.orphans.linked_files import LinkedFiles
 from icefloe.table.orphans.orphan_search import OrphanRequest, find_in_process, metadata_among
 from icefloe.table.orphans.path_keys import PathKeys, PrefixMismatch
 from icefloe.table.orphans.path_spill import LISTED
@@ -169,6 +171,7 @@ class OrphanRemoval:
     referenced: ReferencedFiles = field(init=False)
     result: RemoveOrphanFilesResult = field(init=False)
     _keys_added: set[int] = field(init=False, default_factory=set)
+    _looked_at: set[str] = field(init=False, default_factory=set)
 
     def run(self) -> RemoveOrphanFilesResult:
         """Run the mode of the options. Raises as `TableMaintenance.remove_orphan_files`."""
@@ -179,6 +182,13 @@ class OrphanRemoval:
         if options.mode is OrphanMode.UNDO:
             return self._undo()
         self.scope = orphan_scope(handle, self.loaded, options.location)
+        if options.mode is OrphanMode.QUARANTINE and not self.scope.is_own:
+            raise InvalidInputError(
+                f"{options.location} is not in the proven folder of {handle.table_name}, so no purge would delete the files of a list of it",
+                table=handle.table_name,
+                path=options.location,
+                next_step="delete the orphan files of this location with the mode delete, after a dry run",
+            )
         with TemporaryDirectory(prefix="icefloe-orphans-") as folder:
             if options.mode is OrphanMode.PURGE:
                 return self._purge(folder)
@@ -206,7 +216,7 @@ class OrphanRemoval:
         )
         with found:
             for orphans in find_in_process(request):
-                found.write(self._old_enough(orphans))
+                found.write(self._without_foreign(self._old_enough(orphans), is_listing=files is None))
         self.result = replace(
             self.result,
             listed_files=request.listed.files,
@@ -225,13 +235,15 @@ class OrphanRemoval:
         """Yield the table's metadata files that the search has not listed: a commit that may still happen is known by its own alone."""
         folders = [*_list_folders(self.loaded.metadata), self.loaded.location.rpartition("/")[0]]
         for folder in dict.fromkeys(folders):
-            if is_listing and all(place.is_below(self.scope.place) for place in folders_of([folder])):
-                continue
-            with suppress(UnsupportedFeatureError):  # a storage that cannot be listed at all
-                # At a level below the first, a folder that does not exist has no files.
-                for listed in list_part(self.table.io, FolderPart(folder, 1), HiddenNames()):
-                    if isinstance(listed, FolderFiles):
-                        yield from (f"{listed.folder}/{name}" for name in metadata_among(listed.names))
+            if not (is_listing and all(place.is_below(self.scope.place) for place in folders_of([folder]))):
+                yield from self._metadata_files_in(folder)
+
+    def _metadata_files_in(self, folder: str) -> Iterator[str]:
+        with suppress(UnsupportedFeatureError):  # a storage that cannot be listed at all
+            # At a level below the first, a folder that does not exist has no files.
+            for listed in list_part(self.table.io, FolderPart(folder, 1), HiddenNames()):
+                if isinstance(listed, FolderFiles):
+                    yield from (f"{listed.folder}/{name}" for name in metadata_among(listed.names))
 
     def _referenced(self, metadata_files: Iterable[str]) -> ReferencedFiles:
         """Load the table's metadata again, and return what it references."""
@@ -256,6 +268,24 @@ class OrphanRemoval:
             orphans = pa.table([orphans["path"], sizes, times], schema=LISTED)
         is_old = pc.fill_null(pc.less(orphans["modified_ms"], self.options.older_than_ms), fill_value=False)
         return orphans.filter(is_old)
+
+    def _without_foreign(self, orphans: Any, *, is_listing: bool) -> Any:
+        """Return the orphans without those in folders of other tables that the search has not listed: folders above, and with a list those around each file."""
+        real, paths = _cached_real(), orphans["path"].to_pylist()
+        folders = set(self.scope.folders_above()) if paths else set()
+        if not is_listing:
+            folders.update(
+                folder
+                for path in {path.rpartition("/")[0]: path for path in paths}.values()
+                for folder in self.scope.folders_around(path, real)
+            )
+        folders -= self._looked_at
+        self._looked_at |= folders
+        # Of each folder one metadata file is enough.
+        files = side_by_side(lambda folder: list(islice(self._metadata_files_in(f"{folder}/{METADATA_FOLDER}"), 1)), folders)
+        found = [file for of_folder in files for file in of_folder]
+        self.scope = self.scope.excluding(foreign_folders(self.loaded, self.scope, found))
+        return orphans.filter(pa.array([self.scope.contains(path, real) for path in paths], pa.bool_()))
 
     def _state(self, path: str) -> tuple[int, int | None] | None:
         """Return size and time of a file now; None where it is gone. A file whose time is unknown is kept."""
@@ -303,9 +333,11 @@ class OrphanRemoval:
             newer = reload_metadata(handle, self.loaded.metadata)
             check_files_may_be_deleted(newer.metadata)
             try:
+                links = LinkedFiles()
                 for paths in added_since(handle.io, self.referenced, newer):
-                    for keys, _ in self.options.keys.paths(paths):
-                        self._keys_added.update(map(hash, keys))
+                    for needed in (paths, *links.behind(paths)):
+                        for keys, _ in self.options.keys.paths(needed):
+                            self._keys_added.update(map(hash, keys))
             except (NotFoundError, FormatError, StorageError, UnsupportedError) as error:
                 raise refusal(handle.table_name, error) from error
             self.referenced = replace(

@@ -15,6 +15,7 @@ from icefloe.display.progress import progress
 from icefloe.errors import FormatError, InvalidInputError, NotFoundError, StorageError, UnsupportedError
 from icefloe.io.file_tree import FolderFiles, HiddenNames, files_below
 from icefloe.kernel.ports import FileIO
+from icefloe.table.orphans.linked_files import LinkedFiles
 from icefloe.table.orphans.path_keys import PathKeys, PrefixMismatch
 from icefloe.table.orphans.path_spill import PathSpill
 from icefloe.table.orphans.referenced_files import ReferencedFiles, refusal
@@ -82,10 +83,12 @@ def find_in_process(request: OrphanRequest) -> Iterator[Any]:
         request.listed.files = spill.listed_files
         with progress(f"read the files that {request.table_name} needs", "files") as work:
             referenced = request.referenced(metadata_files)
+            links = LinkedFiles()
             for paths in batches_or_refusal(request.table_name, referenced):
-                for keys, prefix in request.keys.paths(paths):
-                    spill.add_referenced(keys, prefix)
-                    work.advance(len(keys))
+                for needed in (paths, *links.behind(paths)):
+                    for keys, prefix in request.keys.paths(needed):
+                        spill.add_referenced(keys, prefix)
+                work.advance(len(paths))
         yield from spill.unreferenced(request.mismatch)
 
 
