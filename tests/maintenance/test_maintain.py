@@ -309,10 +309,11 @@ def test_deletes_of_others_between_the_plan_and_the_expiry_are_applied(tmp_path:
 
 def test_a_partition_that_lost_a_file_is_young_after_the_next_commit_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(tmp_path, 2, ("kind",))
-    small_files(table, 6)
+    for number in range(6):
+        table.append(pa.table({"id": [number], "kind": ["a"]}))  # a manifest for each file
     aged(table, monkeypatch, 60)
-    table.delete("id < 10 AND kind = 'a'")
-    table.append(pa.table({"id": [901], "kind": ["b"]}))  # drops the manifest with the entry of the deleted file, if it has no other
+    table.delete("id = 0")
+    table.append(pa.table({"id": [901], "kind": ["b"]}))  # drops the manifest that has the entry of the deleted file alone
     assert states(table.maintenance.maintain(dry_run=True))["rewrite-data-files"] == "left"
     aged(table, monkeypatch, 60)
     assert states(table.maintenance.maintain(dry_run=True))["rewrite-data-files"] == "planned"
@@ -376,3 +377,11 @@ def test_a_group_that_lost_to_a_writer_is_left_for_the_next_run(tmp_path: Path, 
     again = table.maintenance.maintain(min_age_minutes=0)
     assert (states(again)["rewrite-data-files"], again.has_failures) == ("done", False)
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [number for number in range(60) if number != 2]
+
+
+def test_a_budget_below_two_files_is_named_as_the_reason(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    small_files(table, 6)
+    report = table.maintenance.maintain(dry_run=True, min_age_minutes=0, max_bytes=1000)
+    assert states(report)["rewrite-data-files"] == "left"
+    assert "max-bytes" in str(next(one for one in report.actions if one.action is MaintenanceAction.REWRITE_DATA_FILES).left)

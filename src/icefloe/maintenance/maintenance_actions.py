@@ -237,7 +237,10 @@ def look_at_data_files(state: TableState) -> Look:
         else:
             work.append(one)
     if plan.left_files:
-        left.append(LeftWork(action=action, what=count_text(plan.left_files, "file"), reason="too few in a partition to pay"))
+        reason = "too few in a partition to pay"
+        if state.settings.max_bytes is not None:  # groups are at most so large
+            reason += f", or more than the {size_text(state.settings.max_bytes)} of max-bytes together"
+        left.append(LeftWork(action=action, what=count_text(plan.left_files, "file"), reason=reason))
     return Look(tuple(work), tuple(left))
 
 
