@@ -54,6 +54,6 @@ class ConvertedDeletes(View):
 def convert_equality_deletes(
     opened: Table, where: Where = None, options: Options = None, branch: RewrittenBranch = "main", dry_run: DryRun = False
 ) -> View:
-    """Turn equality deletes into deletion vectors (format version 3) or position deletes (version 2). No data file is written."""
+    """Turn equality deletes into deletion vectors or position deletes. No data file is written: version 3 has vectors, version 2 positions."""
     result = opened.maintenance.convert_equality_deletes(where, options=pairs_of(options), branch=branch, dry_run=dry_run)
     return ConvertedDeletes(table=opened.full_name, **fields_of(result))
