@@ -31,5 +31,7 @@ def test_a_catalog_with_a_broken_table_ends_with_exit_code_one(icefloe: Command,
 
 def test_wrong_names_and_limits_are_refused(icefloe: Command, tmp_path: Path) -> None:
     lake(tmp_path)
-    assert icefloe("maintain", "db.nope", "--warehouse", tmp_path).exit_code == 1
+    assert "the namespace holds db.t" in icefloe("maintain", "db.nope", "--warehouse", tmp_path).output
+    assert icefloe("maintain", "db", "--plan", "--warehouse", tmp_path).exit_code == 0
+    assert icefloe("maintain", "nope", "--plan", "--warehouse", tmp_path).exit_code == 1
     assert icefloe("maintain", "db.t", "--warehouse", tmp_path, "--max-bytes", "-1").exit_code == 2

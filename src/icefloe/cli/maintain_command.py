@@ -116,8 +116,13 @@ def maintain(
     progress = MaintenanceProgress()
     shown = step(f"Maintaining {name or opened.name}", lambda: (progress.done, progress.total), "pieces of work")
     with shown if sys.stderr.isatty() else nullcontext():
-        if name and opened.table_exists(name):
-            reports: tuple[MaintenanceReport, ...] = (maintain_table(opened.load_table(name), arguments, progress),)
-        else:
+        if _is_namespace(opened, name):
             reports = maintain_catalog(opened, name, arguments, progress)
+        else:
+            reports = (maintain_table(opened.load_table(name), arguments, progress),)
     return Maintenance(name=name or opened.name, dry_run=plan, tables=reports)
+
+
+def _is_namespace(opened: Catalog, name: str) -> bool:
+    """Return whether a name is that of a namespace, or empty; one of several levels that does not exist is taken for a table."""
+    return len(name.split(".")) == 1 or (not opened.table_exists(name) and opened.namespace_exists(name))
