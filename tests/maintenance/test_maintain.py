@@ -15,7 +15,8 @@ from icefloe.errors import CommitUnknownError, InvalidInputError, InvalidPropert
 from icefloe.inspect import health
 from icefloe.kernel.metadata.maintenance_properties import MaintenanceAction
 from icefloe.maintenance import maintain as module
-from icefloe.maintenance.maintain import ActionState, MaintenanceReport, maintain_catalog
+from icefloe.maintenance.maintain import ActionState, MaintenanceReport
+from icefloe.maintenance.maintain_catalog import maintain_catalog
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite
 from icefloe.procedures import call
 from icefloe.table.table import Table

@@ -19,9 +19,9 @@ from icefloe.maintenance.maintain import (
     MaintenanceArguments,
     MaintenanceProgress,
     MaintenanceReport,
-    maintain_catalog,
     maintain_table,
 )
+from icefloe.maintenance.maintain_catalog import maintain_catalog
 
 Name = Annotated[
     str,

@@ -12,8 +12,6 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
-from icefloe.catalog.catalog import Catalog
-from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.display.formatting import count_text, size_text
 from icefloe.display.html import ShownAsText
 from icefloe.errors import CommitUnknownError, IcefloeError, InvalidInputError, in_one_line
@@ -375,7 +373,7 @@ class TableMaintenanceRun:
         except Exception as error:
             LOG.warning("maintenance of %s: a step of the rewrite of data files failed", self._table.full_name, exc_info=True)
             self._is_unknown = isinstance(error, CommitUnknownError)
-            return _in_words(error)
+            return in_words(error)
         return ""
 
     def _summary(self, action: MaintenanceAction, work: Iterable[Work]) -> dict[str, str]:
@@ -410,82 +408,6 @@ def maintain_table(table: Table, arguments: MaintenanceArguments, progress: Main
     """Maintain one table. Arguments and errors are those of `TableMaintenance.maintain`."""
     arguments.check()
     return TableMaintenanceRun(table, arguments, None, progress or MaintenanceProgress()).run()
-
-
-def maintain_catalog(
-    catalog: Catalog, namespace: str = "", arguments: MaintenanceArguments | None = None, progress: MaintenanceProgress | None = None
-) -> tuple[MaintenanceReport, ...]:
-    """Maintain every table of a catalog, or of a namespace and those below it.
-
-    With `max_bytes` the budget is that of all tables: every table is looked at first, and the work of the highest worth gets it. A table that cannot be
-    maintained does not stop the others.
-
-    Args:
-        catalog: The catalog.
-        namespace: The namespace; empty for all.
-        arguments: The arguments.
-        progress: Is updated while the run lasts.
-
-    Returns:
-        A report for each table, by name.
-
-    Raises:
-        InvalidInputError: A limit is negative.
-        NoSuchNamespaceError: The namespace does not exist.
-    """
-    arguments = arguments or MaintenanceArguments()
-    arguments.check()
-    progress = progress or MaintenanceProgress()
-    deadline = None if arguments.max_minutes is None else time.monotonic() + arguments.max_minutes * 60
-    names = [dotted(name) for name in _table_names(catalog, namespace)]
-    budgets: Mapping[str, int] | None = None
-    if arguments.max_bytes is not None:
-        budgets = _budgets(catalog, names, arguments)
-        names.sort(key=lambda name: -budgets.get(name, 0))
-    reports = []
-    for name in names:
-        own = arguments if budgets is None else replace(arguments, max_bytes=budgets.get(name, 0))
-
-        def run(name: str = name, own: MaintenanceArguments = own) -> MaintenanceReport:
-            return TableMaintenanceRun(catalog.load_table(name), own, deadline, progress).run()
-
-        reports.append(_reported(name, run, dry_run=arguments.dry_run))
-    return tuple(sorted(reports, key=lambda one: one.table))
-
-
-def _budgets(catalog: Catalog, names: Sequence[str], arguments: MaintenanceArguments) -> dict[str, int]:
-    """Return the part of the budget of each table."""
-    work: list[tuple[str, Work]] = []
-    for name in names:
-        try:
-            run = TableMaintenanceRun(
-                catalog.load_table(name), replace(arguments, max_bytes=arguments.max_bytes), None, MaintenanceProgress()
-            )
-            work += [(name, one) for one in run.work()]
-        except Exception:
-            LOG.info("%s cannot be looked at, which the run reports", name, exc_info=True)
-    names_of = {id(one): name for name, one in work}
-    budgets: dict[str, int] = {}
-    for one in within_budget([one for _, one in work], arguments.max_bytes):
-        budgets[names_of[id(one)]] = budgets.get(names_of[id(one)], 0) + one.cost_bytes
-    return budgets
-
-
-def _reported(name: str, run: Callable[[], MaintenanceReport], *, dry_run: bool) -> MaintenanceReport:
-    try:
-        return run()
-    except Exception as error:
-        if not isinstance(error, IcefloeError):
-            LOG.warning("maintenance of %s failed", name, exc_info=True)
-        return MaintenanceReport(table=name, dry_run=dry_run, error=_in_words(error))
-
-
-def _table_names(catalog: Catalog, namespace: str) -> Iterator[Identifier]:
-    if namespace:
-        catalog.load_namespace_properties(namespace)
-        yield from catalog.list_tables(namespace)
-    for child in catalog.list_namespaces(namespace or ()):
-        yield from _table_names(catalog, dotted(child))
 
 
 def _first(*values: Any) -> Any:
@@ -580,8 +502,9 @@ def _report(action: MaintenanceAction, state: ActionState, work: Sequence[Work],
 
 
 def _failed(action: MaintenanceAction, error: Exception) -> ActionReport:
-    return ActionReport(action=action, state=ActionState.FAILED, detail=_in_words(error))
+    return ActionReport(action=action, state=ActionState.FAILED, detail=in_words(error))
 
 
-def _in_words(error: Exception) -> str:
+def in_words(error: Exception) -> str:
+    """Return an error as one line of a report, with its class unless it is an `IcefloeError`."""
     return in_one_line(error.message if isinstance(error, IcefloeError) else f"{type(error).__name__}: {error}")

@@ -4,7 +4,8 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.types import IntegerType, LongType, StringType
-from icefloe.maintenance.maintain import MaintenanceArguments, MaintenanceReport, maintain_catalog, maintain_table
+from icefloe.maintenance.maintain import MaintenanceArguments, MaintenanceReport, maintain_table
+from icefloe.maintenance.maintain_catalog import maintain_catalog
 from icefloe.procedures.procedure import Flag, Int, Long, Rows, Text, procedure
 
 
