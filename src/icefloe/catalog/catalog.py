@@ -343,10 +343,24 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             NoSuchTableError: the table does not exist.
             NoSuchFileError, MetadataFormatError: its metadata file is missing or damaged.
         """
+        handle, location = self.handle_of(identifier)
+        return Table(handle, read_metadata_at(handle.io, location))
+
+    def handle_of(self, identifier: Name) -> tuple[TableHandle, str]:
+        """Return the handle of a table and the location of its metadata file, which is not read: it may be missing or damaged.
+
+        Args:
+            identifier: the table's name.
+
+        Returns:
+            The handle, and the location.
+
+        Raises:
+            NoSuchTableError: the table does not exist.
+        """
         name = self.resolve_name(identifier)
         location = self.store.load(name).metadata_location
-        handle = self._handle(name, location)
-        return Table(handle, read_metadata_at(handle.io, location))
+        return self._handle(name, location), location
 
     def load_tables(self, *identifiers: Name) -> list[Table]:
         """Load several tables as they were at one moment: a commit to several of them is seen whole or not at all.

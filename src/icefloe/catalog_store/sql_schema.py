@@ -24,6 +24,14 @@ ICEBERG_TABLES = Table(
     Column("iceberg_type", String(5)),
 )
 
+# What a name's location is read with: its parts too, as a database may compare text without regard to case or accents.
+LOCATION_COLUMNS = (
+    ICEBERG_TABLES.c.metadata_location,
+    ICEBERG_TABLES.c.previous_metadata_location,
+    ICEBERG_TABLES.c.table_namespace,
+    ICEBERG_TABLES.c.table_name,
+)
+
 NAMESPACE_PROPERTIES = Table(
     "iceberg_namespace_properties",
     TABLES,

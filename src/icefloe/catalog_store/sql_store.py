@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import lru_cache, partial
 from typing import Any
 
 from sqlalchemy import BindParameter, ColumnElement, Connection, Engine, Select, and_, bindparam, delete, insert, or_, select, text, update
@@ -27,6 +27,7 @@ from icefloe.catalog_store.sql_engine import check_database_file, open_engine, u
 from icefloe.catalog_store.sql_errors import database_error, may_be_tried_again, shown_cause, shown_text
 from icefloe.catalog_store.sql_schema import (
     ICEBERG_TABLES,
+    LOCATION_COLUMNS,
     NAMESPACE_EXISTS,
     NAMESPACE_PROPERTIES,
     TABLE_TYPE,
@@ -63,6 +64,8 @@ LOG = logging.getLogger(__name__)
 ROW_LOCKS = frozenset({"postgresql", "mysql", "mariadb", "oracle"})
 # Milliseconds that a read under a lock waits for the other transaction to end.
 LOCK_WAIT_MS = 5_000
+# Queries of different numbers of names that are kept at most.
+_KEPT_QUERIES = 32
 # Names that the next step of an error lists at most.
 _SHOWN_NAMES = 10
 # Names of other catalogs that a message lists at most.
@@ -90,6 +93,8 @@ class SqlLocations:
         self.name: str = store.name
         self._store = store
         self._kind = kind
+        # Kept by the number of names: every statement of Spark loads its tables, and building the query takes longer than running it.
+        self._by_names = lru_cache(_KEPT_QUERIES)(self._query_by_names)
 
     def names(self, namespace: Identifier) -> list[Identifier]:
         """Return the names in a namespace, sorted. Raises `NoSuchNamespaceError`."""
@@ -100,42 +105,33 @@ class SqlLocations:
 
     def load(self, identifier: Identifier) -> TableLocation:
         """Return the location of a name. Raises `NoSuchTableError` or `NoSuchViewError`, which states if the name is one of the other kind."""
-        values = {"namespace": dotted(identifier[:-1]), "name": identifier[-1]}
-        with self._store.connection() as connection:
-            row = connection.execute(self._by_name, values).first()
-        # A database may compare text without regard to case or accents.
-        if row is None or row[0] is None or (row[2], row[3]) != (values["namespace"], values["name"]):
-            raise self._missing(identifier)
-        lookup = partial(self._literal_text, self._by_name.params(values))
-        return TableLocation(identifier=identifier, metadata_location=row[0], previous_metadata_location=row[1], lookup=lookup)
-
-    @cached_property
-    def _by_name(self) -> Select[Any]:
-        """The query of one name, built once: every statement of Spark loads its tables, and building the query takes longer than running it."""
-        columns = ICEBERG_TABLES.c
-        is_named = and_(self._in(bindparam("namespace")), columns.table_name == bindparam("name"))
-        read = (columns.metadata_location, columns.previous_metadata_location, columns.table_namespace, columns.table_name)
-        return select(*read).where(is_named)
+        return self.load_all([identifier])[0]
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
         """Return several locations by one statement, so that they are from one moment. Raises as `load`."""
-        columns = ICEBERG_TABLES.c
-        query = select(columns.metadata_location, columns.previous_metadata_location, columns.table_namespace, columns.table_name).where(
-            or_(*map(self._is, identifiers))
-        )
+        names = {name: (dotted(name[:-1]), name[-1]) for name in identifiers}
+        values = {f"name_{n}_{part}": value for n, name in enumerate(names.values()) for part, value in enumerate(name)}
+        query = self._by_names(len(names))
         with self._store.connection() as connection:
-            rows = {(row[2], row[3]): row for row in connection.execute(query)}
-        lookup = partial(self._literal_text, query)
-        locations = []
-        for name in identifiers:
-            row = rows.get((dotted(name[:-1]), name[-1]))
-            if row is None or row[0] is None:
-                raise self._missing(name)
-            locations.append(TableLocation(identifier=name, metadata_location=row[0], previous_metadata_location=row[1], lookup=lookup))
-        return locations
+            # A database may compare text without regard to case or accents.
+            rows = {(row[2], row[3]): row for row in connection.execute(query, values) if row[0] is not None}
+        missing = next((name for name, texts in names.items() if texts not in rows), None)
+        if missing is not None:
+            raise self._missing(missing)
+        lookup = partial(self._literal_text, query, values)
+        return [
+            TableLocation(
+                identifier=name, metadata_location=rows[names[name]][0], previous_metadata_location=rows[names[name]][1], lookup=lookup
+            )
+            for name in identifiers
+        ]
 
-    def _literal_text(self, query: Select[Any]) -> str:
-        return str(query.compile(self._store.engine, compile_kwargs={"literal_binds": True}))
+    def _query_by_names(self, count: int) -> Select[Any]:
+        names = (self._in(bindparam(f"name_{n}_0"), bindparam(f"name_{n}_1")) for n in range(count))
+        return select(*LOCATION_COLUMNS).where(or_(*names))
+
+    def _literal_text(self, query: Select[Any], values: Mapping[str, str]) -> str:
+        return str(query.params(values).compile(self._store.engine, compile_kwargs={"literal_binds": True}))
 
     def other_tables(self, identifier: Identifier, naming: str = "") -> list[TableLocation]:
         """See `ListsOtherTables`. Tables of other catalogs in the same database are among them: they share its storage."""
@@ -300,9 +296,11 @@ class SqlLocations:
     def _location_of(self, identifier: Identifier) -> Select[Any]:
         return select(ICEBERG_TABLES.c.metadata_location).where(self._is(identifier))
 
-    def _in(self, namespace: str | BindParameter[str]) -> ColumnElement[bool]:
+    def _in(self, namespace: str | BindParameter[str], name: str | BindParameter[str] | None = None) -> ColumnElement[bool]:
+        """Return the condition for the names of the kind in a namespace, or for one of them."""
         columns = ICEBERG_TABLES.c
         tests = [columns.catalog_name == self._store.name, columns.table_namespace == namespace]
+        tests += [] if name is None else [columns.table_name == name]
         if self._store.has_types and self._kind is TABLE_NAMES:
             tests.append(or_(columns.iceberg_type == TABLE_TYPE, columns.iceberg_type.is_(None)))
         elif self._store.has_types:
@@ -310,7 +308,7 @@ class SqlLocations:
         return and_(*tests)
 
     def _is(self, identifier: Identifier) -> ColumnElement[bool]:
-        return and_(self._in(dotted(identifier[:-1])), ICEBERG_TABLES.c.table_name == identifier[-1])
+        return self._in(dotted(identifier[:-1]), identifier[-1])
 
     def _missing(self, identifier: Identifier) -> NotFoundError:
         other = self._other_kind(identifier)
