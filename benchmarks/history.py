@@ -15,10 +15,9 @@ COUNTS, BRANCHES, REPEATS = (10, 1_000, 10_000, 100_000), 100, 9
 GOALS = {1_000: "", 10_000: "<= 1.5", 100_000: "<= 3"}
 # Name of the variant, number of branches, codec of the metadata.
 VARIANTS = (("", 1, "none"), (f", {BRANCHES} branches", BRANCHES, "none"), (", gzip", 1, "gzip"))
-# What is measured, and the parts of an append that belong to it; one with a minus is subtracted.
+# What is measured, and the parts of an append that belong to it.
 MEASURES = (
     ("processor time", ("append_cpu",)),
-    ("processor time less that of writing a file of as many bytes as the metadata has", ("append_cpu", "-write_cpu")),
     ("by the clock", ("append",)),
     ("with loading the table, processor time", ("load_cpu", "loaded_cpu")),
     ("with loading the table, by the clock", ("load", "loaded")),
@@ -45,7 +44,7 @@ def run() -> list[Comparison]:
 
     def took(variant: str, count: int, parts: tuple[str, ...]) -> float:
         rounds: list[dict[str, Any]] = taken[json.dumps((variant, count))]
-        return median([sum(-one[part[1:]] if part.startswith("-") else one[part] for part in parts) for one in rounds])
+        return median([sum(one[part] for part in parts) for one in rounds])
 
     lines = []
     for variant, _, _ in VARIANTS:

@@ -96,21 +96,7 @@ def append_on_request(catalog: SqlCatalog, name: str) -> None:
         taken = {}
         for part, (since, until) in {"append": (begin, appended), "load": (appended, loaded), "loaded": (loaded, end)}.items():
             taken[part], taken[f"{part}_cpu"] = until[0] - since[0], until[1] - since[1]
-        taken["write_cpu"] = seconds_of_writing(Path(table.metadata_location.removeprefix("file://")))
         print(json.dumps(taken), flush=True)
-
-
-def seconds_of_writing(metadata: Path) -> float:
-    """Return the CPU seconds of writing and flushing a file of the same bytes."""
-    content = metadata.read_bytes()
-    path = metadata.with_name("written-again")
-    begin = time.process_time()
-    with path.open("wb", buffering=0) as file:
-        file.write(content)
-        os.fsync(file.fileno())
-    end = time.process_time()
-    path.unlink()
-    return end - begin
 
 
 def clocks() -> tuple[float, float]:

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import sys
+from mmap import mmap
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,9 @@ from icefloe.errors import (
     StoragePermissionError,
     StorageUnavailableError,
 )
+from icefloe.io import local_file_io
 from icefloe.io.local_file_io import LocalFileIO
+from icefloe.kernel.ports import PAGE_BYTES
 
 IO = LocalFileIO()
 needs_user = pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
@@ -158,3 +162,115 @@ def test_a_file_is_created_although_another_process_removes_its_empty_folder(
         with LocalFileIO().open_output(location) as output:
             output.write(b"x")
     assert Path(location).read_bytes() == b"x"
+
+
+def pages(text: bytes) -> mmap:
+    """Return whole pages of memory that begin with the text."""
+    filled = mmap(-1, -(-len(text) // PAGE_BYTES) * PAGE_BYTES)
+    filled.write(text)
+    return filled
+
+
+def is_direct(descriptor: int) -> bool:
+    return bool(local_file_io.fcntl.fcntl(descriptor, local_file_io.fcntl.F_GETFL) & os.O_DIRECT)
+
+
+def takes_direct_writes(folder: Path) -> bool:
+    """Return whether files of this folder can be written past the system's cache: those of most disks, not those in memory."""
+    descriptor = os.open(folder / "tried", os.O_CREAT | os.O_WRONLY)
+    try:
+        return local_file_io._set_direct(descriptor, direct=True)
+    finally:
+        os.close(descriptor)
+
+
+PAGES = [pages(b"a" * 10), pages(b"b" * 100_000), pages(b"c" * PAGE_BYTES)]
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has direct writes")
+
+
+def test_whole_pages_are_written_as_the_bytes_that_they_are(tmp_path) -> None:
+    IO.write(f"{tmp_path}/x", PAGES)
+    assert IO.read(f"{tmp_path}/x") == b"".join(PAGES)
+    assert os.listdir(tmp_path) == ["x"]
+
+
+@on_linux
+def test_whole_pages_alone_are_written_past_the_cache(tmp_path, monkeypatch) -> None:
+    if not takes_direct_writes(tmp_path):
+        pytest.skip("the file system has no direct writes")
+    seen: list[bool] = []
+    sync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (seen.append(is_direct(descriptor)), sync(descriptor)))
+    IO.write(f"{tmp_path}/x", PAGES)
+    IO.write(f"{tmp_path}/y", [*PAGES, b"d"])
+    IO.write(f"{tmp_path}/z", bytes(PAGE_BYTES))
+    assert seen == [True, False, False]
+    assert IO.read(f"{tmp_path}/y") == b"".join(PAGES) + b"d"
+
+
+@on_linux
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP])
+@pytest.mark.parametrize("refused_at", [0, 1, 2])
+def test_a_disk_that_takes_no_such_pages_gets_the_same_bytes_through_the_cache(tmp_path, monkeypatch, refused_at: int, number: int) -> None:
+    write, calls = os.write, []
+
+    def refuse(descriptor: int, content: memoryview) -> int:
+        calls.append(content)
+        if len(calls) > refused_at and is_direct(descriptor):
+            raise OSError(number, "refused")
+        return write(descriptor, content)
+
+    monkeypatch.setattr(os, "write", refuse)
+    IO.write(f"{tmp_path}/x", PAGES)
+    assert IO.read(f"{tmp_path}/x") == b"".join(PAGES)
+
+
+@on_linux
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM])
+def test_a_file_system_without_direct_writes_gets_the_same_bytes(tmp_path, monkeypatch, number: int) -> None:
+    control = local_file_io.fcntl.fcntl
+
+    def refuse(descriptor: int, command: int, flags: int = 0) -> int:
+        if flags & os.O_DIRECT:
+            raise OSError(number, "refused")
+        return int(control(descriptor, command, flags))
+
+    monkeypatch.setattr(local_file_io.fcntl, "fcntl", refuse)
+    IO.write(f"{tmp_path}/x", PAGES)
+    assert IO.read(f"{tmp_path}/x") == b"".join(PAGES)
+
+
+@on_linux
+@pytest.mark.parametrize("written", [1, PAGE_BYTES - 1, PAGE_BYTES, PAGE_BYTES + 1])
+def test_pages_that_are_written_in_part_are_continued_where_they_ended(tmp_path, monkeypatch, written: int) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, content: short(write, descriptor, content, written))
+    IO.write(f"{tmp_path}/x", PAGES)
+    assert IO.read(f"{tmp_path}/x") == b"".join(PAGES)
+
+
+def short(write: Any, descriptor: int, content: memoryview, most: int) -> int:
+    """Write the first bytes, as a signal or a disk that is nearly full does."""
+    if most % PAGE_BYTES and is_direct(descriptor):
+        local_file_io._set_direct(descriptor, direct=False)
+        try:
+            return int(write(descriptor, content[:most]))
+        finally:
+            local_file_io._set_direct(descriptor, direct=True)
+    return int(write(descriptor, content[:most]))
+
+
+@on_linux
+def test_a_disk_that_is_full_while_pages_are_written_leaves_no_file(tmp_path, monkeypatch) -> None:
+    write, calls = os.write, []
+
+    def full(descriptor: int, content: memoryview) -> int:
+        calls.append(content)
+        if len(calls) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, content)
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(StorageFullError):
+        IO.write(f"{tmp_path}/x", PAGES)
+    assert os.listdir(tmp_path) == []

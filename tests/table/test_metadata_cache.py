@@ -6,6 +6,7 @@ import time
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
+from mmap import mmap
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from icefloe.errors import LocationNotAllowedError, MetadataFormatError, NoSuchF
 from icefloe.io import local_file_io
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.local_file_io import LocalFileIO
+from icefloe.kernel.metadata import json_text
 from icefloe.kernel.metadata.metadata_writer import table_metadata_parts, write_table_metadata
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.table import table_handle
@@ -281,6 +283,19 @@ def test_a_compressed_file_counts_with_its_text(parsed: list[str], written: bool
         parsed.clear()
         assert cache.parsed(packed, "file") == metadata
         assert parsed == ([] if is_kept else ["file"])
+
+
+def test_a_file_that_was_written_in_pages_is_compared_byte_by_byte(parsed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_text, "_PAGED", 10_000)
+    cache, metadata = MetadataCache(), with_snapshots(300)
+    parts = table_metadata_parts(metadata)
+    assert all(isinstance(part, mmap) for part in parts)
+    content = b"".join(parts)
+    cache.keep(parts, "file", metadata, metadata)
+    assert cache.parsed(content, "file") == metadata
+    assert parsed == []
+    assert cache.parsed(content[:-1] + b"\n", "file") == metadata
+    assert parsed == ["file"]
 
 
 def test_a_newer_file_of_a_table_takes_the_place_of_the_older(parsed: list[str]) -> None:

@@ -5,14 +5,19 @@ The kernel opens no file, reads no clock and draws no random number: its callers
 """
 
 from collections.abc import Callable, Iterable
+from mmap import mmap
 from typing import Any, Protocol
 
 # Returns the content of the file at a location, as `FileIO.read` does.
 Read = Callable[[str], bytes]
 # Applies a function to each item, perhaps in parallel, and returns the results in order, like `map`.
 Parallel = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+# Bytes of a page: a multiple of what disks write at once, and of where memory must begin and end to be written without a copy by the system.
+PAGE_BYTES = 4096
+# A part of a file: bytes, or whole pages of memory.
+Part = bytes | mmap
 # What a file is written from: its bytes, or parts of them in order. Successive metadata files share most parts, and are written without a copy of the whole.
-Content = bytes | list[bytes]
+Content = bytes | list[bytes] | list[Part]
 
 
 def whole(content: Content) -> bytes:

@@ -21,7 +21,7 @@ from icefloe.kernel.metadata.metadata_reader import read_table_metadata
 from icefloe.kernel.metadata.metadata_writer import table_metadata_parts
 from icefloe.kernel.metadata.naming import metadata_file_name, metadata_version
 from icefloe.kernel.metadata.table_metadata import LISTS, TableMetadata
-from icefloe.kernel.ports import Clock, FileIO, IdSource
+from icefloe.kernel.ports import Clock, FileIO, IdSource, Part
 
 _CACHED_BYTES = 128 * 1024 * 1024
 _CACHED_TABLES = 64
@@ -79,7 +79,7 @@ _GZIP = b"\x1f\x8b"
 @dataclass(slots=True)
 class _Kept:
     location: str
-    content: Sequence[bytes]  # parts, which the metadata has too
+    content: Sequence[Part]  # parts, which the metadata has too
     metadata: TableMetadata
     version: FileVersion | None = None
 
@@ -87,7 +87,7 @@ class _Kept:
     def size(self) -> int:
         """Bytes in memory: those of the file, and if it is compressed those of its text too, from which entries are decoded."""
         size = sum(map(len, self.content))
-        if not self.content[0].startswith(_GZIP):
+        if self.content[0][:2] != _GZIP:
             return size
         # The file ends with the length of its text, which the reader or the writer has checked.
         return size + int.from_bytes(b"".join(self.content[-4:])[-4:], "little")
@@ -98,7 +98,7 @@ class _Kept:
             return False
         start = 0
         for part in self.content:
-            if not content.startswith(part, start):
+            if not content.startswith(part[:], start):  # `bytes` of pages are a copy
                 return False
             start += len(part)
         return True
@@ -166,7 +166,7 @@ class MetadataCache:
 
     def keep(
         self,
-        content: Sequence[bytes],
+        content: Sequence[Part],
         location: str,
         metadata: TableMetadata,
         base: TableMetadata,
@@ -302,7 +302,7 @@ def new_metadata_location(ids: IdSource, metadata: TableMetadata, *, previous_lo
     return f"{metadata_folder(metadata)}/{metadata_file_name(version, ids.uuid(), gzip=_is_gzip(metadata))}"
 
 
-def metadata_content(metadata: TableMetadata) -> list[bytes]:
+def metadata_content(metadata: TableMetadata) -> list[Part]:
     """Return the metadata file in parts, compressed according to the table's properties."""
     return table_metadata_parts(metadata, gzip=_is_gzip(metadata))
 

@@ -79,6 +79,11 @@ LISTS: tuple[EntryKind[Any], ...] = (
 _IDS_MAY_REPEAT = (SNAPSHOT_LOG, STATISTICS, PARTITION_STATISTICS)
 
 
+def keys_of(version: int) -> tuple[Key, ...]:
+    """Return the keys of a metadata file of this format version, 1 to 3."""
+    return _KEYS[version]
+
+
 def document_problems(document: object) -> list[Problem]:
     """Return every problem of parsed metadata JSON, in the order of the keys; decodes every entry of every list."""
     version = document.get("format-version") if isinstance(document, Mapping) else None

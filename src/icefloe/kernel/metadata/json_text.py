@@ -2,11 +2,18 @@
 
 A gzip file is one deflate stream. A part is compressed up to a full flush, after which a stream refers to nothing before it: parts that were compressed apart
 make one stream when they are joined. The checksum of the whole is computed from those of the parts (https://www.rfc-editor.org/rfc/rfc1952).
+
+A large plain file consists of whole pages of memory: a disk takes these without a copy by the system (`io/local_file_io.py`), which would cost more than all
+other work of a commit. Parts end with spaces, which JSON allows between any two tokens.
 """
 
+import mmap
 import zlib
 from collections.abc import Iterable, Sequence
 from functools import cache
+from typing import Any
+
+from icefloe.kernel.ports import PAGE_BYTES, Part
 
 _GZIP_LEVEL = 6
 # The fixed header of RFC 1952: deflate, no flags, no time (so that equal parts give equal bytes), level 6, Unix.
@@ -15,43 +22,66 @@ _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03"
 _LAST_BLOCK = b"\x03\x00"
 # Parts below this size are joined with their neighbours: each takes a call, and a flush, which takes bytes and drops what could be referred to.
 _SMALL = 64 * 1024
+# Bytes of a plain file from which on it consists of whole pages. A smaller one is copied in less than a millisecond.
+_PAGED = 1024 * 1024
+# Memory that a forked process shares until one writes to it. Windows has no flags.
+_PRIVATE: dict[str, Any] = {"flags": mmap.MAP_PRIVATE} if hasattr(mmap, "MAP_PRIVATE") else {}
 # The polynomial of gzip's CRC-32, lowest power in the highest bit.
 _POLYNOMIAL = 0xEDB88320
 _HIGHEST_BIT = 0x80000000
 
 
 class JsonText:
-    """Bytes of JSON text; compressed, and its checksum computed, when first needed."""
+    """Bytes of JSON text, whole tokens; compressed, and its checksum computed, when first needed."""
 
-    __slots__ = ("_compressed", "_shift", "text")
+    __slots__ = ("_compressed", "_pages", "_text", "length")
 
     def __init__(self, text: bytes) -> None:
-        self.text = text
+        self.length = len(text)
+        self._text: bytes | None = text
+        self._pages: mmap.mmap | None = None
         self._compressed: tuple[bytes, int, int] | None = None
+
+    @property
+    def text(self) -> bytes:
+        """Return the text."""
+        text, pages = self._text, self._pages  # in this order, since another thread may move the text
+        return text if text is not None else pages[: self.length]  # type: ignore[index]
+
+    def pages(self) -> mmap.mmap:
+        """Return the text in whole pages of memory, with spaces up to the end; it is not kept elsewhere any more."""
+        if self._pages is None:
+            text = self.text
+            pages = mmap.mmap(-1, -(-max(1, len(text)) // PAGE_BYTES) * PAGE_BYTES, **_PRIVATE)
+            pages.write(text)
+            pages.write(b" " * (len(pages) - len(text)))
+            self._pages, self._text = pages, None
+        return self._pages
 
     def compressed(self) -> tuple[bytes, int, int]:
         """Return the part of a deflate stream, the CRC-32 of the text, and the factor by which the text after a checksum shifts it."""
         if self._compressed is None:
             deflater = zlib.compressobj(_GZIP_LEVEL, wbits=-zlib.MAX_WBITS)
             deflated = deflater.compress(self.text) + deflater.flush(zlib.Z_FULL_FLUSH)
-            self._compressed = deflated, zlib.crc32(self.text), _shift(len(self.text))
+            self._compressed = deflated, zlib.crc32(self.text), _shift(self.length)
         return self._compressed
 
 
-def plain(parts: Iterable[JsonText]) -> list[bytes]:
-    """Return the text of all parts, the small ones joined with their neighbours."""
-    return [part.text for part in _without_small(parts)]
+def plain(parts: Sequence[JsonText]) -> list[Part]:
+    """Return the text of all parts, the small ones joined with their neighbours; of a large file in whole pages, with spaces after each part."""
+    is_paged = sum(part.length for part in parts) >= _PAGED
+    return [part.pages() if is_paged else part.text for part in _without_small(parts)]
 
 
-def gzipped(parts: Sequence[JsonText]) -> list[bytes]:
+def gzipped(parts: Sequence[JsonText]) -> list[Part]:
     """Return a gzip file of the text of all parts, in parts."""
-    content = [_GZIP_HEADER]
+    content: list[Part] = [_GZIP_HEADER]
     checksum = 0
     for part in _without_small(parts):
         deflated, own_checksum, shift = part.compressed()
         content.append(deflated)
         checksum = _product(checksum, shift) ^ own_checksum
-    length = sum(len(part.text) for part in parts)
+    length = sum(part.length for part in parts)
     return [*content, _LAST_BLOCK, checksum.to_bytes(4, "little"), (length & 0xFFFFFFFF).to_bytes(4, "little")]
 
 
@@ -59,7 +89,7 @@ def _without_small(parts: Iterable[JsonText]) -> Iterable[JsonText]:
     """Yield the large parts as they are, and the small ones between them as one part each."""
     small: list[bytes] = []
     for part in parts:
-        if len(part.text) < _SMALL:
+        if part.length < _SMALL:
             small.append(part.text)
             continue
         if small:

@@ -17,6 +17,7 @@ from icefloe.kernel.metadata.json_text import JsonText, gzipped, plain
 from icefloe.kernel.metadata.raw_entries import RawEntries
 from icefloe.kernel.metadata.snapshot_ref import snapshot_ref_to_json
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.ports import Part
 
 # What is around the entries of a list.
 _BEFORE, _BETWEEN, _AFTER, _EMPTY = (JsonText(text) for text in (b"[", b",", b"]", b"[]"))
@@ -27,8 +28,8 @@ def write_table_metadata(metadata: TableMetadata, *, gzip: bool = False) -> byte
     return b"".join(table_metadata_parts(metadata, gzip=gzip))
 
 
-def table_metadata_parts(metadata: TableMetadata, *, gzip: bool = False) -> list[bytes]:
-    """Return the metadata file in parts, of which most are the same objects as those of the version before.
+def table_metadata_parts(metadata: TableMetadata, *, gzip: bool = False) -> list[Part]:
+    """Return the metadata file in parts, of which most are the same objects as those of the version before; a large plain file in whole pages.
 
     Raises:
         InvalidInputError: a table of version 2 or 3 has no `table-uuid`.

@@ -13,6 +13,9 @@ from icefloe.errors import MetadataFormatError, Problem
 MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1
 
+_MISSING = "is required, and is missing"
+_NULL = "may not be null"
+
 Check = Callable[[Any], str | None]
 
 
@@ -37,11 +40,14 @@ def object_problems(value: object, path: str, keys: Sequence[Key]) -> Iterator[P
         member = value.get(key.name)
         if member is None:
             if key.required:
-                yield Problem(
-                    where=f"{path}.{key.name}", what="is required, and is missing" if key.name not in value else "may not be null"
-                )
+                yield Problem(where=f"{path}.{key.name}", what=_MISSING if key.name not in value else _NULL)
         elif (problem := key.check(member)) is not None:
             yield Problem(where=f"{path}.{key.name}", what=problem)
+
+
+def is_missing(problem: Problem) -> bool:
+    """Return True for the problem of a required key that is missing or null."""
+    return problem.what.startswith((_MISSING, _NULL))
 
 
 def refuse(problems: Sequence[Problem], what: str) -> None:
