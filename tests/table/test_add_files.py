@@ -105,7 +105,7 @@ def test_partitions_are_derived_from_the_path_or_from_the_values(tmp_path: Path)
     table = make(tmp_path, spec)
     day = (dt.date(2024, 2, 29) - dt.date(1970, 1, 1)).days
     bucket = BucketTransform(4).apply(DateType(), day)
-    put(tmp_path / f"in/part=caf%C3%A9+x/on_bucket={bucket}/1.parquet", [row(11), row(13)], SCHEMA.remove(1))
+    put(tmp_path / f"in/part=caf%C3%A9%20x/on_bucket={bucket}/1.parquet", [row(11), row(13)], SCHEMA.remove(1))
     put(tmp_path / "in/2.parquet", [row(21, "b"), row(22, "b")])
     put(tmp_path / "in/part=__HIVE_DEFAULT_PARTITION__/3.parquet", [row(5, None)])
     table.add_files(str(tmp_path / "in"))
@@ -113,6 +113,83 @@ def test_partitions_are_derived_from_the_path_or_from_the_values(tmp_path: Path)
     assert found == sorted([("café x", day, 10, bucket), ("b", day, 20, bucket), (None, day, 0, bucket)], key=repr)
     assert sorted(table.scan("part = 'café x'").to_arrow()["id"].to_pylist()) == [11, 13]
     assert table.scan("part = 'b'").plan().files_kept == 1
+
+
+@pytest.mark.parametrize(
+    ("folder", "value"),
+    [
+        ("a+b", "a+b"),
+        ("null", "null"),
+        ("a%20b", "a b"),
+        ("a%2Bb", "a+b"),
+        ("%zz%4", "%zz%4"),
+        ("a=b", "a=b"),
+        ("__HIVE_DEFAULT_PARTITION__", None),
+    ],
+)
+def test_folders_are_read_as_hive_and_spark_write_them(tmp_path: Path, folder: str, value: str | None) -> None:
+    table = make(tmp_path, ("part",))
+    path = put(tmp_path / f"in/part={folder}/1.parquet", [row(1)], SCHEMA.remove(1))
+    table.add_files([path])
+    assert (live(table)[0].partition, table.scan().to_arrow()["part"].to_pylist()) == ((value,), [value])
+
+
+@pytest.mark.parametrize(("folder", "value"), [("a+b", "a b"), ("null", None), ("a+b", "a+b"), ("null", "null"), ("%3D", "=")])
+def test_rows_of_a_file_show_which_layout_its_folder_has(tmp_path: Path, folder: str, value: str | None) -> None:
+    table = make(tmp_path, ("part",))
+    table.add_files([put(tmp_path / f"in/part={folder}/1.parquet", [row(1, value)])])
+    assert (live(table)[0].partition, table.scan().to_arrow()["part"].to_pylist()) == ((value,), [value])
+    # Without statistics nothing shows the layout.
+    unclear = put(tmp_path / f"in/part={folder}/2.parquet", [row(2, value)], write_statistics=False)
+    if folder == "%3D":
+        table.add_files([unclear])
+    else:
+        with pytest.raises(SchemaMismatchError, match="cannot be determined") as refused:
+            table.add_files([unclear])
+        assert "in the layout of Hive" in refused.value.problems[0].what
+
+
+@pytest.mark.parametrize("folder", ["in/part=%FF", "in/on=null"])
+def test_a_folder_without_a_value_of_its_column_is_refused(tmp_path: Path, folder: str) -> None:
+    table = make(tmp_path, (folder[3:].partition("=")[0],))
+    path = put(tmp_path / folder / "1.parquet", [row(1)], pa.schema([("id", pa.int64())]))
+    with pytest.raises(SchemaMismatchError, match="cannot be determined") as refused:
+        table.add_files([path])
+    assert refused.value.path == path
+
+
+@pytest.mark.parametrize("with_ids", [False, True])
+@pytest.mark.parametrize("spec", [(), ("part",)])
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_a_file_without_any_column_of_the_table_is_refused(tmp_path: Path, with_ids: bool, spec: tuple[str, ...], kind: str) -> None:
+    table = make(tmp_path, spec)
+    key = b"iceberg.id" if kind == "orc" else b"PARQUET:field_id"
+    columns = pa.schema([pa.field("ID", pa.int64(), metadata={key: b"77"} if with_ids else None), ("other", pa.string())])
+    rows = pa.Table.from_pylist([{"ID": 1}], schema=columns)
+    path = tmp_path / f"in/part=a/1.{kind}"
+    path.parent.mkdir(parents=True)
+    if kind == "parquet":
+        pq.write_table(rows, path)
+    else:
+        orc.write_table(rows, path)
+    with pytest.raises(
+        SchemaMismatchError, match=r"has no column of lake\.db\.t: its columns are 'ID', 'other', .* id, part, value"
+    ) as refused:
+        table.add_files([str(path)])
+    assert (refused.value.path, refused.value.table) == (str(path), "lake.db.t")
+    assert "schema.name-mapping.default" in refused.value.next_step
+    assert table.refresh().current_snapshot() is None
+    mapping = '[{"field-id": 1, "names": ["ID", "id"]}, {"field-id": 2, "names": ["part"]}]'
+    table.set_properties({"schema.name-mapping.default": mapping})
+    if not with_ids and spec:
+        table.add_files([str(path)])
+        assert table.scan().to_arrow().select(["id", "part"]).to_pylist() == [{"id": 1, "part": "a"}]
+
+
+def test_a_file_of_other_nested_columns_alone_is_added(tmp_path: Path) -> None:
+    table = make(tmp_path, schema=pa.schema([("s", pa.struct([("x", pa.int64())]))]))
+    table.add_files([put(tmp_path / "1.parquet", [{"s": {"y": 1}}], pa.schema([("s", pa.struct([("y", pa.int64())]))]))])
+    assert table.scan().to_arrow().to_pylist() == [{"s": {"x": None}}]
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def _members(column: FileColumn, fields: Sequence[NestedField], path: tuple[str,
 
 def _column(stored: FileColumn, field: NestedField, path: tuple[str, ...], rules: _Rules) -> Iterator[Problem]:
     kind, arrow, where = field.field_type, plain_type(stored.arrow.type), ".".join(path)
-    fault = _type_fault(arrow, kind, floors_nanoseconds=rules.floors_nanoseconds)
+    fault = type_fault(arrow, kind, floors_nanoseconds=rules.floors_nanoseconds)
     if fault:
         yield Problem(where=where, what=fault)
         return
@@ -134,7 +134,7 @@ def _column(stored: FileColumn, field: NestedField, path: tuple[str, ...], rules
             yield from _column(inner, part, (*path, part.name), replace(rules, nulls_in=None) if part.required else rules)
 
 
-def _type_fault(arrow: Any, kind: IcebergType, *, floors_nanoseconds: bool) -> str | None:
+def type_fault(arrow: Any, kind: IcebergType, *, floors_nanoseconds: bool) -> str | None:
     """Return why a column of an Arrow type cannot be read as the Iceberg type; None if it can."""
     fits = True
     if isinstance(kind, StructType):

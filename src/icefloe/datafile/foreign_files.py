@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc
 
-from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
+from icefloe.datafile.field_ids import has_ids, id_of, mapped_ids, with_ids
 from icefloe.datafile.file_metrics import FileMetrics, columns_with_modes
 from icefloe.datafile.footer_bounds import Extremes
 from icefloe.datafile.footer_columns import StoredLeaf, column_problems, places_to_be_required, stored_leaves
@@ -35,6 +35,8 @@ _PARQUET, _ORC = b"PAR1", b"ORC"
 _ARROW_SCHEMA = b"ARROW:schema"
 # Number of different sets of columns that are cached. Files of one writer usually have one.
 KEPT_LAYOUTS = 8
+# Columns of a file and of a table that an error names.
+_SHOWN_COLUMNS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,7 @@ class FooterRequest:
     properties: Mapping[str, str]
     name_mapping: NameMapping
     io: FileIO
+    table_name: str = ""
     sort_order: SortOrder = UNSORTED_SORT_ORDER
 
 
@@ -164,6 +167,7 @@ class FooterReader:
             columns = with_ids(columns, mapped_ids(self._request.name_mapping))
         self._refuse_mismatch(columns, footer, location)
         leaves = stored_leaves(columns, self._request.schema)
+        self._refuse_unread(columns, leaves, location)
         readings = (
             column_reading(
                 leaf, self._modes[leaf.leaf.field_id], stored.column(leaf.leaf.place), extremes=leaf.leaf.field_id in self._extremes_of
@@ -190,18 +194,39 @@ class FooterReader:
             columns = with_ids(opened.schema, mapped_ids(self._request.name_mapping))
         schema = self._request.schema
         _refuse(column_problems(columns, schema, may_lack=self._from_path, nulls_in=None, floors_nanoseconds=True), location)
+        leaves = stored_leaves(columns, schema)
+        self._refuse_unread(columns, leaves, location)
         return StoredDataFile(
             location=location,
             file_format=FileFormat.ORC,
             size=size,
             records=opened.nrows,
             has_ids=file_has_ids,
-            lacks=self._lacking(stored_leaves(columns, schema)),
+            lacks=self._lacking(leaves),
         )
 
     def _refuse_mismatch(self, columns: Any, footer: Any, location: str) -> None:
         nulls = _null_counts(footer, range(footer.num_columns))
         _refuse(column_problems(columns, self._request.schema, may_lack=self._from_path, nulls_in=nulls), location)
+
+    def _refuse_unread(self, columns: Any, leaves: Sequence[StoredLeaf], location: str) -> None:
+        """Refuse a file whose rows would be null in every column: none of its columns is the table's, by id or by name.
+
+        Raises:
+            SchemaMismatchError: There is no such column, and the path has not the values of all columns either.
+        """
+        top_level = {column.field_id for column in self._request.schema.fields}
+        if leaves or any(id_of(column) in top_level for column in columns) or self._lacking(leaves) <= self._from_path:
+            return
+        names = columns.names
+        shown = ", ".join(map(repr, names[:_SHOWN_COLUMNS])) + (", ..." if len(names) > _SHOWN_COLUMNS else "")
+        known = ", ".join(self._request.schema.names[:_SHOWN_COLUMNS]) + (", ..." if len(top_level) > _SHOWN_COLUMNS else "")
+        raise SchemaMismatchError(
+            f"{location} has no column of {self._request.table_name or 'the table'}: its columns are {shown}, and those of the table {known}",
+            table=self._request.table_name or None,
+            path=location,
+            next_step="rename the columns in the file, or add its names to the table property schema.name-mapping.default; upper and lower case differ",
+        )
 
     def _lacking(self, leaves: Sequence[StoredLeaf]) -> frozenset[int]:
         return frozenset(self._modes) - {stored.leaf.field_id for stored in leaves}

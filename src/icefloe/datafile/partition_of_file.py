@@ -5,14 +5,17 @@ Spec: Partitioning; Partition Transforms; Column Projection.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
-from urllib.parse import unquote_plus
 
 from icefloe.datafile.file_metrics import physical_value
 from icefloe.datafile.foreign_files import FooterReader, FooterRequest, StoredDataFile
 from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.partitioning.partition_folders import folders_in_path, hive_value, iceberg_value
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.transforms import (
     BucketTransform,
@@ -28,12 +31,12 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import DateType, IntegerType, PrimitiveType
 from icefloe.kernel.values import to_physical
 
-# Names of null in folders of Hive's and of Iceberg's layout.
-_NULLS = ("__HIVE_DEFAULT_PARTITION__", "null")
 _NOT_IN_PATH = object()
 _YEAR_ZERO = 1970
 _MONTHS = 12
 _HOURS = 24
+# Folders whose values are kept: most files share theirs with the file before.
+_KEPT_FOLDERS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,9 +172,13 @@ def partition_of(stored: StoredDataFile, spec: PartitionSpec, schema: Schema) ->
 
 
 def _in_path(location: str) -> Mapping[str, str]:
-    """Return the decoded values of the folders `name=value` of a path, by name; the last value of a repeated name."""
-    folders = (part.partition("=") for part in location.split("/")[:-1] if "=" in part)
-    return {unquote_plus(name): unquote_plus(text) for name, _, text in folders}
+    """Return the values of the folders `name=value` of a path, as they are written, by name; the last value of a repeated name."""
+    return _in_folder(location.rpartition("/")[0])
+
+
+@lru_cache(maxsize=_KEPT_FOLDERS)
+def _in_folder(folder: str) -> Mapping[str, str]:
+    return MappingProxyType(dict(folders_in_path(f"{folder}/")))
 
 
 def _value(field: PartitionField, stored: StoredDataFile, schema: Schema, path_values: Mapping[str, str]) -> Any:
@@ -179,8 +186,8 @@ def _value(field: PartitionField, stored: StoredDataFile, schema: Schema, path_v
     source = schema.find_type(field.source_id)
     if not isinstance(source, PrimitiveType):
         raise InvalidInputError(f"its source is a {source}")
-    path_value = _of_text(field, source, path_values[field.name]) if field.name in path_values else _NOT_IN_PATH
     data_values = list(_of_data(field, source, stored))
+    path_value = _of_folder(field, source, path_values[field.name], stored, data_values) if field.name in path_values else _NOT_IN_PATH
     name = schema.find_column_name(field.source_id)
     if path_value is _NOT_IN_PATH:
         if len(data_values) == 1:
@@ -258,10 +265,37 @@ def _data_description(field: PartitionField, source: PrimitiveType, stored: Stor
     return f"values from {ends[0]} to {ends[1]}{nulls}"
 
 
+def _of_folder(field: PartitionField, source: PrimitiveType, folder: str, stored: StoredDataFile, data_values: Sequence[Any]) -> Any:
+    """Return the partition value in a folder's name: that of Hive's layout, or that of Iceberg's where all rows have it.
+
+    Iceberg writes a space as a plus sign and null as `null`, and its data files have their partition columns.
+
+    Raises:
+        InvalidInputError: The layouts have different values, and the file has the column without statistics that show which one; or it is no such value.
+    """
+    of_hive, of_iceberg = hive_value(folder), iceberg_value(folder)
+    if of_hive != of_iceberg and field.source_id not in stored.lacks:
+        if not data_values:
+            raise InvalidInputError(
+                f"the path has {folder!r}, which is one value in the layout of Hive and another in that of Iceberg, and of the values in the file:"
+                f" {_data_description(field, source, stored)}"
+            )
+        if len(data_values) == 1 and _is_text_of(field, source, data_values[0], of_iceberg):
+            return data_values[0]
+    return None if of_hive is None else _of_text(field, source, of_hive)
+
+
+def _is_text_of(field: PartitionField, source: PrimitiveType, value: Any, text: str | None) -> bool:
+    """Return whether a text is that of a partition value, or None that of null."""
+    if text is None or value is None:
+        return text is None and value is None
+    with suppress(InvalidInputError):
+        return bool(_of_text(field, source, text) == value)
+    return False
+
+
 def _of_text(field: PartitionField, source: PrimitiveType, text: str) -> Any:
-    """Return the partition value in a folder's name."""
-    if text in _NULLS:
-        return None
+    """Return the partition value of a decoded text. Raises `InvalidInputError`."""
     kind = field.transform.result_type(source)
     try:
         if isinstance(field.transform, YearTransform):

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from urllib.parse import unquote_plus
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,6 +24,7 @@ from icefloe.io.locations import folders_of, qualified
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.moved_metadata import PATH_PROPERTIES
 from icefloe.kernel.metadata.table_properties import NAME_MAPPING
+from icefloe.kernel.partitioning.partition_folders import folders_in_path, hive_value
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.schema.arrow_schema import schema_from_arrow
 from icefloe.kernel.schema.name_mapping import mapping_for, mapping_to_json
@@ -33,7 +33,6 @@ from icefloe.kernel.types import DateType, IcebergType, IntegerType, LongType, N
 from icefloe.table.parallel_requests import side_by_side
 from icefloe.table.rows.add_files import engine_for_footers, footer_request
 
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 # Properties of a table whose files belong to another one: nothing of it deletes files.
 OF_SNAPSHOTS = {"gc.enabled": "false", "snapshot": "true"}
 # Properties of the source that name places of its own files, and those that Hive keeps for itself.
@@ -202,7 +201,7 @@ def _layouts(io: FileIO, files: Sequence[str]) -> list[tuple[pa.Schema, str]]:
 
 
 def _refuse_unread_columns(layouts: Sequence[tuple[pa.Schema, str]], schema: Schema) -> None:
-    """Refuse files whose columns would be read as null, because they have the names of the table's columns in other cases, or none of them.
+    """Refuse files whose columns would be read as null, because they have the names of the table's columns in other cases.
 
     Raises:
         SchemaMismatchError: There is such a file.
@@ -213,11 +212,9 @@ def _refuse_unread_columns(layouts: Sequence[tuple[pa.Schema, str]], schema: Sch
         spellings.setdefault(name.lower(), set()).add(name)
     for columns, file in layouts:
         other_case = [name for name in columns.names if spellings.get(name.lower(), {name}) != {name}]
-        if other_case or names.isdisjoint(columns.names):
+        if other_case:
             raise SchemaMismatchError(
-                f"{file} has the column {other_case[0]!r}, and the table has that name in other letters"
-                if other_case
-                else f"{file} does not have any column of the table",
+                f"{file} has the column {other_case[0]!r}, and the table has that name in other letters",
                 path=file,
                 next_step="rename the column in the files, leave the file out, or load the rows",
             )
@@ -248,9 +245,9 @@ def _described(layouts: Sequence[tuple[pa.Schema, str]], folders: Sequence[str],
     return SourceFolders(folders, Schema(*kept, *partitions), tuple(values))
 
 
-def _partition_values(files: Sequence[str], folder: str) -> dict[str, set[str]]:
+def _partition_values(files: Sequence[str], folder: str) -> dict[str, set[str | None]]:
     """Return the values of the partition columns in the paths of files, by name, outermost first. Raises `SchemaMismatchError` for different columns."""
-    values: dict[str, set[str]] | None = None
+    values: dict[str, set[str | None]] | None = None
     for file in files:
         pairs = _partition_folders(file, folder)
         if values is None:
@@ -283,24 +280,19 @@ def _columns_of(io: FileIO, location: str) -> pa.Schema:
     )
 
 
-def _partition_folders(file: str, folder: str) -> list[tuple[str, str]]:
-    """Return the decoded names and values of the folders `name=value` between the source folder and a file."""
-    parts = file.removeprefix(folder.rstrip("/")).strip("/").split("/")[:-1]
-    pairs = [(name, text) for name, sign, text in (part.partition("=") for part in parts) if sign]
-    unclear = [f"{name}={text}" for name, text in pairs if "+" in name + text or text == "null"]
-    if unclear:
-        # Hive writes a plus sign and the text null as they are, Iceberg writes so a space and null.
+def _partition_folders(file: str, folder: str) -> list[tuple[str, str | None]]:
+    """Return the names and values of the folders `name=value` between the source folder and a file. Raises `SchemaMismatchError`."""
+    try:
+        return [(name, hive_value(text)) for name, text in folders_in_path(file.removeprefix(folder.rstrip("/")))]
+    except InvalidInputError as error:
         raise SchemaMismatchError(
-            f"the folder {unclear[0]} of {file} has one value in the layout of Hive and another in that of Iceberg",
-            path=file,
-            next_step="rename the folder, with %2B for a plus sign or %20 for a space, or load the rows",
-        )
-    return [(unquote_plus(name), unquote_plus(text)) for name, text in pairs]
+            f"the partition of {file} cannot be determined: {error.message}", path=file, next_step="rename the folder"
+        ) from None
 
 
-def _type_of(texts: Iterable[str]) -> IcebergType:
+def _type_of(texts: Iterable[str | None]) -> IcebergType:
     """Return the type of a partition column whose values are known as text: a whole number, a date, or text."""
-    present = [text for text in texts if text != _NULL]
+    present = [text for text in texts if text is not None]
     if present and all(_is_number(text) for text in present):
         return IntegerType() if all(-(2**31) <= int(text) < 2**31 for text in present) else LongType()
     return DateType() if present and all(_is_date(text) for text in present) else StringType()

@@ -2,7 +2,7 @@
 
 import struct
 import uuid
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -339,6 +339,17 @@ def test_time_transforms_agree_with_the_calendar(moment: datetime) -> None:
     assert MonthTransform().apply(DateType(), days) == (moment.year - 1970) * 12 + moment.month - 1
     hour = HourTransform().apply(TimestampType(), micros)
     assert HourTransform().to_human(IntegerType(), hour) == f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}-{moment.hour:02d}"
+
+
+@few
+@given(st.integers(-719_162, 2_932_896), st.lists(st.integers(0, 400), min_size=1, max_size=900))
+def test_years_and_months_of_a_column_of_near_days_are_those_of_each_day(first: int, steps: list[int]) -> None:
+    days = [min(first + step, 2_932_896) for step in steps]
+    dates = [date(1970, 1, 1) + timedelta(days=day) for day in days]
+    column_of_days = pa.array([*days, None], pa.int32()).cast(pa.date32())
+    assert YearTransform().apply_array(DateType(), column_of_days).to_pylist() == [*(day.year - 1970 for day in dates), None]
+    months = MonthTransform().apply_array(DateType(), column_of_days).to_pylist()
+    assert months == [*((day.year - 1970) * 12 + day.month - 1 for day in dates), None]
 
 
 # ---- which types, which text ----

@@ -60,13 +60,23 @@ def test_a_partition_at_a_folder_of_another_value_is_refused(spark_with_sources:
             sql(f"CALL lake.system.{statement}")
 
 
-def test_partitions_whose_folders_read_as_other_values_are_refused(spark_with_sources: SparkSession) -> None:
+def test_partition_values_of_added_files_are_those_that_spark_reads(spark_with_sources: SparkSession) -> None:
     sql = spark_with_sources.sql
-    sql("CREATE TABLE lake.db.unclear (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind)")
-    for value in ("null", "a+b"):
-        sql(f"INSERT INTO divided_source VALUES (9, '{value}')")
-        with pytest.raises(PySparkException, match="in the catalog"):
-            sql(f"CALL lake.system.add_files('db.unclear', 'divided_source', map('kind', '{value}'))")
+    values = ["null", "a+b", "a b", "50%", "x=y", "a/b:c", "größe", "{}", None, "__", "tab\there", "%2B", "q?*\"'"]
+    rows = spark_with_sources.createDataFrame(list(enumerate(values)), "id BIGINT, kind STRING")
+    rows.write.mode("append").insertInto("divided_source")
+    sql("CREATE TABLE lake.db.odd (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind)")
+    sql("CALL lake.system.add_files('db.odd', 'divided_source')")
+    sql("CALL lake.system.snapshot('divided_source', 'db.odd_snapshot')")
+    expected = sorted(map(tuple, sql("SELECT id, kind FROM divided_source").collect()), key=repr)
+    assert {value for _, value in expected} >= set(values)
+    for name in ("odd", "odd_snapshot"):
+        assert sorted(map(tuple, sql(f"SELECT id, kind FROM lake.db.{name}").collect()), key=repr) == expected
+    path = sql("DESCRIBE FORMATTED divided_source").where("col_name = 'Location'").head()[1]
+    sql("CREATE TABLE lake.db.odd_folder (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind)")
+    sql(f"CALL lake.system.add_files('db.odd_folder', 'parquet.`{path}`')")
+    assert sorted(map(tuple, sql("SELECT id, kind FROM lake.db.odd_folder").collect()), key=repr) == expected
+    assert sql(f"CALL lake.system.add_files('db.odd_folder', 'parquet.`{path}`', map('kind', 'a+b'), false)").head()[0] == 1
 
 
 def test_wrong_partition_filters_and_formats_are_refused(spark_with_sources: SparkSession) -> None:

@@ -278,9 +278,16 @@ class _TimeTransform(Transform):
 
     def _units(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return years or months of days; days and hours as they are."""
-        if self.unit in ("D", "h"):
+        if self.unit in ("D", "h") or not len(numbers):
             return numbers
-        return numbers.astype("datetime64[D]").astype(f"datetime64[{self.unit}]").astype(np.int64)
+        first, last = int(numbers.min()), int(numbers.max())
+        if last - first >= len(numbers):
+            return self._calendar_units(numbers)
+        # A calendar takes 30 ns a day: each day between the first and the last is looked up once.
+        return self._calendar_units(np.arange(first, last + 1))[numbers - first]
+
+    def _calendar_units(self, days: NDArray[np.int64]) -> NDArray[np.int64]:
+        return days.astype("datetime64[D]").astype(f"datetime64[{self.unit}]").astype(np.int64)
 
     def __str__(self) -> str:
         return self.name_suffix

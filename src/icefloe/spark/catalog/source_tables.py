@@ -3,13 +3,14 @@
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote_plus
+from urllib.parse import unquote
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from icefloe.errors import InvalidInputError, UnsupportedFeatureError
+from icefloe.kernel.partitioning.partition_folders import folders_in_path
 from icefloe.maintenance.snapshot_table import SourceFolders
 from icefloe.spark.bridge.gateway import java_class, scala_object
 from icefloe.spark.types.spark_types import quoted, struct_to_schema
@@ -85,10 +86,8 @@ def _check_format(text: str, table: Any) -> None:
 
 def _check_values(text: str, folder: str, values: Mapping[str, str]) -> None:
     """Refuse a partition at a folder with other values in its name: files are added with the values of their paths. Raises `UnsupportedFeatureError`."""
-    pairs = (part.partition("=") for part in folder.split("/") if "=" in part)
-    in_path = {unquote_plus(name).lower(): unquote_plus(value) for name, _, value in pairs}
-    # The text null has the folder that Iceberg writes for a null value.
-    wrong = [name for name, value in values.items() if in_path.get(name, value) != value or value == "null"]
+    in_path = {name.lower(): unquote(text) for name, text in folders_in_path(folder)}
+    wrong = [name for name, value in values.items() if in_path.get(name, value) != value]
     if wrong:
         raise UnsupportedFeatureError(
             f"a partition of {text} has {wrong[0]}={values[wrong[0]]!r} in the catalog, and its folder is {folder}",

@@ -173,6 +173,7 @@ def footer_request(handle: TableHandle, base: TableMetadata) -> FooterRequest:
         properties=base.properties,
         name_mapping=NAME_MAPPING.read(base.properties) or mapping_for(base.schema()),
         io=handle.io,
+        table_name=handle.table_name,
         sort_order=base.sort_order(),
     )
 
