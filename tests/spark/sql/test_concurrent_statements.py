@@ -134,6 +134,20 @@ def test_a_statement_whose_files_got_converted_deletes_meanwhile_runs_again(
     assert [snapshot.operation for snapshot in snapshots[-2:]] == ["delete", "overwrite"]
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_statement_whose_deletes_were_merged_meanwhile_runs_again(sql: Run, lake: SqlCatalog, other: list[str], version: int) -> None:
+    made(sql, "merge-on-read", "serializable", version)
+    sql("DELETE FROM lake.db.t WHERE id = 9")
+    sql("DELETE FROM lake.db.t WHERE id = 8")
+    other.append("CALL lake.system.rewrite_position_delete_files(table => 'db.t', options => map('rewrite-all', 'true'))")
+    sql("UPDATE lake.db.t SET v = v + 1 WHERE id IN (2, 3, 8)")
+    assert not other
+    assert sql("SELECT id FROM lake.db.t WHERE v = 1 ORDER BY id") == [(2,), (3,)]
+    assert sql("SELECT count(*) FROM lake.db.t") == [(8,)]
+    snapshots = lake.load_table("db.t").snapshots()
+    assert [snapshot.operation for snapshot in snapshots[-2:]] == ["replace", "overwrite"]
+
+
 def test_a_statement_that_a_compaction_overtakes_each_time_is_refused_at_last_and_leaves_no_file(
     sql: Run, tmp_path: Path, spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,16 +1,19 @@
 """Storage-partitioned joins: scans that report their partitions, so that joins by partition fields need no shuffle."""
 
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Mapping
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import IllegalArgumentException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from tests.spark.merge_on_read import delete_keys_everywhere, delete_positions
 from tests.spark.sql.conftest import Run
 
-from icefloe import SqlCatalog
+from icefloe import LongType, SqlCatalog
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
@@ -22,7 +25,11 @@ SETTINGS = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.adaptive.enabled": "false",
 }
-SHUFFLES_ONE_SIDE = "spark.sql.sources.v2.bucketing.shuffle.enabled"
+BUCKETING = "spark.sql.sources.v2.bucketing."
+SHUFFLES_ONE_SIDE = f"{BUCKETING}shuffle.enabled"
+PARTIALLY_CLUSTERED = f"{BUCKETING}partiallyClusteredDistribution.enabled"
+COMPATIBLE = {f"{BUCKETING}pushPartValues.enabled": "true", f"{BUCKETING}allowCompatibleTransforms.enabled": "true"}
+KEYS_A_SUBSET = {f"{BUCKETING}pushPartValues.enabled": "true", f"{BUCKETING}allowJoinKeysSubsetOfPartitionKeys.enabled": "true"}
 JOIN = "SELECT l.id, l.name, r.name FROM lake.db.left l JOIN lake.db.right r ON l.id = r.id WHERE l.id % 7 = 0 ORDER BY l.id"
 
 
@@ -31,7 +38,7 @@ def joined_by_storage(spark: SparkSession) -> Iterator[None]:
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
     yield
-    for name in (*SETTINGS, SHUFFLES_ONE_SIDE, "spark.sql.sources.v2.bucketing.partiallyClusteredDistribution.enabled"):
+    for name in (*SETTINGS, SHUFFLES_ONE_SIDE, PARTIALLY_CLUSTERED, *COMPATIBLE, *KEYS_A_SUBSET):
         spark.conf.unset(name)
 
 
@@ -70,7 +77,7 @@ def test_tables_by_the_same_buckets_are_joined_without_a_shuffle(spark: SparkSes
 def test_partially_clustered_partitions_are_joined_without_a_shuffle(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     left, _ = tables(sql, lake, "bucket(4, id)")
     left.append(pa.table({"id": pa.array([5000], pa.int64()), "day": [date(2024, 1, 1)], "name": ["more"]}))
-    spark.conf.set("spark.sql.sources.v2.bucketing.partiallyClusteredDistribution.enabled", "true")
+    spark.conf.set(PARTIALLY_CLUSTERED, "true")
     assert exchanges(sql, JOIN) == 0
     assert sql(JOIN) == expected()
 
@@ -150,3 +157,348 @@ def test_a_split_size_by_which_a_file_would_have_splits_without_end_is_refused(
             sql(JOIN)
     finally:
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
+
+
+DELETES = ["none", "positions", "vectors", "few keys", "pairs of keys", "positions and keys", "one file"]
+
+
+def with_deletes(table: Table, kind: str) -> None:
+    """Delete rows in a way; ids that are multiples of 5 or 7."""
+    files = [task.file for task in table.scan().plan_files()]
+    if kind in ("positions", "vectors", "positions and keys", "one file"):
+        rows = table.scan().select("id", "_file", "_pos").to_arrow().to_pylist()
+        chosen = files[:1] if kind == "one file" else files
+        positions = {
+            file.file_path: [row["_pos"] for row in rows if row["_file"] == file.file_path and row["id"] % 5 == 0] for file in chosen
+        }
+        delete_positions(table, {path: found for path, found in positions.items() if found})
+    ids = pa.array(range(0, 1000, 7), pa.int64())
+    if kind in ("few keys", "positions and keys"):
+        delete_keys_everywhere(table, pa.table({"id": ids}), ["id"])
+    elif kind == "pairs of keys":
+        delete_keys_everywhere(
+            table, pa.table({"id": ids, "day": [date(2024, 1, 1 + number % 4) for number in range(0, 1000, 7)]}), ["id", "day"]
+        )
+
+
+def joined(left: Table, right: Table, *keys: str) -> list[tuple[Any, ...]]:
+    """Return the join of two tables by columns as this process reads them: the first key, and both names."""
+    rows: dict[tuple[Any, ...], list[Any]] = {}
+    for row in right.scan().to_arrow().to_pylist():
+        rows.setdefault(tuple(row[key] for key in keys), []).append(row["name"])
+    found = []
+    for row in left.scan().to_arrow().to_pylist():
+        key = tuple(row[key] for key in keys)
+        if None not in key:
+            found += [(key[0], row["name"], name) for name in rows.get(key, ())]
+    return sorted(found, key=repr)
+
+
+def rows_of(sql: Run, text: str) -> list[tuple[Any, ...]]:
+    return sorted(sql(text), key=repr)
+
+
+def by_keys(*keys: str, columns: str = "l.name, r.name") -> str:
+    condition = " AND ".join(f"l.{key} = r.{key}" for key in keys)
+    return f"SELECT l.{keys[0]}, {columns} FROM lake.db.left l JOIN lake.db.right r ON {condition}"
+
+
+def set_all(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+
+
+def scan_rows(frame: DataFrame) -> list[int]:
+    """Run a query, and return the numbers of rows that its scans of Spark's connector returned."""
+    frame.collect()
+    leaves = frame._jdf.queryExecution().executedPlan().collectLeaves()
+    nodes = [leaves.apply(index) for index in range(leaves.size())]
+    return [node.metrics().apply("numOutputRows").value() for node in nodes if node.nodeName().startswith("BatchScan")]
+
+
+@pytest.mark.usefixtures("joined_by_storage")
+@pytest.mark.parametrize("kind", DELETES)
+@pytest.mark.parametrize("partition", ["bucket(4, id)", "day", "truncate(100, id)", "months(day), bucket(2, id)"])
+def test_tables_with_deletes_are_joined_without_a_shuffle(sql: Run, lake: SqlCatalog, partition: str, kind: str) -> None:
+    left, right = tables(sql, lake, partition)
+    for table in (left, right):
+        if kind == "vectors":
+            table.set_properties({"format-version": "3"})
+        table.append(pa.table({"id": pa.array(range(2000, 2010), pa.int64()), "day": [date(2024, 1, 2)] * 10, "name": ["more"] * 10}))
+        with_deletes(table, kind)
+    text = by_keys("id", "day")
+    for _ in range(2):  # the second query finds positions of deleted keys that are kept
+        assert exchanges(sql, text) == 0
+        assert rows_of(sql, text) == joined(left, right, "id", "day")
+
+
+@pytest.mark.usefixtures("joined_by_storage")
+@pytest.mark.parametrize("seed", range(6))
+def test_random_tables_are_joined_to_the_rows_of_this_process(spark: SparkSession, sql: Run, lake: SqlCatalog, seed: int) -> None:
+    chosen = random.Random(seed)
+    version = chosen.choice([2, 3])
+    partition = chosen.choice(["bucket(3, id)", "truncate(4, id)", "kind, bucket(2, id)", "truncate(1, kind)", "kind"])
+    pair = []
+    for name in ("left", "right"):
+        properties = f"TBLPROPERTIES ('format-version'='{version}')"
+        sql(f"CREATE TABLE lake.db.{name} (id BIGINT, kind STRING, name STRING) USING iceberg PARTITIONED BY ({partition}) {properties}")
+        table = lake.load_table(f"db.{name}")
+        for number in range(chosen.randint(3, 6)):
+            count = chosen.randint(1, 12)
+            rows = {
+                "id": pa.array([chosen.choice([None, *range(10)]) for _ in range(count)], pa.int64()),
+                "kind": pa.array([chosen.choice([None, "ab", "ac", "b", ""]) for _ in range(count)], pa.string()),
+                "name": [f"{name} {number} {row}" for row in range(count)],
+            }
+            if number and chosen.random() < 0.4:
+                with table.update_schema() as update:
+                    update.add_column(f"more_{number}", LongType(), default_value=number if version == 3 else None)
+            elif chosen.random() < 0.2:
+                with table.update_spec() as update:
+                    update.add_field("name", "truncate[4]", f"name_{number}")
+            table.append(pa.table(rows))
+            table.refresh()
+            if chosen.random() < 0.5:
+                files = [task.file for task in table.scan().plan_files()]
+                delete_positions(table, {file.file_path: [chosen.randrange(file.record_count)] for file in files if chosen.random() < 0.6})
+            if chosen.random() < 0.5:
+                keys = chosen.choice([["id"], ["kind", "id"]])
+                values = {
+                    "id": pa.array([chosen.choice([None, *range(10)])], pa.int64()),
+                    "kind": pa.array([chosen.choice([None, "ab"])], pa.string()),
+                }
+                delete_keys_everywhere(table, pa.table({key: values[key] for key in keys}), keys)
+        pair.append(table)
+    spark.conf.set(PARTIALLY_CLUSTERED, chosen.choice(["true", "false"]))
+    spark.conf.set("spark.sql.parquet.enableVectorizedReader", chosen.choice(["true", "true", "false"]))
+    try:
+        text = by_keys("id", "kind")
+        assert exchanges(sql, text) == 0
+        assert rows_of(sql, text) == joined(*pair, "id", "kind")
+        with_metadata = by_keys("id", "kind", columns="l._file, l._pos, r._pos, r._spec_id, l.name")
+        assert exchanges(sql, with_metadata) == 0
+        by_partition = sql(with_metadata)
+        spark.conf.set("spark.sql.sources.v2.bucketing.enabled", "false")
+        assert sorted(by_partition) == sorted(sql(with_metadata))
+    finally:
+        spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
+
+
+@pytest.mark.usefixtures("joined_by_storage")
+@pytest.mark.parametrize("kind", ["INT", "BIGINT", "STRING", "DECIMAL(9, 2)", "BINARY"])
+@pytest.mark.parametrize("other", ["partitioned", "shuffled"])
+def test_tables_by_truncated_values_are_joined_without_a_shuffle(spark: SparkSession, sql: Run, kind: str, other: str) -> None:
+    value = {"STRING": "repeat(char(97 + id % 3), 3) || id", "BINARY": "CAST(CAST(id AS STRING) AS BINARY)"}.get(
+        kind, f"CAST(id - 50 AS {kind})"
+    )
+    for name, step in (("left", 1), ("right", 3)):
+        partition = "" if name == "right" and other == "shuffled" else "PARTITIONED BY (truncate(4, v))"
+        sql(f"CREATE TABLE lake.db.{name} (v {kind}, name STRING) USING iceberg {partition}")
+        sql(f"INSERT INTO lake.db.{name} SELECT {value}, '{name} ' || id FROM range(0, 100, {step}) UNION ALL SELECT NULL, 'none'")
+    if other == "shuffled":
+        spark.conf.set(SHUFFLES_ONE_SIDE, "true")
+    text = by_keys("v")
+    assert exchanges(sql, text) == 0
+    assert sorted((left, right) for _, left, right in sql(text)) == sorted(
+        (f"left {number}", f"right {number}") for number in range(0, 100, 3)
+    )
+
+
+@pytest.mark.usefixtures("joined_by_storage")
+@pytest.mark.parametrize(
+    ("left", "right", "without"),
+    [
+        ("bucket(4, id)", "bucket(8, id)", 0),
+        ("bucket(4, id)", "bucket(6, id)", 0),
+        ("bucket(4, id)", "bucket(3, id)", 2),
+        ("hours(ts)", "days(ts)", 0),
+        ("days(ts)", "months(ts)", 0),
+        ("hours(ts)", "years(ts)", 0),
+        ("months(ts)", "years(ts)", 0),
+        ("bucket(4, id)", "hours(ts)", 2),
+    ],
+)
+def test_compatible_partitions_are_joined_without_a_shuffle(spark: SparkSession, sql: Run, left: str, right: str, without: int) -> None:
+    for name, partition in (("left", left), ("right", right)):
+        sql(f"CREATE TABLE lake.db.{name} (id BIGINT, ts TIMESTAMP, name STRING) USING iceberg PARTITIONED BY ({partition})")
+        # Also times before 1970, whose numbers are negative.
+        sql(f"INSERT INTO lake.db.{name} SELECT id, timestamp_seconds(id * 2000003 - 300000000), '{name} ' || id FROM range(300)")
+    text = by_keys("id", "ts")
+    assert exchanges(sql, text) == 2
+    set_all(spark, COMPATIBLE)
+    assert exchanges(sql, text) == without
+    assert sorted(sql(text)) == [(number, f"left {number}", f"right {number}") for number in range(300)]
+
+
+@pytest.mark.usefixtures("joined_by_storage")
+def test_fields_that_only_some_specs_have_or_that_are_not_read_do_not_count(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    left, right = tables(sql, lake, "day, bucket(4, id)")
+    assert exchanges(sql, by_keys("id", columns="l.name")) == 0  # `day` is not read
+    assert exchanges(sql, by_keys("id", columns="l.name, r.day")) == 2
+    set_all(spark, KEYS_A_SUBSET)
+    assert exchanges(sql, by_keys("id", columns="l.day, r.day")) == 0
+    with left.update_spec() as update:
+        update.add_field("name", "truncate[2]", "first")
+        update.rename_field("id_bucket", "b")
+    left.append(pa.table({"id": pa.array([14], pa.int64()), "day": [date(2024, 1, 1)], "name": ["again"]}))
+    assert exchanges(sql, by_keys("id")) == 0
+    assert rows_of(sql, by_keys("id")) == joined(left, right, "id")
+    with left.update_spec() as update:
+        update.remove_field("b")
+    left.append(pa.table({"id": pa.array([14], pa.int64()), "day": [date(2024, 1, 1)], "name": ["a third"]}))
+    assert exchanges(sql, by_keys("id")) == 2
+    assert rows_of(sql, by_keys("id")) == joined(left, right, "id")
+
+
+@pytest.mark.usefixtures("joined_by_storage")
+def test_only_queries_that_profit_read_by_partitions(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    left, _ = tables(sql, lake, "bucket(4, id)")
+    for kind in ("none", "positions"):
+        with_deletes(left, kind)
+        for text in (
+            "SELECT count(name) FROM lake.db.left WHERE id > 3",
+            "SELECT day, count(*) FROM lake.db.left GROUP BY day",
+            "SELECT l.id FROM lake.db.left l JOIN lake.db.right r ON l.name = r.name",
+        ):
+            assert "BatchScan" not in sql(f"EXPLAIN {text}")[0][0], text
+        for text in (
+            "SELECT id AS n, count(*) FROM lake.db.left GROUP BY id",
+            "SELECT n, row_number() OVER (PARTITION BY n ORDER BY name) FROM (SELECT id AS n, name FROM lake.db.left)",
+        ):
+            plan = sql(f"EXPLAIN {text}")[0][0]
+            assert "BatchScan" in plan, text
+            assert "Exchange" not in plan, text
+
+
+@pytest.mark.usefixtures("joined_by_storage")
+def test_sizes_are_those_of_scans_without_partitions(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    left, _ = tables(sql, lake, "bucket(4, id)")
+    with_deletes(left, "positions")
+
+    def sizes() -> list[str]:
+        plan = sql(f"EXPLAIN COST {by_keys('id')}")[0][0].partition("== Physical Plan ==")[0]
+        return [line.rpartition("Statistics(")[2] for line in plan.splitlines() if "Join" in line]
+
+    partitioned = sizes()
+    spark.conf.set("spark.sql.sources.v2.bucketing.enabled", "false")
+    assert partitioned == sizes()
+    assert any("sizeInBytes" in size for size in partitioned)
+
+
+@pytest.mark.usefixtures("joined_by_storage")
+@pytest.mark.parametrize("kind", ["none", "positions"])
+def test_filters_skip_row_groups_and_joins_skip_files_by_transforms(spark: SparkSession, sql: Run, lake: SqlCatalog, kind: str) -> None:
+    left, right = tables(sql, lake, "bucket(4, id)")
+    for table in (left, right):
+        table.set_properties({"write.parquet.row-group-limit": "100", "write.parquet.row-group-size-bytes": "1024"})
+        table.append(
+            pa.table(
+                {"id": pa.array(range(5000, 25000), pa.int64()), "day": [date(2024, 1, 1)] * 20000, "name": [f"n{i}" for i in range(20000)]}
+            )
+        )
+        with_deletes(table, kind)
+    some = f"{by_keys('id')} WHERE l.id > 24900"
+    rows = spark.sql(some)
+    assert sorted((tuple(row) for row in rows.collect()), key=repr) == [row for row in joined(left, right, "id") if row[0] > 24900]
+    assert all(0 < count < 15000 for count in scan_rows(rows))
+    spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+    sql("CREATE TABLE lake.db.chosen (id BIGINT, kind STRING) USING iceberg")
+    lake.load_table("db.chosen").append(pa.table({"id": pa.array([8, 14], pa.int64()), "kind": ["a", "b"]}))
+    spark.conf.set("spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly", "false")
+    spark.conf.set("spark.sql.optimizer.dynamicPartitionPruning.fallbackFilterRatio", "10")
+    try:
+        text = "SELECT l.id, l.name FROM lake.db.left l JOIN lake.db.chosen c ON l.id = c.id WHERE c.kind = 'a'"
+        frame = spark.sql(text)
+        assert "dynamicpruning" in frame._jdf.queryExecution().executedPlan().toString().lower()
+        assert [tuple(row) for row in frame.collect()] == [(8, "left 8")]
+        assert scan_rows(frame)[0] < 7000  # of about 21000 rows in four buckets
+    finally:
+        spark.conf.unset("spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly")
+        spark.conf.unset("spark.sql.optimizer.dynamicPartitionPruning.fallbackFilterRatio")
+
+
+@pytest.mark.usefixtures("joined_by_storage")
+def test_split_files_with_deleted_positions_are_read_by_partitions(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    left, right = tables(sql, lake, "bucket(4, id)")
+    left.set_properties({"write.parquet.row-group-limit": "100", "write.parquet.row-group-size-bytes": "1024"})
+    left.append(
+        pa.table({"id": pa.array(range(2000), pa.int64()), "day": [date(2024, 1, 1)] * 2000, "name": [f"again {i}" for i in range(2000)]})
+    )
+    with_deletes(left, "positions and keys")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "1500")
+    try:
+        for clustered in ("false", "true"):
+            spark.conf.set(PARTIALLY_CLUSTERED, clustered)
+            assert exchanges(sql, by_keys("id")) == 0
+            assert rows_of(sql, by_keys("id")) == joined(left, right, "id")
+    finally:
+        spark.conf.unset("spark.sql.files.maxPartitionBytes")
+
+
+@pytest.mark.usefixtures("joined_by_storage")
+def test_other_widths_of_truncate_are_other_partitions(spark: SparkSession, sql: Run) -> None:
+    set_all(spark, COMPATIBLE)
+    for name, width in (("left", 4), ("right", 10)):
+        sql(f"CREATE TABLE lake.db.{name} (id BIGINT, name STRING) USING iceberg PARTITIONED BY (truncate({width}, id))")
+        sql(f"INSERT INTO lake.db.{name} SELECT id, '{name} ' || id FROM range(100)")
+    assert exchanges(sql, by_keys("id")) == 2
+    assert sorted(sql(by_keys("id"))) == [(number, f"left {number}", f"right {number}") for number in range(100)]
+
+
+@pytest.mark.usefixtures("joined_by_storage")
+@pytest.mark.parametrize("partition", ["id", "bucket(4, id)"])
+def test_values_from_before_a_column_was_widened_are_the_same_partition(sql: Run, lake: SqlCatalog, partition: str) -> None:
+    for name in ("left", "right"):
+        kind = "INT" if name == "left" else "BIGINT"
+        sql(f"CREATE TABLE lake.db.{name} (id {kind}, name STRING) USING iceberg PARTITIONED BY ({partition})")
+        sql(f"INSERT INTO lake.db.{name} SELECT CAST(id AS {kind}), '{name} ' || id FROM range(20)")
+    sql("ALTER TABLE lake.db.left ALTER COLUMN id TYPE BIGINT")
+    sql("INSERT INTO lake.db.left SELECT id, 'again ' || id FROM range(20)")
+    assert exchanges(sql, by_keys("id")) == 0
+    assert rows_of(sql, by_keys("id")) == joined(lake.load_table("db.left"), lake.load_table("db.right"), "id")
+
+
+@pytest.mark.usefixtures("joined_by_storage")
+def test_a_join_by_run_time_values_skips_no_file_by_the_name_of_another_column(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    sql("CREATE TABLE lake.db.left (id BIGINT, key BIGINT, `key (field 5)` BIGINT) USING iceberg")
+    sql("INSERT INTO lake.db.left VALUES (0, 0, 0)")
+    sql("ALTER TABLE lake.db.left DROP COLUMN key")
+    sql("ALTER TABLE lake.db.left ADD COLUMN other BIGINT")
+    sql("ALTER TABLE lake.db.left ADD COLUMN key BIGINT")
+    assert lake.load_table("db.left").schema().find_field("key").field_id == 5
+    sql("ALTER TABLE lake.db.left ADD PARTITION FIELD bucket(4, key)")
+    sql("INSERT INTO lake.db.left SELECT id, id + 1000, 0, id FROM range(2000)")
+    sql("CREATE TABLE lake.db.chosen (id BIGINT, kind STRING) USING iceberg")
+    lake.load_table("db.chosen").append(pa.table({"id": pa.array([8, 14], pa.int64()), "kind": ["a", "b"]}))
+    sql("DELETE FROM lake.db.left WHERE id = 0 AND key IS NULL")
+    text = "SELECT /*+ BROADCAST(c) */ l.id FROM lake.db.left l JOIN lake.db.chosen c ON l.key = c.id WHERE c.kind = 'a'"
+    frame = spark.sql(text)
+    assert "dynamicpruning" in frame._jdf.queryExecution().executedPlan().toString().lower()
+    assert [tuple(row) for row in frame.collect()] == [(8,)]
+    assert scan_rows(frame)[0] < 1000
+
+
+@pytest.mark.usefixtures("joined_by_storage")
+def test_files_that_python_reads_are_joined_by_a_shuffle(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    left, right = tables(sql, lake, "bucket(4, id)")
+    left.set_properties({"write.format.default": "orc"})
+    left.append(pa.table({"id": pa.array([14], pa.int64()), "day": [date(2024, 1, 1)], "name": ["orc"]}))
+    sql("CREATE TABLE lake.db.chosen (id BIGINT, kind STRING) USING iceberg")
+    lake.load_table("db.chosen").append(pa.table({"id": pa.array([8, 14], pa.int64()), "kind": ["a", "b"]}))
+    assert exchanges(sql, by_keys("id")) == 2
+    assert rows_of(sql, by_keys("id")) == joined(left, right, "id")
+    text = "SELECT /*+ BROADCAST(c) */ l.id, l.name FROM lake.db.left l JOIN lake.db.chosen c ON l.id = c.id WHERE c.kind = 'b'"
+    assert sorted(sql(text)) == [(14, "left 14"), (14, "orc")]
+
+
+@pytest.mark.usefixtures("joined_by_storage")
+@pytest.mark.parametrize("change", ["missing", "damaged"])
+def test_a_file_that_cannot_be_read_fails_the_join_and_is_named(sql: Run, lake: SqlCatalog, change: str) -> None:
+    left, _ = tables(sql, lake, "bucket(4, id)")
+    path = Path(left.scan().plan_files()[0].file.file_path.removeprefix("file://"))
+    if change == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(b"x" * path.stat().st_size)
+    with pytest.raises(Exception, match=path.name):
+        sql(by_keys("id"))

@@ -162,7 +162,8 @@ class PythonCallback:
 
         Returns:
             JSON text of the result, or the result where it is a Java object. For a connector object: `@`, its number, a space and its description as JSON,
-            which is missing if Java has it. For an error: the exception of Spark for it, or the text that `refusal` returns.
+            which is missing if Java has it; of several objects, which a method returns as a tuple, a line each. For an error: the exception of Spark for it,
+            or the text that `refusal` returns.
         """
         reply = self._reply(method, message)
         # Py4J sends the id of a Java object, and the JVM drops an object that Python has released: it could not find the reply. The next call of this thread
@@ -203,9 +204,11 @@ class PythonCallback:
         return method_name, self if int(matched["number"]) == 0 else self.returned.get(int(matched["number"]))
 
     def _as_text(self, result: Any) -> Any:
-        """Return a result as JSON, unless it is a Java object; a connector object is kept, and its number and description are returned."""
+        """Return a result as JSON, unless it is a Java object; connector objects are kept, and the number and description of each are returned, in lines."""
         if isinstance(result, JavaObject):
             return result
+        if isinstance(result, tuple):
+            return "\n".join(map(self._as_text, result))
         if not isinstance(result, ConnectorObject):
             return json.dumps(result)
         description = "" if result.is_known else f" {json.dumps(result.describe())}"

@@ -23,7 +23,8 @@ EXCEPTIONS = ("ValidationException", "CommitFailedException", "CommitStateUnknow
 SOURCES = (
     "PlannedFiles",
     "PartitionSplit",
-    "PartitionedBatch",
+    "SplitReader",
+    "PartitionReaders",
     "DriverProxy",
     "BitmapDecoder",
     "RowGroups",
@@ -46,9 +47,13 @@ SOURCES = (
     "GatheredRows",
     "NativeScan",
     "NamedColumns",
+    "PartitionedBatch",
+    "PartitionedFiles",
+    "TransformReducer",
     "SchemaEvolution",
     "SparkScanBuilder",
     "PythonProxy",
+    "StatementTables",
     "SparkCatalog",
     "SparkSessionCatalog",
     "SparkCommand",
@@ -70,9 +75,11 @@ FOR_EXECUTORS = (
     "DeletedRows",
     "DriverProxy",
     "FirstRows",
+    "PartitionReaders",
     "PartitionSplit",
     "Positions",
     "RowGroups",
+    "SplitReader",
 )
 # Bytecode of Java 8: every Java that Spark 4 runs on reads it, so the cache does not depend on the Java that wrote it.
 BYTECODE_VERSION = 8

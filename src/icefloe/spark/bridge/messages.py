@@ -63,6 +63,12 @@ class TableToLoad(TableMessage):
     known_state: NotRequired[str]
 
 
+class TablesToLoad(TypedDict):
+    """The tables of one catalog in a statement, as they are."""
+
+    tables: list[TableToLoad]
+
+
 class TableRename(TableMessage):
     """A table to rename; `to` is the new name."""
 

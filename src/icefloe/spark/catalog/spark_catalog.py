@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
-from icefloe.errors import InvalidInputError, NoSuchNamespaceError, NoSuchTableError, NoSuchViewError, UnsupportedFeatureError
+from icefloe.errors import IcefloeError, InvalidInputError, NoSuchNamespaceError, NoSuchTableError, NoSuchViewError, UnsupportedFeatureError
 from icefloe.procedures.procedure_registry import procedures_by_name
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.messages import (
@@ -28,6 +28,7 @@ from icefloe.spark.bridge.messages import (
     TableDefinition,
     TableMessage,
     TableRename,
+    TablesToLoad,
     TableToLoad,
 )
 from icefloe.spark.bridge.spark_errors import AnalysisError
@@ -40,9 +41,9 @@ from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.catalog.spark_views import relation_of
 from icefloe.spark.catalog.staged_table import StagedTable
 from icefloe.spark.catalog.table_definition import definition_of
-from icefloe.spark.functions.spark_functions import FUNCTIONS, SYSTEM, SparkFunction, is_for_functions
+from icefloe.spark.functions.spark_functions import FUNCTIONS, SYSTEM, SparkFunction, find_function, is_for_functions
 from icefloe.spark.scan.scan_plans import ScanCache
-from icefloe.spark.scan.table_selector import at_timestamp, at_version, select
+from icefloe.spark.scan.table_selector import TableSelection, at_timestamp, at_version, select
 
 LOG = logging.getLogger(__name__)
 _OWNER = "owner"
@@ -104,6 +105,25 @@ class SparkCatalog(PythonCallback):
         if selected.metadata_table is not None:
             table_class = ChangelogTable if selected.metadata_table == CHANGES else SparkMetadataTable
             return table_class(self._spark, self.name, selected, selected.metadata_table)
+        return self._loaded(selected, request)
+
+    @connector_method
+    def load_tables(self, request: TablesToLoad) -> tuple[SparkTable, ...]:
+        """Return the tables of a statement as they were at one moment, so that it sees a commit to several of them whole or not at all.
+
+        Returns:
+            The tables in the order of the names; none where a name is that of a view or of a part of a table, or a table cannot be loaded: Spark then loads
+            each by its own call, which has the error.
+        """
+        try:
+            tables = self._catalog.load_tables(*(tuple(table["table"]) for table in request["tables"]))
+        except IcefloeError:
+            LOG.debug("the tables of a statement are loaded one by one", exc_info=True)
+            return ()
+        return tuple(self._loaded(TableSelection(table=table), one) for table, one in zip(tables, request["tables"], strict=True))
+
+    def _loaded(self, selected: TableSelection, request: TableToLoad) -> SparkTable:
+        """Return a table without its description if Java has that of its state."""
         table = SparkTable(self._spark, self.name, selected, self._scans)
         table.is_known = "known_state" in request and request["known_state"] == table.state()
         return table
@@ -266,7 +286,8 @@ class SparkCatalog(PythonCallback):
     def load_function(self, request: FunctionMessage) -> SparkFunction | None:
         """Return a function of Icefloe, or None."""
         *namespace, name = request["function"]
-        return SparkFunction(self._spark, name.lower()) if is_for_functions(namespace) and name.lower() in FUNCTIONS else None
+        function = find_function(name.lower()) if is_for_functions(namespace) else None
+        return None if function is None else SparkFunction(self._spark, function)
 
     @connector_method
     def list_functions(self, request: NamespaceMessage) -> list[list[str]]:

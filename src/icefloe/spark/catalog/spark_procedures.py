@@ -1,10 +1,8 @@
 """`SparkProcedure`: a procedure as `CALL lake.system.name(...)` binds and runs it. `icefloe.procedures` has the procedures themselves."""
 
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import pyarrow as pa
 from py4j.java_gateway import JavaObject
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -31,8 +29,6 @@ from icefloe.spark.catalog.source_tables import source_folders
 from icefloe.spark.scan.spark_cache import recache
 from icefloe.spark.types.spark_types import schema_to_struct
 
-# Rows of a view of files that are in this process at once.
-_VIEW_ROWS = 20_000
 _PARTITION_FILTER = "partition_filter"
 _PROCEDURES = "org.apache.spark.sql.connector.catalog.procedures"
 # Methods of Spark's `SpecializedGetters`, by the Iceberg type of the value.
@@ -97,7 +93,7 @@ class BoundSparkProcedure(SparkProcedure):
         self._resolve_source_tables(arguments)
         for parameter in self._procedure.parameters:
             if parameter.is_view and parameter.name in arguments:
-                arguments[parameter.name] = _listed_files(self._spark, arguments[parameter.name])
+                arguments[parameter.name] = _view(self._spark, arguments[parameter.name])
         rows = self._procedure(self._catalog, **arguments)
         more_columns = rows.more if isinstance(rows, WiderRows) else ()
         numbered = enumerate(more_columns, len(self._procedure.output) + 1)
@@ -123,25 +119,14 @@ class BoundSparkProcedure(SparkProcedure):
         return value // 1000 if isinstance(parameter.kind, TimestamptzType) else value
 
 
-def _listed_files(spark: SparkSession, view: str) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a view of files as batches, which come to the driver one after another. Raises `InvalidInputError` for a view without its columns."""
+def _view(spark: SparkSession, name: str) -> DataFrame:
+    """Return the rows of a view. Raises `InvalidInputError` if it does not exist."""
     try:
-        rows = spark.table(view).selectExpr(
-            "CAST(file_path AS STRING) AS file_path", "unix_millis(CAST(last_modified AS TIMESTAMP)) AS last_modified"
-        )
+        return spark.table(name)
     except AnalysisException as error:
         raise InvalidInputError(
-            f"file_list_view {view} cannot be used: {error.getCondition() or error}",
-            next_step="name a view whose columns are file_path, a string, and last_modified, a timestamp",
+            f"the view {name} cannot be used: {error.getCondition() or error}", next_step="name a view or a table of this session"
         ) from error
-    return _batches_of(rows)
-
-
-def _batches_of(rows: DataFrame) -> Iterator[pa.RecordBatch]:
-    iterator = rows.toLocalIterator()
-    while chunk := list(islice(iterator, _VIEW_ROWS)):
-        columns = [pa.array([row[0] for row in chunk], pa.string()), pa.array([row[1] for row in chunk], pa.int64())]
-        yield pa.RecordBatch.from_arrays(columns, ["file_path", "last_modified"])
 
 
 class ProcedureResultScan(ConnectorObject):

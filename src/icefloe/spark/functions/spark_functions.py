@@ -5,6 +5,7 @@ Spec: Partition Transforms.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -33,6 +34,7 @@ from icefloe.spark.functions.transform_columns import TransformColumns
 from icefloe.spark.types.spark_types import column_named
 from icefloe.version import VERSION
 
+_OF_WIDTH = re.compile(r"truncate\[(?P<width>[1-9][0-9]{0,9})\]")
 # The namespace of functions and procedures in every catalog.
 SYSTEM = "system"
 _NUMBER = spark_types.IntegerType()
@@ -97,6 +99,21 @@ class Function:
         return f"{self.usage} - {self.what}"
 
 
+def function_of_width(width: int) -> str:
+    """Return the name of `truncate` with a fixed width, a function of one argument: Spark joins partitions by functions of a column alone.
+
+    No list of functions has it, and SQL finds it by this name as any other.
+    """
+    return f"truncate[{width}]"
+
+
+def find_function(name: str) -> Function | None:
+    """Return the function of a name in lower case; None where there is none."""
+    if (match := _OF_WIDTH.fullmatch(name)) is not None:
+        return _truncate_to(int(match["width"]))
+    return FUNCTIONS.get(name)
+
+
 def is_for_functions(namespace: Sequence[str]) -> bool:
     """Return whether a namespace has the functions: `system`, or the empty one."""
     return [part.lower() for part in namespace] in ([], [SYSTEM])
@@ -107,9 +124,9 @@ class SparkFunction(ConnectorObject):
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.functions.UnboundFunction",)
 
-    def __init__(self, spark: SparkSession, name: str) -> None:
+    def __init__(self, spark: SparkSession, function: Function) -> None:
         self._spark = spark
-        self._function = FUNCTIONS[name]
+        self._function = function
 
     def identity(self) -> str:
         """Return the name of the function."""
@@ -134,7 +151,7 @@ class SparkFunction(ConnectorObject):
 class BoundSparkFunction(ConnectorObject):
     """Spark's bound function. `bridge/java/SparkRule.java` replaces it by `body`, an expression of Spark, before the query runs."""
 
-    interfaces: ClassVar[tuple[str, ...]] = ("catalog.functions.ScalarFunction",)
+    interfaces: ClassVar[tuple[str, ...]] = ("catalog.functions.ScalarFunction", "catalog.functions.ReducibleFunction")
 
     def __init__(self, spark: SparkSession, bound: BoundFunction) -> None:
         self._spark = spark
@@ -266,6 +283,22 @@ def _bind_truncate(function: Function, types: Sequence[DataType]) -> BoundFuncti
         return columns.truncate(arguments[1], kind, width)
 
     return BoundFunction(name=function.name, inputs=(_NUMBER, value), result=value, of=of)
+
+
+def _truncate_to(width: int) -> Function:
+    """Return `truncate` of a fixed width."""
+
+    def bind(function: Function, types: Sequence[DataType]) -> BoundFunction:
+        bound = _bind_truncate(FUNCTIONS["truncate"], [_NUMBER, types[0]])
+        return BoundFunction(
+            name=function.name,
+            inputs=tuple(types),
+            result=bound.result,
+            of=lambda columns, arguments: bound.of(columns, [F.lit(width), arguments[0]]),
+        )
+
+    name = function_of_width(width)
+    return Function(usage=f"{name}(x)", what=f"truncate({width}, x)", takes=_TRUNCATED, bind=bind)
 
 
 def _bind_version(function: Function, _: Sequence[DataType]) -> BoundFunction:

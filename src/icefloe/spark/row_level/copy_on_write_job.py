@@ -27,7 +27,7 @@ from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.write.reported_files import check_files_exist
-from icefloe.table.engine import CompactionRequest, MergeDeletesRequest, RewriteGroupsRequest, RewriteRequest
+from icefloe.table.engine import CompactionRequest, FilesRequest, MergeDeletesRequest, RewriteGroupsRequest, RewriteRequest
 
 Work = FileScanTask | RewriteGroup | FilesToCompact | DeletesToMerge
 Copied = RewrittenFile | RewrittenGroup | CompactedFiles | WrittenDeletes
@@ -106,7 +106,7 @@ def merge_deletes_of_files(spark: SparkSession, request: MergeDeletesRequest) ->
 
 def _run(
     spark: SparkSession,
-    request: RewriteRequest | RewriteGroupsRequest | CompactionRequest | MergeDeletesRequest,
+    request: FilesRequest,
     work: Sequence[Any],
     delete_filter: BooleanExpression,
 ) -> list[Any]:

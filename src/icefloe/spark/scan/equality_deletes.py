@@ -95,15 +95,11 @@ class KeySetFiles:
 
 @dataclass(frozen=True, slots=True)
 class EqualityDeletes:
-    """The equality deletes of one scan: the group of each file, in the order of the files, and the delete files by their key columns."""
+    """The equality deletes of one scan: the group of each file, in the order of the files, the delete files by their key columns, and the number of groups."""
 
     groups: NDArray[np.int64]
     keys: tuple[KeySetFiles, ...]
-
-    @property
-    def count(self) -> int:
-        """Return the number of groups."""
-        return int(self.groups.max(initial=-1)) + 1
+    count: int
 
     @property
     def needs_groups(self) -> bool:
@@ -141,7 +137,32 @@ def equality_deletes(parts: Sequence[PlannedFiles], fields_of: Mapping[frozenset
     for index, groups in sorted(groups_of.items()):
         by_keys.setdefault(key_ids_of(files[index]), []).append((files[index], tuple(_group_ranges(sorted(groups)))))
     keys = tuple(KeySetFiles(fields_of[ids], tuple(delete_files)) for ids, delete_files in by_keys.items())
-    return EqualityDeletes(np.array([numbers[deletes] for deletes in applied], np.int64), keys)
+    return EqualityDeletes(np.array([numbers[deletes] for deletes in applied], np.int64), keys, len(numbers))
+
+
+def united(parts_of_groups: Sequence[Sequence[PlannedFiles]], deletes: Sequence[EqualityDeletes | None]) -> list[EqualityDeletes] | None:
+    """Return equality deletes for each of several groups of files, of which all have the same delete files and numbers; None where none apply.
+
+    Args:
+        parts_of_groups: The files of each group.
+        deletes: The equality deletes of each group; None where none apply to its files.
+    """
+    parts = [part for group, applied in zip(parts_of_groups, deletes, strict=True) if applied is not None for part in group]
+    if not parts:
+        return None
+    fields_of = {key_ids_of(files.files[0][0]): files.fields for applied in deletes if applied is not None for files in applied.keys}
+    together = equality_deletes(parts, fields_of)
+    is_partial = any(applied is None for applied in deletes)
+    counted = replace(together, count=together.count + is_partial)  # the last number is for files without deletes
+    found, start = [], 0
+    for group, applied in zip(parts_of_groups, deletes, strict=True):
+        length = sum(map(len, group))
+        if applied is None:
+            found.append(replace(counted, groups=np.full(length, together.count, np.int64)))
+        else:
+            found.append(replace(counted, groups=together.groups[start : start + length]))
+            start += length
+    return found
 
 
 def key_ids_of(file: DataFile) -> frozenset[int]:

@@ -6,8 +6,8 @@ Spark's index of files. Spec: Column Projection; Row-level Deletes; Row Lineage.
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -34,7 +34,7 @@ from icefloe.kernel.schema.schema_history import is_complete_history
 from icefloe.kernel.types import DoubleType, FloatType, IcebergType, NestedField, PrimitiveType, StructType, UnknownType
 from icefloe.kernel.values import physical_array
 from icefloe.spark.bridge.gateway import executors_have_classes, java_class, java_message, jvm_of, new_object
-from icefloe.spark.scan.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, without_deleted_keys
+from icefloe.spark.scan.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, united, without_deleted_keys
 from icefloe.spark.scan.expression_to_column import filter_to_column
 from icefloe.spark.scan.metadata_column_values import (
     DELETED_ROWS_COLUMN,
@@ -70,6 +70,10 @@ _WIDTHS_OF_HIDDEN_COLUMNS: Mapping[type, int] = {BooleanType: 1, IntegerType: 4}
 _WIDTH_OF_OTHERS = 8
 # Spark's metadata column of every scan of files.
 SPARK_METADATA = "_metadata"
+
+
+# Returns a value of each file of a table in the columns of `ScanPlan.files`, as an Arrow array.
+FileValues = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,10 +127,25 @@ def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, group
         needed: The part of the table's schema that the projection and the filter need.
         group: Files that Spark's own scan reads.
     """
-    equality = group.equality
     columns = _columns(request, needed, group)
-    reads_deleted = group.deleted is not None and DELETED.field_id in request.projection
     rows = native_rows(spark, **_files_and_columns(request, group, columns))
+    return _projected(spark, request, rows, columns, group.equality, has_deleted=group.deleted is not None)
+
+
+def _projected(
+    spark: SparkSession, request: ScanRequest, rows: DataFrame, columns: _Columns, equality: EqualityDeletes | None, *, has_deleted: bool
+) -> DataFrame:
+    """Return rows of files, filtered and without those that are deleted by key, in the columns of the projection.
+
+    Args:
+        spark: A classic session.
+        request: The scan.
+        rows: All columns of the scan; rows that are deleted by position are among them only if the projection has `_deleted`.
+        columns: The columns of the scan.
+        equality: The equality deletes that apply; None where none do.
+        has_deleted: Whether the rows have a column of deleted rows.
+    """
+    reads_deleted = has_deleted and DELETED.field_id in request.projection
     computed = {field_id: F.lit(None) for field_id in columns.unknown}
     if columns.metadata is not None:
         computed |= columns.metadata.columns(is_row_deleted() if reads_deleted else F.lit(False))
@@ -153,14 +172,68 @@ def native_plan(spark: SparkSession, request: ScanRequest, needed: Schema, group
         EngineError: As `native_relation`.
     """
     columns = _columns(request, needed, group)
-    is_filtered = group.equality is not None or not isinstance(request.row_filter, AlwaysTrue)
-    if is_filtered or columns.unknown or columns.metadata is not None:
+    names = None if group.equality is not None else _plain_names(request, columns)
+    return None if names is None else native_relation(spark, **_files_and_columns(request, group, columns), names=names)
+
+
+def _plain_names(request: ScanRequest, columns: _Columns) -> str | None:
+    """Return the columns of the projection as `native_relation` selects them; None where the rows are filtered, or a column is computed."""
+    if not isinstance(request.row_filter, AlwaysTrue) or columns.unknown or columns.metadata is not None:
         return None
     outputs = [_output(field, columns, {}) for field in request.projection.fields]
     if not all(isinstance(source, str) for source, _, _ in outputs):
         return None
-    names = json.dumps([(source, name, json.dumps(metadata)) for source, name, metadata in outputs])
-    return native_relation(spark, **_files_and_columns(request, group, columns), names=names)
+    return json.dumps([(source, name, json.dumps(metadata)) for source, name, metadata in outputs])
+
+
+def partitioned_files(
+    spark: SparkSession, request: ScanRequest, needed: Schema, groups: Sequence[FileGroup], keys: Sequence[tuple[StructField, FileValues]]
+) -> Any:
+    """Return Java's scan of file groups whose splits have partition keys, with the plan of its rows in the columns of the projection.
+
+    Args:
+        spark: A classic session whose executors have Icefloe's classes.
+        request: The scan.
+        needed: The part of the table's schema that the projection and the filter need.
+        groups: Files that Spark's own scan reads, at least one group.
+        keys: The partition keys: a column that no table has, and a function that returns its values for files, in Spark's Arrow type.
+
+    Raises:
+        EngineError: As `native_relation`.
+    """
+    united_deletes = united([group.parts for group in groups], [group.equality for group in groups])
+    if united_deletes is not None:
+        groups = [replace(group, equality=equality) for group, equality in zip(groups, united_deletes, strict=True)]
+    has_deleted = any(group.deleted is not None for group in groups)
+    relations = java_class(spark, "java.util.ArrayList")()
+    unread = {NUMBER_COLUMN, *(field.name for field, _ in keys)}
+    for group in groups:
+        columns = _columns(request, needed, group)
+        scan = _files_and_columns(request, group, columns)
+        added = list(keys)
+        if has_deleted and group.deleted is None:
+            added.append((StructField(DELETED_ROWS_COLUMN, BooleanType(), False), _no_row_is_deleted))
+        for field, values in added:
+            scan["files"] = scan["files"].append_column(field.name, values(group.files))
+        scan["constants"] = SparkStruct([*scan["constants"].fields, *(field for field, _ in added)])
+        hidden = [*scan["data"].fields[len(columns.data) :], *scan["constants"].fields[len(columns.constants) :]]
+        size = _size(request, group, columns, (field for field in hidden if field.name not in unread))
+        relations.add(native_relation(spark, **{**scan, "size": size, "with_deleted": True}))
+    returned = [name for name in (*scan["data"].names, *scan["constants"].names) if name not in unread]
+    files = new_object(spark, "PartitionedFiles", relations, [field.name for field, _ in keys], returned)
+    relation = files.relation(DELETED_ROWS_COLUMN if has_deleted and DELETED.field_id not in request.projection else None)
+    names = None if united_deletes is not None else _plain_names(request, columns)
+    if names is not None:
+        files.read(_native_scans(spark).columns(relation, names))
+        return files
+    rows = DataFrame(_native_scans(spark).frame(spark._jsparkSession, relation), spark)
+    rows = _projected(spark, request, rows, columns, groups[-1].equality, has_deleted=has_deleted)
+    files.read(rows._jdf.queryExecution().optimizedPlan())
+    return files
+
+
+def _no_row_is_deleted(files: Any) -> Any:
+    return pa.repeat(pa.scalar(False), files.num_rows)
 
 
 def _columns(request: ScanRequest, needed: Schema, group: FileGroup) -> _Columns:
@@ -208,7 +281,7 @@ def _metadata_columns(request: ScanRequest) -> MetadataColumns | None:
     return MetadataColumns(field_ids, partition if isinstance(partition, StructType) else StructType())
 
 
-def _files_and_columns(request: ScanRequest, group: FileGroup, columns: _Columns) -> Mapping[str, Any]:
+def _files_and_columns(request: ScanRequest, group: FileGroup, columns: _Columns) -> dict[str, Any]:
     """Return the arguments of `native_relation` for a group, with all columns that the scan needs."""
     files = group.files
     arrays = {PATH_COLUMN: hadoop_paths(files["file_path"]), SIZE_COLUMN: files["file_size_in_bytes"].cast(pa.int64())}
@@ -236,21 +309,25 @@ def _files_and_columns(request: ScanRequest, group: FileGroup, columns: _Columns
         data = data.add(POSITION_COLUMN, LongType())
     if group.deleted is not None:
         data = data.add(DELETED_ROWS_COLUMN, BooleanType())
-    read = (*columns.data, *columns.constants)
-    # Spark's optimizer takes the share of the hidden columns off again, where it has only the sizes of types too.
     added = (*data.fields[len(columns.data) :], *constants[len(columns.constants) :])
-    hidden = sum(_WIDTHS_OF_HIDDEN_COLUMNS.get(type(field.dataType), _WIDTH_OF_OTHERS) for field in added)
-    count = 0 if group.deleted is None else group.deleted.count
-    size = stored_bytes(files, read, request.schema, deleted=count, kept=group.kept) * (row_width(read) + hidden) // row_width(read)
     return {
         "files": pa.table(arrays),
         "constants": SparkStruct(constants),
         "data": data,
         "name": request.table_name,
-        "size": size,
+        "size": _size(request, group, columns, added),
         "deleted": group.deleted,
         "with_deleted": DELETED.field_id in request.projection,
     }
+
+
+def _size(request: ScanRequest, group: FileGroup, columns: _Columns, hidden: Iterable[StructField]) -> int:
+    """Return the bytes of a group's columns and of those that only the scan needs, whose share Spark's optimizer takes off again by the sizes of types."""
+    read = (*columns.data, *columns.constants)
+    count = 0 if group.deleted is None else group.deleted.count
+    size = stored_bytes(group.files, read, request.schema, deleted=count, kept=group.kept)
+    width = sum(_WIDTHS_OF_HIDDEN_COLUMNS.get(type(field.dataType), _WIDTH_OF_OTHERS) for field in hidden)
+    return size * (row_width(read) + width) // row_width(read)
 
 
 def stored_bytes(files: Any, columns: Sequence[NestedField], schema: Schema, *, deleted: int, kept: float = 1.0) -> int:

@@ -1,17 +1,20 @@
 """`PartitionedScan`: a scan that reports its partitions to Spark, so that joins and aggregates by partition fields need no shuffle (storage-partitioned joins).
 
-The planned files stay a scan of Spark's connector, which reads each with the Parquet reader of Spark's own connector (`bridge/java/PartitionedBatch.java`);
-`native_scan.py` reads all other scans, whose files Spark groups by size. Spec: Partitioning; Partition Transforms.
+Where a query profits by them, `bridge/java/SparkRule.java` puts a scan of Spark's connector into the plan (`bridge/java/PartitionedFiles.java`), which reads
+each group of files as Spark's own file scan does; `rows` has the rows of all other queries. Spec: Partitioning; Partition Transforms.
 """
 
 from collections.abc import Mapping
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import IntegerType, StructField
-from pyspark.sql.types import StructType as SparkStruct
 
+from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.manifest.manifest_columns import partition_column
 from icefloe.kernel.partitioning.partition_spec import PartitionField
 from icefloe.kernel.partitioning.transforms import (
@@ -21,82 +24,76 @@ from icefloe.kernel.partitioning.transforms import (
     IdentityTransform,
     MonthTransform,
     Transform,
+    TruncateTransform,
     YearTransform,
 )
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import DoubleType, FloatType, NestedField
 from icefloe.spark.bridge.callback import connector_method
-from icefloe.spark.bridge.gateway import executors_have_classes, java_array, java_class, new_object
-from icefloe.spark.scan.metadata_column_values import as_constant
-from icefloe.spark.scan.native_scan import PATH_COLUMN, READER_OPTIONS, SIZE_COLUMN, FileGroup, constant_values, hadoop_paths, stream_of
+from icefloe.spark.bridge.gateway import executors_have_classes, java_array, java_class
+from icefloe.spark.bridge.messages import Expression
+from icefloe.spark.functions.spark_functions import function_of_width
+from icefloe.spark.scan.metadata_column_values import OWN_PREFIX, as_constant
+from icefloe.spark.scan.native_scan import FileGroup, names_for_the_reader, partitioned_files
 from icefloe.spark.scan.read_options import session_for
-from icefloe.spark.scan.read_strategy import bare_group
+from icefloe.spark.scan.read_strategy import grouped_files
 from icefloe.spark.scan.spark_scan import PushedScan, SparkScan
-from icefloe.spark.types.spark_types import quoted, schema_to_struct
+from icefloe.spark.types.spark_types import has_geo_type, quoted, schema_to_struct
 
 _EXPRESSIONS = "org.apache.spark.sql.connector.expressions.Expressions"
 _PARTITIONING = "org.apache.spark.sql.connector.read.partitioning.KeyGroupedPartitioning"
 # Spark's functions of the transforms of times.
 _TIMES: Mapping[type[Transform], str] = {YearTransform: "years", MonthTransform: "months", DayTransform: "days", HourTransform: "hours"}
+# Values of a join by which files are pruned at run time. Above that all files are read: Spark sends the values as one message, and a table of so many values
+# seldom leaves a file out.
+_MOST_VALUES = 10_000
 
 
 def partitioned_scan(pushed: PushedScan) -> "PartitionedScan | None":
-    """Return the scan of a pushed query that reports its partitions.
-
-    None where Spark's reader cannot read the files as they are, or where no partition field is in all specs.
-    """
+    """Return the scan of a pushed query that reports its partitions; None where no partition field of a column that is read is in all specs."""
     if pushed.query.get("operation") is not None or not {"aggregation", "limit"}.isdisjoint(pushed.query):
         return None
     if not executors_have_classes(pushed.spark):
         return None
     scan = PartitionedScan(pushed)
-    return scan if scan.keys and scan.group is not None else None
+    return scan if scan.keys and not has_geo_type(scan.struct) else None
 
 
 def _is_key(field: PartitionField, column: NestedField) -> bool:
     """Return whether Spark has the transform, and equal values are in equal partitions: 0.0 and -0.0 are not, which Spark joins."""
     if isinstance(field.transform, IdentityTransform):
         return not isinstance(column.field_type, FloatType | DoubleType)
-    return isinstance(field.transform, (BucketTransform, *_TIMES))
+    return isinstance(field.transform, (BucketTransform, TruncateTransform, *_TIMES))
+
+
+def _has_values_of_column(field: PartitionField) -> bool:
+    """Return whether a field's values have the type of its column; all other values are numbers."""
+    return isinstance(field.transform, IdentityTransform | TruncateTransform)
 
 
 class PartitionedScan(SparkScan):
-    """Spark's scan of the files of a table, grouped by the partition fields that all of them have. Columns with one value per file come last."""
+    """Spark's scan of the files of a table, grouped by the partition fields that all of them have."""
 
-    interfaces: ClassVar[tuple[str, ...]] = ("read.SupportsReportPartitioning", "read.SupportsReportStatistics")
+    interfaces: ClassVar[tuple[str, ...]] = (*SparkScan.interfaces, "read.SupportsReportPartitioning")
 
-    def __init__(self, pushed: PushedScan) -> None:
-        super().__init__(pushed)
-        if self.group is not None:
-            fields = self._struct.fields
-            self._schema = SparkStruct(sorted(fields, key=lambda field: field.name in self._constant_names)).json()
-            self.__dict__.pop("request", None)
-            self.__dict__.pop("_projection", None)
-
-    def state(self) -> str | None:
-        """Return None: Java keeps no scans with partitions, whose batch has the settings of its statement."""
-        return None
-
-    @cached_property
-    def group(self) -> FileGroup | None:
-        """Return the files; None where Spark's reader cannot read them as they are."""
-        return bare_group(self._pushed.spark, self.request)
+    @property
+    def struct(self) -> Any:
+        """Return the columns that Spark reads."""
+        return self._struct
 
     @cached_property
     def keys(self) -> list[tuple[PartitionField, NestedField]]:
-        """Return the partition fields that all specs of the plan have, each with its column, where Spark has a function for the transform."""
+        """Return the partition fields that all specs of the plan have, each with its column, if Spark reads the column and has a function for the transform."""
         request = self.request
-        specs = [request.specs[part.spec_id].fields for part in request.plan.parts]
-        common = [field for field in specs[0] if all(field in fields for fields in specs)] if specs else []
-        columns = {field.field_id: field for field in request.schema.fields}
+        specs = [{field.field_id: field for field in request.specs[part.spec_id].fields} for part in request.plan.parts]
+        columns = {field.field_id: field for field in request.projection.fields}
         return [
-            (field, columns[field.source_id]) for field in common if field.source_id in columns and _is_key(field, columns[field.source_id])
+            (field, columns[field.source_id])
+            for field in (specs[0].values() if specs else ())
+            if all(_is_same(field, spec.get(field.field_id)) for spec in specs)
+            and field.source_id in columns
+            and _is_key(field, columns[field.source_id])
         ]
-
-    @property
-    def _constant_names(self) -> set[str]:
-        constant_ids = frozenset() if self.group is None else self.group.constant_ids
-        return {field.name for field in self.request.projection.fields if field.field_id in constant_ids}
 
     @connector_method
     def output_partitioning(self) -> Any:
@@ -109,45 +106,86 @@ class PartitionedScan(SparkScan):
                 keys.append(expressions.bucket(field.transform.num_buckets, java_array(spark, "java.lang.String", [quoted(column.name)])))
             elif isinstance(field.transform, IdentityTransform):
                 keys.append(expressions.identity(quoted(column.name)))
+            elif isinstance(field.transform, TruncateTransform):
+                arguments = java_array(
+                    spark, "org.apache.spark.sql.connector.expressions.Expression", [expressions.column(quoted(column.name))]
+                )
+                keys.append(expressions.apply(function_of_width(field.transform.width), arguments))
             else:
                 keys.append(getattr(expressions, _TIMES[type(field.transform)])(quoted(column.name)))
         array = java_array(spark, "org.apache.spark.sql.connector.expressions.Expression", keys)
-        return java_class(spark, _PARTITIONING)(array, self._key_table.group_by(self._key_table.column_names).aggregate([]).num_rows)
-
-    @cached_property
-    def _key_table(self) -> Any:
-        """Return the values of the keys, one row for each file."""
-        files = self.request.plan.files
-        arrays = {}
-        for index, (field, column) in enumerate(self.keys):
-            values = files[partition_column(field.field_id)]
-            is_identity = isinstance(field.transform, IdentityTransform)
-            arrays[f"key {index}"] = as_constant(values, column.field_type) if is_identity else values.cast(pa.int32())
-        return pa.table(arrays)
+        values = pa.table(
+            [_values(field, column, self.request.plan.files) for field, column in self.keys], list(map(str, range(len(keys))))
+        )
+        return java_class(spark, _PARTITIONING)(array, values.group_by(values.column_names).aggregate([]).num_rows)
 
     @connector_method
-    def to_batch(self) -> Any:
-        """Return Spark's batch of the files: their splits, and the factory of their readers."""
-        spark, request, files = self._pushed.spark, self.request, self.request.plan.files
-        session = session_for(spark, self._pushed.query, self._pushed.scan.metadata.properties)
-        java = session._jsparkSession
-        columns = [field for field in request.projection.fields if field.name in self._constant_names]
-        constants = schema_to_struct(Schema(*columns), field_ids=False)
-        data = schema_to_struct(Schema(*(field for field in request.projection.fields if field not in columns)))
-        keys = [
-            StructField(
-                name,
-                schema_to_struct(Schema(column), field_ids=False)[0].dataType
-                if isinstance(field.transform, IdentityTransform)
-                else IntegerType(),
-            )
-            for name, (field, column) in zip(self._key_table.column_names, self.keys, strict=True)
-        ]
-        arrays = {PATH_COLUMN: hadoop_paths(files["file_path"]), SIZE_COLUMN: files["file_size_in_bytes"].cast(pa.int64())}
-        arrays |= dict(zip(self._key_table.column_names, self._key_table.columns, strict=True))
-        arrays |= {f"constant {index}": constant_values(files, column, request.specs) for index, column in enumerate(columns)}
-        in_files = java.parseDataType(SparkStruct([*keys, *constants.fields]).json())
-        planned = new_object(spark, "PlannedFiles", stream_of(pa.table(arrays)), in_files, f"icefloe:/{request.table_name}", 1)
-        split_bytes = java.sessionState().conf().filesMaxPartitionBytes()
-        java_data, java_constants = (java.parseDataType(struct.json()) for struct in (data, constants))
-        return new_object(spark, "PartitionedBatch", java, planned, len(keys), java_data, java_constants, split_bytes, dict(READER_OPTIONS))
+    def partitioned_files(self) -> Any:
+        """Return the scan of the files with their partition keys; None where Spark's reader cannot read all of them."""
+        groups = self._groups
+        if any(group.reason for group in groups):
+            return None
+        names = [f"{OWN_PREFIX}key {index}" for index in range(len(self.keys))]
+        keys = [(StructField(name, _type_of(*key)), partial(_values, *key)) for name, key in zip(names, self.keys, strict=True)]
+        return partitioned_files(self._session, self.request, self._needed_and_groups[0], groups, keys)
+
+    @cached_property
+    def _session(self) -> Any:
+        return session_for(self._pushed.spark, self._pushed.query, self._pushed.scan.metadata.properties)
+
+    @cached_property
+    def _needed_and_groups(self) -> tuple[Schema, list[FileGroup]]:
+        needed, groups, _ = grouped_files(self._session, self.request, self._kept, self._pushed.plans.deletes)
+        return needed, groups
+
+    @property
+    def _groups(self) -> list[FileGroup]:
+        return self._needed_and_groups[1]
+
+    @connector_method
+    def filter_attributes(self) -> list[str]:
+        """Return the columns of partition fields, by whose values in a join Spark prunes files."""
+        request = self.request
+        ids = {field.source_id for part in request.plan.parts for field in request.specs[part.spec_id].fields}
+        return [field.name for field in request.projection.fields if field.field_id in ids]
+
+    @connector_method
+    def matching_files(self, predicates: list[Expression]) -> list[int]:
+        """Return the numbers of the files that may have rows with the values that a join has, in the order of the groups' files."""
+        paths = pa.chunked_array([group.files["file_path"].combine_chunks() for group in self._groups], pa.string())
+        filters = [_of_column(predicate, self._columns_of_reader) for predicate in predicates]
+        if None in filters or sum(len(predicate["children"]) for predicate in predicates) > _MOST_VALUES:
+            return list(range(len(paths)))
+        pushed = self._pushed
+        narrowed = replace(pushed, query={**pushed.query, "filters": [*pushed.filters, *filters]})
+        return np.flatnonzero(numpy_of(pc.is_in(paths, value_set=narrowed.plan().files["file_path"].combine_chunks()))).tolist()
+
+    @cached_property
+    def _columns_of_reader(self) -> dict[str, str]:
+        """The names of the columns by those that Spark's reader has for them."""
+        request = self.request
+        return {reader_name: name for name, reader_name in names_for_the_reader(self._needed_and_groups[0], request.schemas).items()}
+
+
+def _of_column(predicate: Mapping[str, Any], columns: Mapping[str, str]) -> Mapping[str, Any] | None:
+    """Return a test of a column of Spark's reader as one of the table's column; None for any other."""
+    reference, *values = predicate.get("children") or [{}]
+    if reference.get("kind") != "reference" or len(reference["parts"]) != 1 or reference["parts"][0] not in columns:
+        return None
+    return {**predicate, "children": [{**reference, "parts": [columns[reference["parts"][0]]]}, *values]}
+
+
+def _is_same(field: PartitionField, other: PartitionField | None) -> bool:
+    """Return whether a spec has a field, under any name."""
+    return other is not None and (field.source_id, field.transform) == (other.source_id, other.transform)
+
+
+def _type_of(field: PartitionField, column: NestedField) -> Any:
+    """Return Spark's type of a field's values."""
+    return schema_to_struct(Schema(column), field_ids=False)[0].dataType if _has_values_of_column(field) else IntegerType()
+
+
+def _values(field: PartitionField, column: NestedField, files: Any) -> Any:
+    """Return the value of a field for each file, in Spark's Arrow type."""
+    values = files[partition_column(field.field_id)]
+    return as_constant(values, column.field_type) if _has_values_of_column(field) else values.cast(pa.int32())

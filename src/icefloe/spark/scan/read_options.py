@@ -93,9 +93,10 @@ _COLUMN_STATISTICS = "report-column-stats"
 _ESTIMATES = "size-estimation.enabled"
 _PLANNING = "data-planning-mode"
 _GROUPING = "planning.preserve-data-grouping"
+_TOLERANT = "tolerant"
 _SETTING_PREFIXES = (SESSION_PREFIX, "spark.icefloe.")
 # All options and settings (these after `spark.sql.iceberg.`) that have an effect on a read.
-ACTED_ON_OPTIONS = (*SELECTING_OPTIONS, *RANGE_OPTIONS, "planning-mode", *(option for option, *_ in _READS), _AGGREGATES[0])
+ACTED_ON_OPTIONS = (*SELECTING_OPTIONS, *RANGE_OPTIONS, "planning-mode", _TOLERANT, *(option for option, *_ in _READS), _AGGREGATES[0])
 ACTED_ON_SETTINGS = (
     *(setting for _, setting, *_ in _READS if setting),
     *(_ADAPTIVE, _SPLIT_COUNT.name, _AGGREGATES[1], _COLUMN_STATISTICS, _ESTIMATES, _PLANNING, _GROUPING),
@@ -114,6 +115,7 @@ READ_OPTIONS = (
     Option("start-timestamp", "Of the table `.changes`: changes after this time, in milliseconds."),
     Option("end-timestamp", "Of the table `.changes`: changes up to this time, in milliseconds."),
     Option("planning-mode", "`read.data-planning-mode` for one read.", java=False),
+    Option(_TOLERANT, "`true`: harmless deviations of manifests from the format are warnings instead of errors.", "`false`", java=False),
     Option("split-size", "`read.split.target-size` for one read."),
     Option("file-open-cost", "`read.split.open-file-cost` for one read."),
     Option("vectorization-enabled", "`read.parquet.vectorization.enabled` for one read."),
@@ -218,6 +220,15 @@ def pushes_aggregates(query: PushedQuery) -> bool:
         InvalidPropertyError: The value is not true or false.
     """
     return _flag(query, *_AGGREGATES)
+
+
+def is_tolerant(query: PushedQuery) -> bool:
+    """Return whether harmless deviations from the format are warnings: `tolerant`, false by default, and always false for a row-level operation.
+
+    Raises:
+        InvalidPropertyError: The value is not true or false.
+    """
+    return query.get("operation") is None and _option(query["options"], _TOLERANT) is not None and _flag(query, _TOLERANT, "")
 
 
 def reports_statistics(query: PushedQuery) -> bool:

@@ -109,7 +109,7 @@ def planned_rows(spark: SparkSession, request: ScanRequest, kept: float = 1.0, k
         LocationNotAllowedError: The catalog's configuration does not allow a file's location.
         EngineError: The session has no JVM at hand.
     """
-    return _united(spark, request, *_grouped(spark, request, kept, known))
+    return _united(spark, request, *grouped_files(spark, request, kept, known))
 
 
 def plan_of_rows(spark: SparkSession, request: ScanRequest, kept: float = 1.0, known: ByteCache | None = None) -> tuple[Any, int | None]:
@@ -117,7 +117,7 @@ def plan_of_rows(spark: SparkSession, request: ScanRequest, kept: float = 1.0, k
 
     Where one native scan without deletes by key has the rows, Spark planned nothing; the bytes of the deleted positions are returned too then, else None.
     """
-    needed, groups, deletes = _grouped(spark, request, kept, known)
+    needed, groups, deletes = grouped_files(spark, request, kept, known)
     plan = native_plan(spark, request, needed, groups[0]) if len(groups) == 1 and not groups[0].reason and request.limit is None else None
     if plan is not None:
         return plan, 0 if groups[0].deleted is None else groups[0].deleted.size
@@ -131,10 +131,10 @@ def _united(
     return rows if request.limit is None else rows.limit(request.limit)
 
 
-def _grouped(
+def grouped_files(
     spark: SparkSession, request: ScanRequest, kept: float, known: ByteCache | None
 ) -> tuple[Schema, list[FileGroup], Callable[[], DeleteLoader]]:
-    """Return the part of the table's schema that is read, the file groups, and the reader of delete files. Raises as `planned_rows`."""
+    """Return the part of the table's schema that is read, the file groups, at least one, and the reader of delete files. Takes and raises as `planned_rows`."""
     if request.plan.files.num_rows:
         check_locations(request.io, request.plan.files["file_path"])  # Hadoop connects to any host
     table_columns = Schema(*(field for field in request.projection.fields if not is_reserved(field.field_id)))
@@ -151,25 +151,6 @@ def _grouped(
         if known is not None and can_leave_out and not position_name_conflict(request.schemas):
             groups = [group if group.reason else with_kept_positions(spark, request, group, known) for group in groups]
     return needed, [replace(group, kept=kept) for group in groups or [FileGroup(parts=())]], deletes
-
-
-def bare_group(spark: SparkSession, request: ScanRequest) -> FileGroup | None:
-    """Return the files of a plan as one group that Spark's Parquet reader reads as they are; None where deletes, defaults or types prevent that.
-
-    Raises:
-        LocationNotAllowedError: The catalog's configuration does not allow a file's location.
-    """
-    fields = request.projection.fields
-    if request.plan.delete_files or not request.plan.parts or any(is_reserved(field.field_id) for field in fields):
-        return None
-    check_locations(request.io, request.plan.files["file_path"])
-    needed = Schema(*fields_to_read(request.schema, request.projection, filter_field_ids(request.row_filter)))
-    is_whole = set(needed.fields) == set(fields) and not any(isinstance(field.field_type, UnknownType) for field in fields)
-    if not is_whole or _why_not_native(spark, request, needed):
-        return None
-    deletes = cache(partial(DeleteLoader, request.io, schemas=request.schemas, name_mapping=request.name_mapping))
-    groups = list(file_groups(request, needed, deletes, partial(field_ids, spark, request.io, table_name=request.table_name)))
-    return groups[0] if len(groups) == 1 and not groups[0].reason and not groups[0].missing else None
 
 
 def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup, deletes: Callable[[], DeleteLoader]) -> DataFrame:

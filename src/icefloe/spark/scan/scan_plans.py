@@ -125,6 +125,7 @@ class ScanPlans:
             scan.by_table_schema,
             scan.row_filter,
             str(scan.row_filter),
+            scan.tolerant,
             include_statistics,
             enough_rows,
         )
@@ -153,7 +154,8 @@ class ScanPlans:
         if enough_rows is not None:
             return scan.plan(include_statistics=include_statistics, find_covered=True, enough_rows=enough_rows)
         # A local master has no more processors than this process.
-        is_local = mode == "local" or (mode == "auto" and (self._spark.sparkContext.master or "").startswith("local"))
+        # The warnings of a tolerant scan are this process's.
+        is_local = scan.tolerant or mode == "local" or (mode == "auto" and (self._spark.sparkContext.master or "").startswith("local"))
         parallel = None if is_local else parallel_of(self._spark, scan, mode)
         if parallel is None:
             return scan.plan(include_statistics=include_statistics, find_covered=True, include_tested=True)

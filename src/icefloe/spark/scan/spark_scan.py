@@ -42,6 +42,7 @@ from icefloe.spark.scan.read_options import (
     PushedQuery,
     check_read_options,
     estimates_sizes,
+    is_tolerant,
     planning_mode,
     pushes_aggregates,
     reports_statistics,
@@ -167,7 +168,7 @@ class PushedScan:
     @cached_property
     def _unfiltered(self) -> DataScan:
         selection = with_options(self.selected, self.query["options"])
-        scan = selection.scan()
+        scan = replace(selection.scan(), tolerant=is_tolerant(self.query))
         # Spark has read the columns of the table before it passes on options.
         return scan if selection is self.selected else replace(scan, by_table_schema=True)
 

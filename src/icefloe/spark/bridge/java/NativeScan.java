@@ -62,7 +62,7 @@ public final class NativeScan {
   }
 
   /** Returns the plan of the rows of a scan that are not deleted; `deleted` is the name of its column that has them. A row without a value fails the query. */
-  private static LogicalPlan liveRows(LogicalPlan relation, String deleted) {
+  static LogicalPlan liveRows(LogicalPlan relation, String deleted) {
     // The bare column would be used in filters on row groups, which find columns by name, and a file may have a column of this name.
     Expression value = new AssertNotNull((Expression) attributes(relation).get(deleted), PythonUtils.toSeq(new ArrayList()));
     return new Filter(new Not(value), relation);
@@ -89,6 +89,11 @@ public final class NativeScan {
       columns.add(new Alias((Attribute) attributes.get(name[0]), name[1], NamedExpression$.MODULE$.newExprId(), PythonUtils.toSeq(new ArrayList()), Option.apply(metadata), PythonUtils.toSeq(new ArrayList())));
     }
     return new Project(PythonUtils.toSeq(columns), relation);
+  }
+
+  /** Returns the plan that selects columns of a scan, as `projection`. */
+  public LogicalPlan columns(LogicalPlan relation, String names) {
+    return projection(relation, names);
   }
 
   /** Returns a reader of Parquet files that adds the columns of positions and of deleted rows. `number` is the constant with the number of a file in `positions`, which is null where no row is deleted. */

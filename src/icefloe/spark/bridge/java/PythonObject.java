@@ -64,7 +64,7 @@ final class PythonObject implements BiFunction {
     }
   }
 
-  /** Calls a method by its name. Returns JSON, an object of Java, another PythonObject, or the text of an error. */
+  /** Calls a method by its name. Returns JSON, an object of Java, another PythonObject or an array of several, or the text of an error. */
   public Object apply(Object method, Object message) {
     String released = registered.releasedNumbers();
     String address = method + (number == 0 && released.isEmpty() ? "" : " " + number) + (released.isEmpty() ? "" : " " + released);
@@ -76,7 +76,16 @@ final class PythonObject implements BiFunction {
       Reference.reachabilityFence(this);
     }
     boolean isObject = reply instanceof String && ((String) reply).startsWith("@");
-    return isObject ? new PythonObject(registered, ((String) reply).substring(1)) : reply;
+    return isObject ? returned(((String) reply).substring(1)) : reply;
+  }
+
+  /** Returns the object that a reply describes, or an array of those that its lines describe. JSON has no line ends. */
+  private Object returned(String reply) {
+    if (reply.indexOf('\n') < 0) return new PythonObject(registered, reply);
+    String[] lines = reply.split("\n@");
+    PythonObject[] objects = new PythonObject[lines.length];
+    for (int i = 0; i < lines.length; i++) objects[i] = new PythonObject(registered, lines[i]);
+    return objects;
   }
 
   /** Returns the replies that are kept for later statements. */

@@ -143,15 +143,43 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
 
   /** Returns the table that Python loads. Of the state that was loaded last under a name, Java has the description, and Python replies without it. */
   static Table loaded(PythonObject catalog, Map message) {
-    String key = "load_table" + ConnectorJson.json(message);
-    Description known = (Description) catalog.kept().get(key);
-    if (known != null) message.put("known_state", known.state());
+    String key = tableKey(message);
+    Description known = known(catalog, key, message);
     Object reply = PythonBridge.call(catalog, "load_table", ConnectorJson.json(message));
     if (!(reply instanceof PythonObject)) return (Table) reply; // Spark's own relation of a view
-    String json = ((PythonObject) reply).description;
-    Description description = json == null ? known : Description.of(json);
-    if (json != null && description.state() != null) catalog.kept().put(key, description, description.bytes);
-    return (Table) new PythonProxy((PythonObject) reply, description, null).proxy;
+    return loaded(catalog, key, known, (PythonObject) reply);
+  }
+
+  /** Returns the tables, in the order of the messages, that Python loads as they were at one moment; null where one of the names is not that of a table alone. */
+  static Table[] loadedTogether(PythonObject catalog, List messages) {
+    String[] keys = new String[messages.size()];
+    Description[] known = new Description[keys.length];
+    for (int i = 0; i < keys.length; i++) {
+      keys[i] = tableKey((Map) messages.get(i));
+      known[i] = known(catalog, keys[i], (Map) messages.get(i));
+    }
+    Object reply = PythonBridge.call(catalog, "load_tables", ConnectorJson.json(Collections.singletonMap("tables", messages.toArray())));
+    if (!(reply instanceof PythonObject[])) return null;
+    Table[] tables = new Table[keys.length];
+    for (int i = 0; i < keys.length; i++) tables[i] = loaded(catalog, keys[i], known[i], ((PythonObject[]) reply)[i]);
+    return tables;
+  }
+
+  private static String tableKey(Map message) {
+    return "load_table" + ConnectorJson.json(message);
+  }
+
+  /** Returns the description of the state that was loaded last, and names the state in the message; null where there is none. */
+  private static Description known(PythonObject catalog, String key, Map message) {
+    Description known = (Description) catalog.kept().get(key);
+    if (known != null) message.put("known_state", known.state());
+    return known;
+  }
+
+  private static Table loaded(PythonObject catalog, String key, Description known, PythonObject table) {
+    Description description = table.description == null ? known : Description.of(table.description);
+    if (table.description != null && description.state() != null) catalog.kept().put(key, description, description.bytes);
+    return (Table) new PythonProxy(table, description, null).proxy;
   }
 
   /** Returns the proxy behind an object; null where another class implements it. */
@@ -262,6 +290,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     // Overloads of Spark's methods differ in the number of parameters; an overload of a later version calls the first one by default.
     Object constant = description.constants.get(method);
     if (constant != null) return constant;
+    if (method.getName().equals("reducer")) return reducer(arguments);
     String name = (String) part("methods").get(method.getName() + "/" + method.getParameterTypes().length);
     boolean takesRow = arguments != null && arguments[0] instanceof InternalRow;
     try {
@@ -281,6 +310,16 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     Object result = InvocationHandler.invokeDefault(self, method, arguments);
     if (result instanceof Column[]) description.constants.put(method, result);
     return result;
+  }
+
+  /** Returns what turns values of this function of partitions into those of another one; null where nothing does. */
+  private Object reducer(Object[] arguments) {
+    Object name = described("name");
+    boolean areBuckets = arguments.length == 3;
+    PythonProxy other = behind(arguments[areBuckets ? 1 : 0]);
+    if (other == null) return null;
+    if (!areBuckets) return TransformReducer.ofTimes(name, other.described("name"));
+    return TransformReducer.ofBuckets(name, ((Integer) arguments[0]).intValue(), other.described("name"), ((Integer) arguments[2]).intValue());
   }
 
   /** Returns an error that a proxy's method may throw: the JVM wraps an error that the method does not declare, and callers would not recognize it. */

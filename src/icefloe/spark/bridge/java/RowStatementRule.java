@@ -1,12 +1,8 @@
 package icefloe;
 
-import java.lang.reflect.Field;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.Set;
-import org.apache.spark.api.python.PythonUtils;
-import org.apache.spark.sql.catalyst.analysis.Analyzer;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
@@ -19,14 +15,12 @@ import org.apache.spark.sql.connector.write.RowLevelOperationTable;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.Option;
 import scala.collection.Iterator;
-import scala.collection.immutable.Seq;
 
 /**
  * A rule of Spark's analyzer for resolved statements that change rows of Icefloe's tables: in place of a statement of SQL comes a `RowStatement`, which returns counts. The same holds for a MERGE
  * of a DataFrame whose source must be computed first. EXPLAIN and writes of DataFrames stay as Spark plans them.
  */
 public final class RowStatementRule extends Rule {
-  private static final String RULES = "postHocResolutionRules";
   private static final TreeNodeTag WRITTEN = new TreeNodeTag("icefloe.row_statement"); // a Written
   private static final Set OF_PARSER =
       new HashSet(
@@ -73,21 +67,6 @@ public final class RowStatementRule extends Rule {
     LogicalPlan statement = parsed;
     while (statement instanceof UnresolvedWith) statement = ((UnresolvedWith) statement).child();
     if (OF_PARSER.contains(statement.getClass().getSimpleName())) statement.setTagValue(WRITTEN, new Written(parsed, runsLeft));
-  }
-
-  /** Adds the rule to the analyzer of a running session, for which Spark has no interface, unless it is there already. */
-  static void install(Analyzer analyzer) throws Exception {
-    Field field = analyzer.getClass().getDeclaredField(RULES);
-    field.setAccessible(true);
-    ArrayList rules = new ArrayList();
-    Iterator present = ((Seq) field.get(analyzer)).iterator();
-    while (present.hasNext()) {
-      Object rule = present.next();
-      if (rule instanceof RowStatementRule) return;
-      rules.add(rule);
-    }
-    rules.add(new RowStatementRule());
-    field.set(analyzer, PythonUtils.toSeq(rules));
   }
 
   public TreeNode apply(TreeNode node) {

@@ -1,7 +1,9 @@
 package icefloe;
 
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
@@ -50,7 +52,21 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
 
   public Table loadTable(Identifier name) {
     Table evolved = SchemaEvolution.take(key, name);
-    return evolved != null ? evolved : loaded(new Object[] {"table", name});
+    if (evolved != null) return evolved;
+    Table ofStatement = StatementTables.take(key, name);
+    return ofStatement != null ? ofStatement : loaded(new Object[] {"table", name});
+  }
+
+  /** Returns tables as they were at one moment, in the order of their names; null where one of the names is not that of a table alone. */
+  Table[] loadTogether(List names) {
+    ArrayList messages = new ArrayList();
+    for (int i = 0; i < names.size(); i++) messages.add(message(new Object[] {"table", names.get(i)}));
+    return PythonProxy.loadedTogether(PythonBridge.registered(key), messages);
+  }
+
+  /** Returns the key that the catalog is registered with, which differs between sessions and catalogs. */
+  String key() {
+    return key;
   }
 
   public Table loadTable(Identifier name, String version) {

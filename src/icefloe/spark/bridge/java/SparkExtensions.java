@@ -1,15 +1,22 @@
 package icefloe;
 
+import java.lang.reflect.Field;
+import java.util.ArrayList;
+import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.analysis.Analyzer;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
 
 /**
- * The extension that `spark.sql.extensions` names in a session that Icefloe starts. It puts Icefloe's parser in front of the parser of Spark, and adds the rule for statements that change rows, in
- * this session and in those that it creates.
+ * The extension that `spark.sql.extensions` names in a session that Icefloe starts. It puts Icefloe's parser in front of the parser of Spark, and adds the rules for statements that change rows and for
+ * the tables of a statement, in this session and in those that it creates.
  */
 public final class SparkExtensions extends AbstractFunction1 {
   public Object apply(Object extensions) {
@@ -27,6 +34,33 @@ public final class SparkExtensions extends AbstractFunction1 {
                 return new RowStatementRule();
               }
             });
+    ((SparkSessionExtensions) extensions)
+        .injectHintResolutionRule(
+            new AbstractFunction1() {
+              public Object apply(Object session) {
+                return new StatementTables((org.apache.spark.sql.classic.SparkSession) session);
+              }
+            });
     return BoxedUnit.UNIT;
+  }
+
+  /** Adds the rules to the analyzer of a running session, for which Spark has no interface, unless they are there already. */
+  static void addRules(Analyzer analyzer, SparkSession session) throws Exception {
+    add(analyzer, "postHocResolutionRules", new RowStatementRule());
+    add(analyzer, "hintResolutionRules", new StatementTables((org.apache.spark.sql.classic.SparkSession) session));
+  }
+
+  private static void add(Analyzer analyzer, String rules, Rule added) throws Exception {
+    Field field = analyzer.getClass().getDeclaredField(rules);
+    field.setAccessible(true);
+    ArrayList all = new ArrayList();
+    Iterator present = ((Seq) field.get(analyzer)).iterator();
+    while (present.hasNext()) {
+      Object rule = present.next();
+      if (rule.getClass() == added.getClass()) return;
+      all.add(rule);
+    }
+    all.add(added);
+    field.set(analyzer, PythonUtils.toSeq(all));
   }
 }

@@ -62,7 +62,7 @@ public final class SparkParser implements InvocationHandler {
     WeakReference injected = (WeakReference) INJECTED.get(session);
     SparkParser installed = injected == null ? null : (SparkParser) injected.get();
     if (installed == null && Proxy.isProxyClass(parser.getClass()) && Proxy.getInvocationHandler(parser) instanceof SparkParser) installed = (SparkParser) Proxy.getInvocationHandler(parser);
-    RowStatementRule.install(state.analyzer());
+    SparkExtensions.addRules(state.analyzer(), session);
     if (installed != null) {
       if (installed.python == null) installed.python = new PythonObject(python);
       return;

@@ -1,9 +1,13 @@
 package icefloe;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Set;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.ApplyFunctionExpression;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
@@ -13,6 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates$;
 import org.apache.spark.sql.catalyst.optimizer.ReplaceCTERefWithRepartition$;
 import org.apache.spark.sql.catalyst.plans.LeftAnti$;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
@@ -21,6 +26,7 @@ import org.apache.spark.sql.catalyst.plans.logical.MergeRows;
 import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.catalyst.plans.logical.Window;
 import org.apache.spark.sql.catalyst.plans.logical.WithCTE;
 import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -35,6 +41,7 @@ import scala.runtime.AbstractFunction1;
 /** The last rule of Spark's optimizer: it replaces planned scans by plans of their rows, functions of catalogs by Catalyst expressions, and writes that Spark cannot run by commands. */
 public final class SparkRule extends Rule {
   private boolean hasOtherRows; // whether a plan of this call has rows of more than columns of a scan of files
+  private Set clustered = Collections.EMPTY_SET; // ids of columns by whose values the plan above the current node brings rows together or prunes files
 
   public TreeNode apply(TreeNode plan) {
     return new SparkRule().replaced((LogicalPlan) plan);
@@ -43,7 +50,7 @@ public final class SparkRule extends Rule {
   private LogicalPlan replaced(LogicalPlan plan) {
     LogicalPlan replaced = replace(new JoinHints().hinted(plan));
     // Spark's filters are above the new plans now. Spark's planner takes them into a scan under renamed columns; other plans, such as unions, need them pushed down.
-    return hasOtherRows ? PushDownPredicates$.MODULE$.apply(replaced) : replaced;
+    return hasOtherRows ? PartitionedFiles.withConditions(PushDownPredicates$.MODULE$.apply(replaced)) : replaced;
   }
 
   private LogicalPlan replace(LogicalPlan plan) {
@@ -54,11 +61,63 @@ public final class SparkRule extends Rule {
     if (plan instanceof WithCTE && isCommand(((WithCTE) plan).plan())) return replace(ReplaceCTERefWithRepartition$.MODULE$.apply(plan));
     if (isScan(plan)) {
       DataSourceV2ScanRelation scan = (DataSourceV2ScanRelation) plan;
-      // Spark joins the partitions of this scan as they are.
-      if (scan.keyGroupedPartitioning().isDefined()) return plan;
-      return named(PythonProxy.behind(scan.scan()).rows(), scan.output());
+      LogicalPlan partitioned = partitioned(scan);
+      return named(partitioned == null ? PythonProxy.behind(scan.scan()).rows() : partitioned, scan.output());
     }
-    return (LogicalPlan) ((LogicalPlan) plan.mapChildren(new Below())).mapExpressions(new Inside());
+    Set above = clustered;
+    clustered = clusteredBelow(plan);
+    LogicalPlan replaced = (LogicalPlan) plan.mapChildren(new Below());
+    clustered = above;
+    return (LogicalPlan) replaced.mapExpressions(new Inside());
+  }
+
+  /** Returns the rows of a scan with its partitions, where the query profits by them; else null. */
+  private LogicalPlan partitioned(DataSourceV2ScanRelation scan) {
+    if (!scan.keyGroupedPartitioning().isDefined()) return null;
+    boolean profits = false;
+    Iterator keys = ((Seq) scan.keyGroupedPartitioning().get()).iterator();
+    while (keys.hasNext()) {
+      Iterator columns = ((Expression) keys.next()).references().iterator();
+      while (columns.hasNext()) profits |= clustered.contains(((Attribute) columns.next()).exprId());
+    }
+    if (!profits) return null;
+    PythonProxy python = PythonProxy.behind(scan.scan());
+    Object files = python.once("partitioned_files");
+    return files instanceof PartitionedFiles ? ((PartitionedFiles) files).planFor(scan, python) : null; // JSON's null where Python reads a file
+  }
+
+  /** Returns the ids of the columns of a plan's children by whose values the plan, or one above it, brings rows together or prunes files. */
+  private Set clusteredBelow(LogicalPlan plan) {
+    Set columns = new HashSet(clustered);
+    if (plan instanceof Join && ((Join) plan).condition().isDefined()) addReferences((Expression) ((Join) plan).condition().get(), columns);
+    if (plan instanceof Aggregate) addReferences(((Aggregate) plan).groupingExpressions(), columns);
+    if (plan instanceof Window) addReferences(((Window) plan).partitionSpec(), columns);
+    if (plan instanceof Filter) addPruned(((Filter) plan).condition(), columns);
+    Seq named = plan instanceof Project ? ((Project) plan).projectList() : plan instanceof Aggregate ? ((Aggregate) plan).aggregateExpressions() : null;
+    for (Iterator each = named == null ? null : named.iterator(); each != null && each.hasNext(); ) {
+      Object column = each.next();
+      if (column instanceof Alias && columns.contains(((Alias) column).exprId())) addReferences(((Alias) column).child(), columns);
+    }
+    return columns;
+  }
+
+  private static void addReferences(Seq expressions, Set columns) {
+    Iterator each = expressions.iterator();
+    while (each.hasNext()) addReferences((Expression) each.next(), columns);
+  }
+
+  private static void addReferences(Expression expression, Set columns) {
+    Iterator references = expression.references().iterator();
+    while (references.hasNext()) columns.add(((Attribute) references.next()).exprId());
+  }
+
+  /** Adds the columns by whose values in a join Spark prunes files at run time. */
+  private static void addPruned(Expression condition, Set columns) {
+    if (condition instanceof DynamicPruningSubquery) addReferences(((DynamicPruningSubquery) condition).pruningKey(), columns);
+    else if (condition instanceof And) {
+      addPruned(((And) condition).left(), columns);
+      addPruned(((And) condition).right(), columns);
+    }
   }
 
   /** Returns whether a plan is a write to Icefloe that Spark cannot run itself. A MERGE that only inserts is an append, with a separate class since Spark 4.3. */

@@ -1,0 +1,371 @@
+package icefloe;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.BitSet;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.OptionalLong;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.paths.SparkPath;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
+import org.apache.spark.sql.execution.datasources.DataSourceStrategy$;
+import org.apache.spark.sql.execution.datasources.FileFormat;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import scala.Function1;
+import scala.Option;
+import scala.collection.Iterator;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Map$;
+import scala.collection.immutable.Seq;
+import scala.runtime.AbstractFunction1;
+
+/**
+ * A scan of Spark's connector whose splits have partition keys. Spark's own file scan has none, so this one reads the files with the functions of Spark's file formats that the file scan calls.
+ * Each group of files is a relation of its own, as for the file scan, and may have deleted rows and constants that others do not have.
+ *
+ * The relation of the first group is in the place of the scan in the plan of its rows until `SparkRule` puts the scan in its place.
+ */
+public final class PartitionedFiles implements SupportsReportStatistics, SupportsRuntimeV2Filtering {
+  private final LogicalRelation[] groups;
+  private final String[] keys; // columns of every group with the values of the partition fields
+  private final String[] columns; // columns of every group that the scan returns
+  private LogicalPlan rows; // the plan of the rows, over the first relation
+  private PythonProxy python; // the scan that Python implements; null before it is in a plan
+  private ArrayList conditions = new ArrayList(); // of Condition: what the rows are filtered by, for the statistics of row groups
+  private BitSet selected; // numbers of the files that the next batch has; null for all
+
+  public PartitionedFiles(List groups, List keys, List columns) {
+    this.groups = (LogicalRelation[]) groups.toArray(new LogicalRelation[0]);
+    this.keys = PythonBridge.strings(keys);
+    this.columns = PythonBridge.strings(columns);
+  }
+
+  private PartitionedFiles(PartitionedFiles files, PythonProxy python, ArrayList conditions) {
+    this.groups = files.groups;
+    this.keys = files.keys;
+    this.columns = files.columns;
+    this.python = python;
+    this.conditions = conditions;
+  }
+
+  /** Returns the relation that is in the place of the scan, without the rows of its column of deleted rows, if `deleted` names one. */
+  public LogicalPlan relation(String deleted) {
+    return deleted == null ? groups[0] : NativeScan.liveRows(groups[0], deleted);
+  }
+
+  /** Takes the plan of the rows. */
+  public void read(LogicalPlan plan) {
+    rows = plan;
+  }
+
+  /** Returns the plan of the rows with this scan in it, which has the partitions of the scan relation that it replaces; null where the rows do not have the columns of the partition fields as they are in files. */
+  LogicalPlan planFor(DataSourceV2ScanRelation scan, PythonProxy behind) {
+    HashMap sources = new HashMap(); // attributes of the first relation by the ids of those that Spark has of the scan
+    for (int i = 0; i < scan.output().size(); i++) {
+      Object source = sourceOf((Attribute) rows.output().apply(i));
+      if (source != null) sources.put(((Attribute) scan.output().apply(i)).exprId(), source);
+    }
+    ArrayList keyExpressions = new ArrayList();
+    Iterator expressions = ((Seq) scan.keyGroupedPartitioning().get()).iterator();
+    while (expressions.hasNext()) {
+      Expression key = (Expression) expressions.next();
+      Iterator references = key.references().iterator();
+      while (references.hasNext()) if (!sources.containsKey(((Attribute) references.next()).exprId())) return null;
+      keyExpressions.add(new Replaced(sources).apply(key));
+    }
+    ArrayList output = new ArrayList();
+    for (int i = 0; i < columns.length; i++) output.add(groups[0].output().apply(placeIn(groups[0], columns[i])));
+    Object[] parts = new Object[scan.productArity()];
+    for (int i = 0; i < parts.length; i++) {
+      parts[i] = scan.productElement(i);
+      if (parts[i] == scan.scan()) parts[i] = new PartitionedFiles(this, behind, conditions);
+      else if (parts[i] == scan.output()) parts[i] = PythonUtils.toSeq(output);
+      else if (parts[i] == scan.keyGroupedPartitioning()) parts[i] = Option.apply(PythonUtils.toSeq(keyExpressions));
+    }
+    return (LogicalPlan) new Leaf(groups[0], (LogicalPlan) scan.makeCopy(parts)).apply(rows);
+  }
+
+  private static int placeIn(LogicalRelation group, String column) {
+    for (int i = 0; i < group.output().size(); i++) if (((Attribute) group.output().apply(i)).name().equals(column)) return i;
+    throw new IllegalStateException("the files have no column " + column);
+  }
+
+  /** Returns the attribute of the first relation that an attribute of the rows is, under another name at most; null where it is computed. */
+  private Attribute sourceOf(Attribute column) {
+    Object source = column;
+    if (rows instanceof Project) {
+      Iterator columns = ((Project) rows).projectList().iterator();
+      while (columns.hasNext()) {
+        Object named = columns.next();
+        if (named instanceof Alias && ((Alias) named).exprId().equals(column.exprId())) source = ((Alias) named).child();
+      }
+    }
+    return source instanceof Attribute && groups[0].outputSet().contains((Attribute) source) ? (Attribute) source : null;
+  }
+
+  /** Replaces the attributes of an expression by others, by their ids. */
+  private static final class Replaced extends AbstractFunction1 {
+    private final HashMap attributes;
+
+    Replaced(HashMap attributes) {
+      this.attributes = attributes;
+    }
+
+    public Object apply(Object node) {
+      return node instanceof Attribute ? attributes.get(((Attribute) node).exprId()) : ((Expression) node).mapChildren(this);
+    }
+  }
+
+  /** Replaces one leaf of a plan. */
+  private static final class Leaf extends AbstractFunction1 {
+    private final LogicalPlan leaf;
+    private final LogicalPlan other;
+
+    Leaf(LogicalPlan leaf, LogicalPlan other) {
+      this.leaf = leaf;
+      this.other = other;
+    }
+
+    public Object apply(Object plan) {
+      boolean isLeaf = plan instanceof LogicalRelation && ((LogicalRelation) plan).relation() == ((LogicalRelation) leaf).relation();
+      return isLeaf ? other : ((LogicalPlan) plan).mapChildren(this);
+    }
+  }
+
+  /** Returns a plan in which scans of this class have the conditions of the filters above them, as Spark's planner gives them to its own file scans. */
+  static LogicalPlan withConditions(LogicalPlan plan) {
+    return (LogicalPlan) new Conditions().apply(plan);
+  }
+
+  private static final class Conditions extends AbstractFunction1 {
+    public Object apply(Object plan) {
+      LogicalPlan node = (LogicalPlan) ((LogicalPlan) plan).mapChildren(this);
+      if (!(node instanceof Filter) || !(((Filter) node).child() instanceof DataSourceV2ScanRelation)) return node;
+      DataSourceV2ScanRelation relation = (DataSourceV2ScanRelation) ((Filter) node).child();
+      if (!(relation.scan() instanceof PartitionedFiles)) return node;
+      PartitionedFiles files = (PartitionedFiles) relation.scan();
+      ArrayList conditions = new ArrayList();
+      addConditions(((Filter) node).condition(), conditions);
+      Object[] parts = new Object[relation.productArity()];
+      for (int i = 0; i < parts.length; i++) {
+        parts[i] = relation.productElement(i) == files ? new PartitionedFiles(files, files.python, conditions) : relation.productElement(i);
+      }
+      return new Filter(((Filter) node).condition(), (LogicalPlan) relation.makeCopy(parts));
+    }
+  }
+
+  private static void addConditions(Expression expression, ArrayList conditions) {
+    if (expression instanceof And) {
+      addConditions(((And) expression).left(), conditions);
+      addConditions(((And) expression).right(), conditions);
+    } else if (expression.deterministic() && !SubqueryExpression$.MODULE$.hasSubquery(expression)) {
+      Option filter = DataSourceStrategy$.MODULE$.translateFilter(expression, true);
+      if (filter.isDefined()) conditions.add(new Condition((org.apache.spark.sql.sources.Filter) filter.get(), expression));
+    }
+  }
+
+  /** A filter in the form of Spark's file formats, and the names of the columns in it. */
+  private static final class Condition {
+    final org.apache.spark.sql.sources.Filter filter;
+    final HashSet names = new HashSet();
+
+    Condition(org.apache.spark.sql.sources.Filter filter, Expression expression) {
+      this.filter = filter;
+      Iterator references = expression.references().iterator();
+      while (references.hasNext()) names.add(((Attribute) references.next()).name());
+    }
+
+    public boolean equals(Object other) {
+      return other instanceof Condition && filter.equals(((Condition) other).filter);
+    }
+
+    public int hashCode() {
+      return filter.hashCode();
+    }
+  }
+
+  private static HadoopFsRelation relationOf(LogicalRelation group) {
+    return (HadoopFsRelation) group.relation();
+  }
+
+  /** Returns splits of files of one group with equal keys: files and parts of files, as many as a split of the session may have bytes. */
+  InputPartition[] splits(BitSet numbers) {
+    Seq nothing = PythonUtils.toSeq(new ArrayList());
+    ArrayList splits = new ArrayList();
+    int number = 0;
+    for (int group = 0; group < groups.length; group++) {
+      HadoopFsRelation relation = relationOf(groups[group]);
+      SQLConf conf = ((org.apache.spark.sql.classic.SparkSession) relation.sparkSession()).sessionState().conf();
+      LinkedHashMap packed = new LinkedHashMap(); // Packing by key
+      Iterator directories = relation.location().listFiles(nothing, nothing).iterator();
+      while (directories.hasNext()) {
+        PartitionDirectory directory = (PartitionDirectory) directories.next();
+        int current = number++;
+        if (numbers != null && !numbers.get(current)) continue;
+        InternalRow key = keyOf(directory.values(), relation.partitionSchema());
+        Packing packing = (Packing) packed.get(key);
+        if (packing == null) packed.put(key, packing = new Packing(group, key, conf.filesMaxPartitionBytes(), conf.filesOpenCostInBytes()));
+        packing.add(directory, splits);
+      }
+      java.util.Iterator open = packed.values().iterator();
+      while (open.hasNext()) ((Packing) open.next()).close(splits);
+    }
+    return (InputPartition[]) splits.toArray(new InputPartition[0]);
+  }
+
+  private InternalRow keyOf(InternalRow constants, StructType types) {
+    Object[] values = new Object[keys.length];
+    for (int i = 0; i < values.length; i++) {
+      int place = types.fieldIndex(keys[i]);
+      values[i] = constants.isNullAt(place) ? null : constants.get(place, types.apply(place).dataType());
+    }
+    return new GenericInternalRow(values);
+  }
+
+  /** The split of a key that is not full yet. */
+  private static final class Packing {
+    private final int group;
+    private final InternalRow key;
+    private final long mostBytes;
+    private final long openBytes; // what opening a file counts for
+    private final ArrayList files = new ArrayList(); // of PartitionedFile
+    private long bytes;
+
+    Packing(int group, InternalRow key, long mostBytes, long openBytes) {
+      this.group = group;
+      this.key = key;
+      this.mostBytes = mostBytes;
+      this.openBytes = openBytes;
+    }
+
+    void add(PartitionDirectory directory, ArrayList splits) {
+      FileStatusWithMetadata file = (FileStatusWithMetadata) directory.files().apply(0);
+      SparkPath path = SparkPath.fromPath(file.getPath());
+      for (long start = 0; start < file.getLen(); start += mostBytes) {
+        long length = Math.min(mostBytes, file.getLen() - start);
+        if (bytes + length > mostBytes) close(splits);
+        files.add(new PartitionedFile(directory.values(), path, start, length, new String[0], 0L, file.getLen(), Map$.MODULE$.empty()));
+        bytes += length + openBytes;
+      }
+    }
+
+    void close(ArrayList splits) {
+      if (!files.isEmpty()) splits.add(new PartitionSplit(splits.size(), (PartitionedFile[]) files.toArray(new PartitionedFile[0]), group, key));
+      files.clear();
+      bytes = 0L;
+    }
+  }
+
+  /** Returns the readers of splits, which return batches if those of all groups can. */
+  PartitionReaderFactory readers() {
+    boolean returnsBatches = true;
+    for (int i = 0; i < groups.length; i++) returnsBatches &= relationOf(groups[i]).fileFormat().supportBatch(relationOf(groups[i]).sparkSession(), relationOf(groups[i]).schema());
+    Function1[] functions = new Function1[groups.length];
+    int[][] places = new int[groups.length][columns.length];
+    for (int i = 0; i < groups.length; i++) {
+      functions[i] = reader(relationOf(groups[i]), returnsBatches);
+      for (int column = 0; column < columns.length; column++) places[i][column] = placeIn(groups[i], columns[column]);
+    }
+    return new PartitionReaders(functions, places, readSchema(), returnsBatches);
+  }
+
+  private Function1 reader(HadoopFsRelation relation, boolean returnsBatches) {
+    StructType data = relation.dataSchema();
+    ArrayList filters = new ArrayList();
+    for (int i = 0; i < conditions.size(); i++) {
+      Condition condition = (Condition) conditions.get(i);
+      if (Arrays.asList(data.fieldNames()).containsAll(condition.names)) filters.add(condition.filter);
+    }
+    Map options = (Map) relation.options().updated(FileFormat.OPTION_RETURNING_BATCH(), String.valueOf(returnsBatches));
+    org.apache.spark.sql.classic.SparkSession session = (org.apache.spark.sql.classic.SparkSession) relation.sparkSession();
+    Configuration configuration = session.sessionState().newHadoopConfWithOptions(relation.options());
+    return relation.fileFormat().buildReaderWithPartitionValues(session, data, relation.partitionSchema(), data, PythonUtils.toSeq(filters), options, configuration);
+  }
+
+  public Batch toBatch() {
+    BitSet numbers = selected;
+    selected = null; // another plan of the same scan may have another filter, or none
+    return new PartitionedBatch(this, numbers);
+  }
+
+  public StructType readSchema() {
+    StructField[] fields = new StructField[columns.length];
+    for (int i = 0; i < fields.length; i++) {
+      Attribute attribute = (Attribute) groups[0].output().apply(placeIn(groups[0], columns[i]));
+      fields[i] = new StructField(attribute.name(), attribute.dataType(), attribute.nullable(), attribute.metadata());
+    }
+    return new StructType(fields);
+  }
+
+  public String description() {
+    return String.valueOf(relationOf(groups[0]).location().rootPaths().apply(0));
+  }
+
+  /** Returns the attributes by which Spark may filter at run time; the scan that this one replaces has named them, and Spark has its filters. */
+  public NamedReference[] filterAttributes() {
+    return new NamedReference[0];
+  }
+
+  /** Leaves the files out of the next batch in which no row has the values of a join. */
+  public void filter(Predicate[] predicates) {
+    List numbers = (List) PythonBridge.parsed((String) python.call("matching_files", ConnectorJson.json(new Object[] {predicates})));
+    BitSet matching = new BitSet();
+    for (int i = 0; i < numbers.size(); i++) matching.set(((Number) numbers.get(i)).intValue());
+    selected = matching;
+  }
+
+  public Statistics estimateStatistics() {
+    long total = 0L;
+    for (int i = 0; i < groups.length; i++) total += relationOf(groups[i]).location().sizeInBytes();
+    final long bytes = total;
+    return new Statistics() {
+      public OptionalLong sizeInBytes() {
+        return OptionalLong.of(bytes);
+      }
+
+      public OptionalLong numRows() {
+        return OptionalLong.empty();
+      }
+    };
+  }
+
+  /** Returns whether another scan reads the same rows of the same files. */
+  boolean isReadLike(PartitionedFiles other) {
+    boolean isLike = groups.length == other.groups.length && Arrays.equals(keys, other.keys) && Arrays.equals(columns, other.columns) && conditions.equals(other.conditions);
+    for (int i = 0; isLike && i < groups.length; i++) isLike = relationOf(groups[i]).equals(relationOf(other.groups[i]));
+    return isLike;
+  }
+
+  int contentHash() {
+    return relationOf(groups[0]).location().hashCode();
+  }
+}

@@ -1,0 +1,93 @@
+package icefloe;
+
+import java.io.Closeable;
+import java.io.IOException;
+import org.apache.spark.rdd.InputFileBlockHolder;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.v2.FileDataSourceV2$;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.unsafe.Platform;
+import scala.Function1;
+import scala.collection.Iterator;
+import scala.runtime.AbstractFunction0;
+
+/** Reads the files of a split one after the other, as rows or as batches, with the columns in the order of the scan. */
+final class SplitReader implements PartitionReader {
+  private final Function1 read; // from a file to its rows or batches
+  private final PartitionedFile[] files;
+  private final int[] places;
+  private final UnsafeProjection projection; // of rows; null where batches are read
+  private int opened;
+  private Iterator rows; // of the file that was opened last
+  private Object value;
+  private ColumnarBatch last; // the batch of the file; a reader returns the same object again and again
+  private ColumnarBatch ordered;
+
+  SplitReader(Function1 read, PartitionSplit split, int[] places, UnsafeProjection projection) {
+    this.read = read;
+    this.files = split.files();
+    this.places = places;
+    this.projection = projection;
+  }
+
+  public boolean next() throws IOException {
+    try {
+      while (rows == null || !rows.hasNext()) {
+        closeFile();
+        if (opened == files.length) return false;
+        PartitionedFile file = files[opened++];
+        InputFileBlockHolder.set(file.urlEncodedPath(), file.start(), file.length());
+        rows = (Iterator) read.apply(file);
+      }
+      value = projection == null ? ordered((ColumnarBatch) rows.next()) : projection.apply((InternalRow) rows.next());
+      return true;
+    } catch (Exception error) {
+      throw withPath(error);
+    }
+  }
+
+  private ColumnarBatch ordered(ColumnarBatch batch) {
+    if (batch != last) {
+      ColumnVector[] columns = new ColumnVector[places.length];
+      for (int i = 0; i < places.length; i++) columns[i] = batch.column(places[i]);
+      ordered = new ColumnarBatch(columns);
+      last = batch;
+    }
+    ordered.setNumRows(batch.numRows());
+    return ordered;
+  }
+
+  /** Returns Spark's error of a file that cannot be read, which names the file. */
+  private RuntimeException withPath(Exception error) {
+    final String path = files[Math.max(0, opened - 1)].urlEncodedPath();
+    Throwable named =
+        FileDataSourceV2$.MODULE$.attachFilePath(
+            new AbstractFunction0() {
+              public Object apply() {
+                return path;
+              }
+            },
+            error);
+    Platform.throwException(named); // also one that this method does not declare
+    return new IllegalStateException(named);
+  }
+
+  public Object get() {
+    return value;
+  }
+
+  public void close() throws IOException {
+    closeFile();
+    InputFileBlockHolder.unset();
+  }
+
+  private void closeFile() throws IOException {
+    if (rows instanceof Closeable) ((Closeable) rows).close();
+    rows = null;
+    last = null;
+  }
+}
