@@ -26,15 +26,20 @@ def run() -> list[Comparison]:
     """Measure both sides, and compare the rows that they leave."""
     say(f"converting: a table of {FILES * ROWS_OF_A_FILE:,} rows and {DELETE_FILES} equality delete files (made once)")
     large, small = (_made(name, files, deletes) for name, files, deletes in (("large", FILES, DELETE_FILES), ("small", 2, 5)))
-    sides = {side: partial(in_new_process, "converting_child", side, large, small) for side in ("icefloe", "java")}
+    what = f"`convert_equality_deletes` of {DELETE_FILES} files beside Java's `rewrite_data_files`"
+    return compared("convert", what, large, small, GOAL)
+
+
+def compared(kind: str, what: str, large: str, small: str, goal: str) -> list[Comparison]:
+    """Let both sides work on the tables with these metadata files, and compare the time, the processor time and the rows that they leave."""
+    sides = {side: partial(in_new_process, "converting_child", side, kind, large, small) for side in ("icefloe", "java")}
     taken = interleaved(RUNS, sides)
     if len({one["rows"] for runs in taken.values() for one in runs}) != 1:
         raise SystemExit("the sides have other rows")
     lines = []
     for figure, unit in (("wall", "time"), ("cpu", "processor time")):
         ours, theirs = (median([one[figure] for one in taken[side]]) for side in ("icefloe", "java"))
-        what = f"`convert_equality_deletes` of {DELETE_FILES} files beside Java's `rewrite_data_files`: {unit}"
-        lines.append(Comparison(what, seconds(ours), seconds(theirs), ours / theirs, GOAL if unit == "time" else ""))
+        lines.append(Comparison(f"{what}: {unit}", seconds(ours), seconds(theirs), ours / theirs, goal if unit == "time" else ""))
     return lines
 
 

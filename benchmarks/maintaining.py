@@ -7,6 +7,7 @@ made in each run. The table of 1,000,000 files has metadata only. `tpch_tables.p
 
 import os
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ FILES = int(os.environ.get("ICEFLOE_MAINTAIN_FILES", "10000"))
 FILES_OF_A_COMMIT = 100
 REPEATS = 3
 LOOKED_MANIFESTS = 10  # of 100,000 files each
+PLANNING_GOAL = 5.0
 TABLE = "bench.lineitem"
 PROPERTIES = {"format-version": "3", "write.delete.mode": "merge-on-read"}
 SCANS = {
@@ -133,7 +135,20 @@ def _looked() -> list[Comparison]:
     say(f"maintain: look at {files:,} files (their metadata is made once)")
     path = planning_20m_table.metadata_path(measure.BUILD / "compaction-planning", LOOKED_MANIFESTS)
     taken = child("icefloe", "maintaining_look_child.py", str(path))
-    plan = taken["plan"]
+    plan, planned = taken["plan"], taken["`icefloe maintain --plan`"][0]
+    return [
+        Comparison(
+            f"`icefloe maintain --plan` of {files:,} files (goal): time",
+            seconds(planned),
+            seconds(PLANNING_GOAL),
+            planned / PLANNING_GOAL,
+            "<= 1.0",
+        ),
+        *_beside_plan(taken, plan, files),
+    ]
+
+
+def _beside_plan(taken: Mapping[str, Any], plan: tuple[float, float], files: int) -> list[Comparison]:
     return [
         Comparison(
             f"{name} of {files:,} files (the plan of a scan of all of them): {unit}",

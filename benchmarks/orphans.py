@@ -2,10 +2,14 @@
 
 The table is in a Hadoop catalog, which both open. Its data files are empty and ten days old, and its snapshots reference half of them; both sides must find
 the other half. Each side has processes of its own, which take turns and search a small table first, so that starting is not measured.
-`ICEFLOE_ORPHAN_FILES` sets the number of files, `ICEFLOE_ORPHAN_RUNS` the runs. For the memory nothing is listed: names of files are made up.
+`ICEFLOE_ORPHAN_FILES` sets the number of files, `ICEFLOE_ORPHAN_RUNS` the runs. For the memory nothing is listed: names of files are made up, for Spark as a
+view that its executors compare with a table's manifests; the driver has 512 MB of heap.
 """
 
+import json
 import os
+import subprocess
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -15,6 +19,7 @@ import pyarrow as pa
 from benchmarks import measure
 from benchmarks.compaction import in_new_process
 from benchmarks.measure import Comparison, interleaved, median, say, seconds
+from benchmarks.orphans_child import made_up_names
 from icefloe import load_catalog
 from icefloe.catalog.catalog import Catalog
 from icefloe.kernel.commit.append import Append
@@ -46,7 +51,49 @@ def run() -> list[Comparison]:
     say("orphans: memory of the comparison")
     few, many = (in_new_process("orphans_child", "memory", str(files))["peak"] for files in SIMULATED)
     what = f"peak memory of the comparison of {SIMULATED[1]:,} files beside {SIMULATED[0]:,}"
-    return [*lines, Comparison(what, f"{many:.0f} MB", f"{few:.0f} MB", many / few, "<= 1.25")]
+    lines.append(Comparison(what, f"{many:.0f} MB", f"{few:.0f} MB", many / few, "<= 1.25"))
+    return [*lines, *spark_memory(lake.with_name("orphans-made-up"))]
+
+
+def spark_memory(lake: Path) -> list[Comparison]:
+    """Measure the memory of the driver while two executors compare made-up files."""
+    say("orphans: memory of Spark's driver")
+    done = lake.with_suffix(".done")
+    if not done.exists():
+        catalog = load_catalog("bench", type="hadoop", warehouse=str(lake))
+        catalog.create_namespace_if_not_exists("bench")
+        for files in SIMULATED:
+            _make_made_up(catalog, f"bench.t{files}", files)
+        done.touch()
+    few, many = (_in_this_python("orphans_child", "spark-memory", str(lake), str(files)) for files in SIMULATED)
+    counts = f"the comparison of {SIMULATED[1]:,} files by Spark beside {SIMULATED[0]:,}"
+    return [
+        Comparison(
+            f"peak memory of the driver's {what} for {counts}", f"{many[key]:.0f} MB", f"{few[key]:.0f} MB", many[key] / few[key], goal
+        )
+        for key, what, goal in (("python", "Python", "<= 1.25"), ("heap", "live objects in Java", ""))
+    ]
+
+
+def _in_this_python(module: str, *arguments: str) -> dict[str, float]:
+    result = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{module}", *arguments], capture_output=True, text=True, check=False, cwd=measure.ROOT
+    )
+    if result.returncode:
+        raise SystemExit(f"{module}\n{result.stderr[-4000:]}")
+    return dict(json.loads(result.stdout.splitlines()[-1]))
+
+
+def _make_made_up(catalog: Catalog, name: str, files: int) -> None:
+    """Make a table that references every second file of `made_up_names`, none of which exists."""
+    if catalog.table_exists(name):
+        catalog.drop_table(name)
+    table = catalog.create_table(name, pa.schema([("id", pa.int64())]))
+    for first in range(0, files, 2 * FILES_OF_A_COMMIT):
+        names = made_up_names(first, min(files, first + 2 * FILES_OF_A_COMMIT))[::2]
+        added = [DataFile(file_path=path, file_format=FileFormat.PARQUET, record_count=1, file_size_in_bytes=1) for path in names]
+        start = catalog.load_table(name)._start()
+        table._commit(Append(added, commit_context(start.handle, start.metadata, {}, "main")))
 
 
 def make_tables(lake: Path) -> None:

@@ -1,6 +1,6 @@
 """Child process of the benchmark `orphans`.
 
-`icefloe|java LAKE TABLE...` searches the tables, and prints figures of the last; `memory FILES` compares made-up names.
+`icefloe|java LAKE TABLE...` searches the tables, and prints figures of the last; `memory FILES` and `spark-memory LAKE FILES` compare made-up names.
 """
 
 import hashlib
@@ -19,18 +19,27 @@ from benchmarks.spark_changes import cpu_seconds
 from icefloe import load_catalog
 from icefloe.io.file_tree import HiddenNames
 from icefloe.io.local_file_io import LocalFileIO
+from icefloe.spark import session
+from icefloe.table.available_engines import engine_named
 from icefloe.table.orphans.orphan_search import OrphanRequest, find_in_process
 from icefloe.table.orphans.path_keys import PathKeys, PrefixMismatch
 from icefloe.table.orphans.path_spill import LISTED
-from icefloe.table.orphans.referenced_files import ReferencedFiles
+from icefloe.table.orphans.referenced_files import ReferencedFiles, referenced_files
+from icefloe.table.table_handle import LoadedMetadata
 
 FILES_OF_A_FOLDER = 10_000
+FILES_BETWEEN_SAMPLES = 250_000
+FOLDER = "/warehouse/bench/t/data"
 Search = Callable[[str], Iterable[str]]
 
 
 def main(side: str, *arguments: str) -> None:
     """Run one side and print its figures."""
-    print(json.dumps(memory(int(arguments[0])) if side == "memory" else searched(side, *arguments)))
+    if side == "spark-memory":
+        figures = spark_memory(*arguments)
+    else:
+        figures = memory(int(arguments[0])) if side == "memory" else searched(side, *arguments)
+    print(json.dumps(figures))
 
 
 def searched(side: str, lake: str, *tables: str) -> dict[str, Any]:
@@ -78,11 +87,14 @@ def listed(files: int) -> Iterator[Any]:
     """Yield tables of made-up files, one a folder."""
     size, modified = pa.array([1] * FILES_OF_A_FOLDER, pa.int64()), pa.array([0] * FILES_OF_A_FOLDER, pa.int64())
     for first in range(0, files, FILES_OF_A_FOLDER):
-        folder = f"/warehouse/bench/t/data/day={first // FILES_OF_A_FOLDER}"
-        names = [
-            f"{folder}/{number:08}-{number * 2654435761 % 2**32:08x}-c001.parquet" for number in range(first, first + FILES_OF_A_FOLDER)
-        ]
-        yield pa.table([pa.array(names), size, modified], schema=LISTED)
+        yield pa.table([pa.array(made_up_names(first, first + FILES_OF_A_FOLDER)), size, modified], schema=LISTED)
+
+
+def made_up_names(first: int, end: int) -> list[str]:
+    """Return the names of made-up files with these numbers."""
+    return [
+        f"{FOLDER}/day={number // FILES_OF_A_FOLDER}/{number:08}-{number * 40503 % 2**32:08x}-c001.parquet" for number in range(first, end)
+    ]
 
 
 def memory(files: int) -> dict[str, Any]:
@@ -101,6 +113,41 @@ def memory(files: int) -> dict[str, Any]:
     if found != files // 2:
         raise SystemExit(f"{found} files were found, not {files // 2}")
     return {"peak": megabytes("VmHWM")}
+
+
+def spark_memory(lake: str, files: str) -> dict[str, Any]:
+    """Compare made-up files by two executors; return the peak memory of the driver's Python, and of live objects in its JVM, in MB."""
+    settings = {"spark.driver.memory": "512m", "spark.executor.memory": "1500m", "spark.ui.enabled": "false"}
+    spark = session(settings, master="local-cluster[2,2,1500]")
+    table = load_catalog("bench", type="hadoop", warehouse=lake).load_table(f"bench.t{files}")
+    loaded = LoadedMetadata(location=table.metadata_location, metadata=table.metadata)
+    name = f"format_string('{FOLDER}/day=%d/%08d-%08x-c001.parquet', id DIV {FILES_OF_A_FOLDER}, id, (id * 40503) % 4294967296)"
+    request = OrphanRequest(
+        table_name=table.full_name,
+        io=table.io,
+        folder="/warehouse/bench/t",
+        hidden=HiddenNames(),
+        keys=PathKeys.of({}, {}),
+        mismatch=PrefixMismatch.ERROR,
+        referenced=lambda found: referenced_files(table.full_name, table.io, loaded, (), found),
+        view=spark.range(int(files)).selectExpr(f"{name} AS file_path", "TIMESTAMP '2020-01-01' AS last_modified"),
+        older_than_ms=int(time.time() * 1000),
+    )
+    found, heap = 0, _live_objects(spark)
+    for orphans in engine_named("spark").orphans(request):
+        if (found + len(orphans)) // FILES_BETWEEN_SAMPLES > found // FILES_BETWEEN_SAMPLES:
+            heap = max(heap, _live_objects(spark))
+        found += len(orphans)
+    if found != int(files) // 2:
+        raise SystemExit(f"{found} files were found, not {int(files) // 2}")
+    return {"python": megabytes("VmHWM"), "heap": heap}
+
+
+def _live_objects(spark: Any) -> float:
+    """Return the memory of live objects in the driver's JVM, after a garbage collection, in MB."""
+    spark.sparkContext._jvm.System.gc()
+    used: int = spark.sparkContext._jvm.java.lang.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed()
+    return used / 1024 / 1024
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Stress tests of maintenance with real processes: beside writers of one table, and killed at random moments.
 
     python -m tests.maintenance_stress beside [--seconds 600] [--writers 3] [--version 3]   numbers of commits and of maintenance operations
+    python -m tests.maintenance_stress cdc [--seconds 600] [--writers 3] [--version 3]      `maintain` beside streams of upserts by equality deletes
     python -m tests.maintenance_stress kill [--rounds 200]                                  numbers of rounds, and of files that were left
 
 `maintenance/test_stress.py` runs them. Writers are those of `tests/stress.py`: every writer has its own rows, and none may fail.
@@ -21,10 +22,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 from tests.stress import Place, checked, fork, rows_after, write
 from tests.table.reachable import everything, on_disk
 
 from icefloe.errors import CommitConflictError, CommitInvalidatedError
+from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.table import Table
 
 REWRITE = {"rewrite-all": True, "remove-dangling-deletes": True}
@@ -35,6 +38,11 @@ def expire(table: Table) -> Any:
     return table.expire_snapshots(older_than=datetime.now(UTC), retain_last=KEPT_SNAPSHOTS)
 
 
+def maintained(table: Table, **arguments: Any) -> None:
+    report = table.maintenance.maintain(**arguments)
+    assert not report.has_failures, str(report)
+
+
 # Every procedure that changes a table, by name.
 PROCEDURES: dict[str, Callable[[Table], Any]] = {
     "compact small files": lambda table: table.maintenance.rewrite_data_files(options={"min-input-files": 2}),
@@ -42,7 +50,13 @@ PROCEDURES: dict[str, Callable[[Table], Any]] = {
     "sort": lambda table: table.maintenance.rewrite_data_files(sort_order="number DESC", options=REWRITE),
     "z-order": lambda table: table.maintenance.rewrite_data_files(sort_order="zorder(number, copy)", options=REWRITE),
     "convert equality deletes": lambda table: table.maintenance.convert_equality_deletes(),
+    "maintain": lambda table: maintained(table, min_age_minutes=0),
+    "maintain, and leave young partitions": maintained,
     "convert in parts": lambda table: table.maintenance.convert_equality_deletes(options={"partial-progress.enabled": True}),
+    "rewrite position deletes": lambda table: table.maintenance.rewrite_position_delete_files(options={"min-input-files": 2}),
+    "rewrite position deletes in parts": lambda table: table.maintenance.rewrite_position_delete_files(
+        options={"rewrite-all": True, "partial-progress.enabled": True}
+    ),
     "remove dangling deletes": lambda table: table.maintenance.remove_dangling_deletes(),
     "rewrite manifests": lambda table: table.rewrite_manifests(),
     "expire": expire,
@@ -108,6 +122,68 @@ def beside(place: Place, writers: int, seconds: float, version: int, seed: int) 
     checked(lambda: check_rows(place, commits, 0))
     done, lost = json.loads(maintenance.text)
     return BesideReport(commits=sum(commits.values()), seconds=seconds, operations=done, given_up=lost)
+
+
+KEYS = 20  # of each stream, so that most upserts replace a row
+# Streams wait for a moment between two commits, as those of Flink do.
+WAIT_S = 0.2
+
+
+def upsert_for(place: Place, writer: str, seconds: float, pipe: int) -> None:
+    """Upsert for so long: each commit has an equality delete of a key, and mostly a new row of it."""
+    table, ends, number = place.table(), time.monotonic() + seconds, 0
+    while time.monotonic() < ends:
+        key = pa.table({"writer": [writer], "copy": pa.array([number % KEYS], pa.int64())})
+        with table.transaction() as tx:
+            tx.delete_keys(key, ["writer", "copy"])
+            if number % 7:
+                tx.append(key.append_column("number", pa.array([number], pa.int64())).select(["writer", "number", "copy"]))
+        os.write(pipe, f"{number} 1\n".encode())
+        number += 1
+        time.sleep(WAIT_S)
+
+
+def upserted(writer: str, commits: int) -> set[tuple[str, int, int]]:
+    """Return the rows of a stream after a number of its commits."""
+    last = {number % KEYS: number for number in range(commits)}
+    return {(writer, number, key) for key, number in last.items() if number % 7}
+
+
+def maintain_beside(place: Place, seconds: float, pipe: int) -> None:
+    """Run `maintain` again and again, in turn with its own rule about young partitions and without; write the counts of actions to the pipe."""
+    done, left, ends, number = Counter[str](), Counter[str](), time.monotonic() + seconds, 0
+    while time.monotonic() < ends:
+        report = place.table().maintenance.maintain(min_age_minutes=None if number % 2 else 0)
+        assert not report.has_failures, str(report)
+        done.update(one.action.value for one in report.actions if one.state == "done")
+        left.update(one.action.value for one in report.actions if one.left_count)
+        number += 1
+    os.write(pipe, (json.dumps([done, left]) + "\n").encode())
+
+
+def cdc(place: Place, writers: int, seconds: float, version: int) -> BesideReport:
+    """Run streams of upserts and `maintain` at once: no stream fails, every row is that of its last upsert, and all deletes are converted in the end."""
+    checked(lambda: place.create(version))
+    names = [f"w{number}" for number in range(writers)]
+    children = [fork(name, partial(upsert_for, place, name, seconds)) for name in names]
+    maintenance = fork("maintenance", partial(maintain_beside, place, seconds))
+    for child in [*children, maintenance]:
+        child.end()
+        assert child.status == 0, f"{child.writer} failed: see above"
+    commits = {child.writer: len(child.acknowledged) for child in children}
+
+    def check() -> None:
+        expected = {row for writer, count in commits.items() for row in upserted(writer, count)}
+        for _ in range(2):
+            table = place.table()
+            rows = [tuple(row.values()) for row in table.scan().select("writer", "number", "copy").to_arrow().to_pylist()]
+            assert sorted(rows) == sorted(expected), f"{set(rows) ^ expected}"
+            table.maintenance.maintain()  # the partition is young
+        assert "EQUALITY_DELETES" not in {FileContent(one).name for one in place.table().inspect.delete_files()["content"].to_pylist()}
+
+    checked(check)
+    done, left = json.loads(maintenance.text)
+    return BesideReport(commits=sum(commits.values()), seconds=seconds, operations=done, given_up=left)
 
 
 def check_rows(place: Place, commits: dict[str, int], unknown: int) -> int:
@@ -215,7 +291,7 @@ def check_left(place: Place, commits: int, *, removes: bool = False) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.maintenance_stress")
-    parser.add_argument("kind", choices=["beside", "kill"])
+    parser.add_argument("kind", choices=["beside", "cdc", "kill"])
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--writers", type=int, default=3)
     parser.add_argument("--version", type=int, default=3)
@@ -226,6 +302,8 @@ def main() -> None:
         place = Place(uri=f"sqlite:///{folder}/catalog.db", warehouse=folder)
         if arguments.kind == "beside":
             report: Any = beside(place, arguments.writers, arguments.seconds, arguments.version, arguments.seed)
+        elif arguments.kind == "cdc":
+            report = cdc(place, arguments.writers, arguments.seconds, arguments.version)
         else:
             report = kill(place, arguments.rounds, arguments.seed)
         print(json.dumps(asdict(report)))

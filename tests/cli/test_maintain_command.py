@@ -9,13 +9,20 @@ from tests.maintenance.test_maintain import lake
 
 
 def test_a_table_is_planned_and_maintained(icefloe: Command, as_json: Callable[..., Any], tmp_path: Path) -> None:
-    lake(tmp_path)
+    table = lake(tmp_path).load_table("db.t")
+    with table.manage_snapshots() as manage:
+        manage.create_tag(snapshot_id=table.snapshots()[0].snapshot_id, tag_name="old")
     planned = icefloe("maintain", "db.t", "--warehouse", tmp_path, "--plan", "--min-age-minutes", "0")
     assert planned.exit_code == 0, planned.output
     assert "planned" in planned.stdout
     assert "Nothing was changed." in planned.stdout
     done = as_json("maintain", "db.t", "--warehouse", tmp_path, "--min-age-minutes", "0")
-    assert [one["state"] for one in done["tables"][0]["actions"] if one["action"] == "rewrite_data_files"] == ["done"]
+    assert [one["state"] for one in done["tables"][0]["actions"] if one["action"] == "rewrite-data-files"] == ["done"]
+    assert {one["state"] for one in done["tables"][0]["actions"]} == {"done", "nothing to do"}
+    tagged = icefloe("maintain", "db.t", "--warehouse", tmp_path, "--branch", "old")
+    assert (tagged.exit_code, "is a tag" in tagged.output) == (1, True)
+    searched = as_json("maintain", "db.t", "--warehouse", tmp_path, "--min-age-minutes", "0", "--remove-orphan-files")
+    assert [one["state"] for one in searched["tables"][0]["actions"] if one["action"] == "remove-orphan-files"] == ["done"]
 
 
 def test_a_catalog_with_a_broken_table_ends_with_exit_code_one(icefloe: Command, tmp_path: Path) -> None:
@@ -33,5 +40,6 @@ def test_wrong_names_and_limits_are_refused(icefloe: Command, tmp_path: Path) ->
     lake(tmp_path)
     assert "the namespace holds db.t" in icefloe("maintain", "db.nope", "--warehouse", tmp_path).output
     assert icefloe("maintain", "db", "--plan", "--warehouse", tmp_path).exit_code == 0
-    assert icefloe("maintain", "nope", "--plan", "--warehouse", tmp_path).exit_code == 1
+    refused = icefloe("maintain", "nope", "--plan", "--warehouse", tmp_path)
+    assert (refused.exit_code, "write a table as namespace.table; the namespaces are: db" in refused.output) == (1, True)
     assert icefloe("maintain", "db.t", "--warehouse", tmp_path, "--max-bytes", "-1").exit_code == 2

@@ -11,7 +11,7 @@ import pytest
 from icefloe.errors import NoSuchFileError, StorageError, UnsupportedFeatureError
 from icefloe.io import file_tree
 from icefloe.io.file_io_by_scheme import load_file_io
-from icefloe.io.file_tree import FileState, HiddenNames, file_state, files_below
+from icefloe.io.file_tree import FileState, FolderFiles, FolderPart, HiddenNames, file_state, files_below, files_for
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.io.object_store_file_io import ObjectStoreFileIO
 
@@ -89,6 +89,25 @@ def test_a_local_folder_is_listed_with_every_level(tmp_path: Path) -> None:
         paths(io, f"{tmp_path}/none")
     with pytest.raises(UnsupportedFeatureError, match="cannot be listed"):
         paths(MemoryFileIO(), "memory://x")
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_listing_of_limited_time_returns_the_folders_that_remain(tmp_path: Path, seconds: float, threads: int) -> None:
+    for number in range(30):
+        folder = tmp_path / f"{number % 7}" / f"{number % 3}" / f"{number}"
+        folder.mkdir(parents=True)
+        (folder / "x").write_text("x")
+    files: list[str] = []
+    rounds, parts = 0, [FolderPart(str(tmp_path))]
+    while parts:
+        listed = list(files_for(load_file_io({}), parts, HiddenNames(), seconds, threads))
+        files += [f"{one.folder}/{name}" for one in listed if isinstance(one, FolderFiles) for name in one.names]
+        parts = [one for one in listed if isinstance(one, FolderPart)]
+        rounds += 1
+    assert sorted(files) == paths(load_file_io({}), str(tmp_path))
+    assert (rounds > 3) == (seconds == 0)
+    assert not [thread for thread in threading.enumerate() if thread.name == "icefloe-list"]
 
 
 def test_a_folder_that_cannot_be_listed_ends_the_listing_and_its_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

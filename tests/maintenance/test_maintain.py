@@ -1,22 +1,25 @@
 """`table.maintenance.maintain()`, `CALL system.maintain` and `icefloe maintain`: what is decided, that rows stay, that a second run has nothing to do."""
 
+import os
 import random
+import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.maintenance.test_rewrite_data_files import SCHEMA, content, made, other_writer, small_files
 
 from icefloe import SqlCatalog
-from icefloe.errors import CommitUnknownError, InvalidInputError, InvalidPropertyError, StorageError
+from icefloe.errors import CommitUnknownError, EngineError, InvalidInputError, InvalidPropertyError, NoSuchSnapshotError, StorageError
 from icefloe.inspect import health
 from icefloe.kernel.metadata.maintenance_properties import MaintenanceAction
 from icefloe.maintenance import maintain as module
-from icefloe.maintenance.maintain import ActionState, MaintenanceReport
 from icefloe.maintenance.maintain_catalog import maintain_catalog
+from icefloe.maintenance.maintenance_report import ActionState, MaintenanceReport
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite
 from icefloe.procedures import call
 from icefloe.table.table import Table
@@ -380,9 +383,148 @@ def test_a_group_that_lost_to_a_writer_is_left_for_the_next_run(tmp_path: Path, 
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [number for number in range(60) if number != 2]
 
 
+def test_a_tag_a_branch_that_does_not_exist_and_an_unknown_engine_are_refused(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    with pytest.raises(NoSuchSnapshotError):
+        table.maintenance.maintain(branch="nope", dry_run=True)  # a table without snapshots
+    small_files(table, 1)
+    with table.manage_snapshots() as manage:
+        manage.create_tag(snapshot_id=table.snapshots()[0].snapshot_id, tag_name="old")
+    for dry_run in (True, False):
+        with pytest.raises(InvalidInputError, match="is a tag"):
+            table.maintenance.maintain(branch="old", dry_run=dry_run)
+        with pytest.raises(EngineError, match="'duckdb'"):
+            table.maintenance.maintain(engine="duckdb", dry_run=dry_run)
+
+
+def test_one_wide_file_among_sorted_ones_is_left(tmp_path: Path) -> None:
+    table = made(tmp_path, 2, **{"write.target-file-size-bytes": "3000"})
+    with table.update_sort_order() as update:
+        update.asc("id")
+    for number in range(8):
+        table.append(pa.table({"id": list(range(number * 1000, number * 1000 + 1000)), "kind": ["a"] * 1000}))
+    wide = pa.table({"id": list(range(0, 8000, 8)), "kind": ["a"] * 1000})
+    table.append(wide)
+    first = table.maintenance.rewrite_data_files(strategy="sort")
+    assert (first.snapshot_ids, dict(first.reasons)) == ((), {})
+    assert [one.deep_files for one in health(table).clustering if one.is_sort_key] == [0]
+    table.append(wide)
+    assert [one.deep_files for one in health(table).clustering if one.is_sort_key] == [2]
+    assert table.maintenance.rewrite_data_files(strategy="sort").rewritten_files == 2
+    assert table.maintenance.rewrite_data_files(strategy="sort").snapshot_ids == ()
+
+
+def test_the_reason_names_the_engine_that_a_large_sort_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path)
+    with table.update_sort_order() as update:
+        update.asc("id")
+    small_files(table, 6)
+    monkeypatch.setattr("icefloe.maintenance.maintenance_actions.WORK_ON_SPARK_BYTES", 1)
+    report = table.maintenance.maintain(dry_run=True, min_age_minutes=0, engine="in-process")
+    assert "the engine in-process was chosen" in str(report)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_two_runs_at_once_lose_no_row_and_neither_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    table = decayed(tmp_path, version, ("kind",))
+    before, write, others = content(table), DataFileRewrite._write, []
+
+    def beside(self: DataFileRewrite, *arguments: Any) -> Any:
+        written = write(self, *arguments)
+        if not others:
+            others.append(None)
+            others.append(other_writer(tmp_path).maintenance.maintain(min_age_minutes=0))
+        return written
+
+    monkeypatch.setattr(DataFileRewrite, "_write", beside)
+    report = table.maintenance.maintain(min_age_minutes=0)
+    assert (others[1].has_failures, report.has_failures) == (False, False), f"{others[1]}\n{report}"
+    assert states(others[1])["rewrite-data-files"] == "done"
+    assert "left for the next run" in str(report)
+    assert content(table.refresh()) == before
+    last = table.maintenance.maintain(min_age_minutes=0)
+    assert (last.has_failures, content(table)) == (False, before)
+    assert table.maintenance.maintain(min_age_minutes=0).is_nothing_to_do
+
+
 def test_a_budget_below_two_files_is_named_as_the_reason(tmp_path: Path) -> None:
     table = made(tmp_path)
     small_files(table, 6)
     report = table.maintenance.maintain(dry_run=True, min_age_minutes=0, max_bytes=1000)
     assert states(report)["rewrite-data-files"] == "left"
     assert "max-bytes" in str(next(one for one in report.actions if one.action is MaintenanceAction.REWRITE_DATA_FILES).left)
+
+
+ORPHANS = "remove-orphan-files"
+
+
+def orphan(table: Table, name: str = "left.parquet") -> Path:
+    """Write a file of four days ago that nothing references."""
+    path = Path(table.location().removeprefix("file://")) / "data" / name
+    path.write_bytes(b"PAR1")
+    os.utime(path, (time.time() - 4 * 86_400,) * 2)
+    return path
+
+
+def lists_of(table: Table) -> list[Path]:
+    return sorted(Path(table.location().removeprefix("file://")).glob("metadata/_orphan-files-*"))
+
+
+def test_orphan_files_are_listed_only_on_request_and_deleted_seven_days_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path)
+    small_files(table, 1)
+    before, first = content(table), orphan(table)
+    assert states(table.maintenance.maintain(min_age_minutes=0))[ORPHANS] == "nothing to do"
+    assert states(table.maintenance.maintain(min_age_minutes=0, remove_orphan_files=True, dry_run=True))[ORPHANS] == "planned"
+    assert lists_of(table) == []
+    table.set_properties({"maintenance.remove-orphan-files": "true"})
+    assert states(table.maintenance.maintain(remove_orphan_files=False))[ORPHANS] == "nothing to do"
+    report = table.maintenance.maintain()
+    assert (states(report)[ORPHANS], "1 orphan file" in str(report), len(lists_of(table)), first.exists()) == ("done", True, 1, True)
+    again = table.maintenance.maintain()
+    assert (states(again)[ORPHANS], again.is_nothing_to_do, len(lists_of(table))) == ("left", True, 1)
+    assert "once it is 7 days old" in str(again)
+    aged(table, monkeypatch, 6 * 1440)
+    assert table.maintenance.maintain().is_nothing_to_do
+    assert first.exists()
+    aged(table, monkeypatch, 2 * 1440)
+    (listed,) = lists_of(table)
+    report = table.maintenance.maintain()
+    assert (states(report)[ORPHANS], first.exists(), "1 listed file deleted" in str(report)) == ("done", False, True)
+    assert listed not in lists_of(table)
+    assert len(lists_of(table)) == 1  # of the next search, which found nothing
+    assert content(table) == before
+
+
+def test_a_listed_file_that_is_referenced_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path)
+    small_files(table, 1)
+    path = Path(table.location().removeprefix("file://")) / "data" / "added.parquet"
+    pq.write_table(pa.table({"id": [900], "kind": ["a"]}, schema=SCHEMA), path)
+    os.utime(path, (time.time() - 4 * 86_400,) * 2)
+    table.maintenance.maintain(remove_orphan_files=True)
+    table.add_files([str(path)])
+    aged(table, monkeypatch, 8 * 1440)
+    report = table.maintenance.maintain(remove_orphan_files=True, min_age_minutes=0)
+    assert (states(report)[ORPHANS], "0 listed files deleted" in str(report)) == ("done", True)
+    assert 900 in table.scan().to_arrow()["id"].to_pylist()
+
+
+def test_orphan_files_of_a_table_that_shares_its_files_are_left(tmp_path: Path) -> None:
+    table = made(tmp_path, 2, (), **{"gc.enabled": "false", "maintenance.remove-orphan-files": "true"})
+    small_files(table, 1)
+    orphan(table)
+    report = table.maintenance.maintain()
+    assert (states(report)[ORPHANS], "gc.enabled is false" in str(report), lists_of(table)) == ("left", True, [])
+
+
+def test_no_orphan_file_is_searched_after_a_commit_of_unknown_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = decayed(tmp_path, 2, ("kind",))
+
+    def unknown(*_: Any, **__: Any) -> None:
+        raise CommitUnknownError("the reply was lost")
+
+    monkeypatch.setattr(module, "remove_dangling_deletes", unknown)
+    report = table.maintenance.maintain(min_age_minutes=0, remove_orphan_files=True)
+    assert ORPHANS not in states(report)
+    assert lists_of(table) == []

@@ -6,7 +6,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+import tracemalloc
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,9 +22,15 @@ from hypothesis import strategies as st
 from icefloe import SqlCatalog, load_catalog
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import FormatError, InvalidInputError, LocationNotAllowedError, NoSuchFileError, NoSuchTableError
+from icefloe.io.file_tree import FileState
+from icefloe.io.locations import Place
+from icefloe.maintenance import found_orphans
 from icefloe.maintenance import remove_orphan_files as removal
+from icefloe.maintenance.orphan_scope import OrphanScope
 from icefloe.table import Table
 from icefloe.table.orphans import orphan_search
+from icefloe.table.orphans.path_keys import PathKeys
+from icefloe.table.orphans.path_spill import LISTED
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "kind": ["a", "b", "a"]})
 OLD = time.time() - 10 * 24 * 3600
@@ -227,7 +235,7 @@ def test_an_interrupted_quarantine_leaves_no_list_and_an_interrupted_purge_is_co
     table = made(tmp_path)
     for number in range(20):
         stray(table, f"data/{number}.parquet")
-    monkeypatch.setattr(removal, "_BATCH", 5)
+    monkeypatch.setattr(found_orphans, "ORPHANS_AT_ONCE", 5)
     with monkeypatch.context() as patch:
         patch.setattr(removal.QuarantineWriter, "write", interrupted_after(2, removal.QuarantineWriter.write))
         with pytest.raises(KeyboardInterrupt):
@@ -288,7 +296,7 @@ def test_a_file_that_is_committed_meanwhile_is_never_deleted(tmp_path: Path, mon
     content = Path(next(iter(table.scan().plan_files())).file.file_path).read_bytes()
     paths = [stray(table, f"data/{number:02}.parquet", content) for number in range(20)]
     other = lake(tmp_path).load_table("db.t")
-    monkeypatch.setattr(removal, "_BATCH", 5)
+    monkeypatch.setattr(found_orphans, "ORPHANS_AT_ONCE", 5)
     committed = []
 
     def commit(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -319,7 +327,7 @@ def test_a_file_that_is_committed_meanwhile_is_never_deleted(tmp_path: Path, mon
 def test_nothing_more_is_deleted_after_the_table_was_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(tmp_path)
     paths = [stray(table, f"data/{number}.parquet") for number in range(20)]
-    monkeypatch.setattr(removal, "_BATCH", 5)
+    monkeypatch.setattr(found_orphans, "ORPHANS_AT_ONCE", 5)
     catalog = lake(tmp_path)
     delete = removal.delete_files
 
@@ -471,6 +479,95 @@ def test_files_of_a_table_with_the_same_location_are_kept(tmp_path: Path) -> Non
     with pytest.raises(LocationNotAllowedError, match=r"db\.second has a folder that overlaps"):
         table.maintenance.remove_orphan_files()
     assert orphan.exists()
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_file_that_another_table_of_the_folder_adds_during_the_deletion_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_new: bool
+) -> None:
+    table = made(tmp_path)
+    catalog = lake(tmp_path)
+    content = Path(next(iter(table.scan().plan_files())).file.file_path).read_bytes()
+    paths = [stray(table, f"data/{number:02}.parquet", content) for number in range(20)]
+    monkeypatch.setattr(found_orphans, "ORPHANS_AT_ONCE", 5)
+    monkeypatch.setattr(removal, "OTHERS_KNOWN_MS", 0)
+    registered: list[Table] = [] if is_new else [catalog.register_table("db.second", table.metadata_location)]
+    added: list[str] = []
+    delete = removal.delete_files
+
+    def then_added(*arguments: Any) -> Any:
+        result = delete(*arguments)
+        if not added:
+            added.extend(str(path) for path in paths if path.exists())
+            second = registered[0] if registered else catalog.register_table("db.second", table.metadata_location)
+            second.add_files(added)
+        return result
+
+    monkeypatch.setattr(removal, "delete_files", then_added)
+    assert table.maintenance.remove_orphan_files().deleted_files == 5
+    assert len(added) == 15
+    assert catalog.load_table("db.second").scan().count() == 3 + 3 * 15
+    assert table.scan().count() == 3
+
+
+def test_the_memory_of_a_deletion_does_not_grow_with_the_files_of_later_commits(tmp_path: Path) -> None:
+    keys = PathKeys.of({}, {})
+    found = found_orphans.FoundOrphans(str(tmp_path), keys)
+    paths = [f"/lake/t/data/orphan-{number}" for number in range(12_000)]
+    orphans = pa.table([pa.array(paths), *[pa.array([1] * len(paths), pa.int64())] * 2], schema=LISTED)
+    with found:
+        found.write(orphans)
+    found.keep(pa.array([paths[7], "/lake/t/data/other"]))
+    tracemalloc.start()
+    for first in range(0, 400_000, 20_000):
+        found.keep(pa.array([f"/lake/t/data/live-{number}" for number in range(first, first + 20_000)] + [paths[9_000]]))
+    current, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert current < 1_000_000
+    kept = set(paths) - {path for table in found.batches() for path in found.without_kept(table)["path"].to_pylist()}
+    assert kept == {paths[7], paths[9_000]}
+
+
+def test_times_of_files_in_an_object_store_are_requested_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path)
+    together = threading.Barrier(4)
+
+    def state(*_: Any) -> FileState:
+        together.wait(10)
+        return FileState(5, 0)
+
+    monkeypatch.setattr(removal, "file_state", state)
+    monkeypatch.setattr(OrphanScope, "contains", lambda *_: True)
+    call = removal.OrphanRemoval(table, removal.orphan_options(10**13, **DEFAULTS))
+    call.scope = OrphanScope(location="s3://b/t", place=Place("s3://b", "/t"), own=None)
+    listed = pa.table([pa.array([f"s3://b/t/{number}" for number in range(8)]), *[pa.nulls(8, pa.int64())] * 2], schema=LISTED)
+    assert call._old_enough(listed)["size_in_bytes"].to_pylist() == [5] * 8
+
+
+DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(("older_than", "location", "max_concurrent_deletes", "file_list_view", "equal_schemes", "equal_authorities", "engine")),
+    **dict.fromkeys(("dry_run", "stream_results", "force"), False),
+    "mode": "delete",
+    "prefix_mismatch_mode": "ERROR",
+    "purge_delay": timedelta(days=7),
+}
+
+
+@pytest.mark.parametrize("part", ["", "/data", "/.."])
+def test_the_tables_folder_by_another_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    """On a file system that ignores upper and lower case, or through a second mount, one folder has two paths."""
+    table = made(tmp_path)
+    age(table)
+    real, stat = str(tmp_path), os.stat
+    other = real.upper()
+
+    def of_either(path: Any, *arguments: Any, **options: Any) -> os.stat_result:
+        return stat(path.replace(other, real) if isinstance(path, str) else path, *arguments, **options)
+
+    monkeypatch.setattr(os, "stat", of_either)
+    location = os.path.normpath(str(folder_of(table)) + part).replace(real, other)
+    with pytest.raises(InvalidInputError, match="by another name"):
+        table.maintenance.remove_orphan_files(location=location)
 
 
 def test_locations_of_other_tables_and_whole_warehouses_are_refused(tmp_path: Path) -> None:

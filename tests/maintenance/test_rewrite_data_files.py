@@ -29,7 +29,7 @@ from icefloe.errors import (
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
-from icefloe.maintenance import rewrite_data_files as module
+from icefloe.maintenance import group_rewrite
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite
 from icefloe.maintenance.rewrite_options import rewrite_options
 from icefloe.maintenance.rewrite_planner import RewritePlan
@@ -308,7 +308,7 @@ def test_rows_that_another_writer_appends_meanwhile_stay(tmp_path: Path) -> None
 def test_a_group_that_loses_every_round_is_reported_and_its_new_files_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(tmp_path)
     small_files(table, 6)
-    monkeypatch.setattr(module, "MAX_ROUNDS", 1)
+    monkeypatch.setattr(group_rewrite, "MAX_ROUNDS", 1)
     result = interrupted(table, lambda: other_writer(tmp_path).delete("id = 2"))
     assert (result.rewritten_files, result.failed_files, result.snapshot_ids) == (0, 6, ())
     assert "no longer in the table" in result.failed[0].reason

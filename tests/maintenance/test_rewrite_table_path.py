@@ -1,8 +1,13 @@
 """`table.maintenance.rewrite_table_path()`: the copy reads equal without the original, with every kind of delete; failures change nothing."""
 
 import csv
+import os
 import random
+import re
 import shutil
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -330,18 +335,67 @@ def test_deletes_with_wrong_bounds_do_not_pass(places: tuple[Path, Path], monkey
     }
 
 
-def test_the_beginning_of_a_file_that_a_killed_process_left_is_completed(places: tuple[Path, Path]) -> None:
+@pytest.mark.parametrize("length", [0, 40])
+def test_a_file_at_the_target_that_is_the_beginning_of_the_source_is_never_replaced(places: tuple[Path, Path], length: int) -> None:
     source, target = places
     table = with_history(source, 2, 5, 2)
     path = table.scan().plan_files()[0].file.file_path
     there = Path(PathPrefix(table.location(), str(target / "t")).moved(path))
     there.parent.mkdir(parents=True)
-    there.write_bytes(Path(path).read_bytes()[:40])
-    result = table.maintenance.rewrite_table_path(table.location(), str(target / "t"), copy=True, verify=True)
-    assert (result.present_files, there.read_bytes()) == (0, Path(path).read_bytes())
+    there.write_bytes(Path(path).read_bytes()[:length])
+    with pytest.raises(FileAlreadyExistsError, match="another file is at"):
+        table.maintenance.rewrite_table_path(table.location(), str(target / "t"), copy=True)
+    assert there.read_bytes() == Path(path).read_bytes()[:length]
 
 
-@pytest.mark.parametrize("what", ["data", "manifest", "list", "deletes", "metadata", "statistics"])
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+def test_a_killed_copy_leaves_no_part_of_a_file_under_its_name_and_is_continued(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "to" / "copy"
+    source.write_bytes(b"x" * 5000)
+    killed = subprocess.run([sys.executable, "-c", _KILLED_COPY, str(source), str(target)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert not target.exists()
+    (left,) = target.parent.iterdir()
+    assert re.fullmatch(r"\.[0-9a-f]{32}\.tmp", left.name)
+    copies = pa.table({"source": [str(source)], "target": [str(target)], "size": pa.array([5000], pa.int64())})
+    assert [copied.was_there for copied in copied_files.copy_files(LocalFileIO(), copies)] == [False]
+    assert target.read_bytes() == source.read_bytes()
+
+
+_KILLED_COPY = """
+import os, signal, sys
+import pyarrow as pa
+from icefloe.io.local_file_io import LocalFileIO
+from icefloe.maintenance import copied_files
+copied_files.WHOLE_BYTES = 1000
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+list(copied_files.copy_files(LocalFileIO(), pa.table({"source": [sys.argv[1]], "target": [sys.argv[2]], "size": pa.array([5000], pa.int64())})))
+"""
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_file_that_another_run_copies_meanwhile_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, same: bool) -> None:
+    monkeypatch.setattr(copied_files, "WHOLE_BYTES", 1000)
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(b"x" * 5000)
+    publish = copied_files.publish_local
+
+    def second_run(temporary: str, location: str) -> None:
+        target.write_bytes(b"x" * 5000 if same else b"another")
+        publish(temporary, location)
+
+    monkeypatch.setattr(copied_files, "publish_local", second_run)
+    copies = pa.table({"source": [str(source)], "target": [str(target)], "size": pa.array([5000], pa.int64())})
+    if same:
+        assert [copied.was_there for copied in copied_files.copy_files(LocalFileIO(), copies)] == [True]
+    else:
+        with pytest.raises(FileAlreadyExistsError):
+            list(copied_files.copy_files(LocalFileIO(), copies))
+        assert target.read_bytes() == b"another"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+
+
+@pytest.mark.parametrize("what", ["data", "manifest", "list", "deletes", "metadata", "older", "statistics"])
 def test_a_copy_that_differs_does_not_pass(places: tuple[Path, Path], what: str) -> None:
     source, target = places
     table = with_history(source, 2, 5)
@@ -355,11 +409,12 @@ def test_a_copy_that_differs_does_not_pass(places: tuple[Path, Path], what: str)
         "list": str(snapshot.manifest_list),
         "deletes": next(row["file_path"] for row in table.inspect.delete_files().to_pylist() if row["content"] == 1),
         "metadata": table.metadata_location,
+        "older": list(table.metadata.metadata_log)[1].metadata_file,
         "statistics": table.metadata.statistics[0].statistics_path,
     }
     path = Path(prefix.moved(paths[what]))
     content = path.read_bytes()
-    path.write_bytes(content.replace(b'"table-uuid":"', b'"table-uuid":"0') if what == "metadata" else content[:-5] + b"12345")
+    path.write_bytes(content.replace(b'"table-uuid":"', b'"table-uuid":"0') if what in ("metadata", "older") else content[:-5] + b"12345")
     with pytest.raises(FormatError, match="differs") as caught:
         table.maintenance.rewrite_table_path(table.location(), str(target / "t"), verify=True)
     assert caught.value.problems

@@ -28,6 +28,21 @@ def test_no_writer_fails_beside_maintenance_and_no_row_is_lost_or_doubled(versio
     assert result["operations"]
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_no_stream_of_upserts_fails_beside_maintain_and_its_deletes_are_converted(version: int) -> None:
+    result = run_stress("cdc", "--seconds", 2, "--writers", 2, "--version", version)
+    assert result["commits"] > 0
+    assert result["operations"]["convert-equality-deletes"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [2, 3])
+def test_no_stream_of_upserts_fails_beside_ten_minutes_of_maintain(version: int) -> None:
+    seconds = int(os.environ.get("ICEFLOE_STORM_SECONDS", "600"))
+    result = run_stress("cdc", "--seconds", seconds, "--version", version)
+    assert result["operations"]["convert-equality-deletes"] * 60 > seconds
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [2, 3])
 def test_no_writer_fails_beside_ten_minutes_of_maintenance(version: int) -> None:

@@ -219,6 +219,13 @@ def convert_equality_deletes(table: Table) -> None:
         assert table.maintenance.convert_equality_deletes().converted_delete_files
 
 
+def rewrite_position_delete_files(table: Table) -> None:
+    if table.format_version > 1:
+        table.delete("id in (86, 95)")
+        result = table.maintenance.rewrite_position_delete_files(options={"rewrite-all": True})
+        assert result.rewritten_files or not table.inspect.delete_files().num_rows
+
+
 CASES: dict[str, Callable[[Table], Any]] = {
     "append": lambda t: t.append(rows(0, 40)),
     "update_snapshot.fast_append": lambda t: append_files(t, "fast_append", 100),
@@ -234,6 +241,7 @@ CASES: dict[str, Callable[[Table], Any]] = {
     "maintenance.maintain": lambda t: t.maintenance.maintain(min_age_minutes=0),
     "maintenance.rewrite_data_files": rewrite_data_files,
     "maintenance.convert_equality_deletes": convert_equality_deletes,
+    "maintenance.rewrite_position_delete_files": rewrite_position_delete_files,
     "maintenance.remove_dangling_deletes": remove_dangling_deletes,
     "delete": lambda t: t.delete("id in (2, 5, 44, 51)"),
     "overwrite": lambda t: t.overwrite(rows(80, 90, "o"), "id between 50 and 60"),

@@ -246,6 +246,7 @@ class Lake:
         first = head(table)
         operations: list[tuple[str, Callable[[], Any]]] = [
             ("conversion", table.maintenance.convert_equality_deletes),
+            ("positions", lambda: table.maintenance.rewrite_position_delete_files(options={"rewrite-all": True})),
             ("binpack", lambda: table.maintenance.rewrite_data_files(options={"min-input-files": 2, "delete-file-threshold": 1})),
             ("sort", lambda: table.maintenance.rewrite_data_files(sort_order="part desc nulls last, id", options=EVERYTHING)),
             ("zorder", lambda: table.maintenance.rewrite_data_files(sort_order="zorder(id, part)", options=EVERYTHING)),
@@ -253,7 +254,7 @@ class Lake:
             ("manifests", table.rewrite_manifests),
         ]
         for number, (step, operation) in enumerate(operations):
-            if step in ("conversion", "binpack", "sort", "zorder"):
+            if step in ("conversion", "positions", "binpack", "sort", "zorder"):
                 change(table, start + 10 * number)
             before = read(table)
             operation()

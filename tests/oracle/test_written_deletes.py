@@ -90,6 +90,40 @@ def upgraded(table: Table) -> None:
     table.delete("id in (7, 26)")
 
 
+def rewrite(table: Table) -> None:
+    assert table.maintenance.rewrite_position_delete_files(options={"rewrite-all": True}).added_files
+
+
+def rewritten(table: Table) -> None:
+    positions(table)
+    rewrite(table)
+    table.set_properties({"write.delete.granularity": "file"})
+    table.delete("id in (5, 25)")
+    rewrite(table)
+    table.delete("id = 41")
+
+
+def rewritten_of_specs(table: Table) -> None:
+    positions(table)
+    with table.update_spec() as update:
+        update.add_field("id", "bucket[2]")
+    table.append(rows(50, 70))
+    table.append(rows(70, 90, nulls=False))
+    for n in (0, 3):
+        table.delete(f"n = {n} and id > 10")
+    rewrite(table)
+    table.rewrite_manifests()
+    table.delete("id in (52, 74, 41)")
+
+
+def rewritten_upgraded(table: Table) -> None:
+    rewritten_of_specs(table)
+    table.upgrade_table_version(3)
+    table.delete("id = 54")
+    rewrite(table)
+    assert set(table.inspect.delete_files()["file_format"].to_pylist()) == {"PUFFIN"}
+
+
 def copied(table: Table) -> None:
     table.delete("id < 3")
     table.append(rows(20, 26))
@@ -118,6 +152,11 @@ WRITES: dict[str, tuple[int, Callable[[Table], None]]] = {
     "converted specs": (2, converted_of_specs),
     "converted vectors of specs": (3, converted_of_specs),
     "converted upgraded": (2, converted_upgraded),
+    "rewritten positions": (2, rewritten),
+    "rewritten vectors": (3, rewritten),
+    "rewritten positions of specs": (2, rewritten_of_specs),
+    "rewritten vectors of specs": (3, rewritten_of_specs),
+    "rewritten upgraded": (2, rewritten_upgraded),
     "upgraded": (2, upgraded),
     "copied": (3, copied),
     "transaction": (3, transaction),

@@ -104,6 +104,7 @@ MAINTENANCE = st.one_of(
     st.tuples(st.just("compact"), BRANCH, st.sampled_from([None, "value DESC", "zorder(uid, value)"]), st.booleans()),
     st.tuples(st.just("remove_dangling_deletes"), BRANCH),
     st.tuples(st.just("convert_equality_deletes"), BRANCH, st.booleans()),
+    st.tuples(st.just("rewrite_position_delete_files"), BRANCH, st.booleans()),
 )
 REFS = st.one_of(
     st.tuples(st.just("create_branch")),
@@ -478,6 +479,10 @@ class ManyWriters(RuleBasedStateMachine):
         # Its snapshots are deletes, so that no compaction that was planned before restores a row.
         effect = Rows(branch=branch, change=lambda before: before, may_be_idle=True, replaces=None, repeats=True)
         return lambda t: t.maintenance.convert_equality_deletes(branch=branch, options=options), [effect]
+
+    def rewrite_position_delete_files(self, branch: str, is_partial: bool) -> Operation:
+        options = {"rewrite-all": True, "partial-progress.enabled": is_partial, "max-concurrent-file-group-rewrites": 1}
+        return lambda t: t.maintenance.rewrite_position_delete_files(branch=branch, options=options), [same_rows(branch)]
 
     def upgrade(self, version: int) -> Operation:
         return lambda t: t.upgrade_table_version(version), []

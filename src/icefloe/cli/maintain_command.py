@@ -3,25 +3,27 @@
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.catalog_store.identifier import dotted
 from icefloe.cli.screen import step
 from icefloe.cli.shared_options import complete_name
 from icefloe.cli.table_command import looks_at_catalog
 from icefloe.display.formatting import count_text, shortened, size_text
 from icefloe.display.report import Column, Part, Prose, Report, grid
+from icefloe.errors import NoSuchNamespaceError
+from icefloe.inspect.as_json import json_ready
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.maintenance.maintain import (
-    ActionReport,
     MaintenanceArguments,
     MaintenanceProgress,
-    MaintenanceReport,
     maintain_table,
 )
 from icefloe.maintenance.maintain_catalog import maintain_catalog
+from icefloe.maintenance.maintenance_report import ActionReport, MaintenanceReport
 
 Name = Annotated[
     str,
@@ -41,6 +43,9 @@ MinAge = Annotated[
     float | None,
     typer.Option("--min-age-minutes", metavar="N", min=0, help="Leave partitions alone that younger commits changed; 10 by default."),
 ]
+Orphans = Annotated[
+    bool, typer.Option("--remove-orphan-files", help="List orphan files too, and delete those of lists that are seven days old.")
+]
 OfBranch = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch that is maintained.")]
 
 
@@ -57,6 +62,13 @@ class Maintenance(View):
         """Whether an action of a table failed."""
         return any(one.has_failures for one in self.tables)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field; actions and states have the names that the properties and the procedure have."""
+        return {
+            **json_ready(self),
+            "tables": [{**json_ready(table), "actions": [_named(one) for one in table.actions]} for table in self.tables],
+        }
+
     def report(self, most: int | None = MOST_LINES) -> Report:
         """See `View.report`."""
         parts: list[Part] = []
@@ -67,6 +79,11 @@ class Maintenance(View):
             Prose(f"{count_text(len(self.tables), 'table')}, {failed:,} with failures" + (". Nothing was changed." if self.dry_run else ""))
         )
         return Report(f"{'plan of maintenance' if self.dry_run else 'maintenance'} of {self.name}", tuple(parts))
+
+
+def _named(one: ActionReport) -> dict[str, Any]:
+    left = [{**json_ready(piece), "action": piece.action.value} for piece in one.left]
+    return {**json_ready(one), "action": one.action.value, "state": one.state.value, "left": left}
 
 
 def _parts(table: MaintenanceReport, most: int | None) -> list[Part]:
@@ -108,10 +125,16 @@ def maintain(
     max_minutes: MaxMinutes = None,
     min_age_minutes: MinAge = None,
     branch: OfBranch = "main",
+    orphans: Orphans = False,
 ) -> View:
-    """Do what keeps tables quick to read, where it pays: expiry, dangling deletes, compaction, manifests, statistics."""
+    """Do what keeps tables quick to read, where it pays: expiry, deletes, compaction, manifests, statistics."""
     arguments = MaintenanceArguments(
-        dry_run=plan, max_bytes=max_bytes, max_minutes=max_minutes, min_age_minutes=min_age_minutes, branch=branch
+        dry_run=plan,
+        max_bytes=max_bytes,
+        max_minutes=max_minutes,
+        min_age_minutes=min_age_minutes,
+        branch=branch,
+        remove_orphan_files=orphans or None,
     )
     progress = MaintenanceProgress()
     shown = step(f"Maintaining {name or opened.name}", lambda: (progress.done, progress.total), "pieces of work")
@@ -124,5 +147,17 @@ def maintain(
 
 
 def _is_namespace(opened: Catalog, name: str) -> bool:
-    """Return whether a name is that of a namespace, or empty; one of several levels that does not exist is taken for a table."""
-    return len(name.split(".")) == 1 or (not opened.table_exists(name) and opened.namespace_exists(name))
+    """Return whether a name is that of a namespace, or empty; one of several levels that does not exist is taken for a table.
+
+    Raises:
+        NoSuchNamespaceError: The name has one level, and there is no such namespace.
+    """
+    if "." in name:
+        return not opened.table_exists(name) and opened.namespace_exists(name)
+    if name and not opened.namespace_exists(name):
+        namespaces = ", ".join(dotted(one) for one in opened.list_namespaces()[:MOST_LINES]) or "none"
+        raise NoSuchNamespaceError(
+            f"there is no namespace {name!r} in catalog {opened.name!r}",
+            next_step=f"write a table as namespace.table; the namespaces are: {namespaces}",
+        )
+    return True

@@ -16,11 +16,11 @@ from icefloe.cli.row_view import cell_text
 from icefloe.cli.shared_options import pairs_of, utc_time_of
 from icefloe.cli.table_command import changes_table, looks_at_catalog
 from icefloe.display.formatting import count_text, size_text
-from icefloe.display.report import Column, Facts, Prose, Report, grid
+from icefloe.display.report import Column, Facts, Grid, Prose, Report, grid
 from icefloe.errors import InvalidInputError
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.kernel.types import BooleanType, IcebergType, IntegerType, ListType, LongType, MapType, TimestamptzType
-from icefloe.maintenance.rewrite_data_files import FailedGroup
+from icefloe.maintenance.group_rewrite import FailedGroup
 from icefloe.procedures import call, procedure_named, procedure_names
 from icefloe.table.table import Table
 
@@ -97,10 +97,7 @@ class DataFileRewrite(View):
             pairs.append(("deleted rows", f"{self.deleted_rows:,} are in no file any more"))
         if self.left_files:
             pairs.append(("left", f"{count_text(self.left_files, 'file')}: too few in a partition to pay"))
-        failed = grid(
-            "given up", (Column("files", is_number=True), Column("reason")), [(f"{one.files:,}", one.reason) for one in self.failed], most
-        )
-        return Report(f"data files of {self.table}", (Facts(tuple(pairs)), *((failed,) if self.failed else ())))
+        return Report(f"data files of {self.table}", (Facts(tuple(pairs)), *given_up(self.failed, most)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +242,15 @@ def call_procedure(opened: Catalog, procedure: ProcedureName = None, arguments: 
 def fields_of(result: Any) -> dict[str, Any]:
     """Return the fields of a result, all of which its view has under the same names."""
     return {field.name: getattr(result, field.name) for field in fields(result)}
+
+
+def given_up(failed: Sequence[FailedGroup], most: int | None) -> tuple[Grid, ...]:
+    """Return the table of groups that were given up; nothing if there are none."""
+    if not failed:
+        return ()
+    return (
+        grid("given up", (Column("files", is_number=True), Column("reason")), [(f"{one.files:,}", one.reason) for one in failed], most),
+    )
 
 
 def snapshots_text(snapshot_ids: Sequence[int | None], *, dry_run: bool = False) -> str:

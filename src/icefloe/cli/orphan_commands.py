@@ -36,6 +36,12 @@ Mismatch = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Allow files younger than 24 hours: only where no other program writes.")]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine", metavar="ENGINE", help="spark lists the files by a Spark session that is started, and in-process here, the default."
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +103,7 @@ def remove_orphan_files(
     max_concurrent_deletes: Concurrent = None,
     prefix_mismatch_mode: Mismatch = "ERROR",
     force: Force = False,
+    engine: Engine = None,
 ) -> View:
     """Delete files in the table's folder that nothing references; or list them with --quarantine, and delete them later with --purge."""
     modes = [name for name, chosen in (("quarantine", quarantine), ("purge", purge), ("undo", undo)) if chosen]
@@ -113,6 +120,7 @@ def remove_orphan_files(
         prefix_mismatch_mode=prefix_mismatch_mode,
         purge_delay=timedelta(days=delay_days),
         force=force,
+        engine=engine,
     )
     return OrphanFiles(
         table=opened.full_name,

@@ -21,7 +21,7 @@ from icefloe.kernel.storage_errors import storage_error
 BATCH_ROWS = 131_072
 
 # What to do about a missing or damaged file. It is removed by its path, because a delete by a filter would read it unless the filter selects whole partitions.
-LISTING = "; icefloe check lists every such file of a table"
+LISTING = "; icefloe validate --data lists every such file of a table"
 RESTORE_DELETES = "restore the file from a copy, or roll the table back to a snapshot that does not use it" + LISTING
 RESTORE = (
     "restore the file from a copy, or roll the table back to a snapshot that does not use it; or give up its rows: "

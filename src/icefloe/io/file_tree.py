@@ -8,6 +8,7 @@ Symbolic links are neither followed nor returned. Spec: File Locations in Metada
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -123,7 +124,30 @@ def files_below(io: FileIO, folder: str, hidden: HiddenNames, threads: int = THR
         NoSuchFileError: There is no such local folder.
         StorageError: A folder cannot be listed; then the listing is not complete.
     """
-    walk = _Walk(io, hidden, FolderPart(folder.rstrip("/")))
+    yield from _results(_Walk(io, hidden, [FolderPart(folder.rstrip("/"))], None), threads)
+
+
+def files_for(
+    io: FileIO, parts: Iterable[FolderPart], hidden: HiddenNames, seconds: float, threads: int = THREADS
+) -> Iterator[FolderFiles | FolderPart]:
+    """Yield the files in and below folders as `files_below`, and after some time the folders that are not listed yet.
+
+    Args:
+        io: The storage.
+        parts: The folders; at least one of them is listed.
+        hidden: The names that are left out.
+        seconds: After this time no other folder is begun. A folder that is begun is listed to its end.
+        threads: The number of folders that are listed at once.
+
+    Raises:
+        NoSuchFileError, StorageError: As `files_below`.
+    """
+    walk = _Walk(io, hidden, list(parts), seconds)
+    yield from _results(walk, threads)
+    yield from walk.remaining
+
+
+def _results(walk: "_Walk", threads: int) -> Iterator[FolderFiles]:
     workers = [threading.Thread(target=walk.work, name="icefloe-list", daemon=True) for _ in range(max(1, threads))]
     for worker in workers:
         worker.start()
@@ -138,12 +162,15 @@ def files_below(io: FileIO, folder: str, hidden: HiddenNames, threads: int = THR
 class _Walk:
     """The folders that are still to be listed, newest first, and the results that wait for their reader."""
 
-    def __init__(self, io: FileIO, hidden: HiddenNames, part: FolderPart) -> None:
+    def __init__(self, io: FileIO, hidden: HiddenNames, parts: list[FolderPart], seconds: float | None) -> None:
         self._io = io
         self._hidden = hidden
-        self._stack = [part]
+        self.remaining = parts
+        self._until = None if seconds is None else time.monotonic() + seconds
         self._busy = 0
+        # Set for an end before all folders are listed: the reader's, or that of the time.
         self._is_over = False
+        self._is_late = False
         self._changed = threading.Condition()
         self._results: Queue[FolderFiles | BaseException | None] = Queue(WAITING_PIECES)
 
@@ -151,10 +178,10 @@ class _Walk:
         """List folders until none is left."""
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._stack or not self._busy or self._is_over)
-                if self._is_over or not self._stack:
+                self._changed.wait_for(lambda: self.remaining or not self._busy or self._is_over)
+                if self._is_over or self._is_late or not self.remaining:
                     return
-                part = self._stack.pop()
+                part = self.remaining.pop()
                 self._busy += 1
             try:
                 for listed in list_part(self._io, part, self._hidden):
@@ -164,7 +191,7 @@ class _Walk:
                         self._results.put(listed)
                         continue
                     with self._changed:
-                        self._stack.append(listed)
+                        self.remaining.append(listed)
                         self._changed.notify()
             except BaseException as error:  # noqa: BLE001  the reader raises it
                 self._results.put(error)
@@ -172,10 +199,16 @@ class _Walk:
             finally:
                 with self._changed:
                     self._busy -= 1
-                    is_last = not self._busy and not self._stack
+                    # Only a worker that has finished a folder decides this, so that the last of them ends the results.
+                    if self._until is not None and time.monotonic() >= self._until:
+                        self._is_late = True
+                    is_last = not self._busy and self._is_at_end()
                     self._changed.notify_all()
                 if is_last:
                     self._results.put(None)
+
+    def _is_at_end(self) -> bool:
+        return self._is_late or not self.remaining
 
     def results(self) -> Iterator[FolderFiles]:
         """Yield results until the last folder is listed. Raises the first error of a thread."""

@@ -41,10 +41,13 @@ class ClusteringDepths:
         depths: The number of files of its partition, itself included, whose range of the column overlaps with that of the file. Ranges that only touch do not
             overlap, so that sorted files with many rows of one value do not count, and a file with one value may have 0. -1 where bounds are unknown.
         files: The number of files of its partition with known bounds.
+        is_deep: A mask of the files with a depth of `LEAST_DEPTH` that a sort would separate from others of this depth. One that overlaps only with files
+            that are in order would become the same file again.
     """
 
     depths: NDArray[np.int64]
     files: NDArray[np.int64]
+    is_deep: NDArray[np.bool_]
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -71,9 +74,10 @@ def clustering_depths(part: PlannedFiles, field_id: int, schema: Schema, partiti
     """
     depths = np.full(len(part), -1, dtype=np.int64)
     files = np.zeros(len(part), dtype=np.int64)
+    is_deep = np.zeros(len(part), dtype=bool)
     kind = schema.find_type(field_id)
     if not isinstance(kind, PrimitiveType) or field_id not in part.statistics:
-        return ClusteringDepths(depths, files)
+        return ClusteringDepths(depths, files, is_deep)
     columns = ManifestColumns(part.entries)
     lower, upper = valid_bounds(kind, *(column_bounds(columns, statistic, field_id, kind) for statistic in ("lower_bound", "upper_bound")))
     known = pc.and_(pc.is_valid(lower), pc.is_valid(upper))
@@ -85,9 +89,14 @@ def clustering_depths(part: PlannedFiles, field_id: int, schema: Schema, partiti
     numbers = (partition_numbers(part) if partitions is None else partitions)[rows]
     # Ranks are moved apart by partition, so that the ranges of two partitions never overlap.
     shift = numbers * (2 * len(rows) + 2)
-    depths[rows] = _overlaps(low + shift, high + shift)
+    low, high = low + shift, high + shift
+    depths[rows] = _overlaps(low, high)
     files[rows] = np.bincount(numbers)[numbers]
-    return ClusteringDepths(depths, files)
+    deep = np.flatnonzero(depths[rows] >= LEAST_DEPTH)
+    among_deep = _overlaps(low[deep], high[deep])
+    # A range of more than one value overlaps with itself.
+    is_deep[rows[deep]] = among_deep > (low[deep] < high[deep])
+    return ClusteringDepths(depths, files, is_deep)
 
 
 def partition_numbers(part: PlannedFiles) -> NDArray[np.int64]:
@@ -103,8 +112,8 @@ def partition_numbers(part: PlannedFiles) -> NDArray[np.int64]:
 def misplaced(part: PlannedFiles, *, order: SortOrder | CurveOrder, schema: Schema) -> NDArray[np.bool_]:
     """Return a mask of the files that an order would separate from others.
 
-    For a sort order these are the files whose range of the first key overlaps with those of `LEAST_DEPTH` files of their partition; none if the key is a
-    transform of the column. For a curve see `unclustered`. Files with unknown bounds are not among them.
+    For a sort order these are the files whose range of the first key overlaps with those of `LEAST_DEPTH` files of their partition, one of which is as deep;
+    none if the key is a transform of the column. For a curve see `unclustered`. Files with unknown bounds are not among them.
 
     Args:
         part: Planned files with their statistics.
@@ -115,7 +124,7 @@ def misplaced(part: PlannedFiles, *, order: SortOrder | CurveOrder, schema: Sche
         return unclustered(part, field_ids=order.source_ids, schema=schema)
     if not isinstance(order.fields[0].transform, IdentityTransform):
         return np.zeros(len(part), dtype=bool)  # files that are sorted by a bucket or a day overlap in the column itself
-    return clustering_depths(part, order.fields[0].source_id, schema).depths >= LEAST_DEPTH
+    return clustering_depths(part, order.fields[0].source_id, schema).is_deep
 
 
 def unclustered(part: PlannedFiles, *, field_ids: Sequence[int], schema: Schema) -> NDArray[np.bool_]:

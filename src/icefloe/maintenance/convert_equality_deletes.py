@@ -10,23 +10,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from icefloe.datafile.deletes.delete_file_output import WrittenDeletes
 from icefloe.datafile.deletes.merge_deletes import DeletesToMerge
 from icefloe.display.formatting import count_text
-from icefloe.display.html import ShownAsText
-from icefloe.errors import CommitInvalidatedError, CommitUnknownError, IcefloeError, in_one_line
+from icefloe.errors import CommitConflictError, CommitInvalidatedError, CommitUnknownError, IcefloeError, in_one_line
 from icefloe.kernel.commit.file_changes import DeleteKey, delete_key
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.metadata.table_properties import DELETE_GRANULARITY
 from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.maintenance.dangling_deletes import live_deletes, refuse_staging
-from icefloe.maintenance.rewrite_data_files import MAX_ROUNDS, FailedGroup
-from icefloe.maintenance.rewrite_options import ConversionOptions
+from icefloe.maintenance.equality_delete_groups import EqualityDeleteGroup, is_equality_delete, with_equality_deletes
+from icefloe.maintenance.group_rewrite import MAX_ROUNDS, FailedGroup, GroupRewriteResult
+from icefloe.maintenance.rewrite_options import CommitOptions
 from icefloe.table.available_engines import engine_for_files, engine_named
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.engine import MergeDeletesRequest
@@ -45,41 +42,27 @@ _LEAST_ROWS, _MOST_ROWS = 2**18, 2**23
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ConvertEqualityDeletesResult(ShownAsText):
+class ConvertEqualityDeletesResult(GroupRewriteResult):
     """The result of a conversion, or with `dry_run` what it would do.
 
     Attributes:
-        dry_run: Whether nothing was written.
-        snapshot_ids: The snapshots that were committed.
         equality_delete_files: Live equality delete files before.
         converted_delete_files: Equality delete files that were removed, because all rows that they delete are deleted by position.
         searched_data_files: Data files whose key columns were read.
         added_delete_files: New deletion vectors or position delete files; 0 of a dry run.
         replaced_delete_files: Older vectors and position delete files that the new ones include.
-        failed: Data files that were given up, and why.
     """
 
-    dry_run: bool = False
-    snapshot_ids: tuple[int, ...] = ()
     equality_delete_files: int = 0
     converted_delete_files: int = 0
     searched_data_files: int = 0
     added_delete_files: int = 0
     replaced_delete_files: int = 0
-    failed: tuple[FailedGroup, ...] = ()
-
-    @property
-    def failed_files(self) -> int:
-        """Data files that were given up."""
-        return sum(group.files for group in self.failed)
 
     @property
     def left_delete_files(self) -> int:
         """Equality delete files that were there before and still are: they apply to data files that were not searched."""
         return self.equality_delete_files - self.converted_delete_files
-
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
         if not self.searched_data_files and not self.converted_delete_files and not self.failed:
@@ -126,7 +109,7 @@ class EqualityDeleteConversion:
         self,
         table: Table,
         row_filter: str | BooleanExpression | None,
-        options: ConversionOptions,
+        options: CommitOptions,
         *,
         branch: str,
         engine: str | None = None,
@@ -150,6 +133,8 @@ class EqualityDeleteConversion:
         self._properties = dict(snapshot_properties or {})
         self._snapshot_ids: list[int] = []
         self._searched: set[str] = set()
+        self._plan = ConversionPlan()
+        self._failed: list[FailedGroup] = []
         self._converted = self._added = self._replaced = self._failed_commits = 0
 
     def plan(self) -> ConversionPlan:
@@ -168,7 +153,9 @@ class EqualityDeleteConversion:
         if self._row_filter is not None:
             kept = plan_scan(metadata, snapshot, scan.row_filter, read, parallel=in_threads, schema=scan.schema())
             chosen = set(kept.files["file_path"].to_pylist())
-        tasks = list(_with_equality_deletes(plan))
+        is_equality = is_equality_delete(plan.delete_files)
+        parts = [part for part in (with_equality_deletes(one, is_equality) for one in plan.parts) if part is not None]
+        tasks = [task for part in parts for task in part.tasks()]
         uses = Counter(delete_key(file) for task in tasks for file in _equality_deletes(task))
         return ConversionPlan(
             snapshot_id=snapshot.snapshot_id,
@@ -230,6 +217,33 @@ class EqualityDeleteConversion:
             plan = self.plan()
         return self._result(first, failed)
 
+    def run_groups(self, snapshot_id: int | None, groups: Sequence[EqualityDeleteGroup]) -> ConvertEqualityDeletesResult:
+        """Convert the deletes of some groups once. Data files that lose to another writer are reported, and not planned again.
+
+        Args:
+            snapshot_id: The snapshot of the branch in which the groups were found; other writers may have committed since.
+            groups: The groups.
+
+        Raises:
+            CommitUnknownError: The catalog's reply was lost. No file was deleted.
+            IcefloeError: As `run`, unless there is partial progress.
+        """
+        refuse_staging(self._table, self._branch)
+        tasks = [task for group in groups for part in group.files for task in part.tasks()]
+        # All data files of these deletes are in the groups, so that each delete can be removed with the last of them.
+        self._plan = ConversionPlan(
+            snapshot_id=snapshot_id,
+            groups=tuple(self._groups(tasks)),
+            equality_delete_files=sum(len(group.equality_deletes) for group in groups),
+            uses=Counter(delete_key(file) for task in tasks for file in _equality_deletes(task)),
+        )
+        self._failed, _ = self._round(self._plan)
+        return self.committed()
+
+    def committed(self) -> ConvertEqualityDeletesResult:
+        """Return what was committed so far, also after an error."""
+        return self._result(self._plan, self._failed)
+
     def _round(self, plan: ConversionPlan) -> tuple[list[FailedGroup], bool]:
         """Convert the groups of a plan. Return the groups that failed, and whether a commit was lost to another writer."""
         failed: list[FailedGroup] = []
@@ -237,7 +251,8 @@ class EqualityDeleteConversion:
         waiting, unused = Counter(plan.uses), plan.unused
         for batch in self._batches(plan):
             if self._options.partial_progress and self._failed_commits > self._options.max_failed_commits:
-                failed.append(FailedGroup(files=len(_paths(batch)), reason=f"{self._failed_commits} commits had failed"))
+                reason, all_lost = f"{self._failed_commits} commits had failed", all(one.is_lost for one in failed)
+                failed.append(FailedGroup(files=len(_paths(batch)), reason=reason, is_lost=all_lost))
                 continue
             try:
                 written = self._write(batch)
@@ -249,10 +264,13 @@ class EqualityDeleteConversion:
                 continue
             try:
                 self._commit(plan, batch, written, waiting, unused)
-            except CommitInvalidatedError as error:
-                is_lost = True
+            except (CommitInvalidatedError, CommitConflictError) as error:
+                is_invalid = isinstance(error, CommitInvalidatedError)
+                if not is_invalid and not self._options.partial_progress:
+                    raise
+                is_lost |= is_invalid
                 self._failed_commits += 1
-                failed.append(FailedGroup(files=len(_paths(batch)), reason=in_one_line(error.message)))
+                failed.append(FailedGroup(files=len(_paths(batch)), reason=in_one_line(error.message), is_lost=True))
                 continue
             unused = ()
         return failed, is_lost
@@ -343,18 +361,6 @@ class EqualityDeleteConversion:
             replaced_delete_files=self._replaced,
             failed=tuple(failed),
         )
-
-
-def _with_equality_deletes(plan: ScanPlan) -> Iterator[FileScanTask]:
-    """Yield the data files of a plan to which equality deletes apply."""
-    is_equality = np.array([file.content is FileContent.EQUALITY_DELETES for file in plan.delete_files], dtype=bool)
-    for part in plan.parts:
-        if part.delete_offsets is None or part.delete_indices is None:
-            continue
-        files = np.repeat(np.arange(len(part)), np.diff(part.delete_offsets))
-        rows = np.unique(files[is_equality[part.delete_indices]])
-        if len(rows):
-            yield from part.take(rows).tasks()
 
 
 def _equality_deletes(task: FileScanTask) -> Iterator[DataFile]:

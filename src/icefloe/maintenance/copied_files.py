@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 
 from icefloe.display.progress import BYTES, progress
 from icefloe.errors import DataFileFormatError, FileAlreadyExistsError, StorageError
+from icefloe.io.local_file_io import publish_local, temporary_name
+from icefloe.io.locations import scheme_of
 from icefloe.kernel.ports import FileIO
 from icefloe.table.parallel_requests import side_by_side
 
@@ -19,6 +21,7 @@ from icefloe.table.parallel_requests import side_by_side
 WHOLE_BYTES = 8 * 1024 * 1024
 # Files whose copies are begun together, so that a list of millions of files is no list of Python objects.
 _AT_ONCE = 4096
+_LOCAL = "file"
 
 
 class Copied(NamedTuple):
@@ -56,15 +59,12 @@ def digest_of(io: FileIO, location: str) -> tuple[int, bytes]:
     return size, digest.digest()
 
 
-def _common_length(io: FileIO, source: str, target: str) -> int | None:
-    """Return the length of the file at the target, if the source begins with its bytes; else None."""
-    length = 0
+def _are_equal(io: FileIO, source: str, target: str) -> bool:
     with io.open_input(source) as expected, io.open_input(target) as there:
         while part := there.read(WHOLE_BYTES):
             if expected.read(len(part)) != part:
-                return None
-            length += len(part)
-    return length
+                return False
+        return not expected.read(1)
 
 
 def _copy(io: FileIO, source: str, target: str, size: int | None) -> Copied:
@@ -76,25 +76,47 @@ def _copy(io: FileIO, source: str, target: str, size: int | None) -> Copied:
             next_step="check the table; a copy of another file would not read equal",
         )
     if io.exists(target):
-        length = _common_length(io, source, target)
-        if length is None:
-            raise FileAlreadyExistsError(f"another file is at {target}", path=target, next_step="choose an empty target prefix")
-        if length == actual:
-            return Copied(actual, was_there=True)
-        # A process that was killed leaves the beginning of a large file on a local disk.
-        io.delete(target)
-    if actual <= WHOLE_BYTES:
-        io.write(target, io.read(source))
-        return Copied(actual, was_there=False)
+        if not _are_equal(io, source, target):
+            raise FileAlreadyExistsError(
+                f"another file is at {target}",
+                path=target,
+                next_step="choose an empty target prefix, or delete that file if it is not needed",
+            )
+        return Copied(actual, was_there=True)
+    try:
+        if actual <= WHOLE_BYTES:
+            io.write(target, io.read(source))
+        else:
+            _copy_in_parts(io, source, target)
+    except FileAlreadyExistsError:
+        # Another run beside this one may have copied it meanwhile.
+        if not _are_equal(io, source, target):
+            raise
+        return Copied(actual, was_there=True)
+    return Copied(actual, was_there=False)
+
+
+def _copy_in_parts(io: FileIO, source: str, target: str) -> None:
+    """Copy a large file. A local one has a temporary name until it is complete, so that a killed process leaves no part of it under its name.
+
+    Raises:
+        FileAlreadyExistsError: The name is taken.
+        NoSuchFileError, StorageError: A file cannot be read or written.
+    """
+    is_local = scheme_of(target) == _LOCAL
+    written = f"{target.rpartition('/')[0]}/{temporary_name()}" if is_local else target
     with io.open_input(source) as opened:
-        output = io.open_output(target)
+        output = io.open_output(written)
         try:
             with output:
                 while part := opened.read(WHOLE_BYTES):
                     output.write(part)
+            if is_local:
+                publish_local(written, target)
         except BaseException:
-            # The file at the new location is this copy's own: `open_output` has created it.
+            # `open_output` has created this file, so that it is this copy's own.
             with suppress(StorageError):
-                io.delete(target)
+                io.delete(written)
             raise
-    return Copied(actual, was_there=False)
+    if is_local:
+        io.delete(written)

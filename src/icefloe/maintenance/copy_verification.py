@@ -4,6 +4,7 @@ Spec: Table Metadata; Manifests; Delete Formats.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from icefloe.datafile.deletes.delete_file_reader import (
     read_vector_locations,
 )
 from icefloe.display.progress import progress
-from icefloe.errors import FormatError, IcefloeError, Problem
+from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, Problem
 from icefloe.io.locations import place_of_folder
 from icefloe.kernel.arrow_values import mask_array, numpy_of
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
@@ -42,6 +43,7 @@ MOST_PROBLEMS = 20
 # Columns of delete manifests that differ in the copy: paths, and what belongs to the bytes of a rewritten position delete file.
 _OF_BYTES = ("file_size_in_bytes", "split_offsets", "column_sizes", "lower_bounds", "upper_bounds")
 _PATHS = ("file_path", "referenced_data_file")
+_LOG = "metadata-log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,7 @@ class CopyVerification:
             NoSuchFileError, FormatError, StorageError: The original cannot be read.
         """
         self._compare_metadata()
+        self._compare_older_metadata()
         snapshots = self._version.metadata.snapshots
         pairs: dict[str, tuple[ManifestFile, ManifestFile]] = {}
         for snapshot in snapshots:
@@ -132,6 +135,26 @@ class CopyVerification:
                 self._differs(copied, "the metadata file is not that of the table with other paths")
         except IcefloeError as error:
             self._differs(copied, error.message)
+
+    def _compare_older_metadata(self) -> None:
+        """Compare the older metadata files of the copy's log; what their own logs name depends on what existed when each was copied."""
+        log = [entry.metadata_file for entry in self._version.metadata.metadata_log]
+        older = [path for path in log if path not in self._missing_versions]
+        for problem in side_by_side(self._older_problem, older):
+            if problem is not None:
+                self._problems.append(problem)
+
+    def _older_problem(self, path: str) -> Problem | None:
+        copied = self._prefix.moved(path)
+        try:
+            actual = {**parsed(inflated(self._io.read(copied), copied), copied), _LOG: None}
+        except IcefloeError as error:
+            return Problem(where=copied, what=error.message)
+        with suppress(NoSuchFileError):  # the original was deleted after it was copied
+            moved = moved_metadata(self._io.read(path), path, self._prefix, self._missing_versions)
+            if actual != {**parsed(inflated(moved, copied), copied), _LOG: None}:
+                return Problem(where=copied, what="the older metadata file is not that of the table with other paths")
+        return None
 
     def _copy_of(self, snapshot: Snapshot) -> Snapshot:
         if snapshot.manifest_list is not None:

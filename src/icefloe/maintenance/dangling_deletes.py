@@ -20,7 +20,7 @@ from icefloe.kernel.metadata.manifests import read_manifests
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import Read
-from icefloe.kernel.scan.live_deletes import read_deletes
+from icefloe.kernel.scan.live_deletes import LiveDeletes, read_deletes
 from icefloe.kernel.scan.pruning import ScanContext
 from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.table.parallel_requests import in_threads
@@ -105,11 +105,17 @@ def refuse_staging(table: Table, branch: str) -> None:
 
 def live_deletes(metadata: TableMetadata, snapshot: Snapshot, read: Read) -> Sequence[DataFile]:
     """Return the live delete files of a snapshot, also those that apply to no data file."""
+    deletes = read_live_deletes(metadata, snapshot, read)
+    return () if deletes is None else deletes.files(np.arange(sum(map(len, deletes.parts))))
+
+
+def read_live_deletes(metadata: TableMetadata, snapshot: Snapshot, read: Read) -> LiveDeletes | None:
+    """Return the live delete files of a snapshot as columns, also those that apply to no data file; None if there are none."""
     manifests = [
         manifest for manifest in read_manifests(snapshot, read) if manifest.content is ManifestContent.DELETES and manifest.has_live_files
     ]
     if not manifests:
-        return ()
+        return None
     context = ScanContext(
         metadata=metadata,
         schema=metadata.schema(),
@@ -119,8 +125,7 @@ def live_deletes(metadata: TableMetadata, snapshot: Snapshot, read: Read) -> Seq
         find_covered=False,
         every_delete=True,
     )
-    deletes = read_deletes(context, manifests, read, in_threads)
-    return deletes.files(np.arange(sum(map(len, deletes.parts))))
+    return read_deletes(context, manifests, read, in_threads)
 
 
 def _dangling(metadata: TableMetadata, snapshot: Snapshot, read: Read) -> tuple[int, Sequence[DataFile]]:

@@ -30,7 +30,7 @@ from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import PrimitiveType
-from icefloe.maintenance.clustering_depth import LEAST_DEPTH, clustering_depths, partition_numbers
+from icefloe.maintenance.clustering_depth import clustering_depths, partition_numbers
 from icefloe.maintenance.rewrite_options import RewriteOptions, rewrite_options
 from icefloe.maintenance.rewrite_planner import delete_shares, deleted_rows
 from icefloe.table.parallel_requests import in_threads
@@ -81,7 +81,7 @@ class ColumnClustering:
         column: The dotted name.
         is_sort_key: Whether the table's sort order begins with it.
         mean_depth: With how many files of its partition a file's range of values overlaps on average, itself included: 1 is best.
-        deep_files: Files with a depth of at least `clustering_depth.LEAST_DEPTH`.
+        deep_files: Files with a depth of at least `clustering_depth.LEAST_DEPTH` that overlap with another one.
         measured_files: Files with bounds that can be compared.
     """
 
@@ -348,7 +348,7 @@ def _clustering(files: FilesOfBranch) -> list[ColumnClustering]:
                     column=files.schema.find_column_name(field_id) or "",
                     is_sort_key=field_id == key,
                     mean_depth=round(float(np.maximum(known, 1).mean()), 2),
-                    deep_files=int((known >= LEAST_DEPTH).sum()),
+                    deep_files=sum(int(one.is_deep.sum()) for one in depths),
                     measured_files=len(known),
                 )
             )

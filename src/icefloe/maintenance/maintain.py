@@ -8,124 +8,65 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from icefloe.display.formatting import count_text, size_text
-from icefloe.display.html import ShownAsText
-from icefloe.errors import CommitUnknownError, IcefloeError, InvalidInputError, in_one_line
+from icefloe.errors import CommitUnknownError, InvalidInputError
 from icefloe.kernel.metadata import maintenance_properties as properties_of_policy
 from icefloe.kernel.metadata.maintenance_properties import MaintenanceAction
 from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.maintenance.convert_equality_deletes import ConvertEqualityDeletesResult, EqualityDeleteConversion
 from icefloe.maintenance.dangling_deletes import refuse_staging, remove_dangling_deletes
+from icefloe.maintenance.equality_delete_groups import EqualityDeleteGroup
+from icefloe.maintenance.group_rewrite import FailedGroup, GroupRewriteResult
 from icefloe.maintenance.health_measures import files_of_branch
-from icefloe.maintenance.maintenance_actions import LOOKS, LeftWork, Look, Settings, TableState, Work, retention_of
-from icefloe.maintenance.rewrite_data_files import DataFileRewrite, FailedGroup
+from icefloe.maintenance.maintenance_actions import LOOKS, LeftWork, Look, OrphanWork, Settings, TableState, Work, retention_of
+from icefloe.maintenance.maintenance_report import ActionReport, ActionState, MaintenanceReport, failure_of, in_words, report_of, together
+from icefloe.maintenance.orphan_report import OrphanMode
+from icefloe.maintenance.position_delete_planner import DeleteGroup
+from icefloe.maintenance.remove_orphan_files import remove_orphan_files, two_step_options
+from icefloe.maintenance.rewrite_data_files import DataFileRewrite, RewriteDataFilesResult
+from icefloe.maintenance.rewrite_options import conversion_options, position_delete_options
 from icefloe.maintenance.rewrite_planner import FileGroup
+from icefloe.maintenance.rewrite_position_deletes import PositionDeleteRewrite, RewritePositionDeleteFilesResult
+from icefloe.table.available_engines import engine_named
+from icefloe.table.rows.write_context import check_branch
 from icefloe.table.table import Table
 
 LOG = logging.getLogger(__name__)
-# Data files are rewritten in commits of about so many bytes, and of at most a tenth of the work, so that a run may stop in between.
+# Files are rewritten in commits of about so many bytes, and of at most a tenth of the work, so that a run may stop in between.
 SLICE_BYTES = 1 << 30
 MOST_SLICES = 10
 # Rounds of rewriting data files where files move to partitions of another spec.
 MOST_ROUNDS = 3
-# Pieces of left work that a report names for each action; the others are counted.
-NAMED_LEFT = 20
 
 
-class ActionState(StrEnum):
-    """What became of an action."""
-
-    DONE = "done"
-    PLANNED = "planned"
-    NOTHING = "nothing to do"
-    LEFT = "left"
-    FAILED = "failed"
+R = TypeVar("R", bound=GroupRewriteResult)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActionReport:
-    """One action of a run.
+class Slice(Generic[R]):
+    """A part of the work of an action.
 
     Attributes:
-        action: The action.
-        state: What became of it.
-        files: Files, snapshots or manifests that it changed or would change.
-        rewritten_bytes: Bytes of files that it rewrote or would rewrite, or read for statistics.
-        files_less: Files that a scan opens less afterwards, by estimate.
-        bytes_less: Bytes that a scan reads less afterwards, by estimate.
-        worth: The benefit for the cost; from 1 on work pays.
-        detail: What was done or would be, in words; of a failed action the error.
-        snapshot_ids: The snapshots that were committed.
-        left: What is left undone, and why.
-        left_count: All pieces of left work, with those that are not named.
+        run: Does it.
+        committed: Returns what was committed so far, also after an error.
     """
 
-    action: MaintenanceAction
-    state: ActionState
-    files: int = 0
-    rewritten_bytes: int = 0
-    files_less: int = 0
-    bytes_less: int = 0
-    worth: float = 0.0
-    detail: str = ""
-    snapshot_ids: tuple[int, ...] = ()
-    left: tuple[LeftWork, ...] = ()
-    left_count: int = 0
+    run: Callable[[], object]
+    committed: Callable[[], R]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class MaintenanceReport(ShownAsText):
-    """What a run did to one table, or with `dry_run` would do.
+@dataclass(slots=True)
+class SlicesDone(Generic[R]):
+    """What became of the slices of an action; `done` is the work of which nothing failed."""
 
-    Attributes:
-        table: The table.
-        dry_run: Whether nothing was changed.
-        actions: The actions, in the order in which they ran.
-        skipped: Why the whole table was left alone; empty if it was not.
-        error: Why the table could not be looked at; empty if it could.
-    """
-
-    table: str
-    dry_run: bool = False
-    actions: tuple[ActionReport, ...] = ()
-    skipped: str = ""
-    error: str = ""
-
-    @property
-    def has_failures(self) -> bool:
-        """Whether an action failed, or the table could not be looked at."""
-        return bool(self.error) or any(one.state is ActionState.FAILED for one in self.actions)
-
-    @property
-    def rewritten_bytes(self) -> int:
-        """Bytes of files that were rewritten, or read for statistics."""
-        return sum(one.rewritten_bytes for one in self.actions)
-
-    @property
-    def is_nothing_to_do(self) -> bool:
-        """Whether no action did anything or would do anything."""
-        return not self.has_failures and all(one.state in (ActionState.NOTHING, ActionState.LEFT) for one in self.actions)
-
-    def __str__(self) -> str:
-        return "\n".join([f"maintain {self.table}" + (" (plan)" if self.dry_run else ""), *(f"  {line}" for line in self._lines())])
-
-    def _lines(self) -> Iterator[str]:
-        if self.skipped or self.error:
-            yield self.skipped or f"failed: {self.error}"
-        for one in self.actions:
-            yield f"{one.action}: {one.state}" + (f": {one.detail}" if one.detail else "")
-            if one.files_less or one.bytes_less:
-                yield (
-                    f"  {count_text(one.files_less, 'file')} and {size_text(one.bytes_less)} less for each scan,"
-                    f" for {size_text(one.rewritten_bytes)}; worth {one.worth:.3g}"
-                )
-            for left in one.left:
-                yield f"  left: {left.what}: {left.reason}"
-            if one.left_count > len(one.left):
-                yield f"  left: {one.left_count - len(one.left):,} more"
+    results: list[R] = field(default_factory=list)
+    done: list[Work] = field(default_factory=list)
+    left: list[LeftWork] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    snapshot_ids: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -146,14 +87,17 @@ class MaintenanceArguments:
     min_age_minutes: float | None = None
     branch: str = MAIN
     engine: str | None = None
+    remove_orphan_files: bool | None = None
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Raise `InvalidInputError` for a negative limit."""
+        """Raise `InvalidInputError` for a negative limit, `EngineError` or `NotInstalledError` where there is no such engine."""
         for name in ("max_bytes", "max_minutes", "min_age_minutes"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0):
                 raise InvalidInputError(f"{name} is {value!r}", next_step="pass a number from 0 on, or leave it out")
+        if self.engine is not None:
+            engine_named(self.engine)
 
 
 class TableMaintenanceRun:
@@ -178,7 +122,6 @@ class TableMaintenanceRun:
         properties = table.metadata.properties
         properties_of_policy.refuse_unknown(properties)
         self._is_enabled = properties_of_policy.ENABLED.read(properties)
-        self._skipped = properties_of_policy.SKIP_ACTIONS.read(properties)
         max_minutes = _first(arguments.max_minutes, properties_of_policy.MAX_MINUTES.read(properties))
         self._settings = Settings(
             max_bytes=_first(arguments.max_bytes, properties_of_policy.MAX_BYTES.read(properties)),
@@ -188,6 +131,8 @@ class TableMaintenanceRun:
             min_snapshot_age_minutes=properties_of_policy.MIN_SNAPSHOT_AGE_MINUTES.read(properties),
             min_snapshots=properties_of_policy.MIN_SNAPSHOTS.read(properties),
             table_stats=properties_of_policy.TABLE_STATS.read(properties),
+            orphan_files=_first(arguments.remove_orphan_files, properties_of_policy.ORPHAN_FILES.read(properties)),
+            skipped=properties_of_policy.SKIP_ACTIONS.read(properties),
             branch=arguments.branch,
             engine=arguments.engine,
         )
@@ -230,11 +175,11 @@ class TableMaintenanceRun:
                 if action is MaintenanceAction.REWRITE_DATA_FILES:
                     report = self._further_rounds(state, report, allotted[action])
             except CommitUnknownError as error:
-                reports.append(_failed(action, error))
+                reports.append(failure_of(action, error))
                 break  # nothing more is changed while the state of a commit is unknown
             except Exception as error:
                 LOG.warning("maintenance of %s: %s failed", name, action, exc_info=True)
-                report = _failed(action, error)
+                report = failure_of(action, error)
             reports.append(report)
             if self._is_unknown:
                 break
@@ -251,13 +196,14 @@ class TableMaintenanceRun:
                 further = self._run(action, state, self._look(action, state), max(0, allotted - report.rewritten_bytes))
             except Exception as error:  # the report of the rounds before is kept
                 LOG.warning("maintenance of %s: a further round of %s failed", self._table.full_name, action, exc_info=True)
-                further = _failed(action, error)
-            report = _together(report, further)
+                further = failure_of(action, error)
+            report = together(report, further)
         return report
 
     def _state(self) -> TableState:
         table, branch = self._table, self._settings.branch
         metadata = table.metadata
+        check_branch(table.handle, metadata, branch)
         scan = table.scan().use_ref(branch) if metadata.refs else table.scan()
         now_ms = max(table.handle.clock.now_ms(), metadata.last_updated_ms)
         files = files_of_branch(metadata, scan.snapshot(), table.io.read)
@@ -267,7 +213,7 @@ class TableMaintenanceRun:
         return {action: self._look(action, state) for action in MaintenanceAction}
 
     def _look(self, action: MaintenanceAction, state: TableState) -> Look:
-        if action in self._skipped:
+        if action in self._settings.skipped:
             return Look(left=(LeftWork(action=action, what="the action", reason="it is named in maintenance.skip-actions"),))
         return LOOKS[action](state)
 
@@ -277,14 +223,18 @@ class TableMaintenanceRun:
         chosen = within_budget(look.work, limit)
         left = [*look.left, *map(_over_budget, _others(look.work, chosen))]
         if not chosen:
-            return _report(action, ActionState.LEFT if left else ActionState.NOTHING, (), left)
+            return report_of(action, ActionState.LEFT if left else ActionState.NOTHING, (), left)
+        if action is MaintenanceAction.CONVERT_EQUALITY_DELETES:
+            return self._convert(state, chosen, left)
         if action is MaintenanceAction.REWRITE_DATA_FILES:
             return self._rewrite(state, chosen, left)
+        if action is MaintenanceAction.REWRITE_POSITION_DELETE_FILES:
+            return self._rewrite_deletes(state, chosen, left)
         if self._is_over():
-            return _report(action, ActionState.LEFT, (), [*left, *map(_out_of_time, chosen)])
+            return report_of(action, ActionState.LEFT, (), [*left, *map(_out_of_time, chosen)])
         done = self._do(action, state, chosen)
         self._progress.done += len(chosen)
-        return replace(_report(action, ActionState.DONE, chosen, left), detail=done[0], snapshot_ids=done[1])
+        return replace(report_of(action, ActionState.DONE, chosen, left), detail=done[0], snapshot_ids=done[1])
 
     def _do(self, action: MaintenanceAction, state: TableState, chosen: Sequence[Work]) -> tuple[str, tuple[int, ...]]:
         """Return what an action did, in words, and its snapshots."""
@@ -318,20 +268,51 @@ class TableMaintenanceRun:
             case MaintenanceAction.COMPUTE_TABLE_STATS:
                 statistics = table.compute_statistics()
                 return f"{count_text(0 if statistics is None else len(statistics.blobs), 'column')} counted", ()
+            case MaintenanceAction.REMOVE_ORPHAN_FILES:
+                return "; ".join(self._remove_orphan_files(chosen)), ()
             case _:
                 raise AssertionError(action)
 
-    def _rewrite(self, state: TableState, chosen: Sequence[Work], left: list[LeftWork]) -> ActionReport:
+    def _remove_orphan_files(self, chosen: Sequence[Work]) -> Iterator[str]:
+        """Delete the files of old lists and write a new list, as far as each is due. Yield what was done, in words."""
+        steps = [one.payload for one in chosen if isinstance(one.payload, OrphanWork)]
+        now_ms = self._table.handle.clock.now_ms()
+        if any(step.purges for step in steps):
+            purged = remove_orphan_files(self._table, two_step_options(now_ms, OrphanMode.PURGE))
+            undeleted = f", {purged.undeleted_files:,} could not be deleted" if purged.undeleted_files else ""
+            yield f"{count_text(purged.deleted_files, 'listed file')} deleted, {size_text(purged.orphan_bytes)}{undeleted}"
+        if any(step.searches for step in steps):
+            found = remove_orphan_files(self._table, two_step_options(now_ms, OrphanMode.QUARANTINE))
+            yield f"{count_text(found.orphan_files, 'orphan file')}, {size_text(found.orphan_bytes)}, listed in {found.lists[0]}"
+
+    def _convert(self, state: TableState, chosen: Sequence[Work], left: Sequence[LeftWork]) -> ActionReport:
+        """Convert equality deletes in several commits."""
+        action = MaintenanceAction.CONVERT_EQUALITY_DELETES
+
+        def part_of(work: Sequence[Work]) -> Slice[ConvertEqualityDeletesResult]:
+            conversion = EqualityDeleteConversion(
+                self._table,
+                None,
+                conversion_options({"partial-progress.enabled": True}),
+                branch=self._settings.branch,
+                engine=self._settings.engine,
+                snapshot_properties=self._summary(action, work),
+            )
+            groups = [one.payload for one in work if isinstance(one.payload, EqualityDeleteGroup)]
+            return Slice(run=partial(conversion.run_groups, state.files.plan.snapshot_id, groups), committed=conversion.committed)
+
+        slices = self._in_slices(action, chosen, part_of)
+        converted = sum(one.converted_delete_files for one in slices.results)
+        searched, added = (sum(getattr(one, name) for one in slices.results) for name in ("searched_data_files", "added_delete_files"))
+        became = f"{count_text(converted, 'equality delete file')} became {count_text(added, 'delete file')}, {count_text(searched, 'data file')} searched"
+        report = _sliced(action, slices, left, became if converted or added else "")
+        return replace(report, files=converted)
+
+    def _rewrite(self, state: TableState, chosen: Sequence[Work], left: Sequence[LeftWork]) -> ActionReport:
         """Rewrite data files in several commits, and then remove the deletes that apply to none any more."""
         action = MaintenanceAction.REWRITE_DATA_FILES
-        done: list[Work] = []
-        ids: list[int] = []
-        failures: list[str] = []
-        files = rewritten = added = 0
-        for part in _slices(chosen):
-            if self._is_unknown or self._is_over():
-                left += map(_after_unknown if self._is_unknown else _out_of_time, part)
-                continue
+
+        def part_of(work: Sequence[Work]) -> Slice[RewriteDataFilesResult]:
             rewrite = DataFileRewrite(
                 self._table,
                 state.files.plan.row_filter,
@@ -339,39 +320,75 @@ class TableMaintenanceRun:
                 state.metadata.sort_order(),
                 branch=self._settings.branch,
                 engine=self._settings.engine,
-                snapshot_properties=self._summary(action, part),
+                snapshot_properties=self._summary(action, work),
             )
-            failed = self._failure_of(
-                partial(rewrite.run_groups, state.rewrite, [one.payload for one in part if isinstance(one.payload, FileGroup)])
-            )
-            result = rewrite.committed(state.rewrite)
-            self._progress.done += len(part)
-            files, rewritten, added = files + result.rewritten_files, rewritten + result.rewritten_bytes, added + result.added_files
-            ids += result.snapshot_ids
-            failures += [f"not rewritten: {count_text(one.files, 'file')}: {one.reason}" for one in result.failed if not one.is_lost]
-            failures += [f"not all was rewritten: {failed}"] if failed else ()
-            left += [_lost(one) for one in result.failed if one.is_lost]
-            done += part if not result.failed and not failed else ()
-        if ids and not self._is_unknown and MaintenanceAction.REMOVE_DANGLING_DELETES not in self._skipped:
+            groups = [one.payload for one in work if isinstance(one.payload, FileGroup)]
+            return Slice(run=partial(rewrite.run_groups, state.rewrite, groups), committed=partial(rewrite.committed, state.rewrite))
+
+        slices = self._in_slices(action, chosen, part_of)
+        if slices.snapshot_ids and not self._is_unknown and MaintenanceAction.REMOVE_DANGLING_DELETES not in self._settings.skipped:
 
             def remove() -> None:
                 removal = remove_dangling_deletes(self._table, branch=self._settings.branch, snapshot_properties=self._summary(action, ()))
-                ids.extend(() if removal.snapshot_id is None else (removal.snapshot_id,))
+                slices.snapshot_ids.extend(() if removal.snapshot_id is None else (removal.snapshot_id,))
 
             failed = self._failure_of(remove)
-            failures += [f"dangling deletes were not removed: {failed}"] if failed else ()
+            slices.failures += [f"dangling deletes were not removed: {failed}"] if failed else ()
+        files, rewritten, added = (
+            sum(getattr(one, name) for one in slices.results) for name in ("rewritten_files", "rewritten_bytes", "added_files")
+        )
         became = f"{count_text(files, 'file')}, {size_text(rewritten)}, became {added:,}" if files else ""
-        detail = "; ".join([*([became] if became else []), *failures])
-        report_state = ActionState.FAILED if failures else ActionState.DONE if files else ActionState.LEFT
-        report = _report(action, report_state, done, left)
-        return replace(report, files=files, rewritten_bytes=rewritten, detail=detail, snapshot_ids=tuple(ids))
+        return replace(_sliced(action, slices, left, became), files=files, rewritten_bytes=rewritten)
+
+    def _rewrite_deletes(self, state: TableState, chosen: Sequence[Work], left: Sequence[LeftWork]) -> ActionReport:
+        """Rewrite position delete files and vectors in several commits."""
+        action = MaintenanceAction.REWRITE_POSITION_DELETE_FILES
+
+        def part_of(work: Sequence[Work]) -> Slice[RewritePositionDeleteFilesResult]:
+            rewrite = PositionDeleteRewrite(
+                self._table,
+                None,
+                position_delete_options({"partial-progress.enabled": True}, state.metadata),
+                branch=self._settings.branch,
+                engine=self._settings.engine,
+                snapshot_properties=self._summary(action, work),
+            )
+            groups = [one.payload for one in work if isinstance(one.payload, DeleteGroup)]
+            plan = state.position_deletes
+            return Slice(run=partial(rewrite.run_groups, plan, groups), committed=partial(rewrite.committed, plan))
+
+        slices = self._in_slices(action, chosen, part_of)
+        files, rewritten, added = (
+            sum(getattr(one, name) for one in slices.results) for name in ("rewritten_files", "rewritten_bytes", "added_files")
+        )
+        became = f"{count_text(files, 'delete file')}, {size_text(rewritten)}, became {added:,}" if files else ""
+        return replace(_sliced(action, slices, left, became), files=files, rewritten_bytes=rewritten)
+
+    def _in_slices(self, action: MaintenanceAction, chosen: Sequence[Work], part_of: Callable[[Sequence[Work]], Slice[R]]) -> SlicesDone[R]:
+        """Do work in several commits. A failure stops its own slice alone, except where the state of a commit is unknown."""
+        slices: SlicesDone[R] = SlicesDone()
+        for work in _slices(chosen):
+            if self._is_unknown or self._is_over():
+                slices.left += map(_after_unknown if self._is_unknown else _out_of_time, work)
+                continue
+            part = part_of(work)
+            failed = self._failure_of(part.run)
+            result = part.committed()
+            self._progress.done += len(work)
+            slices.results.append(result)
+            slices.snapshot_ids += result.snapshot_ids
+            slices.failures += [f"given up: {count_text(one.files, 'file')}: {one.reason}" for one in result.failed if not one.is_lost]
+            slices.failures += [f"not all was done: {failed}"] if failed else ()
+            slices.left += [_lost(action, one) for one in result.failed if one.is_lost]
+            slices.done += work if not result.failed and not failed else ()
+        return slices
 
     def _failure_of(self, step: Callable[[], object]) -> str:
-        """Do a step of the rewrite of data files. Return its error in words, empty without one, so that the report of the steps before is kept."""
+        """Do a step of an action. Return its error in words, empty without one, so that the report of the steps before is kept."""
         try:
             step()
         except Exception as error:
-            LOG.warning("maintenance of %s: a step of the rewrite of data files failed", self._table.full_name, exc_info=True)
+            LOG.warning("maintenance of %s: a step of an action failed", self._table.full_name, exc_info=True)
             self._is_unknown = isinstance(error, CommitUnknownError)
             return in_words(error)
         return ""
@@ -439,22 +456,6 @@ def _moves_files(state: TableState) -> bool:
     return any(part.spec_id != state.metadata.default_spec_id for group in state.rewrite.groups for part in group.files)
 
 
-def _together(first: ActionReport, second: ActionReport) -> ActionReport:
-    """Return the report of two rounds of one action."""
-    if second.state in (ActionState.NOTHING, ActionState.LEFT):
-        return replace(first, left=second.left, left_count=second.left_count)
-    return replace(
-        second,
-        files=first.files + second.files,
-        rewritten_bytes=first.rewritten_bytes + second.rewritten_bytes,
-        files_less=first.files_less + second.files_less,
-        bytes_less=first.bytes_less + second.bytes_less,
-        worth=first.worth,
-        detail=f"{first.detail}; {second.detail}",
-        snapshot_ids=first.snapshot_ids + second.snapshot_ids,
-    )
-
-
 def _over_budget(one: Work) -> LeftWork:
     return LeftWork(action=one.action, what=one.what, reason=f"{size_text(one.cost_bytes)} are more than what is left of max-bytes")
 
@@ -467,44 +468,26 @@ def _after_unknown(one: Work) -> LeftWork:
     return LeftWork(action=one.action, what=one.what, reason="the state of a commit before is unknown")
 
 
-def _lost(group: FailedGroup) -> LeftWork:
+def _lost(action: MaintenanceAction, group: FailedGroup) -> LeftWork:
     return LeftWork(
-        action=MaintenanceAction.REWRITE_DATA_FILES,
+        action=action,
         what=count_text(group.files, "file"),
         reason=f"another writer committed first, so that they are left for the next run: {group.reason}",
     )
 
 
+def _sliced(action: MaintenanceAction, slices: SlicesDone[R], left: Sequence[LeftWork], became: str) -> ActionReport:
+    """Return the report of an action that was done in slices; `became` is empty if it changed nothing."""
+    state = ActionState.FAILED if slices.failures else ActionState.DONE if became else ActionState.LEFT
+    report = report_of(action, state, slices.done, [*left, *slices.left])
+    return replace(report, detail="; ".join([*([became] if became else []), *slices.failures]), snapshot_ids=tuple(slices.snapshot_ids))
+
+
 def _planned(action: MaintenanceAction, look: Look, chosen: Sequence[Work]) -> ActionReport:
     left = [*look.left, *map(_over_budget, _others(look.work, chosen))]
     state = ActionState.PLANNED if chosen else ActionState.LEFT if left else ActionState.NOTHING
-    return replace(_report(action, state, chosen, left), detail="; ".join(one.what for one in chosen[:3]) + _more(chosen[3:]))
+    return replace(report_of(action, state, chosen, left), detail="; ".join(one.what for one in chosen[:3]) + _more(chosen[3:]))
 
 
 def _more(work: Sequence[Work]) -> str:
     return f"; {len(work):,} more" if work else ""
-
-
-def _report(action: MaintenanceAction, state: ActionState, work: Sequence[Work], left: Sequence[LeftWork]) -> ActionReport:
-    cost, benefit = sum(one.cost_bytes for one in work), sum(one.benefit_bytes for one in work)
-    total = Work(action=action, what="", files=0, bytes_less=benefit, cost_bytes=cost)
-    return ActionReport(
-        action=action,
-        state=state,
-        files=sum(one.files for one in work),
-        rewritten_bytes=cost,
-        files_less=sum(one.files_less for one in work),
-        bytes_less=sum(one.bytes_less for one in work),
-        worth=round(total.worth, 3),
-        left=tuple(left[:NAMED_LEFT]),
-        left_count=len(left),
-    )
-
-
-def _failed(action: MaintenanceAction, error: Exception) -> ActionReport:
-    return ActionReport(action=action, state=ActionState.FAILED, detail=in_words(error))
-
-
-def in_words(error: Exception) -> str:
-    """Return an error as one line of a report, with its class unless it is an `IcefloeError`."""
-    return in_one_line(error.message if isinstance(error, IcefloeError) else f"{type(error).__name__}: {error}")

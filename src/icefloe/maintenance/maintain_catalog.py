@@ -14,12 +14,11 @@ from icefloe.errors import IcefloeError
 from icefloe.maintenance.maintain import (
     MaintenanceArguments,
     MaintenanceProgress,
-    MaintenanceReport,
     TableMaintenanceRun,
-    in_words,
     within_budget,
 )
 from icefloe.maintenance.maintenance_actions import Work
+from icefloe.maintenance.maintenance_report import MaintenanceReport, in_words
 
 LOG = logging.getLogger(__name__)
 
@@ -49,7 +48,7 @@ def maintain_catalog(
     arguments.check()
     progress = progress or MaintenanceProgress()
     deadline = None if arguments.max_minutes is None else time.monotonic() + arguments.max_minutes * 60
-    names = [dotted(name) for name in _table_names(catalog, namespace)]
+    names = [dotted(name) for name in table_names(catalog, namespace)]
     budgets: Mapping[str, int] | None = None
     if arguments.max_bytes is not None:
         budgets = _budgets(catalog, names, arguments)
@@ -90,9 +89,10 @@ def _reported(name: str, run: Callable[[], MaintenanceReport], *, dry_run: bool)
         return MaintenanceReport(table=name, dry_run=dry_run, error=in_words(error))
 
 
-def _table_names(catalog: Catalog, namespace: str) -> Iterator[Identifier]:
+def table_names(catalog: Catalog, namespace: str) -> Iterator[Identifier]:
+    """Yield the tables of a namespace, or of the catalog where it is empty, and of the namespaces below it. Raises `NoSuchNamespaceError`."""
     if namespace:
         catalog.load_namespace_properties(namespace)
         yield from catalog.list_tables(namespace)
     for child in catalog.list_namespaces(namespace or ()):
-        yield from _table_names(catalog, dotted(child))
+        yield from table_names(catalog, dotted(child))

@@ -3,8 +3,9 @@
 The constants of the formula are `maintenance_thresholds.py`; `maintain.py` ranks the work and runs it. Spec: Snapshot Retention Policy; Scan Planning.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import cached_property, partial
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from icefloe.display.formatting import count_text, size_text
 from icefloe.errors import EngineError, NotInstalledError
 from icefloe.kernel.arrow_values import array_of_chunks, numpy_of
+from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.maintenance_properties import MaintenanceAction
@@ -22,8 +24,11 @@ from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_history import ancestors
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_properties import DELETE_GRANULARITY
+from icefloe.kernel.scan.scan_plan import PlannedFiles
 from icefloe.kernel.schema.schema import Schema
 from icefloe.maintenance.clustering_depth import clustering_depths, misplaced
+from icefloe.maintenance.equality_delete_groups import EqualityDeleteGroup, equality_delete_groups
 from icefloe.maintenance.health_measures import FilesOfBranch, TableMeasures, measure
 from icefloe.maintenance.maintenance_thresholds import (
     EQUALITY_SHARE,
@@ -35,13 +40,17 @@ from icefloe.maintenance.maintenance_thresholds import (
     STALE_SHARE,
     has_too_many_manifests,
 )
-from icefloe.maintenance.recent_changes import RecentChanges, recent_changes
-from icefloe.maintenance.rewrite_options import RewriteOptions, rewrite_options
+from icefloe.maintenance.position_delete_planner import DeleteGroup, PositionDeletePlan, plan_position_deletes
+from icefloe.maintenance.quarantine_list import quarantine_lists
+from icefloe.maintenance.recent_changes import PartitionChange, RecentChanges, recent_changes
+from icefloe.maintenance.remove_orphan_files import PURGE_DELAY, list_folders
+from icefloe.maintenance.rewrite_options import RewriteOptions, position_delete_options, rewrite_options
 from icefloe.maintenance.rewrite_planner import FileGroup, Reason, RewritePlan, delete_shares, deleted_rows, plan_rewrite
 from icefloe.table.available_engines import WORK_ON_SPARK_BYTES, engine_named
 from icefloe.table.table import Table
 
 MINUTE_MS = 60_000
+SHARED_FILES = "gc.enabled is false: the files may belong to other tables too"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +65,8 @@ class Settings:
         min_snapshot_age_minutes: Younger snapshots are kept; None for the table's retention policy alone.
         min_snapshots: So many snapshots of each branch are kept; None for the table's retention policy alone.
         table_stats: Whether the distinct values of columns are counted again.
+        orphan_files: Whether orphan files are searched, and those of old lists deleted.
+        skipped: Actions that are not run.
         branch: The branch.
         engine: `spark` or `in-process`; None to choose.
     """
@@ -67,8 +78,18 @@ class Settings:
     min_snapshot_age_minutes: int | None
     min_snapshots: int | None
     table_stats: bool
+    orphan_files: bool
+    skipped: tuple[MaintenanceAction, ...]
     branch: str
     engine: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanWork:
+    """What is due of the two steps by which orphan files are removed: the files of old lists are deleted, and a new list is written."""
+
+    purges: bool
+    searches: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +103,7 @@ class Work:
         files_less: Files that a scan opens less afterwards.
         bytes_less: Bytes that a scan reads less afterwards.
         cost_bytes: Bytes of files that are rewritten, or read for statistics.
-        payload: The group of files; None for actions that are done as a whole.
+        payload: The group of files, the partition spec, or the steps; None for actions that are done as a whole.
     """
 
     action: MaintenanceAction
@@ -91,7 +112,7 @@ class Work:
     files_less: int = 0
     bytes_less: int = 0
     cost_bytes: int = 0
-    payload: FileGroup | int | None = field(default=None, repr=False)
+    payload: FileGroup | EqualityDeleteGroup | DeleteGroup | OrphanWork | int | None = field(default=None, repr=False)
 
     @property
     def benefit_bytes(self) -> int:
@@ -171,6 +192,33 @@ class TableState:
         overlaps = None if order.is_unsorted else partial(misplaced, order=order, schema=self.files.schema)
         return plan_rewrite(self.files.plan, self.metadata, self.options, overlaps)
 
+    @cached_property
+    def data_files(self) -> Look:
+        """The groups of data files that pay, and those that are left."""
+        return look_at_data_files(self)
+
+    @cached_property
+    def position_deletes(self) -> PositionDeletePlan:
+        """The groups of position delete files and vectors that could be rewritten."""
+        most = GROUP_FILES * position_delete_options({}, self.metadata).sizes.target
+        given = {"max-file-group-size-bytes": max(1, most if self.settings.max_bytes is None else min(most, self.settings.max_bytes))}
+        return plan_position_deletes(
+            self.metadata,
+            self.files.snapshot,
+            AlwaysTrue(),
+            position_delete_options(given, self.metadata),
+            self.table.io.read,
+            plan=self.files.plan,
+            busy={partition for partition, change in self.recent.partitions.items() if change.changed_rows},
+        )
+
+    def rewrites_all(self, groups: Iterable[EqualityDeleteGroup]) -> bool:
+        """Return whether this run writes all data files of some groups again, and so applies their deletes. A budget of bytes may leave some."""
+        if MaintenanceAction.REWRITE_DATA_FILES in self.settings.skipped or self.settings.max_bytes is not None:
+            return False
+        rewritten = _paths(part for one in self.data_files.work if isinstance(one.payload, FileGroup) for part in one.payload.files)
+        return set(_paths(part for group in groups for part in group.files)) <= set(rewritten)
+
 
 def look_at_snapshots(state: TableState) -> Look:
     """Return the snapshots that the retention policy no longer keeps."""
@@ -182,7 +230,7 @@ def look_at_snapshots(state: TableState) -> Look:
         f", {count_text(len(found.refs), 'branch or tag', 'branches and tags')}" if found.refs else ""
     )
     if not table_properties.GC_ENABLED.read(state.metadata.properties):
-        return Look(left=(LeftWork(action=action, what=what, reason="gc.enabled is false: the files may belong to other tables too"),))
+        return Look(left=(LeftWork(action=action, what=what, reason=SHARED_FILES),))
     return Look((Work(action=action, what=what, files=len(found.snapshot_ids)),))
 
 
@@ -211,6 +259,55 @@ def look_at_dangling_deletes(state: TableState) -> Look:
     return Look((Work(action=MaintenanceAction.REMOVE_DANGLING_DELETES, what=what, files=count, files_less=count),))
 
 
+def look_at_equality_deletes(state: TableState) -> Look:
+    """Return the equality deletes that become positions, by the partitions that share them, and those that are left.
+
+    The conversion replaces no data file, and no writer that adds rows and equality deletes loses to it, however young its commits are. A writer that
+    deletes rows by position, or replaces files, may lose: its partitions are left.
+    """
+    action = MaintenanceAction.CONVERT_EQUALITY_DELETES
+    if not state.measures.delete_files["equality"]:
+        return Look()
+    work: list[Work] = []
+    left: list[LeftWork] = []
+    groups = equality_delete_groups(state.files.plan)
+    if state.rewrites_all(groups):
+        count = count_text(sum(len(group.equality_deletes) for group in groups), "equality delete file")
+        return Look(left=(LeftWork(action=action, what=count, reason="rewrite-data-files writes all of their data files again"),))
+    for group in groups:
+        one = _conversion_work(state, group)
+        changes = [change for part in group.files for change in state.recent.of(part) if change.changed_rows]
+        if changes:
+            reason = f"{_young(state, changes)}, and not by equality deletes alone"
+            left.append(LeftWork(action=action, what=one.what, reason=reason))
+        else:
+            work.append(one)
+    return Look(tuple(work), tuple(left))
+
+
+def _conversion_work(state: TableState, group: EqualityDeleteGroup) -> Work:
+    size, deletes = group.size, len(group.equality_deletes)
+    # A vector of each data file is in one Puffin file for all; a position delete file is written for each data file that loses rows.
+    scoped = state.metadata.format_version < 3 and DELETE_GRANULARITY.read(state.metadata.properties) == "file"
+    added = min(len(group), sum(file.record_count for file in group.equality_deletes)) if scoped else 1
+    keys = min(1.0, len(group.key_ids) / max(1, len(state.metadata.schema().fields)))
+    return Work(
+        action=MaintenanceAction.CONVERT_EQUALITY_DELETES,
+        what=f"{count_text(deletes, 'equality delete file')} of {count_text(len(group), 'data file')}, {size_text(size)}",
+        files=deletes,
+        files_less=max(0, deletes - added),
+        bytes_less=int(EQUALITY_SHARE * size),
+        cost_bytes=int(keys * size),
+        payload=group,
+    )
+
+
+def _young(state: TableState, changes: Sequence[PartitionChange]) -> str:
+    """Return which property leaves a partition with these changes."""
+    minutes = max(0, state.now_ms - max(change.timestamp_ms for change in changes)) // MINUTE_MS
+    return f"a commit {count_text(minutes, 'minute')} ago changed the partition (maintenance.min-age-minutes)"
+
+
 def look_at_data_files(state: TableState) -> Look:
     """Return the groups of data files that pay, and those that are left."""
     action, plan = MaintenanceAction.REWRITE_DATA_FILES, state.rewrite
@@ -225,15 +322,9 @@ def look_at_data_files(state: TableState) -> Look:
             continue
         one = _group_work(state, group, cost_of_deletes)
         if one.worth < 1:
-            left.append(
-                LeftWork(
-                    action=action,
-                    what=what,
-                    reason=f"not worth it: {one.files_less:,} files and {size_text(one.bytes_less)} less for each scan",
-                )
-            )
-        elif _needs_spark(state, group):
-            left.append(LeftWork(action=action, what=what, reason="so large a sort needs Spark, which is not available"))
+            left.append(LeftWork(action=action, what=what, reason=_not_worth(one)))
+        elif missing := _missing_spark(state, group):
+            left.append(LeftWork(action=action, what=what, reason=missing))
         else:
             work.append(one)
     if plan.left_files:
@@ -242,6 +333,41 @@ def look_at_data_files(state: TableState) -> Look:
             reason += f", or more than the {size_text(state.settings.max_bytes)} of max-bytes together"
         left.append(LeftWork(action=action, what=count_text(plan.left_files, "file"), reason=reason))
     return Look(tuple(work), tuple(left))
+
+
+def look_at_position_deletes(state: TableState) -> Look:
+    """Return the groups of position delete files and deletion vectors that pay, and those that are left.
+
+    They are looked at after data files, because a data file that is written again needs its deletes no more. Partitions in which young commits deleted
+    rows by position, or replaced files, are left: their writers replace vectors too.
+    """
+    action, kinds = MaintenanceAction.REWRITE_POSITION_DELETE_FILES, state.measures.delete_files
+    if not kinds["position"] and not kinds["vector"]:
+        return Look()
+    plan = state.position_deletes
+    work = [_delete_group_work(group) for group in plan.groups if group.tasks]  # dangling deletes are an action of their own
+    left = [LeftWork(action=action, what=one.what, reason=_not_worth(one)) for one in work if one.worth < 1]
+    if plan.busy_files:
+        reason = _young(state, [change for change in state.recent.partitions.values() if change.changed_rows])
+        left.append(LeftWork(action=action, what=count_text(plan.busy_files, "delete file"), reason=reason))
+    if plan.left_files:
+        left.append(LeftWork(action=action, what=count_text(plan.left_files, "delete file"), reason="too few together to pay"))
+    return Look(tuple(one for one in work if one.worth >= 1), tuple(left))
+
+
+def _delete_group_work(group: DeleteGroup) -> Work:
+    return Work(
+        action=MaintenanceAction.REWRITE_POSITION_DELETE_FILES,
+        what=f"{count_text(len(group), 'delete file')}, {size_text(group.size)}, to {group.added_stored_files:,}",
+        files=len(group),
+        files_less=max(0, group.stored_files - group.added_stored_files),
+        cost_bytes=group.size,
+        payload=group,
+    )
+
+
+def _not_worth(one: Work) -> str:
+    return f"not worth it: {one.files_less:,} files and {size_text(one.bytes_less)} less for each scan"
 
 
 def look_at_manifests(state: TableState) -> Look:
@@ -299,13 +425,41 @@ def look_at_table_stats(state: TableState) -> Look:
     return Look((work,))
 
 
+def look_at_orphan_files(state: TableState) -> Look:
+    """Return whether the folder is to be searched for orphan files, and the lists of earlier searches that are old enough to be purged.
+
+    While a list is younger than the delay of the purge, the folder is not searched again: a listing costs more than the files that came since.
+    """
+    action = MaintenanceAction.REMOVE_ORPHAN_FILES
+    if not state.settings.orphan_files:
+        return Look()
+    if not table_properties.GC_ENABLED.read(state.metadata.properties):
+        return Look(left=(LeftWork(action=action, what="orphan files", reason=SHARED_FILES),))
+    lists = quarantine_lists(state.table.io, list_folders(state.metadata))
+    delay_ms = PURGE_DELAY // timedelta(milliseconds=1)
+    young = [one for one in lists if one.modified_ms > state.now_ms - delay_ms]
+    left = [
+        LeftWork(action=action, what=one.location, reason=f"its files are deleted once it is {PURGE_DELAY.days} days old") for one in young
+    ]
+    due = len(lists) - len(young)
+    what = [*([f"the files of {count_text(due, 'list')} deleted"] if due else []), *(["the folder searched"] if not young else [])]
+    if not what:
+        return Look(left=tuple(left))
+    return Look(
+        (Work(action=action, what=", ".join(what), files=due, payload=OrphanWork(purges=due > 0, searches=not young)),), tuple(left)
+    )
+
+
 LOOKS: Mapping[MaintenanceAction, Callable[[TableState], Look]] = {
     MaintenanceAction.EXPIRE_SNAPSHOTS: look_at_snapshots,
     MaintenanceAction.REMOVE_DANGLING_DELETES: look_at_dangling_deletes,
-    MaintenanceAction.REWRITE_DATA_FILES: look_at_data_files,
+    MaintenanceAction.CONVERT_EQUALITY_DELETES: look_at_equality_deletes,
+    MaintenanceAction.REWRITE_DATA_FILES: lambda state: state.data_files,
+    MaintenanceAction.REWRITE_POSITION_DELETE_FILES: look_at_position_deletes,
     MaintenanceAction.REWRITE_MANIFESTS: look_at_manifests,
     MaintenanceAction.COMPUTE_PARTITION_STATS: look_at_partition_stats,
     MaintenanceAction.COMPUTE_TABLE_STATS: look_at_table_stats,
+    MaintenanceAction.REMOVE_ORPHAN_FILES: look_at_orphan_files,
 }
 
 
@@ -354,8 +508,7 @@ def _without_recent(state: TableState, group: FileGroup) -> tuple[FileGroup | No
     changes = [change for part in group.files for change in state.recent.of(part)]
     if not changes:
         return group, ""
-    minutes = max(0, state.now_ms - max(change.timestamp_ms for change in changes)) // MINUTE_MS
-    reason = f"a commit {count_text(minutes, 'minute')} ago changed the partition (maintenance.min-age-minutes)"
+    reason = _young(state, changes)
     waited = state.now_ms - state.recent.oldest_ms(group.files) >= state.settings.max_wait_minutes * MINUTE_MS
     if any(change.changed_rows for change in changes) or not waited:
         return None, reason
@@ -371,14 +524,21 @@ def _old(recent: RecentChanges, group: FileGroup) -> Iterator[tuple[Any, Any]]:
     return ((part, recent.is_old(part)) for part in group.files)
 
 
-def _needs_spark(state: TableState, group: FileGroup) -> bool:
-    """Return whether a sort would hold more rows in this process than it should."""
+def _missing_spark(state: TableState, group: FileGroup) -> str:
+    """Return why a sort that would hold more rows in this process than it should cannot be done; empty if it can."""
     if state.metadata.sort_order().is_unsorted or group.size < WORK_ON_SPARK_BYTES or state.settings.engine == "spark":
-        return False
+        return ""
+    if state.settings.engine == "in-process":
+        return "so large a sort needs Spark, and the engine in-process was chosen"
     try:
-        return state.settings.engine == "in-process" or engine_named("spark") is None
+        engine_named("spark")
     except (EngineError, NotInstalledError):
-        return True
+        return "so large a sort needs Spark, which is not available"
+    return ""
+
+
+def _paths(parts: Iterable[PlannedFiles]) -> list[str]:
+    return [path for part in parts for path in part.entries["file_path"].to_pylist()]
 
 
 def _changed_records(snapshot: Snapshot) -> int:

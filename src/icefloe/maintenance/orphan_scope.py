@@ -9,11 +9,13 @@ Spec: File Locations in Metadata.
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from icefloe.catalog_store.catalog_store import TableLocation, other_tables
 from icefloe.errors import FormatError, InvalidInputError, LocationNotAllowedError, NotFoundError, StorageError, UnsupportedError
 from icefloe.io.locations import Place, folders_of, is_relative, join, place_of_file, place_of_folder, qualified
+from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import DATA_PATH, METADATA_PATH
 from icefloe.table.expiry.deletion_scope import folders_of_table
 from icefloe.table.orphans.referenced_files import METADATA_FOLDER
@@ -92,6 +94,18 @@ class OrphanScope:
         return replace(self, without=tuple(dict.fromkeys((*self.without, *folders))))
 
 
+def cached_real() -> Callable[[str], str]:
+    """Return `os.path.realpath`, which resolves each folder once; for a batch, because links change."""
+    known: dict[str, str] = {}
+
+    def real(folder: str) -> str:
+        if folder not in known:
+            known[folder] = os.path.realpath(folder)
+        return known[folder]
+
+    return real
+
+
 def orphan_scope(handle: TableHandle, loaded: LoadedMetadata, location: str | None) -> OrphanScope:
     """Return the scope of a removal.
 
@@ -125,6 +139,7 @@ def orphan_scope(handle: TableHandle, loaded: LoadedMetadata, location: str | No
             next_step="name a folder of this table alone, such as s3://bucket/lake/db/t/data",
         )
     location = qualified(location)
+    _refuse_other_spelling(handle, loaded, place)
     if own is not None and (place == own or place.is_below(own)):
         scope = _with_others(handle, location, place, own)
         others = [table for table in scope.others if _has(handle, table, place, own)]
@@ -140,6 +155,51 @@ def orphan_scope(handle: TableHandle, loaded: LoadedMetadata, location: str | No
             next_step="name a folder of this table alone",
         )
     return scope
+
+
+def _folders_in_metadata(metadata: TableMetadata) -> list[str]:
+    """Return the table's folder, and those that its properties name."""
+    paths = [metadata.location, *(setting.read(metadata.properties) for setting in (DATA_PATH, METADATA_PATH))]
+    return [join(metadata.location, path) if path and is_relative(path) and path != metadata.location else path for path in paths if path]
+
+
+def _refuse_other_spelling(handle: TableHandle, loaded: LoadedMetadata, place: Place) -> None:
+    """Refuse a local folder that is the table's own by another name: by upper and lower case, where the file system ignores them, or by a second mount.
+
+    Its files would have other paths than those in the metadata, so that every live file would be an orphan.
+
+    Raises:
+        InvalidInputError: It is such a folder, or one above or below it.
+    """
+    if place.store != "file":
+        return
+    folders = [*_folders_in_metadata(loaded.metadata), loaded.location.rpartition("/")[0]]
+    for folder in folders_of(folders):
+        if folder.store != "file" or folder.overlaps(place):
+            continue
+        if _is_within(folder.path, place.path) or _is_within(place.path, folder.path):
+            raise InvalidInputError(
+                f"orphan files of {handle.table_name} cannot be removed from {place.path}: it is {folder.path} by another name, so that no path in it"
+                " would be equal to one in the metadata",
+                table=handle.table_name,
+                path=place.path,
+                next_step=f"name the folder as the table does: {folder.path}",
+            )
+
+
+def _is_within(path: str, folder: str) -> bool:
+    """Return whether a local path leads to a folder or below it, whatever its names are."""
+    with suppress(OSError):
+        expected = os.stat(folder)
+        while True:
+            with suppress(OSError):
+                if os.path.samestat(os.stat(path), expected):
+                    return True
+            above = os.path.dirname(path)
+            if above == path:
+                return False
+            path = above
+    return False
 
 
 def _has(handle: TableHandle, table: TableLocation, place: Place, own: Place) -> bool:
@@ -188,12 +248,9 @@ def foreign_folders(loaded: LoadedMetadata, scope: OrphanScope, metadata_files: 
         LocationNotAllowedError: There are too many.
     """
     metadata = loaded.metadata
-    paths = [metadata.location, *(setting.read(metadata.properties) for setting in (DATA_PATH, METADATA_PATH))]
-    folders = [
-        join(metadata.location, path) if path and is_relative(path) and path != metadata.location else path for path in paths if path
-    ]
     files = [loaded.location, *(entry.metadata_file for entry in metadata.metadata_log)]
-    own = set(folders_of([join(metadata.location, METADATA_FOLDER), *folders, *dict.fromkeys(file.rpartition("/")[0] for file in files)]))
+    folders = [join(metadata.location, METADATA_FOLDER), *_folders_in_metadata(metadata)]
+    own = set(folders_of([*folders, *dict.fromkeys(file.rpartition("/")[0] for file in files)]))
     foreign: dict[Place, None] = {}
     for folder in dict.fromkeys(path.rpartition("/")[0] for path in metadata_files):
         place = place_of_folder(folder)

@@ -19,6 +19,7 @@ from icefloe.errors import DataFileFormatError, IcefloeError, StorageError
 from icefloe.io.file_tree import FileState, FolderFiles, FolderPart, HiddenNames, file_state, list_part
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.storage_errors import storage_error
+from icefloe.maintenance.orphan_scope import OrphanScope, cached_real
 from icefloe.table.orphans.path_spill import LISTED
 
 _NAME = re.compile(r"_orphan-files-[0-9]{8}T[0-9]{6}-[0-9a-f]{32}\.parquet")
@@ -142,6 +143,13 @@ def _time_of(state: FileState, location: str) -> int:
     return state.modified_ms
 
 
-def is_list(location: str) -> bool:
-    """Return True if a location has the name of a list."""
-    return _NAME.fullmatch(location.rpartition("/")[2]) is not None
+@dataclass(frozen=True)
+class FilesInside:
+    """The test of a list or a view of files for those that are in the scope; lists of orphan files are not. Spark's tasks receive it."""
+
+    scope: OrphanScope
+
+    def __call__(self, locations: Sequence[str]) -> list[bool]:
+        """Return which of the locations are in the scope."""
+        real = cached_real()
+        return [self.scope.contains(path, real) and not _NAME.fullmatch(path.rpartition("/")[2]) for path in locations]

@@ -22,6 +22,7 @@ from icefloe.kernel.metadata.table_history import ancestors
 from icefloe.kernel.ports import Read
 from icefloe.kernel.scan.file_objects import partition_tuples
 from icefloe.kernel.scan.scan_plan import PlannedFiles
+from icefloe.maintenance.convert_equality_deletes import CHANGES_NO_ROW
 from icefloe.maintenance.health_measures import FilesOfBranch
 from icefloe.table.parallel_requests import in_threads
 
@@ -93,7 +94,7 @@ def recent_changes(files: FilesOfBranch, since_ms: int, read: Read) -> RecentCha
     young = {
         one.snapshot_id: one
         for one in ancestors(metadata, head)
-        if one.timestamp_ms > since_ms and one.summary.operation != Operation.REPLACE
+        if one.timestamp_ms > since_ms and one.summary.operation != Operation.REPLACE and one.summary.get(CHANGES_NO_ROW) != "true"
     }
     changes: dict[Partition, PartitionChange] = {}
     if young:

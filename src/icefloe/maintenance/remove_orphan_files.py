@@ -5,9 +5,8 @@ deletions the metadata is loaded again if the catalog names another file. If a f
 Spec: Optimistic Concurrency; Snapshots; File System Operations (deletes).
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from icefloe.catalog_store.identifier import Identifier
 from icefloe.display.progress import progress
 from icefloe.errors import FormatError, InvalidInputError, NotFoundError, Problem, StorageError, UnsupportedError, UnsupportedFeatureError
 from icefloe.io.bulk_delete import THREADS, delete_files
@@ -24,11 +24,14 @@ from icefloe.io.file_tree import FolderFiles, FolderPart, HiddenNames, file_stat
 from icefloe.io.locations import folders_of, join, local_path, place_of_file, scheme_of
 from icefloe.kernel.commit.snapshot_expiry import check_files_may_be_deleted
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.maintenance.found_orphans import FoundOrphans
 from icefloe.maintenance.orphan_report import OrphanMode, RemoveOrphanFilesResult
-from icefloe.maintenance.orphan_scope import OrphanScope, foreign_folders, metadata_of_others, orphan_scope
-from icefloe.maintenance.quarantine_list import QuarantineList, QuarantineWriter, is_list, quarantine_lists
+from icefloe.maintenance.orphan_scope import OrphanScope, cached_real, foreign_folders, metadata_of_others, orphan_scope
+from icefloe.maintenance.quarantine_list import FilesInside, QuarantineList, QuarantineWriter, quarantine_lists
+from icefloe.table.available_engines import IN_PROCESS, arrow_table, engine_for_rows, engine_named, running_engine
+from icefloe.table.engine import Engine
 from icefloe.table.orphans.linked_files import LinkedFiles
-from icefloe.table.orphans.orphan_search import OrphanRequest, find_in_process, metadata_among
+from icefloe.table.orphans.orphan_search import OrphanRequest, metadata_among
 from icefloe.table.orphans.path_keys import PathKeys, PrefixMismatch
 from icefloe.table.orphans.path_spill import LISTED
 from icefloe.table.orphans.referenced_files import METADATA_FOLDER, ReferencedFiles, added_since, referenced_files, refusal
@@ -42,8 +45,11 @@ DEFAULT_AGE_MS, LEAST_AGE_MS = 3 * DAY_MS, DAY_MS
 PURGE_DELAY = timedelta(days=7)
 # Paths in the result: of a search whose results are streamed as many as Java returns.
 SAMPLE, MOST_PATHS = 20_000, 1_000_000
-# Orphans that are checked and deleted at a time, and problems in the result.
-_BATCH, _SHOWN_PROBLEMS = 5_000, 100
+_SHOWN_PROBLEMS = 100
+# Live files of a table whose folder Spark lists, if it runs already.
+FILES_FOR_SPARK = 100_000
+# During a deletion, the time after which all tables of the catalog are looked at again.
+OTHERS_KNOWN_MS = 60_000
 
 E = TypeVar("E", OrphanMode, PrefixMismatch)
 
@@ -58,10 +64,12 @@ class OrphanOptions:
     dry_run: bool
     threads: int
     most_paths: int
-    files: Callable[[], Iterable[Any]] | None
+    view: Any
+    engine: str | None
     keys: PathKeys
     mismatch: PrefixMismatch
     purge_delay_ms: int
+    lists_none: bool = False  # whether a list is written if there is no orphan file, as a record of the search
 
 
 def orphan_options(
@@ -79,6 +87,7 @@ def orphan_options(
     prefix_mismatch_mode: str,
     purge_delay: timedelta,
     force: bool,
+    engine: str | None,
 ) -> OrphanOptions:
     """Check the arguments. Raises `InvalidInputError` as `TableMaintenance.remove_orphan_files`."""
     if max_concurrent_deletes is not None and max_concurrent_deletes < 1:
@@ -106,10 +115,29 @@ def orphan_options(
         dry_run=dry_run,
         threads=max_concurrent_deletes or THREADS,
         most_paths=SAMPLE if stream_results else MOST_PATHS,
-        files=None if file_list_view is None else _view_files(file_list_view, older_than_ms),
+        view=file_list_view,
+        engine=engine,
         keys=PathKeys.of(equal_schemes or {}, equal_authorities or {}),
         mismatch=_member(PrefixMismatch, prefix_mismatch_mode.upper(), "prefix_mismatch_mode"),
         purge_delay_ms=delay_ms,
+    )
+
+
+def two_step_options(now_ms: int, mode: OrphanMode) -> OrphanOptions:
+    """Return the options by which maintenance lists orphan files, or purges its lists: the defaults, and a list is written of no file too."""
+    return OrphanOptions(
+        mode=mode,
+        older_than_ms=now_ms - DEFAULT_AGE_MS,
+        location=None,
+        dry_run=False,
+        threads=THREADS,
+        most_paths=SAMPLE,
+        view=None,
+        engine=None,
+        keys=PathKeys.of({}, {}),
+        mismatch=PrefixMismatch.ERROR,
+        purge_delay_ms=PURGE_DELAY // timedelta(milliseconds=1),
+        lists_none=True,
     )
 
 
@@ -134,16 +162,23 @@ def _milliseconds(older_than: datetime | int | None, now_ms: int) -> int:
     return older_than
 
 
-def _view_files(view: Any, older_than_ms: int) -> Callable[[], Iterator[Any]]:
-    """Return the files of `file_list_view`, Arrow data with the columns `file_path` and `last_modified`, that are old enough, as tables of `LISTED`."""
-    if isinstance(view, str):
+def _engine_of_view(view: Any) -> Engine:
+    """Return the engine whose rows `file_list_view` are. Raises `InvalidInputError` for anything else."""
+    try:
+        return engine_for_rows(view)
+    except InvalidInputError:
+        what = f"the text {view!r}" if isinstance(view, str) else f"of type {type(view).__name__}"
         raise InvalidInputError(
-            f"file_list_view is the text {view!r}",
-            next_step="in SQL name a view of Spark; in Python pass Arrow data, such as a pyarrow Table",
-        )
+            f"file_list_view is {what}",
+            next_step="in SQL name a view of Spark; in Python pass a DataFrame of Spark, or Arrow data, such as a pyarrow Table",
+        ) from None
+
+
+def _arrow_files(view: Any, older_than_ms: int) -> Callable[[], Iterator[Any]]:
+    """Return the files of a view of Arrow data that are old enough, as tables of `LISTED`."""
 
     def files() -> Iterator[Any]:
-        for batch in view.to_batches() if isinstance(view, pa.Table) else view:
+        for batch in view if isinstance(view, pa.RecordBatchReader) else arrow_table(view).to_batches():
             try:
                 paths = batch.column("file_path").cast(pa.string())
                 times = batch.column("last_modified").cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
@@ -170,7 +205,9 @@ class OrphanRemoval:
     loaded: LoadedMetadata = field(init=False)
     referenced: ReferencedFiles = field(init=False)
     result: RemoveOrphanFilesResult = field(init=False)
-    _keys_added: set[int] = field(init=False, default_factory=set)
+    # The metadata of tables in the same folder whose files are kept, and when the catalog was searched for such tables.
+    _seen_others: dict[Identifier, str] = field(init=False, default_factory=dict)
+    _others_known_ms: int = field(init=False, default=0)
     _looked_at: set[str] = field(init=False, default_factory=set)
 
     def run(self) -> RemoveOrphanFilesResult:
@@ -193,17 +230,37 @@ class OrphanRemoval:
             if options.mode is OrphanMode.PURGE:
                 return self._purge(folder)
             self.result = replace(self.result, location=self.scope.location)
-            found = _OrphanFile(folder)
-            self._search(found, options.files)
+            found = FoundOrphans(folder, options.keys)
+            self._search(found, options.view)
             if options.dry_run:
                 return self._with_orphans(found)
             if options.mode is OrphanMode.QUARANTINE:
                 return self._quarantine(found)
             return self._delete(found)
 
-    def _search(self, found: "_OrphanFile", files: Callable[[], Iterable[Any]] | None) -> None:
-        """Write the orphans that are old enough to `found`."""
-        handle = self.table.handle
+    def _engine(self, view: Any) -> Engine:
+        """Return the engine that the caller names, that of the rows of a view, or Spark for a large table if it runs already.
+
+        Raises:
+            InvalidInputError: A view of other rows than the engine's.
+            EngineError: There is no such engine.
+        """
+        named = None if self.options.engine is None else engine_named(self.options.engine)
+        if view is not None:
+            engine = _engine_of_view(view)
+            if named is not None and named is not engine:
+                raise InvalidInputError(
+                    f"the rows of file_list_view are those of the engine {engine.name}, and not of {named.name}",
+                    next_step="leave out the engine, or pass a view of its rows",
+                )
+            return engine
+        return named or (running_engine() if _live_files(self.loaded.metadata) >= FILES_FOR_SPARK else IN_PROCESS)
+
+    def _search(self, found: FoundOrphans, view: Any, lists: Callable[[], Iterable[Any]] | None = None) -> None:
+        """Write the orphans that are old enough to `found`: of the folder, of a view of files, or of the files of lists."""
+        handle, is_listing = self.table.handle, view is None and lists is None
+        engine = IN_PROCESS if lists is not None else self._engine(view)
+        is_arrow = view is not None and engine is IN_PROCESS
         request = OrphanRequest(
             table_name=handle.table_name,
             io=handle.io,
@@ -211,12 +268,15 @@ class OrphanRemoval:
             hidden=HiddenNames.of_fields(field.name for spec in self.loaded.metadata.partition_specs for field in spec.fields),
             keys=self.options.keys,
             mismatch=self.options.mismatch,
-            referenced=lambda listed: self._referenced([*listed, *self._unlisted_metadata_files(files is None)]),
-            files=None if files is None else lambda: self._inside(files()),
+            referenced=lambda listed: self._referenced([*listed, *self._unlisted_metadata_files(is_listing)]),
+            files=_arrow_files(view, self.options.older_than_ms) if is_arrow else lists,
+            view=None if is_arrow else view,
+            is_inside=FilesInside(self.scope),
+            older_than_ms=self.options.older_than_ms,
         )
-        with found:
-            for orphans in find_in_process(request):
-                found.write(self._without_foreign(self._old_enough(orphans), is_listing=files is None))
+        with found, closing(engine.orphans(request)) as tables:
+            for orphans in tables:
+                found.write(self._without_foreign(self._old_enough(orphans), is_listing=is_listing))
         self.result = replace(
             self.result,
             listed_files=request.listed.files,
@@ -224,16 +284,9 @@ class OrphanRemoval:
             other_tables=tuple(f"{'' if place.store == 'file' else place.store}{place.path}" for place in self.scope.without),
         )
 
-    def _inside(self, tables: Iterable[Any]) -> Iterator[Any]:
-        """Yield the files of a list or a view that are in the scope; others, and lists of orphan files, are left out."""
-        for table in tables:
-            real = _cached_real()
-            inside = [self.scope.contains(path, real) and not is_list(path) for path in table["path"].to_pylist()]
-            yield table.filter(pa.array(inside, pa.bool_()))
-
     def _unlisted_metadata_files(self, is_listing: bool) -> Iterator[str]:
         """Yield the table's metadata files that the search has not listed: a commit that may still happen is known by its own alone."""
-        folders = [*_list_folders(self.loaded.metadata), self.loaded.location.rpartition("/")[0]]
+        folders = [*list_folders(self.loaded.metadata), self.loaded.location.rpartition("/")[0]]
         for folder in dict.fromkeys(folders):
             if not (is_listing and all(place.is_below(self.scope.place) for place in folders_of([folder]))):
                 yield from self._metadata_files_in(folder)
@@ -254,15 +307,19 @@ class OrphanRemoval:
         self.scope = orphan_scope(handle, self.loaded, self.options.location)
         self.scope = self.scope.excluding(foreign_folders(self.loaded, self.scope, listed))
         others = metadata_of_others(handle, self.scope.others)
+        self._seen_others = {other.identifier: other.metadata_location for other in self.scope.others}
+        self._others_known_ms = handle.clock.now_ms()
         self.referenced = referenced_files(handle.table_name, handle.io, self.loaded, others, listed)
         return self.referenced
 
     def _old_enough(self, orphans: Any) -> Any:
         """Return the orphans in the scope that exist and are old enough, with their sizes and times."""
-        real = _cached_real()
+        real = cached_real()
         orphans = orphans.filter(pa.array([self.scope.contains(path, real) for path in orphans["path"].to_pylist()], pa.bool_()))
         if orphans["modified_ms"].null_count:
-            states = [self._state(path) for path in orphans["path"].to_pylist()]
+            # A round trip for each file, except for local ones.
+            of_each = map if self.scope.place.store == "file" else side_by_side
+            states = list(of_each(self._state, orphans["path"].to_pylist()))
             sizes = pa.array([None if state is None else state[0] for state in states], pa.int64())
             times = pa.array([None if state is None else state[1] for state in states], pa.int64())
             orphans = pa.table([orphans["path"], sizes, times], schema=LISTED)
@@ -271,7 +328,7 @@ class OrphanRemoval:
 
     def _without_foreign(self, orphans: Any, *, is_listing: bool) -> Any:
         """Return the orphans without those in folders of other tables that the search has not listed: folders above, and with a list those around each file."""
-        real, paths = _cached_real(), orphans["path"].to_pylist()
+        real, paths = cached_real(), orphans["path"].to_pylist()
         folders = set(self.scope.folders_above()) if paths else set()
         if not is_listing:
             folders.update(
@@ -298,12 +355,12 @@ class OrphanRemoval:
             state = file_state(self.table.io, path)
         return None if state is None else (state.size, state.modified_ms)
 
-    def _with_orphans(self, found: "_OrphanFile") -> RemoveOrphanFilesResult:
+    def _with_orphans(self, found: FoundOrphans) -> RemoveOrphanFilesResult:
         return replace(self.result, orphan_files=found.files, orphan_bytes=found.size_in_bytes, files=found.first(self.options.most_paths))
 
-    def _quarantine(self, found: "_OrphanFile") -> RemoveOrphanFilesResult:
+    def _quarantine(self, found: FoundOrphans) -> RemoveOrphanFilesResult:
         result = self._with_orphans(found)
-        if not found.files:
+        if not found.files and not self.options.lists_none:
             return result
         handle = self.table.handle
         folder = metadata_folder(self.loaded.metadata)
@@ -312,13 +369,13 @@ class OrphanRemoval:
                 writer.write(orphans)
         return replace(result, lists=(writer.location,))
 
-    def _delete(self, found: "_OrphanFile") -> RemoveOrphanFilesResult:
+    def _delete(self, found: FoundOrphans) -> RemoveOrphanFilesResult:
         """Delete the orphans, batch by batch, each after a look at the catalog."""
         result, failed, deleted = self._with_orphans(found), 0, 0
         failures: list[Problem] = []
         with progress(f"delete orphan files of {self.table.full_name}", "files", found.files) as work:
             for orphans in found.batches():
-                still = self._still_orphans(orphans)
+                still = self._still_orphans(orphans, found)
                 undeleted = delete_files(self.table.io, still["path"].to_pylist(), _Unchanged(self.scope, still), self.options.threads)
                 failed += len(undeleted)
                 deleted += len(still) - len(undeleted)
@@ -326,33 +383,52 @@ class OrphanRemoval:
                 work.advance(len(orphans))
         return replace(result, deleted_files=deleted, undeleted=tuple(failures), undeleted_files=failed)
 
-    def _still_orphans(self, orphans: Any) -> Any:
+    def _still_orphans(self, orphans: Any, found: FoundOrphans) -> Any:
         """Return the orphans without files that commits since the search reference. Raises as `_referenced`, before anything of the batch is deleted."""
         handle = self.table.handle
         if handle.store.load(handle.identifier).metadata_location != self.loaded.location:
             newer = reload_metadata(handle, self.loaded.metadata)
             check_files_may_be_deleted(newer.metadata)
-            try:
-                links = LinkedFiles()
-                for paths in added_since(handle.io, self.referenced, newer):
-                    for needed in (paths, *links.behind(paths)):
-                        for keys, _ in self.options.keys.paths(needed):
-                            self._keys_added.update(map(hash, keys))
-            except (NotFoundError, FormatError, StorageError, UnsupportedError) as error:
-                raise refusal(handle.table_name, error) from error
+            self._keep(self.referenced, newer, found)
             self.referenced = replace(
                 self.referenced, snapshot_ids=self.referenced.snapshot_ids | frozenset(newer.metadata.snapshots.ids())
             )
             self.loaded = newer
-        if not self._keys_added:
-            return orphans
-        is_added = [hash(self.options.keys.file(path)[0]) in self._keys_added for path in orphans["path"].to_pylist()]
-        return orphans.filter(pc.invert(pa.array(is_added, pa.bool_())))
+        self._look_at_others(found)
+        return found.without_kept(orphans)
+
+    def _look_at_others(self, found: FoundOrphans) -> None:
+        """Keep the orphans that tables of the same folder reference now; and from time to time look for tables that are new there."""
+        handle, now_ms = self.table.handle, self.table.handle.clock.now_ms()
+        if now_ms >= self._others_known_ms + OTHERS_KNOWN_MS:
+            self.scope = orphan_scope(handle, self.loaded, self.options.location).excluding(self.scope.without)
+            self._others_known_ms = now_ms
+        changed = []
+        for other in self.scope.others:
+            with suppress(NotFoundError):  # dropped since
+                location = handle.store.load(other.identifier).metadata_location
+                if self._seen_others.get(other.identifier) != location:
+                    changed.append(replace(other, metadata_location=location))
+        for loaded in metadata_of_others(handle, changed):
+            # Their snapshots may have the ids of this table's, as those of a copy do.
+            self._keep(replace(self.referenced, snapshot_ids=frozenset()), loaded, found)
+        self._seen_others.update((other.identifier, other.metadata_location) for other in changed)
+
+    def _keep(self, referenced: ReferencedFiles, newer: LoadedMetadata, found: FoundOrphans) -> None:
+        """Keep the orphans that newer metadata references besides the known files."""
+        handle = self.table.handle
+        try:
+            links = LinkedFiles()
+            for paths in added_since(handle.io, referenced, newer):
+                for needed in (paths, *links.behind(paths)):
+                    found.keep(needed)
+        except (NotFoundError, FormatError, StorageError, UnsupportedError) as error:
+            raise refusal(handle.table_name, error) from error
 
     def _purge(self, folder: str) -> RemoveOrphanFilesResult:
         """Delete the files of lists that are old enough, after each file was checked again; then delete the lists."""
         handle, now_ms = self.table.handle, self.table.handle.clock.now_ms()
-        lists = quarantine_lists(handle.io, _list_folders(self.loaded.metadata))
+        lists = quarantine_lists(handle.io, list_folders(self.loaded.metadata))
         due = [one for one in lists if one.modified_ms <= now_ms - self.options.purge_delay_ms]
         self.result = replace(
             self.result,
@@ -362,8 +438,8 @@ class OrphanRemoval:
         if not due:
             return self.result
         listed = [0]
-        found = _OrphanFile(folder)
-        self._search(found, lambda: self._unchanged(due, listed))
+        found = FoundOrphans(folder, self.options.keys)
+        self._search(found, None, lambda: self._unchanged(due, listed))
         self.result = replace(self.result, listed_files=listed[0], skipped_files=max(0, listed[0] - found.files))
         if self.options.dry_run:
             return self._with_orphans(found)
@@ -378,7 +454,7 @@ class OrphanRemoval:
         for one in lists:
             for table in one.read(self.table.io):
                 listed[0] += len(table)
-                real = _cached_real()
+                real = cached_real()
                 inside = pa.array([self.scope.contains(path, real) for path in table["path"].to_pylist()], pa.bool_())
                 own = table.filter(inside)  # nothing outside the scope is looked at
                 states = list(side_by_side(self._state, own["path"].to_pylist()))
@@ -387,28 +463,25 @@ class OrphanRemoval:
 
     def _undo(self) -> RemoveOrphanFilesResult:
         handle = self.table.handle
-        lists = quarantine_lists(handle.io, _list_folders(self.loaded.metadata))
+        lists = quarantine_lists(handle.io, list_folders(self.loaded.metadata))
         if not self.options.dry_run:
             for one in lists:
                 handle.io.delete(one.location)
         return replace(self.result, lists=tuple(one.location for one in lists))
 
 
-def _list_folders(metadata: TableMetadata) -> list[str]:
+def _live_files(metadata: TableMetadata) -> int:
+    """Return the number of files of the current snapshot, by its summary; 0 where it has none."""
+    snapshot = metadata.current_snapshot()
+    if snapshot is None:
+        return 0
+    totals = [snapshot.summary.get(name, "0") for name in ("total-data-files", "total-delete-files")]
+    return sum(int(total) for total in totals if total.isascii() and total.isdigit())
+
+
+def list_folders(metadata: TableMetadata) -> list[str]:
     """Return the folders that may have lists: that of the metadata files, and the usual one."""
     return list(dict.fromkeys([metadata_folder(metadata).rstrip("/"), join(metadata.location, METADATA_FOLDER)]))
-
-
-def _cached_real() -> Callable[[str], str]:
-    """Return `os.path.realpath`, which resolves each folder once; for a batch, because links change."""
-    known: dict[str, str] = {}
-
-    def real(folder: str) -> str:
-        if folder not in known:
-            known[folder] = os.path.realpath(folder)
-        return known[folder]
-
-    return real
 
 
 class _Unchanged:
@@ -416,7 +489,7 @@ class _Unchanged:
 
     def __init__(self, scope: OrphanScope, files: Any) -> None:
         self._scope = scope
-        real = _cached_real()
+        real = cached_real()
         places = [place_of_file(path, real) for path in files["path"].to_pylist()]
         states = zip(files["size_in_bytes"].to_pylist(), files["modified_ms"].to_pylist(), strict=True)
         self._states = {
@@ -433,54 +506,6 @@ class _Unchanged:
             state = local_state(path)
             return state is not None and self._states.get(path) == (state.size, state.modified_ms)
         return True
-
-
-class _OrphanFile:
-    """Found orphans in a file on the local disk, with their number and size."""
-
-    def __init__(self, folder: str) -> None:
-        self._path = os.path.join(folder, "orphans.arrows")
-        self._writer: Any = None
-        self._waiting: list[Any] = []
-        self.files = 0
-        self.size_in_bytes = 0
-
-    def __enter__(self) -> "_OrphanFile":
-        self._writer = pa.ipc.new_stream(self._path, LISTED, options=pa.ipc.IpcWriteOptions(compression="lz4"))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._flush()
-        self._writer.close()
-
-    def write(self, orphans: Any) -> None:
-        """Add a table of `LISTED`."""
-        self.files += len(orphans)
-        self.size_in_bytes += pc.sum(orphans["size_in_bytes"]).as_py() or 0
-        self._waiting.append(orphans)
-        if sum(map(len, self._waiting)) >= _BATCH:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._waiting:
-            self._writer.write_table(pa.concat_tables(self._waiting).combine_chunks(), _BATCH)
-        self._waiting = []
-
-    def batches(self) -> Iterator[Any]:
-        """Yield the orphans as tables of a few thousand rows."""
-        with pa.ipc.open_stream(self._path) as stream:
-            for batch in stream:
-                yield pa.Table.from_batches([batch])
-
-    def first(self, most: int) -> Any:
-        """Return at most that many orphans, sorted by path."""
-        tables, rows = [LISTED.empty_table()], 0
-        for table in self.batches():
-            tables.append(table.slice(0, most - rows))
-            rows += len(tables[-1])
-            if rows >= most:
-                break
-        return pa.concat_tables(tables).sort_by("path")
 
 
 def remove_orphan_files(table: Table, options: OrphanOptions) -> RemoveOrphanFilesResult:

@@ -7,7 +7,7 @@ and planned again, and no writer waits for it. Spec: Snapshots (operation replac
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from icefloe.datafile.compact_files import FilesToCompact
 from icefloe.datafile.deletes.delete_loader import is_scoped_to
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.display.formatting import count_text, size_text
-from icefloe.display.html import ShownAsText
-from icefloe.errors import CommitConflictError, CommitInvalidatedError, CommitUnknownError, EngineError, IcefloeError, in_one_line
+from icefloe.errors import EngineError
 from icefloe.kernel.commit.file_changes import delete_key
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
@@ -28,46 +27,28 @@ from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.kernel.schema.schema import schema_with_lineage
 from icefloe.maintenance.clustering_depth import misplaced
-from icefloe.maintenance.dangling_deletes import refuse_staging, remove_dangling_deletes
+from icefloe.maintenance.dangling_deletes import remove_dangling_deletes
+from icefloe.maintenance.group_rewrite import GroupRewrite, GroupRewriteResult, WrittenGroup
 from icefloe.maintenance.rewrite_options import RewriteOptions
 from icefloe.maintenance.rewrite_order import RowOrder, without_constant_columns
 from icefloe.maintenance.rewrite_planner import FileGroup, Reason, RewritePlan, chosen_files, plan_rewrite
 from icefloe.table.available_engines import engine_for_files, engine_named
-from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.data_scan import DataScan
 from icefloe.table.engine import CompactionRequest, Engine
+from icefloe.table.files.file_operations import RewriteDataFiles
 from icefloe.table.parallel_requests import in_threads
 from icefloe.table.rows.row_change import specs_of
 from icefloe.table.rows.write_context import write_target
 from icefloe.table.table import Table
 
-# Rounds of planning and writing: groups that lost to another writer are planned again on the newest snapshot, this often in all.
-MAX_ROUNDS = 3
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedGroup:
-    """A group that was not rewritten.
-
-    Attributes:
-        files: The number of its files.
-        reason: Why it was not rewritten.
-        is_lost: Whether nothing is wrong with it: other writers committed first.
-    """
-
-    files: int
-    reason: str
-    is_lost: bool = False
+_Written = WrittenGroup[FileGroup]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class RewriteDataFilesResult(ShownAsText):
+class RewriteDataFilesResult(GroupRewriteResult):
     """The result of a compaction, or with `dry_run` what it would do.
 
     Attributes:
-        dry_run: Whether nothing was written.
-        snapshot_ids: The snapshots that were committed.
         rewritten_files: Data files that were replaced.
         added_files: New data files; of a dry run the expected number.
         rewritten_bytes: Bytes of the replaced files.
@@ -78,11 +59,8 @@ class RewriteDataFilesResult(ShownAsText):
         reasons: The number of replaced files by the reason for which each was chosen.
         considered_files: Live data files that may contain rows of the filter.
         left_files: Files that should be rewritten and were not, because a group of them would not pay.
-        failed: Groups that were given up.
     """
 
-    dry_run: bool = False
-    snapshot_ids: tuple[int, ...] = ()
     rewritten_files: int = 0
     added_files: int = 0
     rewritten_bytes: int = 0
@@ -92,15 +70,6 @@ class RewriteDataFilesResult(ShownAsText):
     reasons: Mapping[Reason, int] = field(default_factory=dict)
     considered_files: int = 0
     left_files: int = 0
-    failed: tuple[FailedGroup, ...] = ()
-
-    @property
-    def failed_files(self) -> int:
-        """Files of groups that were given up."""
-        return sum(group.files for group in self.failed)
-
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
         if not self.rewritten_files and not self.failed:
@@ -119,15 +88,7 @@ class RewriteDataFilesResult(ShownAsText):
             yield f"  not rewritten: {count_text(group.files, 'file')}: {group.reason}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """A group and its new files, which no commit names yet."""
-
-    group: FileGroup
-    added: tuple[DataFile, ...]
-
-
-class DataFileRewrite:
+class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResult]):
     """One compaction of a table's branch."""
 
     def __init__(
@@ -155,19 +116,10 @@ class DataFileRewrite:
         Raises:
             InvalidInputError: Every column of the curve has one value in each partition.
         """
-        self._table = table
+        super().__init__(table, options, branch=branch, engine=engine, snapshot_properties=snapshot_properties)
         self._row_filter = row_filter
         self._options = options
         self._order = without_constant_columns(order, table, options.output_spec_id) if isinstance(order, CurveOrder) else order
-        self._branch = branch
-        self._engine = engine
-        self._properties = dict(snapshot_properties or {})
-        self._snapshot_ids: list[int] = []
-        self._done: list[_Written] = []
-        self._failed: list[FailedGroup] = []
-        self._lost: list[FailedGroup] = []  # of this round
-        self._failed_commits = 0
-        self._is_commit_begun = False
 
     def plan(self) -> RewritePlan:
         """Return what would be rewritten now. Raises as `DataScan.plan`."""
@@ -194,92 +146,21 @@ class DataFileRewrite:
         scan = self._table.scan(self._row_filter)
         return scan.use_ref(self._branch) if self._table.metadata.refs else scan
 
+    def _groups(self, plan: RewritePlan, lost: Sequence[FileGroup] | None = None) -> Sequence[FileGroup]:
+        if lost is None:
+            return plan.groups
+        paths = {task.file.file_path for group in lost for task in group.tasks}
+        return [group for group in plan.groups if any(task.file.file_path in paths for task in group.tasks)]
+
     def run(self, *, dry_run: bool = False) -> RewriteDataFilesResult:
-        """Rewrite the files and commit them.
-
-        Raises:
-            NoSuchFileError, DataFileFormatError, StorageError: A file cannot be read or written, and there is no partial progress.
-            CommitUnknownError: The catalog's reply was lost. No file was deleted.
-            CommitConflictError: Other writers won every retry.
-            EngineError: There is no such engine.
-            InvalidInputError: Writes are staged.
-        """
-        refuse_staging(self._table, self._branch)
-        if self._engine is not None:
-            engine_named(self._engine)  # an unknown engine is no failure of a group
-        plan = self.plan()
-        if dry_run:
-            return self._result(plan, plan.groups, dry_run=True)
-        first, remaining = plan, list(plan.groups)
-        for _ in range(MAX_ROUNDS):
-            self._lost = []
-            lost = self._round(plan, remaining)
-            if not lost:
-                break
-            paths = {task.file.file_path for group in lost for task in group.tasks}
-            self._table.refresh()
-            plan = self.plan()
-            remaining = [group for group in plan.groups if any(task.file.file_path in paths for task in group.tasks)]
-        dangling = 0
-        if self._options.remove_dangling:
-            removal = remove_dangling_deletes(self._table, branch=self._branch, snapshot_properties=self._properties)
-            dangling = removal.removed_files
-            self._snapshot_ids += [] if removal.snapshot_id is None else [removal.snapshot_id]
-        result = self._result(first, [written.group for written in self._done])
-        return replace(result, removed_delete_files=result.removed_delete_files + dangling)
-
-    def run_groups(self, plan: RewritePlan, groups: Sequence[FileGroup]) -> RewriteDataFilesResult:
-        """Rewrite some groups of a plan once. Groups that lose to another writer are reported, and not planned again, so that no more bytes are rewritten.
-
-        Args:
-            plan: A plan of the branch; other writers may have committed since.
-            groups: The groups.
-
-        Raises:
-            CommitUnknownError: The catalog's reply was lost. No file was deleted.
-            IcefloeError: As `run`, unless there is partial progress.
-        """
-        refuse_staging(self._table, self._branch)
-        self._lost = []
-        self._round(plan, groups)
-        return self.committed(plan)
-
-    def committed(self, plan: RewritePlan) -> RewriteDataFilesResult:
-        """Return what was committed so far, also after an error."""
-        return self._result(plan, [written.group for written in self._done])
-
-    def _round(self, plan: RewritePlan, groups: Sequence[FileGroup]) -> list[FileGroup]:
-        """Write and commit groups. Return those that lost to another writer."""
-        lost: list[FileGroup] = []
-        for batch in self._batches(groups):
-            if self._options.partial_progress and self._failed_commits > self._options.max_failed_commits:
-                reason, is_lost = f"{self._failed_commits} commits had failed", all(one.is_lost for one in self._failed)
-                self._failed += [FailedGroup(files=len(group), reason=reason, is_lost=is_lost) for group in batch]
-                continue
-            lost += self._rewrite(plan, batch)
-        return lost
-
-    def _batches(self, groups: Sequence[FileGroup]) -> list[Sequence[FileGroup]]:
-        """Divide the groups into those of one commit each."""
-        if not self._options.partial_progress:
-            return [groups] if groups else []
-        step = max(1, -(-len(groups) // self._options.max_commits))
-        return [groups[start : start + step] for start in range(0, len(groups), step)]
-
-    def _rewrite(self, plan: RewritePlan, batch: Sequence[FileGroup]) -> list[FileGroup]:
-        try:
-            written = self._write(batch)
-            self._check_rows(written)
-        except IcefloeError as error:
-            if not self._options.partial_progress:
-                raise
-            if len(batch) == 1:
-                self._failed.append(FailedGroup(files=len(batch[0]), reason=in_one_line(error.message)))
-                self._failed_commits += 1
-                return []
-            # One damaged file must not keep the other groups from being rewritten.
-            return [group for part in _halves(batch) for group in self._rewrite(plan, part)]
-        return self._commit(plan, written)
+        """Rewrite the files and commit them, and then remove dangling deletes, if an option requires it. Raises as `GroupRewrite.run`."""
+        result = super().run(dry_run=dry_run)
+        if dry_run or not self._options.remove_dangling:
+            return result
+        removal = remove_dangling_deletes(self._table, branch=self._branch, snapshot_properties=self._properties)
+        snapshots = () if removal.snapshot_id is None else (removal.snapshot_id,)
+        removed = result.removed_delete_files + removal.removed_files
+        return replace(result, snapshot_ids=(*result.snapshot_ids, *snapshots), removed_delete_files=removed)
 
     def _check_rows(self, written: Sequence[_Written]) -> None:
         """Refuse new files that do not have the rows of their groups, and delete them: committed, they would lose rows in silence. Raises `EngineError`."""
@@ -316,7 +197,7 @@ class DataFileRewrite:
         added: dict[FileGroup, tuple[DataFile, ...]] = dict.fromkeys(batch, ())
         for (group, _), outcome in zip(parts, outcomes, strict=True):
             added[group] += outcome.added
-        return [_Written(group, files) for group, files in added.items()]
+        return [WrittenGroup(group, files) for group, files in added.items()]
 
     def _write_sorted(self, batch: Sequence[FileGroup], engine: Engine, target: WriteTarget) -> list[_Written]:
         """Write the new files of groups, each sorted as a whole. After a failure none remains."""
@@ -338,7 +219,7 @@ class DataFileRewrite:
                     properties={**target.properties, DISTRIBUTION_MODE.name: "range"},
                     sorted_parts=group.output_files,
                 )
-                done.append(_Written(group, tuple(engine.write(engine.read(request), sorted_target))))
+                done.append(WrittenGroup(group, tuple(engine.write(engine.read(request), sorted_target))))
         except BaseException:
             self._delete(done)
             raise
@@ -368,50 +249,12 @@ class DataFileRewrite:
             properties={**target.properties, TARGET_FILE_SIZE_BYTES.name: str(sizes.limit)},
         )
 
-    def _commit(self, plan: RewritePlan, written: Sequence[_Written]) -> list[FileGroup]:
-        """Commit new files; after a conflict in halves, down to single groups. Return the groups that lost, whose new files are deleted."""
-        self._is_commit_begun = False
-        try:
-            self._commit_together(plan, written)
-        except CommitInvalidatedError as error:
-            if len(written) == 1:
-                self._failed_commits += 1
-                self._delete(written)
-                self._lost.append(FailedGroup(files=len(written[0].group), reason=in_one_line(error.message), is_lost=True))
-                return [written[0].group]
-        except BaseException as error:
-            # With an unknown state, or after an interrupt, the commit may have happened, and then the table needs the files.
-            is_known = isinstance(error, IcefloeError) and not isinstance(error, CommitUnknownError)
-            if not self._is_commit_begun or is_known:
-                self._delete(written)
-            if not self._options.partial_progress or not isinstance(error, CommitConflictError):
-                raise
-            self._failed_commits += 1
-            self._failed += [FailedGroup(files=len(one.group), reason=in_one_line(error.message), is_lost=True) for one in written]
-            return []
-        else:
-            self._done += written
-            return []
-        lost: list[FileGroup] = []
-        waiting = _halves(written)
-        try:
-            while waiting:
-                lost += self._commit(plan, waiting.pop(0))
-        except BaseException:
-            for part in waiting:
-                self._delete(part)
-            raise
-        return lost
-
-    def _commit_together(self, plan: RewritePlan, written: Sequence[_Written]) -> None:
-        update = self._table.update_snapshot(self._properties, self._branch).rewrite_files()
-        if plan.snapshot_id is not None:
-            update.validate_from_snapshot(plan.snapshot_id)
-            snapshot = self._table.metadata.snapshot_by_id(plan.snapshot_id)
-            # Deletes of a partition that others add meanwhile do not apply to files of another spec: then they are a conflict.
-            keeps_spec = all(part.spec_id == self._options.output_spec_id for one in written for part in one.group.files)
-            if self._options.keeps_sequence_number and keeps_spec and snapshot is not None and self._table.format_version > 1:
-                update.data_sequence_number(snapshot.sequence_number)
+    def _replace(self, update: RewriteDataFiles, plan: RewritePlan, written: Sequence[_Written]) -> None:
+        snapshot = None if plan.snapshot_id is None else self._table.metadata.snapshot_by_id(plan.snapshot_id)
+        # Deletes of a partition that others add meanwhile do not apply to files of another spec: then they are a conflict.
+        keeps_spec = all(part.spec_id == self._options.output_spec_id for one in written for part in one.group.files)
+        if self._options.keeps_sequence_number and keeps_spec and snapshot is not None and self._table.format_version > 1:
+            update.data_sequence_number(snapshot.sequence_number)
         for one in written:
             for task in one.group.tasks:
                 update.delete_file(task.file)
@@ -419,14 +262,6 @@ class DataFileRewrite:
                 update.add_file(file)
         for file in deletes_of_these_alone([one.group for one in written]):
             update.delete_file(file)
-        self._is_commit_begun = True
-        update.commit()
-        snapshot = self._table.snapshot_by_name(self._branch)
-        if snapshot is not None:
-            self._snapshot_ids.append(snapshot.snapshot_id)
-
-    def _delete(self, written: Sequence[_Written]) -> None:
-        delete_quietly(self._table.handle, [file.file_path for one in written for file in one.added])
 
     def _result(self, plan: RewritePlan, groups: Sequence[FileGroup], *, dry_run: bool = False) -> RewriteDataFilesResult:
         added = [file for written in self._done for file in written.added]
@@ -449,11 +284,6 @@ class DataFileRewrite:
 def _with_every_row(part: PlannedFiles) -> PlannedFiles:
     """Return planned files without the filter that chose them: rows that do not match it are rewritten too."""
     return replace(part, residuals=(AlwaysTrue(),), residual_index=np.zeros(len(part), dtype=np.int64))
-
-
-def _halves(items: Sequence[T]) -> list[Sequence[T]]:
-    """Divide two or more items, so that one that fails costs few commits of the others."""
-    return [items[: len(items) // 2], items[len(items) // 2 :]]
 
 
 def deletes_of_these_alone(groups: Sequence[FileGroup]) -> list[DataFile]:

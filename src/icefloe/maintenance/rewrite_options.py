@@ -1,4 +1,4 @@
-"""`RewriteOptions`: the options of `rewrite_data_files`, with the names and defaults of Java's action. Spec: none."""
+"""`RewriteOptions` and others: the options of rewrites, with the names and defaults of Java's actions. Spec: none."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from icefloe.errors import InvalidInputError, InvalidPropertyError
 from icefloe.kernel.metadata.property_kinds import Property, at_least, choice, flag, number, property_texts
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import TARGET_FILE_SIZE_BYTES
+from icefloe.kernel.metadata.table_properties import DELETE_FILE_PROPERTIES, TARGET_FILE_SIZE_BYTES
 from icefloe.kernel.partitioning.curve_cells import CurveOrder
 from icefloe.kernel.partitioning.sort_order import SortOrder
 
@@ -124,6 +124,14 @@ COMMON = (
     *OF_COMMITS,
     *(STARTING_SEQUENCE_NUMBER, JOB_ORDER, OUTPUT_SPEC_ID, REMOVE_DANGLING),
 )
+# Java's documentation lists `max-files-to-rewrite`, and its code refuses it.
+OF_POSITION_DELETES = (
+    *(TARGET, LEAST, MOST, MIN_INPUT_FILES, REWRITE_ALL, MAX_GROUP_BYTES, MAX_GROUP_FILES, MAX_FILES),
+    *OF_COMMITS,
+    JOB_ORDER,
+)
+# Bytes of a new delete file where neither an option nor a table property has another size.
+DELETE_FILE_BYTES = 64 << 20
 OF_SORT = (COMPRESSION_FACTOR, PARTITIONS_PER_FILE)
 OF_CURVE = (TEXT_BYTES, MOST_OUTPUT)
 _NEEDS = ((" without a sort", OF_SORT), (" without zorder or hilbert", OF_CURVE))
@@ -155,24 +163,36 @@ class FileSizes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RewriteOptions:
-    """The options of one rewrite, checked. The attributes are those of the module's properties."""
+class CommitOptions:
+    """The options of any rewrite that concern its commits, checked. They are those of `convert_equality_deletes`."""
+
+    concurrent_groups: int
+    partial_progress: bool
+    max_commits: int
+    max_failed_commits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOptions(CommitOptions):
+    """The options of a rewrite of groups of files, checked. They are those of `rewrite_position_delete_files`."""
 
     sizes: FileSizes
-    output_spec_id: int
     min_input_files: int
     rewrite_all: bool
     max_group_bytes: int
     max_group_files: int
     max_files: int | None
+    job_order: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteOptions(GroupOptions):
+    """The options of one rewrite of data files, checked. The attributes are those of the module's properties."""
+
+    output_spec_id: int
     delete_file_threshold: int
     delete_ratio_threshold: float
-    concurrent_groups: int
-    partial_progress: bool
-    max_commits: int
-    max_failed_commits: int
     keeps_sequence_number: bool
-    job_order: str
     remove_dangling: bool
     compression_factor: float
     text_bytes: int
@@ -202,24 +222,12 @@ def rewrite_options(given: Mapping[str, Any], metadata: TableMetadata, order: So
         return _read(texts, option)
 
     read(PARTITIONS_PER_FILE)
-    max_commits = read(MAX_COMMITS)
-    failed = read(MAX_FAILED_COMMITS)
     return RewriteOptions(
-        sizes=_sizes(read(TARGET), read(LEAST), read(MOST), metadata),
+        **_of_groups(texts, TARGET_FILE_SIZE_BYTES.read(metadata.properties)),
         output_spec_id=_spec_id(read(OUTPUT_SPEC_ID), metadata),
-        min_input_files=read(MIN_INPUT_FILES),
-        rewrite_all=read(REWRITE_ALL),
-        max_group_bytes=read(MAX_GROUP_BYTES),
-        max_group_files=read(MAX_GROUP_FILES),
-        max_files=read(MAX_FILES),
         delete_file_threshold=read(DELETE_FILE_THRESHOLD),
         delete_ratio_threshold=read(DELETE_RATIO_THRESHOLD),
-        concurrent_groups=read(CONCURRENT_GROUPS),
-        partial_progress=read(PARTIAL_PROGRESS),
-        max_commits=max_commits,
-        max_failed_commits=max_commits if failed is None else failed,
         keeps_sequence_number=read(STARTING_SEQUENCE_NUMBER),
-        job_order=read(JOB_ORDER),
         remove_dangling=read(REMOVE_DANGLING),
         compression_factor=read(COMPRESSION_FACTOR),
         text_bytes=read(TEXT_BYTES),
@@ -227,27 +235,45 @@ def rewrite_options(given: Mapping[str, Any], metadata: TableMetadata, order: So
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversionOptions:
-    """The options of `convert_equality_deletes`, checked."""
-
-    concurrent_groups: int
-    partial_progress: bool
-    max_commits: int
-    max_failed_commits: int
+def position_delete_options(given: Mapping[str, Any], metadata: TableMetadata) -> GroupOptions:
+    """Check the options of a rewrite of position delete files. Raises `InvalidInputError` as `rewrite_options`."""
+    texts = property_texts(given, "rewrite")
+    _refuse_unknown("rewrite_position_delete_files", texts, OF_POSITION_DELETES)
+    of_table = DELETE_FILE_PROPERTIES[TARGET_FILE_SIZE_BYTES.name].read(metadata.properties)
+    return GroupOptions(**_of_groups(texts, DELETE_FILE_BYTES if of_table is None else of_table))
 
 
-def conversion_options(given: Mapping[str, Any]) -> ConversionOptions:
+def conversion_options(given: Mapping[str, Any]) -> CommitOptions:
     """Check the options of a conversion: those of a rewrite that concern its commits. Raises `InvalidInputError` as `rewrite_options`."""
     texts = property_texts(given, "conversion")
     _refuse_unknown("convert_equality_deletes", texts, OF_COMMITS)
+    return CommitOptions(**_of_commits(texts))
+
+
+def _of_commits(texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of the attributes of `CommitOptions`."""
     max_commits, failed = _read(texts, MAX_COMMITS), _read(texts, MAX_FAILED_COMMITS)
-    return ConversionOptions(
-        concurrent_groups=_read(texts, CONCURRENT_GROUPS),
-        partial_progress=_read(texts, PARTIAL_PROGRESS),
-        max_commits=max_commits,
-        max_failed_commits=max_commits if failed is None else failed,
-    )
+    return {
+        "concurrent_groups": _read(texts, CONCURRENT_GROUPS),
+        "partial_progress": _read(texts, PARTIAL_PROGRESS),
+        "max_commits": max_commits,
+        "max_failed_commits": max_commits if failed is None else failed,
+    }
+
+
+def _of_groups(texts: Mapping[str, str], target_bytes: int) -> dict[str, Any]:
+    """Return the values of the attributes of `GroupOptions`; `target_bytes` is the default size of new files."""
+    target = _read(texts, TARGET)
+    return {
+        **_of_commits(texts),
+        "sizes": _sizes(target_bytes if target is None else target, _read(texts, LEAST), _read(texts, MOST)),
+        "min_input_files": _read(texts, MIN_INPUT_FILES),
+        "rewrite_all": _read(texts, REWRITE_ALL),
+        "max_group_bytes": _read(texts, MAX_GROUP_BYTES),
+        "max_group_files": _read(texts, MAX_GROUP_FILES),
+        "max_files": _read(texts, MAX_FILES),
+        "job_order": _read(texts, JOB_ORDER),
+    }
 
 
 def _refuse_unknown(procedure: str, texts: Mapping[str, str], known: Sequence[Property[Any]]) -> None:
@@ -269,8 +295,7 @@ def _read(texts: Mapping[str, str], option: Property[T]) -> T:
         ) from error
 
 
-def _sizes(target: int | None, least: int | None, most: int | None, metadata: TableMetadata) -> FileSizes:
-    target = TARGET_FILE_SIZE_BYTES.read(metadata.properties) if target is None else target
+def _sizes(target: int, least: int | None, most: int | None) -> FileSizes:
     if target < 1:
         raise InvalidInputError(f"the option {TARGET.name} is {target}; it is the size of new files", next_step="pass a size of at least 1")
     least = target * 3 // 4 if least is None else least

@@ -11,20 +11,34 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.kernel.arrow_values import array_of_chunks, numpy_of
+from icefloe.kernel.arrow_values import array_of_chunks, numpy_of, positions_array
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
+from icefloe.kernel.manifest.manifest_columns import partition_column
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
-from icefloe.maintenance.rewrite_options import MAX_LONG, RewriteOptions
+from icefloe.maintenance.rewrite_options import MAX_LONG, GroupOptions, RewriteOptions
 
 Rows = NDArray[np.int64]
+
+
+class SizedGroup(Protocol):
+    """A group of files with `size` bytes."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of its files."""
+
+    def __len__(self) -> int: ...
+
+
+G = TypeVar("G", bound=SizedGroup)
 
 
 class Reason(StrEnum):
@@ -140,10 +154,8 @@ def plan_rewrite(
     shares = delete_shares(plan)
     candidates = _candidates([_chosen(part, shares, options, overlaps) for part in plan.parts])
     by_partition = _by_partition(candidates, plan.parts, metadata, options)
-    packed = [bundle for members in by_partition for bundle in _packed(members, candidates, options) if _pays(bundle, candidates, options)]
-    # The last group may have lost files to `max-files-to-rewrite`, and then no longer pay.
-    kept = [bundle for bundle in _within(packed, options.max_files) if _pays(bundle, candidates, options)]
-    groups = _ordered([_group(bundle, plan.parts, candidates, options) for bundle in kept], options.job_order)
+    kept = paying_bundles(by_partition, candidates, options)
+    groups = ordered(_groups(kept, plan.parts, candidates, options), options.job_order)
     return RewritePlan(
         snapshot_id=plan.snapshot_id,
         groups=tuple(groups),
@@ -156,27 +168,36 @@ def plan_rewrite(
 MOST_OUTPUT_FILES = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """The files that may be rewritten, of all parts of a plan; the arrays have one element for each.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizedFiles:
+    """Files that may be rewritten; the arrays have one element for each.
 
     Attributes:
-        parts: The number of the part of the plan.
-        rows: The row of the part.
         sizes: Bytes.
-        reasons: The place in `Reason` of the first reason for which the file may be rewritten.
         pays_alone: Whether the file is worth rewriting alone.
     """
 
-    parts: Rows
-    rows: Rows
     sizes: Rows
-    reasons: Rows
     pays_alone: NDArray[np.bool_]
 
     def size(self, bundle: Rows) -> int:
         """Return the bytes of some files. A manifest may state any sizes, so that the sum needs Python's integers."""
         return sum(self.sizes[bundle].tolist())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates(SizedFiles):
+    """The data files that may be rewritten, of all parts of a plan.
+
+    Attributes:
+        parts: The number of the part of the plan.
+        rows: The row of the part.
+        reasons: The place in `Reason` of the first reason for which the file may be rewritten.
+    """
+
+    parts: Rows
+    rows: Rows
+    reasons: Rows
 
 
 Chosen = tuple[Rows, NDArray[np.bool_]]  # the sizes of the files of a part, and a mask of these for each reason
@@ -207,7 +228,8 @@ def _by_partition(candidates: Candidates, parts: Sequence[PlannedFiles], metadat
     groups: list[NDArray[np.int64]] = []
     for number, part in enumerate(parts):
         landing = _landing(metadata.spec_by_id(part.spec_id), output)
-        tuples = part.partitions(part.entries.take(candidates.rows[candidates.parts == number]))
+        columns = ["file_size_in_bytes", *(partition_column(field.field_id) for field in part.partition_type.fields)]
+        tuples = part.partitions(part.entries.select(columns).take(positions_array(candidates.rows[candidates.parts == number])))
         # Equal tuples are one object, and there are far fewer of them than files.
         of_object = {id(values): numbers.setdefault(landing(values), len(numbers)) for values in {id(one): one for one in tuples}.values()}
         groups.append(np.array([of_object[id(values)] for values in tuples], dtype=np.int64))
@@ -265,7 +287,20 @@ def _landing(spec: PartitionSpec, output: PartitionSpec) -> Callable[[tuple[Any,
     return lambda values: tuple(None if place is None else repr(values[place]) for place in sources)
 
 
-def _packed(members: Rows, candidates: Candidates, options: RewriteOptions) -> Iterator[Rows]:
+def paying_bundles(members_of: Iterable[Rows], candidates: SizedFiles, options: GroupOptions) -> list[Rows]:
+    """Return the places of the files of each group that is worth rewriting.
+
+    Args:
+        members_of: The places of files that may be in one group, such as those of one partition.
+        candidates: The files.
+        options: Thresholds and sizes.
+    """
+    bundles = [bundle for members in members_of for bundle in _packed(members, candidates, options) if _pays(bundle, candidates, options)]
+    # The last group may have lost files to `max-files-to-rewrite`, and then no longer pay.
+    return [bundle for bundle in _within(bundles, options.max_files) if _pays(bundle, candidates, options)]
+
+
+def _packed(members: Rows, candidates: SizedFiles, options: GroupOptions) -> Iterator[Rows]:
     """Yield files of one partition in groups of at most the greatest size and number."""
     if len(members) <= options.max_group_files and candidates.size(members) <= options.max_group_bytes:
         yield members
@@ -279,7 +314,7 @@ def _packed(members: Rows, candidates: Candidates, options: RewriteOptions) -> I
     yield members[start:]
 
 
-def _pays(bundle: Rows, candidates: Candidates, options: RewriteOptions) -> bool:
+def _pays(bundle: Rows, candidates: SizedFiles, options: GroupOptions) -> bool:
     """Return whether a group is worth rewriting: it becomes fewer files, or files of the right size, or loses many deleted rows."""
     if options.rewrite_all or (1 < len(bundle) >= options.min_input_files):
         return True
@@ -300,18 +335,31 @@ def _within(bundles: Sequence[Rows], max_files: int | None) -> Iterator[Rows]:
             left -= len(bundle[:left])
 
 
-def _group(bundle: Rows, parts: Sequence[PlannedFiles], candidates: Candidates, options: RewriteOptions) -> FileGroup:
-    part_of, row_of, size = candidates.parts[bundle], candidates.rows[bundle], candidates.size(bundle)
+def _groups(bundles: Sequence[Rows], parts: Sequence[PlannedFiles], candidates: Candidates, options: RewriteOptions) -> list[FileGroup]:
+    places, numbers = _joined(bundles), np.repeat(np.arange(len(bundles)), np.array([len(one) for one in bundles], dtype=np.int64))
+    files: list[list[PlannedFiles]] = [[] for _ in bundles]
+    for number in np.unique(candidates.parts[places]).tolist():
+        of_part = candidates.parts[places] == number
+        bundle_of = numbers[of_part]
+        ends = [*(np.flatnonzero(np.diff(bundle_of)) + 1).tolist(), len(bundle_of)]
+        for piece, end in zip(parts[number].divided(candidates.rows[places[of_part]], ends), ends, strict=True):
+            files[bundle_of[end - 1]].append(piece)
+    return [_group(bundle, tuple(of_bundle), candidates, options) for bundle, of_bundle in zip(bundles, files, strict=True)]
+
+
+def _group(bundle: Rows, files: tuple[PlannedFiles, ...], candidates: Candidates, options: RewriteOptions) -> FileGroup:
+    size = candidates.size(bundle)
     counts = np.bincount(candidates.reasons[bundle], minlength=len(Reason)).tolist()
     return FileGroup(
-        files=tuple(parts[number].take(row_of[part_of == number]) for number in np.unique(part_of).tolist()),
+        files=files,
         size=size,
         output_files=min(options.sizes.output_files(int(size * options.compression_factor)), MOST_OUTPUT_FILES),
         reasons={reason: count for reason, count in zip(Reason, counts, strict=True) if count},
     )
 
 
-def _ordered(groups: list[FileGroup], order: str) -> list[FileGroup]:
+def ordered(groups: list[G], order: str) -> list[G]:
+    """Return groups in the order of `rewrite-job-order`."""
     if order == "none":
         return groups
     what, _, direction = order.partition("-")

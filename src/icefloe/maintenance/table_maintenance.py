@@ -14,12 +14,14 @@ from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.partitioning.sort_order import SortOrder
 from icefloe.maintenance.convert_equality_deletes import ConvertEqualityDeletesResult, EqualityDeleteConversion
 from icefloe.maintenance.dangling_deletes import RemoveDanglingDeletesResult, remove_dangling_deletes
-from icefloe.maintenance.maintain import MaintenanceArguments, MaintenanceReport, maintain_table
+from icefloe.maintenance.maintain import MaintenanceArguments, maintain_table
+from icefloe.maintenance.maintenance_report import MaintenanceReport
 from icefloe.maintenance.orphan_report import RemoveOrphanFilesResult
 from icefloe.maintenance.remove_orphan_files import PURGE_DELAY, orphan_options, remove_orphan_files
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite, RewriteDataFilesResult
-from icefloe.maintenance.rewrite_options import conversion_options, rewrite_options
+from icefloe.maintenance.rewrite_options import conversion_options, position_delete_options, rewrite_options
 from icefloe.maintenance.rewrite_order import rewrite_order
+from icefloe.maintenance.rewrite_position_deletes import PositionDeleteRewrite, RewritePositionDeleteFilesResult
 from icefloe.maintenance.rewrite_table_path import RewriteTablePathResult, rewrite_table_path
 from icefloe.table.expiry.expire_report import ExpireReport
 from icefloe.table.table import Table
@@ -116,9 +118,10 @@ class TableMaintenance:
         min_age_minutes: float | None = None,
         branch: str = MAIN,
         engine: str | None = None,
+        remove_orphan_files: bool | None = None,
         snapshot_properties: Mapping[str, str] | None = None,
     ) -> MaintenanceReport:
-        """Do what keeps the table quick to read, where it pays: expiry, dangling deletes, compaction, manifests, statistics, in this order.
+        """Do what keeps the table quick to read, where it pays: expiry, deletes, compaction, manifests, statistics, in this order.
 
         The table's properties `maintenance.*` are the policy; arguments override them. Partitions with young commits are left to their writers. An action that
         fails is reported, and does not stop the others.
@@ -130,13 +133,15 @@ class TableMaintenance:
             min_age_minutes: Partitions that younger commits changed are left alone.
             branch: The branch.
             engine: `spark` or `in-process`; by default Spark if it runs already or the files are large.
+            remove_orphan_files: Also delete orphan files, in two steps: a run lists them, and one after seven days deletes those that still are orphans.
             snapshot_properties: Entries for the snapshots' summaries.
 
         Returns:
             What each action did, and what is left undone and why.
 
         Raises:
-            InvalidInputError: A limit is negative, or writes are staged.
+            InvalidInputError: A limit is negative, the branch is a tag, or writes are staged.
+            EngineError, NotInstalledError: There is no such engine.
             InvalidPropertyError: A property of maintenance is unknown or has an invalid value.
             NoSuchSnapshotError: The branch does not exist.
             NoSuchFileError, AvroFormatError, ManifestFormatError: A manifest is missing or damaged.
@@ -150,6 +155,7 @@ class TableMaintenance:
             min_age_minutes=min_age_minutes,
             branch=branch,
             engine=engine,
+            remove_orphan_files=remove_orphan_files,
             snapshot_properties=snapshot_properties or {},
         )
         return maintain_table(self._table, arguments)
@@ -247,6 +253,54 @@ class TableMaintenance:
             self._table, where, conversion_options(options or {}), branch=branch, engine=engine, snapshot_properties=snapshot_properties
         ).run(dry_run=dry_run)
 
+    def rewrite_position_delete_files(
+        self,
+        where: str | BooleanExpression | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        branch: str = MAIN,
+        dry_run: bool = False,
+        engine: str | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
+    ) -> RewritePositionDeleteFilesResult:
+        """Write position deletes into fewer files. No row changes, and no data file is written.
+
+        Small position delete files of a partition are merged. In format version 3 all position delete files become deletion vectors, and vectors in many
+        small Puffin files are moved into fewer ones.
+
+        Deletes of data files that are gone are left out, and delete files that apply to no data file are removed. Options have the names and defaults of
+        Java's action.
+
+        Args:
+            where: Only delete files of partitions that may have rows of this filter are rewritten.
+            options: Options by name, such as `{"min-input-files": 2}`.
+            branch: The branch whose delete files are rewritten.
+            dry_run: Return what would be rewritten, and change nothing.
+            engine: `spark` or `in-process`; by default Spark if it runs already or the delete files are large.
+            snapshot_properties: Entries for the snapshots' summaries.
+
+        Returns:
+            The number of delete files replaced and written, and the groups that were given up.
+
+        Raises:
+            InvalidInputError: An option is unknown or has an invalid value; or writes are staged.
+            InvalidFilterError: The filter cannot be parsed, or names an unknown column.
+            NoSuchSnapshotError: The branch does not exist.
+            NoSuchFileError, DataFileFormatError, PuffinFormatError, StorageError: A file cannot be read or written, and `partial-progress.enabled` is not set.
+            CommitConflictError: Other writers won every retry of the commit.
+            CommitUnknownError: The catalog's reply was lost. No file was deleted.
+
+        Spec: Position Delete Files; Deletion Vectors; Snapshots (operation replace).
+        """
+        return PositionDeleteRewrite(
+            self._table,
+            where,
+            position_delete_options(options or {}, self._table.metadata),
+            branch=branch,
+            engine=engine,
+            snapshot_properties=snapshot_properties,
+        ).run(dry_run=dry_run)
+
     def remove_dangling_deletes(
         self, *, branch: str = MAIN, dry_run: bool = False, snapshot_properties: Mapping[str, str] | None = None
     ) -> RemoveDanglingDeletesResult:
@@ -341,6 +395,7 @@ class TableMaintenance:
         prefix_mismatch_mode: str = "ERROR",
         purge_delay: timedelta = PURGE_DELAY,
         force: bool = False,
+        engine: str | None = None,
     ) -> RemoveOrphanFilesResult:
         """Delete files in the table's folder that no snapshot and no metadata references, such as those of jobs that failed.
 
@@ -356,12 +411,13 @@ class TableMaintenance:
             dry_run: Return the orphans, and change nothing.
             max_concurrent_deletes: Deletions under way at once.
             stream_results: Return the paths of at most 20,000 orphans, and not of at most a million.
-            file_list_view: The files to check in place of a listing: Arrow data with the columns `file_path` and `last_modified`.
+            file_list_view: The files to check in place of a listing: a DataFrame of Spark, or Arrow data, with the columns `file_path` and `last_modified`.
             equal_schemes: Schemes that name one storage, such as `{"s3a,s3n": "s3"}`, which is the default.
             equal_authorities: Authorities that name one storage.
             prefix_mismatch_mode: For files whose paths the table names with another scheme or authority: `ERROR`, `IGNORE` keeps them, `DELETE`.
             purge_delay: The least age of a list that is purged; at least a day without `force`.
             force: Allow files younger than 24 hours: only where no other program writes.
+            engine: `spark` or `in-process`; by default Spark if it runs already and the table is large. Lists are purged in this process.
 
         Returns:
             The orphans, and what was deleted.
@@ -371,6 +427,7 @@ class TableMaintenance:
             LocationNotAllowedError: The location is another table's too, or nothing but the table's metadata vouches for it. Nothing was deleted.
             NoSuchFileError, FormatError, StorageError: A folder cannot be listed, or a file that the table needs cannot be read. Nothing was deleted.
             UnsupportedFeatureError: The storage cannot be listed.
+            EngineError: There is no such engine, or Spark's job failed.
 
         Spec: Optimistic Concurrency; File System Operations (deletes).
         """
@@ -388,6 +445,7 @@ class TableMaintenance:
             prefix_mismatch_mode=prefix_mismatch_mode,
             purge_delay=purge_delay,
             force=force,
+            engine=engine,
         )
         return remove_orphan_files(self._table, options)
 

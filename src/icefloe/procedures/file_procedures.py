@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
+from icefloe.kernel.partitioning.partition_folders import HIVE_NULL, folders_in_path, hive_value
 from icefloe.kernel.types import LongType
 from icefloe.procedures.procedure import Flag, Int, Rows, Source, Text, Texts, procedure
 from icefloe.table.rows.add_files import locations_to_add
@@ -63,5 +64,7 @@ def path_of_source(text: str) -> str:
 
 def _of_partition(locations: Sequence[str], partition_filter: Mapping[str, str]) -> list[str]:
     """Return the locations that are below a folder `name=value` for every entry of the filter."""
-    folders = [f"/{name}={value}/" for name, value in partition_filter.items()]
-    return [location for location in locations if all(folder in location for folder in folders)]
+    wanted = {name: None if value == HIVE_NULL else value for name, value in partition_filter.items()}
+    return [
+        location for location in locations if wanted.items() <= {name: hive_value(text) for name, text in folders_in_path(location)}.items()
+    ]

@@ -4,8 +4,9 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.types import IntegerType, LongType, StringType
-from icefloe.maintenance.maintain import MaintenanceArguments, MaintenanceReport, maintain_table
+from icefloe.maintenance.maintain import MaintenanceArguments, maintain_table
 from icefloe.maintenance.maintain_catalog import maintain_catalog
+from icefloe.maintenance.maintenance_report import MaintenanceReport
 from icefloe.procedures.procedure import Flag, Int, Long, Rows, Text, procedure
 
 
@@ -27,12 +28,18 @@ def maintain(
     max_minutes: Int | None = None,
     min_age_minutes: Int | None = None,
     branch: Text = MAIN,
+    remove_orphan_files: Flag = False,
 ) -> Rows:
     """Do what keeps a table, a namespace or all tables quick to read, where it pays; with plan only return the decision."""
     if table is not None and namespace is not None:
         raise InvalidInputError("a table and a namespace are given", next_step="name one of them, or none for the whole catalog")
     arguments = MaintenanceArguments(
-        dry_run=plan, max_bytes=max_bytes, max_minutes=max_minutes, min_age_minutes=min_age_minutes, branch=branch
+        dry_run=plan,
+        max_bytes=max_bytes,
+        max_minutes=max_minutes,
+        min_age_minutes=min_age_minutes,
+        branch=branch,
+        remove_orphan_files=remove_orphan_files or None,
     )
     reports = (
         maintain_catalog(catalog, namespace or "", arguments) if table is None else (maintain_table(catalog.load_table(table), arguments),)

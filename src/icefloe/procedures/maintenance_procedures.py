@@ -100,6 +100,21 @@ def convert_equality_deletes(
     ]
 
 
+@procedure(
+    ("rewritten_delete_files_count", IntegerType()),
+    ("added_delete_files_count", IntegerType()),
+    ("rewritten_bytes_count", LongType()),
+    ("added_bytes_count", LongType()),
+)
+def rewrite_position_delete_files(
+    catalog: Catalog, table: Text, options: Texts | None = None, where: Text | None = None, branch: Text = MAIN, dry_run: Flag = False
+) -> Rows:
+    """Write position deletes into fewer files, or in format version 3 as deletion vectors into fewer Puffin files."""
+    maintenance = catalog.load_table(table).maintenance
+    result = maintenance.rewrite_position_delete_files(where, options=options or {}, branch=branch, dry_run=dry_run)
+    return [(result.rewritten_files, result.added_files, result.rewritten_bytes, result.added_bytes)]
+
+
 @procedure(("removed_delete_files_count", IntegerType()))
 def remove_dangling_deletes(catalog: Catalog, table: Text, branch: Text = MAIN) -> Rows:
     """Remove delete files that apply to no data file."""

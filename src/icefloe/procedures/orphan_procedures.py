@@ -25,6 +25,7 @@ def remove_orphan_files(
     mode: Text = "delete",
     purge_delay_days: Int = 7,
     force: Flag = False,
+    engine: Text | None = None,
 ) -> Rows:
     """Delete files in the table's folder that nothing references; or list them first, and delete them later."""
     result = catalog.load_table(table).maintenance.remove_orphan_files(
@@ -40,6 +41,7 @@ def remove_orphan_files(
         prefix_mismatch_mode=prefix_mismatch_mode,
         purge_delay=timedelta(days=purge_delay_days),
         force=force,
+        engine=engine,
     )
     if result.mode is OrphanMode.UNDO:
         return [(location,) for location in result.lists]

@@ -14,6 +14,7 @@ from icefloe.procedures import (
     orphan_procedures,
     snapshot_procedures,
     statistics_procedures,
+    validation_procedures,
 )
 from icefloe.procedures.procedure import Procedure, WiderRows
 
@@ -25,6 +26,7 @@ _MODULES: tuple[ModuleType, ...] = (
     file_procedures,
     moving_procedures,
     orphan_procedures,
+    validation_procedures,
 )
 _BY_NAME = {member.name: member for module in _MODULES for member in vars(module).values() if isinstance(member, Procedure)}
 

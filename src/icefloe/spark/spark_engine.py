@@ -1,9 +1,10 @@
 """`SparkEngine`: Spark as an engine of tables, found through the entry point `icefloe.engines`. Creating one starts nothing.
 
-Reading is in `scan/`, writing in `write/`, row-level operations in `row_level/`, the job that finds unreachable files in `maintenance/`.
+Reading is in `scan/`, writing in `write/`, row-level operations in `row_level/`, the jobs that find unreachable and orphan files in `maintenance/`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,14 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.bridge.gateway import NO_JVM, has_jvm
 from icefloe.spark.connect.connect_writer import write_connect_rows
 from icefloe.spark.maintenance.column_sketches_job import sketches
+from icefloe.spark.maintenance.orphan_files_job import files_of_view, find_orphans
 from icefloe.spark.maintenance.unreachable_files_job import unreachable
 from icefloe.spark.row_level.copy_on_write_job import compact, merge_deletes_of_files, rewrite_files, rewrite_groups
 from icefloe.spark.row_level.position_job import find_positions
 from icefloe.spark.row_level.upsert_job import upsert_rows
 from icefloe.spark.row_level.upsert_rows_source import SparkRows, connect_source, spark_source
 from icefloe.spark.runtime.start_session import WITHOUT_JVM, active_session, session, uses_connect
+from icefloe.spark.scan.distributed_planning import SparkTasks
 from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.table_statements import run_statement
 from icefloe.spark.write.added_files import files_to_add
@@ -54,6 +57,7 @@ from icefloe.table.engine import (
     UpsertRequest,
     UpsertSource,
 )
+from icefloe.table.orphans.orphan_search import OrphanRequest
 from icefloe.table.unreachable_files import Unreachable
 from icefloe.table.write_result import WriteResult
 
@@ -174,6 +178,18 @@ class SparkEngine:
         """Return the files that manifests of expired snapshots name and kept ones do not, by a Spark job that reads and joins them."""
         return unreachable(session(), request)
 
+    def each(self, function: Callable[[Any], Any], items: Sequence[Any], description: str) -> Iterator[Any]:
+        """Yield the results of a function for items, by the tasks of one Spark job."""
+        return SparkTasks(session(), description)(function, items)
+
+    def orphans(self, request: OrphanRequest) -> Generator[Any, None, None]:
+        """Find orphan files by Spark's tasks. What only this process can list, a client of Connect, memory, or local files of a cluster, is searched in it."""
+        if request.view is not None and not has_jvm(request.view.sparkSession):
+            return IN_PROCESS.orphans(replace(request, view=None, files=files_of_view(request)))
+        if _is_client() or request.files is not None or scheme_of(request.folder) == "memory" or not _sees_files(session(), request.folder):
+            return IN_PROCESS.orphans(request if request.view is None else replace(request, view=None, files=files_of_view(request)))
+        return find_orphans(session(), request)
+
     def read(self, request: ScanRequest) -> DataFrame:
         """Return the rows as a lazy DataFrame of the active session, or of a new one where none is active."""
         return read(session(), request)
@@ -182,6 +198,11 @@ class SparkEngine:
 def _is_client() -> bool:
     """Return True if this process is a client of Spark Connect, which has no session that runs jobs of Icefloe."""
     return uses_connect() and active_session() is None
+
+
+def _sees_files(spark: SparkSession, location: str) -> bool:
+    """Return whether Spark's tasks have the files of a location as this process has them: local ones only on this machine."""
+    return scheme_of(location) != "file" or str(spark.sparkContext.master).startswith("local")
 
 
 def _check_classic(rows: Any) -> None:

@@ -7,7 +7,7 @@ that packages name as entry points (`icefloe.engines`). Spec: Column Projection;
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -49,6 +49,7 @@ from icefloe.table.arrow_upsert import upsert_arrow
 from icefloe.table.engine import (
     CompactionRequest,
     Engine,
+    FilesRequest,
     MergeDeletesRequest,
     PositionsRequest,
     RewriteGroupsRequest,
@@ -61,6 +62,8 @@ from icefloe.table.engine import (
     UpsertRequest,
     UpsertSource,
 )
+from icefloe.table.orphans.orphan_search import OrphanRequest
+from icefloe.table.orphans.orphan_search import find_in_process as orphans_in_process
 from icefloe.table.unreachable_files import Unreachable, find_in_process
 from icefloe.table.upsert_source import arrow_source
 from icefloe.table.write_result import WriteResult
@@ -244,6 +247,14 @@ class InProcessEngine:
         """See `Engine.unreachable`. Manifests are read side by side."""
         return find_in_process(request, request.io.read)
 
+    def each(self, function: Callable[[Any], Any], items: Sequence[Any], description: str) -> Iterator[Any]:  # noqa: ARG002
+        """See `Engine.each`. Items are worked on one after the other."""
+        return map(function, items)
+
+    def orphans(self, request: OrphanRequest) -> Generator[Any, None, None]:
+        """See `Engine.orphans`. Folders are listed and manifests are read by threads; both are compared on the local disk."""
+        return orphans_in_process(request)
+
 
 IN_PROCESS = InProcessEngine()
 
@@ -294,7 +305,11 @@ def running_engine() -> Engine:
 
 def engine_for_files(tasks: Sequence[FileScanTask]) -> Engine:
     """Return the engine that searches or copies files: Spark if it runs already or the files are large, else the in-process engine."""
-    size = sum(task.file.file_size_in_bytes for task in tasks)
+    return engine_for_bytes(sum(task.file.file_size_in_bytes for task in tasks))
+
+
+def engine_for_bytes(size: int) -> Engine:
+    """Return the engine that reads so many bytes of files: Spark if it runs already or they are many, else the in-process engine."""
     return (_spark() or IN_PROCESS) if size >= WORK_ON_SPARK_BYTES else running_engine()
 
 
@@ -311,7 +326,7 @@ def _engine_names() -> list[str]:
     return sorted({point.name for point in entry_points(group=ENGINE_GROUP)})
 
 
-def _loader_for(request: RewriteRequest | RewriteGroupsRequest | CompactionRequest | MergeDeletesRequest) -> DeleteLoader:
+def _loader_for(request: FilesRequest) -> DeleteLoader:
     return DeleteLoader(
         request.target.io,
         schemas=request.schemas or (request.schema, *request.target.older_schemas),

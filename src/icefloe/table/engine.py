@@ -4,7 +4,7 @@ Engines are found by the type of the rows or by name, through the package's entr
 `icefloe.table.available_engines`; Spark's is `icefloe.spark.spark_engine`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -53,11 +53,9 @@ class ScanRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RewriteRequest:
-    """Files to copy without the rows for which `delete_filter` is true."""
+class FilesRequest:
+    """What every rewrite of existing files needs."""
 
-    tasks: Sequence[FileScanTask]
-    delete_filter: BooleanExpression  # bound to `schema`
     schema: Schema
     specs: Mapping[int, PartitionSpec]
     target: WriteTarget
@@ -66,37 +64,33 @@ class RewriteRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RewriteGroupsRequest:
-    """Groups of files whose remaining and new rows are written together; the other fields are those of `RewriteRequest`."""
+class RewriteRequest(FilesRequest):
+    """Files to copy without the rows for which `delete_filter` is true."""
 
-    groups: Sequence[RewriteGroup]
-    schema: Schema
-    specs: Mapping[int, PartitionSpec]
-    target: WriteTarget
-    schemas: Sequence[Schema] = ()
+    tasks: Sequence[FileScanTask]
+    delete_filter: BooleanExpression  # bound to `schema`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionRequest:
-    """Files to compact; the other fields are those of `RewriteRequest`. `at_once` is the number of items that are compacted at once in this process."""
+class RewriteGroupsRequest(FilesRequest):
+    """Groups of files whose remaining and new rows are written together."""
+
+    groups: Sequence[RewriteGroup]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionRequest(FilesRequest):
+    """Files to compact. `at_once` is the number of items that are compacted at once in this process."""
 
     work: Sequence[FilesToCompact]
-    schema: Schema
-    specs: Mapping[int, PartitionSpec]
-    target: WriteTarget
-    schemas: Sequence[Schema] = ()
     at_once: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeDeletesRequest:
-    """Data files whose deletes are written again; the other fields are those of `CompactionRequest`."""
+class MergeDeletesRequest(FilesRequest):
+    """Data files whose deletes are written again; `at_once` is that of `CompactionRequest`."""
 
     work: Sequence[DeletesToMerge]
-    schema: Schema
-    specs: Mapping[int, PartitionSpec]
-    target: WriteTarget
-    schemas: Sequence[Schema] = ()
     at_once: int = 1
 
 
@@ -244,6 +238,12 @@ class Engine(Protocol):
 
         Every kept manifest must be readable.
         """
+
+    def each(self, function: Callable[[Any], Any], items: Sequence[Any], description: str) -> Iterator[Any]:
+        """Yield the results of a function for items, in their order. The function, the items and the results pickle; `description` is for people."""
+
+    def orphans(self, request: Any) -> Generator[Any, None, None]:
+        """Yield the files that nothing references, as tables of `path_spill.LISTED`, for an `orphan_search.OrphanRequest`; see `find_in_process`."""
 
     def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
         """Check the rows and determine the values of their keys. Nothing is written.

@@ -6,11 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pytest
 from tests.kernel.commit.made_up_table import BY_NAME, FLAT, MadeUpTable, equality_deletes, rows
 
 from icefloe.errors import CommitInvalidatedError, FormatWarning, InvalidInputError
 from icefloe.kernel.avro.avro_container import open_container, raw_blocks, read_block
+from icefloe.kernel.commit import rewrite_manifests as module
 from icefloe.kernel.commit.append import Append
 from icefloe.kernel.commit.clustered_entries import Clustering
 from icefloe.kernel.commit.overwrite import Overwrite
@@ -80,6 +82,28 @@ def test_manifests_are_of_about_the_target_size() -> None:
     assert 2 < len(table.manifests()) < 9
     assert max(map(len, paths(table))) - min(map(len, paths(table))) <= 2
     assert sorted(path for each in paths(table) for path in each) == [f"d{number}" for number in range(9)]
+
+
+def test_a_rewrite_needs_the_memory_of_its_entries_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = MadeUpTable(3, {"commit.manifest-merge.enabled": "false", "commit.manifest.target-size-bytes": "4000"})
+    for number in range(3):
+        names = [f"{name:04}" for name in range(number, 6_000, 3)]
+        table.commit(Append([rows(f"d{name}", 3, name) for name in names], table.context(), merge=False))
+    write, made, pool = module.write_manifest_columns, [], pa.default_memory_pool()
+
+    def written(entries: Any, *target: Any) -> Any:
+        made.append(entries.nbytes)
+        return write(entries, *target)
+
+    monkeypatch.setattr(module, "write_manifest_columns", written)
+    counted = pa.proxy_memory_pool(pool)  # its peak begins at 0
+    pa.set_memory_pool(counted)
+    try:
+        table.commit(rewrite(table))
+    finally:
+        pa.set_memory_pool(pool)
+    assert len(made) > 5
+    assert counted.max_memory() < 2.4 * sum(made)
 
 
 def test_only_chosen_manifests_are_rewritten_and_specs_and_contents_are_kept_apart() -> None:

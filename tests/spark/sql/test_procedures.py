@@ -114,6 +114,37 @@ def test_procedures_convert_equality_deletes(sql: Run, lake: SqlCatalog, version
         sql(f"{call}, options => map('min-files', '1'))")
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_procedures_rewrite_position_delete_files(sql: Run, lake: SqlCatalog, version: int) -> None:
+    name = f"db.merged{version}"
+    properties = f"'format-version' = '{version}', 'write.delete.mode' = 'merge-on-read', 'write.delete.granularity' = 'partition'"
+    sql(f"CREATE TABLE lake.{name} (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind) TBLPROPERTIES ({properties})")
+    sql(f"INSERT INTO lake.{name} SELECT id, IF(id % 2 = 0, 'a', 'b') FROM range(100)")
+    sql(f"INSERT INTO lake.{name} SELECT id + 100, IF(id % 2 = 0, 'a', 'b') FROM range(100)")
+    for number in range(6):
+        sql(f"DELETE FROM lake.{name} WHERE id IN ({10 * number}, {10 * number + 101})")
+    query = f"SELECT * FROM lake.{name} ORDER BY id"
+    before = sql(query)
+    assert len(before) == 188
+    call = f"CALL lake.system.rewrite_position_delete_files(table => '{name}'"
+    files = len(lake.load_table(name).inspect.delete_files())
+    ((planned, expected, size, none),) = sql(f"{call}, options => map('rewrite-all', 'true'), dry_run => true)")
+    assert (planned, none) == (files, 0)
+    assert size > 0
+    assert expected == 2
+    rewritten, added, _, bytes_added = sql(f"""{call}, where => "kind = 'a'", options => map('min-input-files', '2'))""")[0]
+    assert (rewritten, added) == ((6, 1) if version == 2 else (0, 0))
+    assert sql(query) == before
+    rewritten, added, _, bytes_added = sql(f"{call}, options => map('rewrite-all', 'true'))")[0]
+    after = lake.load_table(name).inspect.delete_files().to_pylist()
+    assert (added, len(after)) == (2, 2)
+    assert bytes_added == sum(file["content_size_in_bytes"] or file["file_size_in_bytes"] for file in after)
+    assert sql(query) == before
+    assert sql(f"{call})") == [(0, 0, 0, 0)]
+    with pytest.raises(PySparkException, match="has no option min-files"):
+        sql(f"{call}, options => map('min-files', '1'))")
+
+
 def test_procedures_add_files(sql: Run, lake: SqlCatalog, table: Table, tmp_path: Path) -> None:
     for part in ("a", "b"):
         (tmp_path / "in" / f"kind={part}").mkdir(parents=True)

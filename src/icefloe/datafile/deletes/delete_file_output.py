@@ -7,7 +7,7 @@ Spec: Position Delete Files; Equality Delete Files; Deletion Vectors; Delete Fil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
@@ -93,9 +93,61 @@ def write_vectors(
         superseded += _file_scoped_deletes(rows)
     if not vectors:
         return WrittenDeletes(added=())
-    content, locations = write_deletion_vectors(vectors, properties={"created-by": f"Icefloe version {VERSION}"})
-    name = f"{partition_id:05d}-{task_id}-{target.operation_uuid}-deletes.puffin"
-    path = f"{target.data_location.rstrip('/')}/{name}"
+    files = {rows.file.file_path: rows.file for rows in rows_to_delete}
+    added = _write_puffin(target, [(files[path], vector) for path, vector in vectors.items()], f"{partition_id:05d}-{task_id}")
+    return WrittenDeletes(added=tuple(added), superseded=tuple(superseded))
+
+
+def rewrite_vectors(
+    target: WriteTarget, deleted: Iterable[tuple[DataFile, DeletionVector]], *, partition_id: int, task_id: int
+) -> WrittenDeletes:
+    """Write Puffin files of about the target size with these deletion vectors, in their order.
+
+    Args:
+        target: The table and the location of new files.
+        deleted: Data files, each once, and all their deleted rows.
+        partition_id: Number of the engine's partition, part of the new files' names.
+        task_id: Number of the task attempt, part of the new files' names.
+
+    Raises:
+        InvalidInputError: A position is not that of a row of the file.
+        StorageError: Storage refuses the write; no file is left. Errors of `deleted` are raised as they are, and no file is left either.
+    """
+    limit = table_properties.TARGET_FILE_SIZE_BYTES.read(_delete_properties(target))
+    added: list[DataFile] = []
+    waiting: list[tuple[DataFile, DeletionVector]] = []
+    size = number = 0
+
+    def write() -> None:
+        added.extend(_write_puffin(target, waiting, f"{partition_id:05d}-{task_id}-{number:05d}"))
+
+    try:
+        for file, vector in deleted:
+            _check([RowsToDelete(file=file, positions=_ends_of(vector))])
+            waiting.append((file, vector))
+            size += len(vector.bitmap.serialize())
+            if size >= limit:
+                write()
+                waiting, size, number = [], 0, number + 1
+        if waiting:
+            write()
+    except BaseException:
+        _delete(target, added)
+        raise
+    return WrittenDeletes(added=tuple(added))
+
+
+def _ends_of(vector: DeletionVector) -> NDArray[np.int64]:
+    """Return the first and the last position."""
+    return np.array([vector.bitmap.min(), vector.bitmap.max()], dtype=np.int64) if vector.cardinality else np.zeros(0, dtype=np.int64)
+
+
+def _write_puffin(target: WriteTarget, vectors: Sequence[tuple[DataFile, DeletionVector]], prefix: str) -> list[DataFile]:
+    """Write one Puffin file with the vectors of these data files, in their order. After a failure it does not remain."""
+    content, locations = write_deletion_vectors(
+        {file.file_path: vector for file, vector in vectors}, properties={"created-by": f"Icefloe version {VERSION}"}
+    )
+    path = f"{target.data_location.rstrip('/')}/{prefix}-{target.operation_uuid}-deletes.puffin"
     try:
         target.io.write(path, content)
     except BaseException:
@@ -103,23 +155,21 @@ def write_vectors(
         with suppress(StorageError):
             target.io.delete(path)
         raise
-    files = {rows.file.file_path: rows.file for rows in rows_to_delete}
-    added = [
+    return [
         DataFile(
             file_path=path,
             file_format=FileFormat.PUFFIN,
             content=FileContent.POSITION_DELETES,
             record_count=location.record_count,
             file_size_in_bytes=len(content),
-            partition=files[location.referenced_data_file].partition,
-            spec_id=files[location.referenced_data_file].spec_id,
+            partition=file.partition,
+            spec_id=file.spec_id,
             referenced_data_file=location.referenced_data_file,
             content_offset=location.content_offset,
             content_size_in_bytes=location.content_size_in_bytes,
         )
-        for location in locations
+        for (file, _), location in zip(vectors, locations, strict=True)
     ]
-    return WrittenDeletes(added=tuple(added), superseded=tuple(superseded))
 
 
 def write_position_deletes(
@@ -162,19 +212,76 @@ def write_position_deletes(
     else:
         by_partition = sorted(ordered, key=_partition_key)  # keeps the order of paths within a partition
         groups = [list(group) for _, group in groupby(by_partition, _partition_key)]
+    added = _write_positions(target, groups, specs, file_scoped=file_scoped, partition_id=partition_id, task_id=task_id)
+    return WrittenDeletes(added=tuple(added), superseded=tuple(superseded))
+
+
+def rewrite_positions(
+    target: WriteTarget,
+    deleted: Iterable[tuple[DataFile, DeletionVector]],
+    *,
+    specs: Mapping[int, PartitionSpec],
+    partition_id: int,
+    task_id: int,
+    file_scoped: bool,
+) -> WrittenDeletes:
+    """Write Parquet position delete files of about the target size with these deletes, one data file after the other, so that memory holds few of them.
+
+    Args:
+        target: The table and the location of new files.
+        deleted: Data files of one partition, each once, in the order of their paths, and their deleted rows.
+        specs: Partition specs of the table, by id.
+        partition_id: Number of the engine's partition, part of the new files' names.
+        task_id: Number of the task attempt, part of the new files' names.
+        file_scoped: Write delete files for each data file; else for the partition.
+
+    Raises:
+        InvalidInputError: A position is not that of a row of the file.
+        StorageError: Storage refuses the write; no file is left. Errors of `deleted` are raised as they are, and no file is left either.
+    """
+
+    def checked() -> Iterator[RowsToDelete]:
+        for file, vector in deleted:
+            _check([RowsToDelete(file=file, positions=_ends_of(vector))])  # before the positions take memory
+            yield RowsToDelete(file=file, positions=vector.positions().astype(np.int64))
+
+    rows = checked()
+    groups = ([one] for one in rows) if file_scoped else _one_group(rows)
+    added = _write_positions(target, groups, specs, file_scoped=file_scoped, partition_id=partition_id, task_id=task_id)
+    return WrittenDeletes(added=tuple(added))
+
+
+def _one_group(rows: Iterator[RowsToDelete]) -> Iterator[Iterable[RowsToDelete]]:
+    """Yield all rows as one group; nothing if there are none."""
+    for first in rows:
+        yield chain([first], rows)
+
+
+def _write_positions(
+    target: WriteTarget,
+    groups: Iterable[Iterable[RowsToDelete]],
+    specs: Mapping[int, PartitionSpec],
+    *,
+    file_scoped: bool,
+    partition_id: int,
+    task_id: int,
+) -> list[DataFile]:
+    """Write the delete files of each group, whose data files are of one partition; with `file_scoped` it is one data file. After a failure none remains."""
     added: list[DataFile] = []
     try:
         for number, group in enumerate(groups):
-            delete_target = _target(target, POSITION_DELETE_SCHEMA, specs[group[0].file.spec_id], f"deletes-{number:05d}")
+            rows = iter(group)
+            first = next(rows)
+            delete_target = _target(target, POSITION_DELETE_SCHEMA, specs[first.file.spec_id], f"deletes-{number:05d}")
             written = write_partition(
-                delete_target, _position_rows(group), group[0].file.partition, partition_id=partition_id, task_id=task_id
+                delete_target, _position_rows(chain([first], rows)), first.file.partition, partition_id=partition_id, task_id=task_id
             )
-            referenced = group[0].file.file_path if file_scoped else None
+            referenced = first.file.file_path if file_scoped else None
             added += (_as_deletes(file, FileContent.POSITION_DELETES, referenced_data_file=referenced) for file in written)
     except BaseException:
         _delete(target, added)
         raise
-    return WrittenDeletes(added=tuple(added), superseded=tuple(superseded))
+    return added
 
 
 def _file_scoped_deletes(rows: RowsToDelete) -> tuple[DataFile, ...]:
@@ -258,10 +365,7 @@ def _position_rows(group: Iterable[RowsToDelete]) -> Iterator[pa.RecordBatch]:
 
 def _target(target: WriteTarget, schema: Schema, spec: PartitionSpec, suffix: str) -> WriteTarget:
     """Return the target of delete files: Parquet files with names of their own and bounds that are not truncated."""
-    properties = {name: text for name, text in target.properties.items() if not name.startswith(_METRICS)}
-    for name, delete_property in table_properties.DELETE_FILE_PROPERTIES.items():
-        if delete_property.read(target.properties) is not None:
-            properties[name] = target.properties[delete_property.name]
+    properties = _delete_properties(target)
     properties[table_properties.METRICS_DEFAULT.name] = "full"
     properties[table_properties.DEFAULT_FILE_FORMAT.name] = "parquet"
     return replace(
@@ -274,6 +378,15 @@ def _target(target: WriteTarget, schema: Schema, spec: PartitionSpec, suffix: st
         older_schemas=(target.schema, *target.older_schemas),
         operation_uuid=f"{target.operation_uuid}-{suffix}",
     )
+
+
+def _delete_properties(target: WriteTarget) -> dict[str, str]:
+    """Return the table's properties with those of delete files in place of those of data files."""
+    properties = {name: text for name, text in target.properties.items() if not name.startswith(_METRICS)}
+    for name, delete_property in table_properties.DELETE_FILE_PROPERTIES.items():
+        if delete_property.read(target.properties) is not None:
+            properties[name] = target.properties[delete_property.name]
+    return properties
 
 
 def _as_deletes(file: DataFile, content: FileContent, **more: Any) -> DataFile:
@@ -310,6 +423,6 @@ def _reachable(fields: Iterable[Any]) -> Iterator[int]:
 
 
 def _delete(target: WriteTarget, files: Iterable[DataFile]) -> None:
-    for file in files:
+    for path in dict.fromkeys(file.file_path for file in files):  # deletion vectors share their Puffin file
         with suppress(StorageError):
-            target.io.delete(file.file_path)
+            target.io.delete(path)

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
+from pyroaring import BitMap64
 
 from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.datafile.stored_batch import RESTORE_DELETES
@@ -110,14 +112,42 @@ def read_position_deletes(io: FileIO, file: DataFile, location: str | None = Non
     Raises:
         DataFileFormatError: As `read_delete_columns`; or a path is null or not UTF-8, or a position is null or negative.
     """
-    row_filter = None if location is None else bind(In(DELETE_FILE_PATH.name, spellings(location)), POSITION_DELETE_SCHEMA)
     positions: dict[str, list[Any]] = {}
+    for batch in _position_batches(io, file, location):
+        _collect(batch, file, positions)
+    return {path: _vector(np.concatenate(parts), file) for path, parts in positions.items()}
+
+
+def add_position_deletes(io: FileIO, file: DataFile, deleted: Mapping[str, BitMap64]) -> None:
+    """Add the deleted positions of some data files to their bitmaps; memory holds one batch of the delete file at a time.
+
+    Args:
+        io: Storage of the file.
+        file: The position delete file.
+        deleted: Bitmaps by the location of their data file, in plain spelling. Positions of other data files are skipped.
+
+    Raises:
+        DataFileFormatError: As `read_position_deletes`.
+    """
+    for batch in _position_batches(io, file, next(iter(deleted)) if len(deleted) == 1 else None):
+        positions: dict[str, list[Any]] = {}
+        _collect(batch, file, positions)
+        for path in positions.keys() & deleted.keys():
+            deleted[path].update(_vector(np.concatenate(positions[path]), file).bitmap)
+
+
+def _position_batches(io: FileIO, file: DataFile, location: str | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a position delete file, of every data file or of the one at `location` alone."""
+    row_filter = None if location is None else bind(In(DELETE_FILE_PATH.name, spellings(location)), POSITION_DELETE_SCHEMA)
     for batch in read_delete_columns(io, file, POSITION_DELETE_SCHEMA.fields, row_filter=row_filter, name_mapping=POSITION_DELETE_NAMES):
         rows = batch if row_filter is None else batch.filter(arrow_mask(row_filter, batch))
         if rows.num_rows:
-            _collect(rows, file, positions)
+            yield rows
+
+
+def _vector(positions: NDArray[Any], file: DataFile) -> DeletionVector:
     try:
-        return {path: deletion_vector_from_positions(np.concatenate(parts)) for path, parts in positions.items()}
+        return deletion_vector_from_positions(positions)
     except InvalidInputError as error:
         raise _invalid_file(file, error.message) from error
 

@@ -40,6 +40,26 @@ class Clustering:
     sort_by: tuple[str, ...] | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClusteredEntries:
+    """Entries of new manifests, whose tables are made one by one: all of them would need the memory of the entries a second time.
+
+    Attributes:
+        entries: A `pyarrow.Table` of all entries.
+        rows: The rows of each new manifest.
+    """
+
+    entries: Any
+    rows: tuple[NDArray[np.int64], ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def table(self, number: int) -> Any:
+        """Return the entries of a new manifest."""
+        return self.entries.take(numbers_array(self.rows[number], pa.int64()))
+
+
 def cluster_entries(
     manifests: Sequence[ManifestFile],
     partition_type: StructType,
@@ -49,8 +69,8 @@ def cluster_entries(
     *,
     target_bytes: int,
     parallel: Parallel = map,
-) -> list[Any]:
-    """Return the live entries of manifests as tables, each for one new manifest of about `target_bytes`.
+) -> ClusteredEntries:
+    """Return the live entries of manifests, divided into tables for new manifests of about `target_bytes`.
 
     Args:
         manifests: manifests of one partition spec and one content.
@@ -62,8 +82,7 @@ def cluster_entries(
         parallel: maps over the manifests.
 
     Returns:
-        `pyarrow.Table`s with the columns that `write_manifest_columns` takes. Each entry has status EXISTING; sequence numbers, row ids and statistics are
-        unchanged.
+        The entries with the columns that `write_manifest_columns` takes. Each has status EXISTING; sequence numbers, row ids and statistics are unchanged.
 
     Raises:
         AvroFormatError, ManifestFormatError: a manifest is damaged.
@@ -77,21 +96,35 @@ def cluster_entries(
         size = len(content) - open_container(content, manifest.manifest_path).body_start
         return entries.filter(mask_array(is_live)), int(size * is_live.mean()) if len(is_live) else 0
 
-    live_tables = list(parallel(live, manifests))
-    entries = pa.concat_tables([table for table, _ in live_tables]).combine_chunks()
+    live_tables, sizes = [], []
+    for table, size in parallel(live, manifests):
+        live_tables.append(table)
+        sizes.append(size)
+    entries = _combined(live_tables)
     if not entries.num_rows:
-        return []
+        return ClusteredEntries(entries=entries, rows=())
     status = entries.schema.get_field_index("status")
     existing = filled(pa.nulls(entries.num_rows, pa.int32()), int(ManifestEntryStatus.EXISTING))
     entries = entries.set_column(status, entries.schema.field(status), existing)
-    rows_per_manifest = ceil(entries.num_rows / max(1, ceil(sum(size for _, size in live_tables) / target_bytes)))
+    rows_per_manifest = ceil(entries.num_rows / max(1, ceil(sum(sizes) / target_bytes)))
     order, ends = _order(entries, partition_type, spec_id, clustering, rows_per_manifest)
-    tables: list[Any] = []
-    for start, end in zip([0, *ends[:-1]], ends, strict=True):
-        for first in range(start, end, rows_per_manifest):
-            rows = order[first : min(first + rows_per_manifest, end)]
-            tables.append(entries.take(numbers_array(rows, pa.int64())))
-    return tables
+    rows = [
+        order[first : min(first + rows_per_manifest, end)]
+        for start, end in zip([0, *ends[:-1]], ends, strict=True)
+        for first in range(start, end, rows_per_manifest)
+    ]
+    return ClusteredEntries(entries=entries, rows=tuple(rows))
+
+
+def _combined(tables: list[Any]) -> Any:
+    """Return the rows of tables as one table of few chunks, and empty the list: the columns are copied one by one, and each source is freed then."""
+    whole = pa.concat_tables(tables)
+    tables.clear()
+    schema, columns = whole.schema, []
+    for name in schema.names:
+        columns.append(whole.select([name]).combine_chunks()[name])  # in several chunks where texts need more than 2 GiB
+        whole = whole.drop_columns([name])
+    return pa.table(columns, schema=schema)
 
 
 def _order(

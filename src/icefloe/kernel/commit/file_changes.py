@@ -37,6 +37,7 @@ class FileChanges:
         removed_partitions: the partitions of `removed`; None if unknown.
         removed_deletes: delete files to remove.
         sequence_number: the data sequence number of `added`, if their rows are older than the commit.
+        delete_sequence_number: the data sequence number of `added_deletes`, if they replace older ones.
         row_filter: remove the data files of which all rows match.
         case_sensitive: whether names in `row_filter` are case-sensitive.
         dropped_partitions: remove all files of these partitions.
@@ -49,6 +50,7 @@ class FileChanges:
     removed_partitions: frozenset[Partition] | None = frozenset()
     removed_deletes: Mapping[DeleteKey, DataFile] = field(default_factory=dict)
     sequence_number: int | None = None
+    delete_sequence_number: int | None = None
     row_filter: BooleanExpression | None = None
     case_sensitive: bool = True
     dropped_partitions: frozenset[Partition] = frozenset()
@@ -87,6 +89,7 @@ def file_changes(
     removed: Iterable[DataFile] = (),
     removed_deletes: Iterable[DataFile] = (),
     sequence_number: int | None = None,
+    delete_sequence_number: int | None = None,
 ) -> FileChanges:
     """Return the changes that add and remove these files.
 
@@ -96,6 +99,7 @@ def file_changes(
         removed: data files to remove.
         removed_deletes: delete files to remove.
         sequence_number: the data sequence number of `added`; None inherits that of the commit.
+        delete_sequence_number: the data sequence number of `added_deletes`; None inherits that of the commit.
 
     Raises:
         InvalidInputError: a data file is among the delete files or the reverse, a data file gets two deletion vectors, or is removed and gets deletes.
@@ -108,6 +112,7 @@ def file_changes(
         removed_partitions=frozenset((file.spec_id, file.partition) for file in removed_files),
         removed_deletes={delete_key(file): file for file in removed_deletes},
         sequence_number=sequence_number,
+        delete_sequence_number=delete_sequence_number,
     )
     for file in (*changes.added, *removed_files):
         if file.content != FileContent.DATA:

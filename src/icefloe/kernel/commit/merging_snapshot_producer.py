@@ -147,9 +147,16 @@ class MergingSnapshotProducer:
             filtered.new_manifests += self._added[1]
             return
         files = (*self._changes.added, *self._changes.added_deletes)
-        number = self._changes.sequence_number if base.format_version > 1 else None
+        changes, is_v1 = self._changes, base.format_version == 1
         try:
-            written = added_manifests(base, files, self._context, self._numbers, sequence_number=number)
+            written = added_manifests(
+                base,
+                files,
+                self._context,
+                self._numbers,
+                sequence_number=None if is_v1 else changes.sequence_number,
+                delete_sequence_number=None if is_v1 else changes.delete_sequence_number,
+            )
         except InvalidInputError as error:
             if self._added is None:
                 raise

@@ -60,6 +60,7 @@ def added_manifests(
     numbers: ManifestNumbers,
     *,
     sequence_number: int | None = None,
+    delete_sequence_number: int | None = None,
 ) -> list[NewManifest]:
     """Write manifests with ADDED entries, one for each content and partition spec of the files.
 
@@ -70,7 +71,8 @@ def added_manifests(
         files: data and delete files to add.
         context: the ids and the location of the commit.
         numbers: the counter for names of manifests.
-        sequence_number: the data sequence number of the data files; None (and always for delete files) inherits that of the commit.
+        sequence_number: the data sequence number of the data files; None inherits that of the commit.
+        delete_sequence_number: the data sequence number of the delete files; None inherits that of the commit.
 
     Raises:
         InvalidInputError: the table's format version does not allow a file; the error names file and rule.
@@ -81,7 +83,7 @@ def added_manifests(
         written = write_added_manifests(
             group,
             partial(manifest_target, base, content, spec_id, context, numbers),
-            sequence_number=sequence_number if content == ManifestContent.DATA else None,
+            sequence_number=sequence_number if content == ManifestContent.DATA else delete_sequence_number,
             target_bytes=table_properties.MANIFEST_TARGET_SIZE_BYTES.read(base.properties),
             parallel=context.parallel,
         )

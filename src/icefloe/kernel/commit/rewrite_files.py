@@ -28,6 +28,7 @@ class RewriteFiles:
         context: CommitContext,
         numbers: ManifestNumbers,
         sequence_number: int | None = None,
+        delete_sequence_number: int | None = None,
         added_deletes: Sequence[DataFile] = (),
         removed_deletes: Sequence[DataFile] = (),
     ) -> None:
@@ -42,6 +43,8 @@ class RewriteFiles:
             sequence_number: the data sequence number of the added files, so that equality deletes which another writer adds in the meantime still apply: at
                 least that of every removed file, at most that of the snapshot that was read. None inherits that of the commit; the commit is then refused if
                 such deletes were added.
+            delete_sequence_number: the data sequence number of the added deletes, so that they apply to no data file that is newer than those which they
+                replace: at least that of every removed position delete file, at most that of the snapshot that was read. None inherits that of the commit.
             added_deletes: delete files that replace some of `removed_deletes`.
             removed_deletes: delete files that no longer apply to any data file.
 
@@ -54,6 +57,7 @@ class RewriteFiles:
             removed=removed,
             removed_deletes=removed_deletes,
             sequence_number=sequence_number,
+            delete_sequence_number=delete_sequence_number,
         )
         removed_rows, added_rows = (sum(file.record_count for file in files) for files in (removed, added))
         if added_rows > removed_rows:
@@ -77,18 +81,21 @@ class RewriteFiles:
         )
 
     def _check_sequence_number(self, base: TableMetadata, filtered: FilteredManifests) -> None:
-        number = self._changes.sequence_number
-        if number is None or base.format_version == 1:
+        if base.format_version == 1:
             return
+        changes = self._changes
+        numbers = {
+            FileContent.DATA: (changes.sequence_number, "deletes from before it would apply to its rows"),
+            FileContent.POSITION_DELETES: (changes.delete_sequence_number, "its deletes would not apply to the newest of its data files"),
+        }
         read = None if self._since is None else base.snapshot_by_id(self._since)
-        if read is not None and number > read.sequence_number:
-            raise InvalidInputError(
-                f"the sequence number {number} is newer than that of snapshot {read.snapshot_id}, which was read: {read.sequence_number}"
-            )
-        for entry in filtered.removed_entries:
-            if entry.data_file.content == FileContent.DATA and entry.sequence_number is not None and entry.sequence_number > number:
-                path = entry.data_file.file_path
+        for number, _ in numbers.values():
+            if number is not None and read is not None and number > read.sequence_number:
                 raise InvalidInputError(
-                    f"{path} has data sequence number {entry.sequence_number}: with {number}, deletes from before it would apply to its rows",
-                    path=path,
+                    f"the sequence number {number} is newer than that of snapshot {read.snapshot_id}, which was read: {read.sequence_number}"
                 )
+        for entry in filtered.removed_entries:
+            number, effect = numbers.get(entry.data_file.content, (None, ""))
+            if number is not None and entry.sequence_number is not None and entry.sequence_number > number:
+                path = entry.data_file.file_path
+                raise InvalidInputError(f"{path} has data sequence number {entry.sequence_number}: with {number}, {effect}", path=path)

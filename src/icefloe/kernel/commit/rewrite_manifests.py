@@ -187,7 +187,7 @@ class RewriteManifests:
     ) -> None:
         """Rewrite the manifests of one content and spec, and add the result to `clustered`."""
         assert self._clustering is not None  # noqa: S101  checked by the caller
-        tables = cluster_entries(
+        entries = cluster_entries(
             manifests,
             spec_partition_type(base, spec_id),
             spec_id,
@@ -196,12 +196,12 @@ class RewriteManifests:
             target_bytes=merge_rules(base).target_bytes,
             parallel=self._context.parallel,
         )
-        if self._skip_optimal and len(manifests) == 1 and len(tables) == 1 and _is_optimal(manifests[0], read):
+        if self._skip_optimal and len(manifests) == 1 and len(entries) == 1 and _is_optimal(manifests[0], read):
             return
-        targets = [manifest_target(base, content, spec_id, self._context, self._numbers) for _ in tables]
-        written = self._context.parallel(lambda pair: write_manifest_columns(*pair), zip(tables, targets, strict=True))
+        targets = [manifest_target(base, content, spec_id, self._context, self._numbers) for _ in entries.rows]
+        written = self._context.parallel(lambda pair: write_manifest_columns(entries.table(pair[0]), pair[1]), enumerate(targets))
         clustered.new_files += [(NewFile(location=manifest.manifest_path, content=data), manifest) for data, manifest in written]
-        clustered.entries += sum(entries.num_rows for entries in tables)
+        clustered.entries += entries.entries.num_rows
         clustered.sources += tuple(manifests)
 
     def _copy_added(self, base: TableMetadata, manifest: ManifestFile, read: Read) -> ManifestFile:

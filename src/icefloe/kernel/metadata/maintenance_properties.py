@@ -19,10 +19,13 @@ class MaintenanceAction(StrEnum):
 
     EXPIRE_SNAPSHOTS = "expire-snapshots"
     REMOVE_DANGLING_DELETES = "remove-dangling-deletes"
+    CONVERT_EQUALITY_DELETES = "convert-equality-deletes"
     REWRITE_DATA_FILES = "rewrite-data-files"
+    REWRITE_POSITION_DELETE_FILES = "rewrite-position-delete-files"
     REWRITE_MANIFESTS = "rewrite-manifests"
     COMPUTE_PARTITION_STATS = "compute-partition-stats"
     COMPUTE_TABLE_STATS = "compute-table-stats"
+    REMOVE_ORPHAN_FILES = "remove-orphan-files"
 
 
 def _actions(text: str) -> tuple[MaintenanceAction, ...]:
@@ -78,6 +81,11 @@ MIN_SNAPSHOTS: Property[int | None] = Property(
 TABLE_STATS = flag(
     "maintenance.compute-table-stats",
     "Whether `maintain` counts the distinct values of columns again after many rows changed.",
+    default=False,
+)
+ORPHAN_FILES = flag(
+    "maintenance.remove-orphan-files",
+    "Whether `maintain` lists the table's folder for files that nothing references, and deletes them once a list of them is seven days old.",
     default=False,
 )
 ALL: tuple[Property[object], ...] = tuple(value for value in list(globals().values()) if isinstance(value, Property))

@@ -9,28 +9,17 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 from icefloe.errors import Problem
 from icefloe.kernel.ports import FileIO
-from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
+from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
+from icefloe.spark.maintenance.manifest_rows import manifest_rows
 from icefloe.table.engine import UnreachableRequest
 from icefloe.table.unreachable_files import NAMED, Unreachable, distinct_files, existing, named_files, read_row, read_row_or_problem
 
-# Manifests per task, where there are many.
-MANIFESTS_PER_TASK = 32
-
-_ROWS = StructType(
-    [
-        StructField("manifest_path", StringType(), False),
-        *(
-            StructField(name, LongType())
-            for name in ("manifest_length", "added_files_count", "existing_files_count", "deleted_files_count")
-        ),
-    ]
-)
 _KEYS = StructType([StructField("key", StringType())])
 _FOUND = StructType(
     [
@@ -82,8 +71,8 @@ def unreachable(spark: SparkSession, request: UnreachableRequest) -> Unreachable
         StorageError: A kept manifest cannot be read.
         EngineError: The job failed for another reason.
     """
-    gone = _manifests(spark, request.gone).mapInArrow(ExpiredManifestReader(request.io), _FOUND)
-    kept = _manifests(spark, request.kept).mapInArrow(KeptManifestReader(request.io), _KEYS)
+    gone = manifest_rows(spark, request.gone).mapInArrow(ExpiredManifestReader(request.io), _FOUND)
+    kept = manifest_rows(spark, request.kept).mapInArrow(KeptManifestReader(request.io), _KEYS)
     # A manifest that could not be read has no key, so the join never removes it.
     remaining = gone.join(kept.distinct(), "key", "left_anti").select(_FOUND_ARROW.names)
     rows = run_job(spark, f"find files of {request.table_name} that nothing needs", remaining.toArrow).cast(_FOUND_ARROW)
@@ -94,13 +83,6 @@ def unreachable(spark: SparkSession, request: UnreachableRequest) -> Unreachable
     return Unreachable(
         files=existing(files, request.io), unreadable=tuple(Problem(where=path, what=what) for path, what in sorted(problems))
     )
-
-
-def _manifests(spark: SparkSession, manifests: Any) -> DataFrame:
-    rows = [tuple(row.values()) for row in manifests.to_pylist()]
-    most = max(spark.sparkContext.defaultParallelism, len(rows) // MANIFESTS_PER_TASK)
-    slices = max(1, min(len(rows), most, MOST_SPARK_TASKS))
-    return spark.createDataFrame(spark.sparkContext.parallelize(rows, slices), _ROWS)
 
 
 def _without_problem(files: Any) -> list[pa.RecordBatch]:

@@ -38,6 +38,7 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestContent, Manifest
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.metadata_updates import apply_updates, dropped_metadata_files, with_metadata_log
+from icefloe.kernel.ports import Part
 from icefloe.table.commits.commit_retries import check_commit_status, commit_with_retries, outcome_of_swap
 from icefloe.table.own_location import OldMetadataFiles, check_location_is_own, check_paths_for_writes, own_metadata_files
 from icefloe.table.table_handle import (
@@ -89,7 +90,7 @@ class TableCommit:
         self.base = change.base  # what the current attempt builds on; after the commit, what it made
         self.attempt: Attempt | None = None
         self._next: LoadedMetadata | None = None  # what the current attempt makes
-        self._next_content: list[bytes] = []
+        self._next_content: list[Part] = []
         self._next_version: FileVersion | None = None
         self._base_of_last_attempt = change.base
         self._metadata_locations: list[str] = []

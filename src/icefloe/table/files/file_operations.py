@@ -406,6 +406,7 @@ class RewriteDataFiles(_CheckedSnapshot):
     ) -> None:
         super().__init__(start, commit, snapshot_properties, branch)
         self._sequence_number: int | None = None
+        self._delete_sequence_number: int | None = None
 
     def add_file(self, file: DataFile) -> Self:
         """Add a data file, or position deletes that replace others.
@@ -455,6 +456,18 @@ class RewriteDataFiles(_CheckedSnapshot):
         self._sequence_number = sequence_number
         return self
 
+    def delete_sequence_number(self, sequence_number: int) -> Self:
+        """Keep the data sequence number of the rewritten deletes, so that the added ones apply to no newer data file.
+
+        Args:
+            sequence_number: the number for the added delete files: at least that of each removed position delete file.
+
+        Returns:
+            This update.
+        """
+        self._delete_sequence_number = sequence_number
+        return self
+
     def _action(self) -> Action:
         for added, removed, kind in ((self._data, self._removed_data, "data"), (self._deletes, self._removed_deletes, "delete")):
             if added and not removed:
@@ -468,6 +481,7 @@ class RewriteDataFiles(_CheckedSnapshot):
             removed=self._removed_data,
             removed_deletes=self._removed_deletes,
             sequence_number=self._sequence_number,
+            delete_sequence_number=self._delete_sequence_number,
             rules=self._rules(),
             context=context,
             numbers=ManifestNumbers(context),

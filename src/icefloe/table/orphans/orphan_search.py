@@ -1,10 +1,10 @@
-"""`find_in_process`: the search for orphan files by threads of this process.
+"""`find_in_process`: the search for orphan files by threads of this process; `icefloe.spark.maintenance.orphan_files_job` is the same by Spark's tasks.
 
 First the folder is listed, then the table's metadata is loaded, then both are compared. The order matters: a file that another writer commits after the listing
 is either not listed or referenced.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -32,6 +32,10 @@ class ListedTotal:
     files: int = 0
 
 
+def _all_inside(locations: Sequence[str]) -> Sequence[bool]:
+    return [True] * len(locations)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanRequest:
     """What is searched.
@@ -45,6 +49,9 @@ class OrphanRequest:
         mismatch: The rule for a file whose path is referenced with another scheme or authority.
         referenced: Returns the referenced files; it is called after the listing with the locations of the metadata files that were listed.
         files: The files, in tables of `LISTED`, in place of those in the folder.
+        view: The files, as rows of an engine's own with the columns `file_path` and `last_modified`, in place of those in the folder.
+        is_inside: Returns which locations of `files` and `view` count. It pickles.
+        older_than_ms: Only files of `view` that were last modified before this time count.
         listed: Receives the number of listed files.
     """
 
@@ -56,10 +63,13 @@ class OrphanRequest:
     mismatch: PrefixMismatch
     referenced: Callable[[Iterable[str]], ReferencedFiles]
     files: Callable[[], Iterable[Any]] | None = None
+    view: Any = None
+    is_inside: Callable[[Sequence[str]], Sequence[bool]] = _all_inside
+    older_than_ms: int = 0
     listed: ListedTotal = field(default_factory=ListedTotal)
 
 
-def find_in_process(request: OrphanRequest) -> Iterator[Any]:
+def find_in_process(request: OrphanRequest) -> Generator[Any, None, None]:
     """Yield tables of `LISTED` with the files that nothing references. Nothing is yielded before everything is compared that could refuse the table.
 
     Raises:
@@ -70,7 +80,8 @@ def find_in_process(request: OrphanRequest) -> Iterator[Any]:
         metadata_files: list[str] = []
         with progress(f"list the files of {request.table_name}", "files") as work:
             if request.files is not None:
-                for table in request.files():
+                for found in request.files():
+                    table = found.filter(pa.array(request.is_inside(found["path"].to_pylist()), pa.bool_()))
                     _add_table(spill, request.keys, table)
                     metadata_files += metadata_among(table["path"].to_pylist())
                     work.advance(len(table))

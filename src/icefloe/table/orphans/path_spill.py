@@ -29,7 +29,7 @@ _BUFFERED = 100_000
 # Different schemes and authorities of one table; more than this are no table's.
 MOST_PREFIXES = 10_000
 # Examples in the error for files whose prefixes differ.
-_SHOWN = 5
+SHOWN_FILES = 5
 
 _SPILLED = LISTED.append(pa.field("hash", pa.int64())).append(pa.field("prefix", pa.int32()))
 _REFERENCED = np.dtype([("hash", np.int64), ("prefix", np.int32)])
@@ -82,7 +82,7 @@ class PathSpill:
         """Add listed files: keys, and Arrow arrays of paths, sizes and times. Raises `StorageError`."""
         self._listed_prefixes.add(prefix)
         numbers = np.full(len(keys), self._number(prefix), np.int32)
-        columns = [paths, sizes, modified_ms, pa.array(_hashes(keys)), pa.array(numbers)]
+        columns = [paths, sizes, modified_ms, pa.array(key_hashes(keys)), pa.array(numbers)]
         self._buffer.append(pa.table(columns, schema=_SPILLED))
         self._buffered += len(keys)
         self.listed_files += len(keys)
@@ -94,7 +94,7 @@ class PathSpill:
         self._referenced_prefixes.add(prefix)
         self.referenced_files += len(keys)
         rows = np.empty(len(keys), _REFERENCED)
-        rows["hash"] = _hashes(keys)
+        rows["hash"] = key_hashes(keys)
         rows["prefix"] = self._number(prefix)
         parts = rows["hash"] % PARTS
         order = np.argsort(parts, kind="stable")
@@ -141,10 +141,7 @@ class PathSpill:
     def _number(self, prefix: Prefix) -> int:
         number = self._prefixes.setdefault(prefix, len(self._prefixes))
         if number >= MOST_PREFIXES:
-            raise InvalidInputError(
-                f"the files name more than {MOST_PREFIXES:,} schemes and authorities, which is no table's",
-                next_step="check the table's metadata with icefloe check",
-            )
+            raise prefixes_error()
         return number
 
     def _flush(self) -> None:
@@ -167,7 +164,7 @@ class PathSpill:
         return failure if isinstance(failure, StorageError) else StorageError(failure.message, path=self._folder)
 
 
-def _hashes(keys: Sequence[str]) -> NDArray[np.int64]:
+def key_hashes(keys: Sequence[str]) -> NDArray[np.int64]:
     """Return hashes by Python's own function, whose seed is random and secret."""
     return np.fromiter(map(hash, keys), np.int64, len(keys))
 
@@ -184,7 +181,7 @@ def _with_prefixes(
         is_same |= (numbers == number) & np.isin(hashes, same)
     differing = is_kept & ~is_same
     if mismatch is PrefixMismatch.ERROR and differing.any():
-        rows = listed.filter(pa.array(differing)).slice(0, _SHOWN)
+        rows = listed.filter(pa.array(differing)).slice(0, SHOWN_FILES)
         raise prefix_error(rows["path"].to_pylist(), _names_of(referenced, hashes[differing], by_number))
     return is_same if mismatch is PrefixMismatch.DELETE else is_kept
 
@@ -194,11 +191,19 @@ def _names_of(referenced: Any, hashes: NDArray[np.int64], by_number: dict[int, P
     return sorted(str(by_number[int(number)]) for number in numbers)
 
 
+def prefixes_error() -> InvalidInputError:
+    """Return the error for a table whose files have too many prefixes."""
+    return InvalidInputError(
+        f"the files name more than {MOST_PREFIXES:,} schemes and authorities, which is no table's",
+        next_step="check the table's metadata with icefloe validate",
+    )
+
+
 def prefix_error(paths: Sequence[str], prefixes: Sequence[str]) -> InvalidInputError:
     """Return the error for listed files whose paths the table references under other prefixes."""
     return InvalidInputError(
         "nothing was deleted: files were found whose paths the table names with another scheme or authority, so they may be its files",
-        problems=[Problem(where=path, what=f"the table names its path with {', '.join(prefixes[:_SHOWN])}") for path in paths],
+        problems=[Problem(where=path, what=f"the table names its path with {', '.join(prefixes[:SHOWN_FILES])}") for path in paths],
         next_step="if both name the same storage, pass equal_schemes or equal_authorities; prefix_mismatch_mode IGNORE keeps such files, and DELETE"
         " treats them as orphans",
     )

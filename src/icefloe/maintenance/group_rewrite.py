@@ -1,0 +1,282 @@
+"""`GroupRewrite`: files are written again group by group, and committed all at once or in parts.
+
+A group that another writer's commit contradicts is given up alone: a commit that is refused is tried again in halves, down to single groups. New files of
+groups that are given up are deleted, except where the state of a commit is unknown. `rewrite_data_files.py` and `rewrite_position_deletes.py` define what is
+written and what is replaced. Spec: Snapshots (operation replace); Commit Conflict Resolution and Retry.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from icefloe.display.html import ShownAsText
+from icefloe.errors import CommitConflictError, CommitInvalidatedError, CommitUnknownError, IcefloeError, in_one_line
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.maintenance.dangling_deletes import refuse_staging
+from icefloe.maintenance.rewrite_options import CommitOptions
+from icefloe.table.available_engines import engine_named
+from icefloe.table.commits.commit_loop import delete_quietly
+from icefloe.table.files.file_operations import RewriteDataFiles
+from icefloe.table.table import Table
+
+# Rounds of planning and writing: groups that lost to another writer are planned again on the newest snapshot, this often in all.
+MAX_ROUNDS = 3
+T = TypeVar("T")
+G = TypeVar("G", bound=Sized)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedGroup:
+    """A group that was not rewritten.
+
+    Attributes:
+        files: The number of its files.
+        reason: Why it was not rewritten.
+        is_lost: Whether nothing is wrong with it: other writers committed first.
+    """
+
+    files: int
+    reason: str
+    is_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class GroupRewriteResult(ShownAsText):
+    """The result of a rewrite by groups, or with `dry_run` what it would do. Results of each rewrite add their counts.
+
+    Attributes:
+        dry_run: Whether nothing was written.
+        snapshot_ids: The snapshots that were committed.
+        failed: What was given up, and why.
+    """
+
+    dry_run: bool = False
+    snapshot_ids: tuple[int, ...] = ()
+    failed: tuple[FailedGroup, ...] = ()
+
+    @property
+    def failed_files(self) -> int:
+        """Files of groups that were given up."""
+        return sum(group.files for group in self.failed)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    @abstractmethod
+    def _lines(self) -> Iterator[str]:
+        """Yield the lines of the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenGroup(Generic[G]):
+    """A group and its new files, which no commit names yet."""
+
+    group: G
+    added: tuple[DataFile, ...]
+
+
+class Planned(Protocol):
+    """A plan of groups."""
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot that was planned on; None for a table without one."""
+
+
+P = TypeVar("P", bound=Planned)
+R = TypeVar("R", bound=GroupRewriteResult)
+
+
+class GroupRewrite(Generic[P, G, R]):
+    """One rewrite of files of a table's branch."""
+
+    def __init__(
+        self,
+        table: Table,
+        options: CommitOptions,
+        *,
+        branch: str,
+        engine: str | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare a rewrite.
+
+        Args:
+            table: The table.
+            options: Commits and concurrency.
+            branch: The branch whose files are rewritten.
+            engine: `spark` or `in-process`; by default Spark if it runs already or the files are large.
+            snapshot_properties: Entries for the snapshots' summaries.
+        """
+        self._table = table
+        self._commit_options = options
+        self._branch = branch
+        self._engine = engine
+        self._properties = dict(snapshot_properties or {})
+        self._snapshot_ids: list[int] = []
+        self._done: list[WrittenGroup[G]] = []
+        self._failed: list[FailedGroup] = []
+        self._lost: list[FailedGroup] = []  # of this round
+        self._failed_commits = 0
+        self._is_commit_begun = False
+
+    @abstractmethod
+    def plan(self) -> P:
+        """Return what would be rewritten now."""
+
+    @abstractmethod
+    def _groups(self, plan: P, lost: Sequence[G] | None = None) -> Sequence[G]:
+        """Return the groups of a plan; where groups of an older plan lost to another writer, only those with files of them."""
+
+    @abstractmethod
+    def _result(self, plan: P, groups: Sequence[G], *, dry_run: bool = False) -> R:
+        """Return the result of groups that were rewritten, or with `dry_run` would be."""
+
+    def run(self, *, dry_run: bool = False) -> R:
+        """Rewrite the files and commit them.
+
+        Raises:
+            NoSuchFileError, DataFileFormatError, PuffinFormatError, StorageError: A file cannot be read or written, and there is no partial progress.
+            CommitUnknownError: The catalog's reply was lost. No file was deleted.
+            CommitConflictError: Other writers won every retry.
+            EngineError: There is no such engine.
+            InvalidInputError: Writes are staged.
+        """
+        refuse_staging(self._table, self._branch)
+        if self._engine is not None:
+            engine_named(self._engine)  # an unknown engine is no failure of a group
+        first = plan = self.plan()
+        remaining = self._groups(plan)
+        if dry_run:
+            return self._result(plan, remaining, dry_run=True)
+        for _ in range(MAX_ROUNDS):
+            self._lost = []
+            lost = self._round(plan, remaining)
+            if not lost:
+                break
+            self._table.refresh()
+            plan = self.plan()
+            remaining = self._groups(plan, lost)
+        return self.committed(first)
+
+    def run_groups(self, plan: P, groups: Sequence[G]) -> R:
+        """Rewrite some groups of a plan once. Groups that lose to another writer are reported, and not planned again, so that no more bytes are rewritten.
+
+        Args:
+            plan: A plan of the branch; other writers may have committed since.
+            groups: The groups.
+
+        Raises:
+            CommitUnknownError: The catalog's reply was lost. No file was deleted.
+            IcefloeError: As `run`, unless there is partial progress.
+        """
+        refuse_staging(self._table, self._branch)
+        self._lost = []
+        self._round(plan, groups)
+        return self.committed(plan)
+
+    def committed(self, plan: P) -> R:
+        """Return what was committed so far, also after an error."""
+        return self._result(plan, [written.group for written in self._done])
+
+    @abstractmethod
+    def _write(self, batch: Sequence[G]) -> list[WrittenGroup[G]]:
+        """Write the new files of groups. After a failure none remains."""
+
+    @abstractmethod
+    def _check_rows(self, written: Sequence[WrittenGroup[G]]) -> None:
+        """Refuse new files that cannot be right, and delete them. Raises `EngineError`."""
+
+    @abstractmethod
+    def _replace(self, update: RewriteDataFiles, plan: P, written: Sequence[WrittenGroup[G]]) -> None:
+        """Name the files of a commit that are added and removed."""
+
+    def _round(self, plan: P, groups: Sequence[G]) -> list[G]:
+        """Write and commit groups. Return those that lost to another writer."""
+        lost: list[G] = []
+        options = self._commit_options
+        for batch in self._batches(groups):
+            if options.partial_progress and self._failed_commits > options.max_failed_commits:
+                reason, is_lost = f"{self._failed_commits} commits had failed", all(one.is_lost for one in self._failed)
+                self._failed += [FailedGroup(files=len(group), reason=reason, is_lost=is_lost) for group in batch]
+                continue
+            lost += self._rewrite(plan, batch)
+        return lost
+
+    def _batches(self, groups: Sequence[G]) -> list[Sequence[G]]:
+        """Divide the groups into those of one commit each."""
+        if not self._commit_options.partial_progress:
+            return [groups] if groups else []
+        step = max(1, -(-len(groups) // self._commit_options.max_commits))
+        return [groups[start : start + step] for start in range(0, len(groups), step)]
+
+    def _rewrite(self, plan: P, batch: Sequence[G]) -> list[G]:
+        try:
+            written = self._write(batch)
+            self._check_rows(written)
+        except IcefloeError as error:
+            if not self._commit_options.partial_progress:
+                raise
+            if len(batch) == 1:
+                self._failed.append(FailedGroup(files=len(batch[0]), reason=in_one_line(error.message)))
+                self._failed_commits += 1
+                return []
+            # One damaged file must not keep the other groups from being rewritten.
+            return [group for part in _halves(batch) for group in self._rewrite(plan, part)]
+        return self._commit(plan, written)
+
+    def _commit(self, plan: P, written: Sequence[WrittenGroup[G]]) -> list[G]:
+        """Commit new files; after a conflict in halves, down to single groups. Return the groups that lost, whose new files are deleted."""
+        self._is_commit_begun = False
+        try:
+            self._commit_together(plan, written)
+        except CommitInvalidatedError as error:
+            if len(written) == 1:
+                self._failed_commits += 1
+                self._delete(written)
+                self._lost.append(FailedGroup(files=len(written[0].group), reason=in_one_line(error.message), is_lost=True))
+                return [written[0].group]
+        except BaseException as error:
+            # With an unknown state, or after an interrupt, the commit may have happened, and then the table needs the files.
+            is_known = isinstance(error, IcefloeError) and not isinstance(error, CommitUnknownError)
+            if not self._is_commit_begun or is_known:
+                self._delete(written)
+            if not self._commit_options.partial_progress or not isinstance(error, CommitConflictError):
+                raise
+            self._failed_commits += 1
+            self._failed += [FailedGroup(files=len(one.group), reason=in_one_line(error.message), is_lost=True) for one in written]
+            return []
+        else:
+            self._done += written
+            return []
+        lost: list[G] = []
+        waiting = _halves(written)
+        try:
+            while waiting:
+                lost += self._commit(plan, waiting.pop(0))
+        except BaseException:
+            for part in waiting:
+                self._delete(part)
+            raise
+        return lost
+
+    def _commit_together(self, plan: P, written: Sequence[WrittenGroup[G]]) -> None:
+        update = self._table.update_snapshot(self._properties, self._branch).rewrite_files()
+        if plan.snapshot_id is not None:
+            update.validate_from_snapshot(plan.snapshot_id)
+        self._replace(update, plan, written)
+        self._is_commit_begun = True
+        update.commit()
+        snapshot = self._table.snapshot_by_name(self._branch)
+        if snapshot is not None:
+            self._snapshot_ids.append(snapshot.snapshot_id)
+
+    def _delete(self, written: Sequence[WrittenGroup[G]]) -> None:
+        # Deletion vectors share their Puffin file.
+        delete_quietly(self._table.handle, list(dict.fromkeys(file.file_path for one in written for file in one.added)))
+
+
+def _halves(items: Sequence[T]) -> list[Sequence[T]]:
+    """Divide two or more items, so that one that fails costs few commits of the others."""
+    return [items[: len(items) // 2], items[len(items) // 2 :]]

@@ -1,0 +1,148 @@
+"""`MaintenanceReport`: what a run of maintenance did to a table, action by action, and what is left undone and why."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from icefloe.display.formatting import count_text, size_text
+from icefloe.display.html import ShownAsText
+from icefloe.errors import IcefloeError, in_one_line
+from icefloe.kernel.metadata.maintenance_properties import MaintenanceAction
+from icefloe.maintenance.maintenance_actions import LeftWork, Work
+
+# Pieces of left work that a report names for each action; the others are counted.
+NAMED_LEFT = 20
+
+
+class ActionState(StrEnum):
+    """What became of an action."""
+
+    DONE = "done"
+    PLANNED = "planned"
+    NOTHING = "nothing to do"
+    LEFT = "left"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionReport:
+    """One action of a run.
+
+    Attributes:
+        action: The action.
+        state: What became of it.
+        files: Files, snapshots or manifests that it changed or would change.
+        rewritten_bytes: Bytes of files that it rewrote or would rewrite, or read for statistics.
+        files_less: Files that a scan opens less afterwards, by estimate.
+        bytes_less: Bytes that a scan reads less afterwards, by estimate.
+        worth: The benefit for the cost; from 1 on work pays.
+        detail: What was done or would be, in words; of a failed action the error.
+        snapshot_ids: The snapshots that were committed.
+        left: What is left undone, and why.
+        left_count: All pieces of left work, with those that are not named.
+    """
+
+    action: MaintenanceAction
+    state: ActionState
+    files: int = 0
+    rewritten_bytes: int = 0
+    files_less: int = 0
+    bytes_less: int = 0
+    worth: float = 0.0
+    detail: str = ""
+    snapshot_ids: tuple[int, ...] = ()
+    left: tuple[LeftWork, ...] = ()
+    left_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class MaintenanceReport(ShownAsText):
+    """What a run did to one table, or with `dry_run` would do.
+
+    Attributes:
+        table: The table.
+        dry_run: Whether nothing was changed.
+        actions: The actions, in the order in which they ran.
+        skipped: Why the whole table was left alone; empty if it was not.
+        error: Why the table could not be looked at; empty if it could.
+    """
+
+    table: str
+    dry_run: bool = False
+    actions: tuple[ActionReport, ...] = ()
+    skipped: str = ""
+    error: str = ""
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether an action failed, or the table could not be looked at."""
+        return bool(self.error) or any(one.state is ActionState.FAILED for one in self.actions)
+
+    @property
+    def rewritten_bytes(self) -> int:
+        """Bytes of files that were rewritten, or read for statistics."""
+        return sum(one.rewritten_bytes for one in self.actions)
+
+    @property
+    def is_nothing_to_do(self) -> bool:
+        """Whether no action did anything or would do anything."""
+        return not self.has_failures and all(one.state in (ActionState.NOTHING, ActionState.LEFT) for one in self.actions)
+
+    def __str__(self) -> str:
+        return "\n".join([f"maintain {self.table}" + (" (plan)" if self.dry_run else ""), *(f"  {line}" for line in self._lines())])
+
+    def _lines(self) -> Iterator[str]:
+        if self.skipped or self.error:
+            yield self.skipped or f"failed: {self.error}"
+        for one in self.actions:
+            yield f"{one.action}: {one.state}" + (f": {one.detail}" if one.detail else "")
+            if one.files_less or one.bytes_less:
+                cost = f", for {size_text(one.rewritten_bytes)}; worth {one.worth:.3g}" if one.rewritten_bytes else ""
+                yield f"  {count_text(one.files_less, 'file')} and {size_text(one.bytes_less)} less for each scan{cost}"
+            for left in one.left:
+                yield f"  left: {left.what}: {left.reason}"
+            if one.left_count > len(one.left):
+                yield f"  left: {one.left_count - len(one.left):,} more"
+
+
+def report_of(action: MaintenanceAction, state: ActionState, work: Sequence[Work], left: Sequence[LeftWork]) -> ActionReport:
+    """Return the report of an action that did, or would do, some work and left other work."""
+    cost, benefit = sum(one.cost_bytes for one in work), sum(one.benefit_bytes for one in work)
+    total = Work(action=action, what="", files=0, bytes_less=benefit, cost_bytes=cost)
+    return ActionReport(
+        action=action,
+        state=state,
+        files=sum(one.files for one in work),
+        rewritten_bytes=cost,
+        files_less=sum(one.files_less for one in work),
+        bytes_less=sum(one.bytes_less for one in work),
+        worth=round(total.worth, 3),
+        left=tuple(left[:NAMED_LEFT]),
+        left_count=len(left),
+    )
+
+
+def failure_of(action: MaintenanceAction, error: Exception) -> ActionReport:
+    """Return the report of an action that failed."""
+    return ActionReport(action=action, state=ActionState.FAILED, detail=in_words(error))
+
+
+def in_words(error: Exception) -> str:
+    """Return an error as one line of a report, with its class unless it is an `IcefloeError`."""
+    return in_one_line(error.message if isinstance(error, IcefloeError) else f"{type(error).__name__}: {error}")
+
+
+def together(first: ActionReport, second: ActionReport) -> ActionReport:
+    """Return the report of two rounds of one action."""
+    if second.state in (ActionState.NOTHING, ActionState.LEFT):
+        return replace(first, left=second.left, left_count=second.left_count)
+    return replace(
+        second,
+        files=first.files + second.files,
+        rewritten_bytes=first.rewritten_bytes + second.rewritten_bytes,
+        files_less=first.files_less + second.files_less,
+        bytes_less=first.bytes_less + second.bytes_less,
+        worth=first.worth,
+        detail=f"{first.detail}; {second.detail}",
+        snapshot_ids=first.snapshot_ids + second.snapshot_ids,
+    )

@@ -1,0 +1,189 @@
+"""`PositionDeleteRewrite`: position delete files and deletion vectors are written into fewer files, without the positions of data files that are gone.
+
+`position_delete_planner.py` decides what is rewritten. The new files keep the greatest data sequence number of those that they replace, so that they apply to
+no data file that was added since, and are committed as a `replace`: they delete no further row, so that no other writer has to look at them; for a vector that
+another writer replaces too, both writers' commits check that it is still the one they read.
+Spec: Position Delete Files; Deletion Vectors; Sequence Numbers; Snapshots (operation replace).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from icefloe.display.formatting import count_text, size_text
+from icefloe.errors import EngineError
+from icefloe.kernel.expressions.bind import bind
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.manifest.file_rules import is_deletion_vector
+from icefloe.kernel.metadata.table_properties import DELETE_FILE_PROPERTIES, TARGET_FILE_SIZE_BYTES
+from icefloe.maintenance.group_rewrite import GroupRewrite, GroupRewriteResult, WrittenGroup
+from icefloe.maintenance.position_delete_planner import DeleteGroup, PositionDeletePlan, plan_position_deletes, size_of
+from icefloe.maintenance.rewrite_options import GroupOptions
+from icefloe.table.available_engines import engine_for_bytes, engine_named
+from icefloe.table.engine import MergeDeletesRequest
+from icefloe.table.files.file_operations import RewriteDataFiles
+from icefloe.table.rows.row_change import specs_of
+from icefloe.table.rows.write_context import write_target
+from icefloe.table.table import Table
+
+_Written = WrittenGroup[DeleteGroup]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RewritePositionDeleteFilesResult(GroupRewriteResult):
+    """The result of a rewrite of position deletes, or with `dry_run` what it would do. A deletion vector counts as one delete file, as in Java.
+
+    Attributes:
+        rewritten_files: Delete files that were replaced or removed.
+        added_files: New delete files; of a dry run the greatest number that is expected.
+        rewritten_bytes: Bytes of the replaced and removed delete files; of a vector those of the vector.
+        added_bytes: Bytes of the new ones; 0 of a dry run.
+        upgraded_files: Position delete files, of the rewritten ones, that became vectors.
+        dangling_files: Delete files, of the rewritten ones, that applied to no data file and were only removed.
+        rewritten_puffin_files: Puffin files whose vectors were moved to others.
+        added_puffin_files: New Puffin files; of a dry run the expected number.
+        considered_files: Live position delete files and vectors of partitions that may have rows of the filter.
+        left_files: Delete files of the wrong size that were not rewritten, because a group of them would not pay.
+    """
+
+    rewritten_files: int = 0
+    added_files: int = 0
+    rewritten_bytes: int = 0
+    added_bytes: int = 0
+    upgraded_files: int = 0
+    dangling_files: int = 0
+    rewritten_puffin_files: int = 0
+    added_puffin_files: int = 0
+    considered_files: int = 0
+    left_files: int = 0
+
+    def _lines(self) -> Iterator[str]:
+        if not self.rewritten_files and not self.failed:
+            yield f"rewrite position delete files: nothing to do, {count_text(self.considered_files, 'delete file')} considered"
+        else:
+            would = "would become" if self.dry_run else "became"
+            sizes = size_text(self.rewritten_bytes) + ("" if self.dry_run else f" to {size_text(self.added_bytes)}")
+            yield f"rewrite position delete files: {count_text(self.rewritten_files, 'delete file')} {would} {self.added_files:,}, {sizes}"
+        if self.upgraded_files:
+            yield f"  {count_text(self.upgraded_files, 'position delete file')} to deletion vectors"
+        if self.rewritten_puffin_files or self.added_puffin_files:
+            yield f"  {count_text(self.rewritten_puffin_files, 'Puffin file')} to {self.added_puffin_files:,}"
+        if self.dangling_files:
+            yield f"  {count_text(self.dangling_files, 'delete file')} applied to no data file"
+        if self.left_files:
+            yield f"  {count_text(self.left_files, 'delete file')} left: too few in a partition to pay"
+        for group in self.failed:
+            yield f"  not rewritten: {count_text(group.files, 'delete file')}: {group.reason}"
+
+
+class PositionDeleteRewrite(GroupRewrite[PositionDeletePlan, DeleteGroup, RewritePositionDeleteFilesResult]):
+    """One rewrite of the position deletes of a table's branch."""
+
+    def __init__(
+        self,
+        table: Table,
+        row_filter: str | BooleanExpression | None,
+        options: GroupOptions,
+        *,
+        branch: str,
+        engine: str | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare a rewrite.
+
+        Args:
+            table: The table.
+            row_filter: Delete files of partitions that can have no row of it are left out; None leaves out none.
+            options: Thresholds and sizes.
+            branch: The branch whose delete files are rewritten.
+            engine: `spark` or `in-process`; by default Spark if it runs already or the delete files are large.
+            snapshot_properties: Entries for the snapshots' summaries.
+        """
+        super().__init__(table, options, branch=branch, engine=engine, snapshot_properties=snapshot_properties)
+        self._row_filter = row_filter
+        self._options = options
+
+    def plan(self) -> PositionDeletePlan:
+        """Return what would be rewritten now. Raises as `plan_position_deletes`."""
+        metadata = self._table.metadata
+        scan = self._table.scan(AlwaysTrue() if self._row_filter is None else self._row_filter)
+        scan = scan.use_ref(self._branch) if metadata.refs else scan
+        bind(scan.row_filter, metadata.schema())  # a wrong filter is refused for a table without deletes too
+        return plan_position_deletes(metadata, scan.snapshot(), scan.row_filter, self._options, self._table.io.read)
+
+    def _groups(self, plan: PositionDeletePlan, lost: Sequence[DeleteGroup] | None = None) -> Sequence[DeleteGroup]:
+        if lost is None:
+            return plan.groups
+        partitions = frozenset[object]().union(*(group.partitions for group in lost))
+        return [group for group in plan.groups if group.partitions & partitions]
+
+    def _write(self, batch: Sequence[DeleteGroup]) -> list[_Written]:
+        metadata = self._table.metadata
+        parts = [(group, part) for group in batch if group.tasks for part in group.parts()]
+        added: dict[DeleteGroup, tuple[DataFile, ...]] = dict.fromkeys(batch, ())
+        if not parts:
+            return [WrittenGroup(group, ()) for group in batch]
+        engine = engine_named(self._engine) if self._engine is not None else engine_for_bytes(sum(group.size for group in batch))
+        target = write_target(self._table.handle, metadata)
+        size = DELETE_FILE_PROPERTIES[TARGET_FILE_SIZE_BYTES.name].name
+        outcomes = engine.merge_deletes(
+            MergeDeletesRequest(
+                work=[part for _, part in parts],
+                schema=metadata.schema(),
+                specs=specs_of(metadata),
+                # A part has about the target size; a file is closed later, so that a part becomes one file.
+                target=replace(target, properties={**target.properties, size: str(self._options.sizes.limit)}),
+                schemas=tuple(metadata.schemas),
+                at_once=self._options.concurrent_groups,
+            )
+        )
+        for (group, _), outcome in zip(parts, outcomes, strict=True):
+            added[group] += outcome.added
+        return [WrittenGroup(group, files) for group, files in added.items()]
+
+    def _check_rows(self, written: Sequence[_Written]) -> None:
+        """Refuse new files with other numbers of positions than can be right, and delete them: committed, they would restore deleted rows in silence."""
+        for one in written:
+            before = sum(file.record_count for file in one.group.files) if one.group.tasks else 0
+            after = sum(file.record_count for file in one.added)
+            # Each vector has the positions of one that it replaces; position delete files may name a row twice, or data files that are gone.
+            is_moved = bool(one.group.tasks) and all(map(is_deletion_vector, one.group.files))
+            if after > before or (is_moved and after < before):
+                self._delete(written)
+                raise EngineError(
+                    f"{count_text(len(one.group), 'delete file')} of {self._table.full_name} with {count_text(before, 'position')} became new ones with"
+                    f" {count_text(after, 'position')}; nothing of them was committed",
+                    table=self._table.full_name,
+                    next_step="run it with another engine (engine='spark' or engine='in-process'), and report this error",
+                )
+
+    def _replace(self, update: RewriteDataFiles, plan: PositionDeletePlan, written: Sequence[_Written]) -> None:  # noqa: ARG002
+        update.delete_sequence_number(max(one.group.sequence_number for one in written))
+        for one in written:
+            for file in one.group.files:
+                update.delete_file(file)
+            for file in one.added:
+                update.add_file(file)
+
+    def _result(
+        self, plan: PositionDeletePlan, groups: Sequence[DeleteGroup], *, dry_run: bool = False
+    ) -> RewritePositionDeleteFilesResult:
+        added = [file for written in self._done for file in written.added]
+        files = [file for group in groups for file in group.files]
+        moved = {file.file_path for group in groups if group.tasks for file in group.files if is_deletion_vector(file)}
+        expected_puffins = sum(group.output_files for group in groups if group.as_vectors)
+        return RewritePositionDeleteFilesResult(
+            dry_run=dry_run,
+            snapshot_ids=tuple(self._snapshot_ids),
+            rewritten_files=len(files),
+            added_files=sum(group.added_files for group in groups) if dry_run else len(added),
+            rewritten_bytes=sum(map(size_of, files)),
+            added_bytes=sum(map(size_of, added)),
+            upgraded_files=sum(not is_deletion_vector(file) for group in groups if group.as_vectors for file in group.files),
+            dangling_files=sum(len(group) for group in groups if not group.tasks),
+            rewritten_puffin_files=len(moved),
+            added_puffin_files=expected_puffins if dry_run else len({file.file_path for file in added if is_deletion_vector(file)}),
+            considered_files=plan.considered_files,
+            left_files=plan.left_files,
+            failed=(*self._failed, *self._lost),
+        )

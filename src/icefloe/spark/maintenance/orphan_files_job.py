@@ -1,0 +1,411 @@
+"""The search for orphan files by Spark: tasks list folders and read manifests, and a join of the hashes of paths finds what nothing references.
+
+The driver holds neither the listed nor the referenced paths: only the orphans come to it, in small batches. The rules of names and paths, the order of the
+work, and the same search in this process are in `icefloe.table.orphans`. Spec: File Locations in Metadata; Manifests.
+"""
+
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from py4j.protocol import Py4JError
+from pyspark import StorageLevel
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+
+from icefloe.errors import FormatError, InvalidInputError, NotFoundError, StorageError, UnsupportedError
+from icefloe.io.file_tree import FolderFiles, FolderPart, HiddenNames, files_for
+from icefloe.io.locations import scheme_of
+from icefloe.kernel.ports import FileIO
+from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, engine_error, run_job
+from icefloe.spark.jobs.task_errors import TaskErrors
+from icefloe.spark.maintenance.manifest_rows import manifest_rows
+from icefloe.table.orphans.linked_files import LinkedFiles
+from icefloe.table.orphans.orphan_search import METADATA_NAME, MOST_METADATA_FILES, OrphanRequest, check_metadata_files
+from icefloe.table.orphans.path_keys import PathKeys, Prefix, PrefixMismatch
+from icefloe.table.orphans.path_spill import LISTED, MOST_PREFIXES, SHOWN_FILES, prefix_error, prefixes_error
+from icefloe.table.orphans.referenced_files import ReferencedFiles, live_paths, refusal
+
+# The time after which a task of the first round returns the folders that it has not listed; in each further round it is twice as long, up to the last.
+FIRST_SECONDS, LAST_SECONDS = 1.0, 64.0
+# Parts of a round for each task that runs at a time, so that a large part does not hold up the others.
+PARTS_PER_SLOT = 8
+# Folders that a task lists at once: requests to an object store take long.
+_LISTED_AT_ONCE = 4
+# Rows of one Arrow batch, and orphans that come to the driver at once.
+_ROWS, _PACKED_ROWS = 20_000, 5_000
+# Packed rows in one partition.
+PACKED_AT_ONCE = 8
+# Rows of a view of Spark Connect that are in this process at once.
+_VIEW_ROWS = 20_000
+
+_PARTS = StructType([StructField("folder", StringType()), StructField("level", IntegerType())])
+_KEYED = [StructField("key", StringType()), StructField("scheme", StringType()), StructField("authority", StringType())]
+_FILES = [StructField("path", StringType()), StructField("size_in_bytes", LongType()), StructField("modified_ms", LongType())]
+_LISTED_ROWS = StructType([*_PARTS.fields, *_FILES, *_KEYED])
+# Rows of referenced files; a row with a folder alone is of a local folder in which links may be.
+_REFERENCED_ROWS = StructType([StructField("folder", StringType()), *_KEYED])
+_PACKED = StructType([StructField("orphans", BinaryType())])
+_LISTED_ARROW = pa.schema([("folder", pa.string()), ("level", pa.int32()), *LISTED, *((one.name, pa.string()) for one in _KEYED)])
+_REFERENCED_ARROW = pa.schema([("folder", pa.string()), *((one.name, pa.string()) for one in _KEYED)])
+
+
+@dataclass(frozen=True)
+class FolderLister:
+    """The task over folders: it lists them and what is below them for some time, and returns the files, and the folders that remain."""
+
+    io: FileIO
+    hidden: HiddenNames
+    keys: PathKeys
+    seconds: float
+    errors: TaskErrors = field(default_factory=TaskErrors)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield batches of files and of folders."""
+        parts = [FolderPart(row["folder"], row["level"]) for batch in batches for row in batch.to_pylist()]
+        if not parts:
+            return
+        rows = _Rows(_LISTED_ARROW)
+        with self.errors.carried():
+            for listed in files_for(self.io, parts, self.hidden, self.seconds, _LISTED_AT_ONCE):
+                if isinstance(listed, FolderPart):
+                    yield from rows.add({"folder": [listed.folder], "level": [listed.level]}, 1)
+                else:
+                    yield from rows.add(self._files(listed), len(listed.names))
+        yield from rows.rest()
+
+    def _files(self, listed: FolderFiles) -> dict[str, Sequence[Any]]:
+        keys, prefix = self.keys.files(listed.folder, listed.names)
+        paths = [f"{listed.folder}/{name}" for name in listed.names]
+        known = {"size_in_bytes": listed.sizes, "modified_ms": listed.modified_ms}
+        return {"path": paths, **{name: values for name, values in known.items() if values}, **_keyed(keys, prefix)}
+
+
+@dataclass(frozen=True)
+class ViewFiles:
+    """The task over the rows of a view of files: it returns those in the searched folder. Sizes and times are read from the storage later."""
+
+    keys: PathKeys
+    is_inside: Callable[[Sequence[str]], Sequence[bool]]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield batches of files."""
+        for batch in batches:
+            paths = batch.column("path")
+            chosen = paths.filter(pa.array(self.is_inside(paths.to_pylist()), pa.bool_())).to_pylist()
+            keys = [self.keys.file(path) for path in chosen]
+            columns = {
+                "path": chosen,
+                "key": [key for key, _ in keys],
+                "scheme": [prefix.scheme for _, prefix in keys],
+                "authority": [prefix.authority for _, prefix in keys],
+            }
+            yield _batch(_LISTED_ARROW, columns, len(chosen))
+
+
+@dataclass(frozen=True)
+class LiveFiles:
+    """The task over manifests: it returns the keys of the files of their live entries, and the local folders of these files."""
+
+    io: FileIO
+    keys: PathKeys
+    errors: TaskErrors = field(default_factory=TaskErrors)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield batches of keys and of folders."""
+        folders: set[str] = set()
+        for batch in batches:
+            for row in batch.to_pylist():
+                with self.errors.carried():
+                    paths = live_paths(self.io, row)
+                yield from _referenced(self.keys, paths, folders)
+
+
+@dataclass(frozen=True)
+class NamedFiles:
+    """The task over paths in metadata: it returns their keys and local folders."""
+
+    keys: PathKeys
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield batches of keys and of folders."""
+        folders: set[str] = set()
+        for batch in batches:
+            yield from _referenced(self.keys, batch.column("path"), folders)
+
+
+@dataclass(frozen=True)
+class FilesBehindLinks:
+    """The task over local folders of referenced files: it returns the keys of the files that links in them lead to."""
+
+    keys: PathKeys
+    errors: TaskErrors = field(default_factory=TaskErrors)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield batches of keys."""
+        links = LinkedFiles()
+        for batch in batches:
+            # Only the folder of each location counts.
+            locations = pa.array([f"{folder}/-" for folder in batch.column("folder").to_pylist()], pa.string())
+            with self.errors.carried():
+                for paths in links.behind(locations):
+                    for keys, prefix in self.keys.paths(paths):
+                        yield _batch(_REFERENCED_ARROW, _keyed(keys, prefix), len(keys))
+
+
+def _referenced(keys: PathKeys, locations: Any, folders: set[str]) -> Iterator[pa.RecordBatch]:
+    """Yield rows of the keys of locations, and of their local folders that are not among `folders`, to which they are added."""
+    if isinstance(locations, pa.ChunkedArray):
+        locations = locations.combine_chunks()
+    if not len(locations):
+        return
+    for of_prefix, prefix in keys.paths(locations):
+        yield _batch(_REFERENCED_ARROW, _keyed(of_prefix, prefix), len(of_prefix))
+    parts = pc.split_pattern(locations, "/", max_splits=1, reverse=True)
+    named = pc.unique(pc.list_flatten(pc.list_slice(parts, 0, 1))).to_pylist()
+    fresh = [folder for folder in named if folder not in folders and scheme_of(folder) == "file"]
+    folders.update(fresh)
+    if fresh:
+        yield _batch(_REFERENCED_ARROW, {"folder": fresh}, len(fresh))
+
+
+def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the orphans of a task as few rows, each with some thousand orphans in Arrow's format: rows of Spark come to Python one by one, and slowly."""
+    waiting = pa.Table.from_batches([], LISTED)
+    for batch in batches:
+        waiting = pa.concat_tables([waiting, pa.Table.from_batches([batch]).cast(LISTED)])
+        while len(waiting) >= _PACKED_ROWS:
+            yield _packed(waiting.slice(0, _PACKED_ROWS))
+            waiting = waiting.slice(_PACKED_ROWS)
+    if len(waiting):
+        yield _packed(waiting)
+
+
+def _packed(orphans: pa.Table) -> pa.RecordBatch:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, LISTED, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_table(orphans)
+    return pa.RecordBatch.from_pydict({"orphans": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
+
+
+def find_orphans(spark: SparkSession, request: OrphanRequest) -> Generator[Any, None, None]:
+    """Yield tables of `LISTED` as `find_in_process` does.
+
+    Everything is listed before the metadata is loaded, and what was listed is on the executors' disks from then on. It is not listed again if an executor is
+    lost, because a file that was committed in between would then be an orphan: the search fails.
+
+    Args:
+        spark: A classic session.
+        request: What is searched.
+
+    Raises:
+        InvalidInputError: Prefixes differ, and `mismatch` is `ERROR`; or a view lacks a column.
+        NotFoundError, FormatError, StorageError, UnsupportedError: A folder cannot be listed, or a file that the table needs cannot be read.
+        EngineError: The job failed for another reason.
+    """
+    with ExitStack() as stack:
+        yield from _OrphanSearch(spark, request, stack).found()
+
+
+@dataclass(frozen=True)
+class _OrphanSearch:
+    """One search. `stack` releases what is on the executors' disks."""
+
+    spark: SparkSession
+    request: OrphanRequest
+    stack: ExitStack
+
+    def found(self) -> Iterator[Any]:
+        """See `find_orphans`."""
+        listed = self._listed() if self.request.view is None else self._of_view()
+        is_metadata = sf.col("path").rlike(f"{re.escape(METADATA_NAME)}[^/]*$")
+        of_metadata = listed.where(is_metadata).select("path").limit(MOST_METADATA_FILES + 1)
+        metadata_files = [row[0] for row in run_job(self.spark, f"find metadata files of {self.request.table_name}", of_metadata.collect)]
+        check_metadata_files(len(metadata_files), self.request.folder)
+        referenced = self.request.referenced(metadata_files)
+        try:
+            needed = self._referenced(referenced)
+        except (NotFoundError, FormatError, StorageError, UnsupportedError) as error:
+            raise refusal(self.request.table_name, error) from error
+        orphans = self._unreferenced(listed, needed).dropDuplicates(["hash"]).select(*LISTED.names)
+        description = f"find orphan files of {self.request.table_name}"
+        rows = self._computed(orphans.mapInArrow(packed, _PACKED), description)
+        # A partition is in the driver's memory at once.
+        partitions = max(1, run_job(self.spark, description, rows.count) // PACKED_AT_ONCE)
+        yield from self._streamed(rows.repartition(partitions))
+
+    def _listed(self) -> DataFrame:
+        """Return the files in and below the folder, listed in rounds: each divides the folders that the round before has found and not listed."""
+        description = f"list the files of {self.request.table_name}"
+        parts = self.spark.createDataFrame([(self.request.folder.rstrip("/"), 0)], _PARTS)
+        rounds: list[DataFrame] = []
+        seconds, remaining = FIRST_SECONDS, 1
+        while remaining:
+            lister = FolderLister(self.request.io, self.request.hidden, self.request.keys, seconds)
+            slices = min(remaining, self.spark.sparkContext.defaultParallelism * PARTS_PER_SLOT, MOST_SPARK_TASKS)
+            rows = _hashed(parts.repartition(slices).mapInArrow(lister, _LISTED_ROWS), *_PARTS.names, *LISTED.names)
+            listed = self._computed(rows, description)
+            totals = listed.agg(sf.count("path"), sf.count("folder"))
+            files, remaining = run_job(self.spark, description, totals.collect)[0]
+            self.request.listed.files += files
+            rounds.append(listed.where("path IS NOT NULL").select(*LISTED.names, "hash", "scheme", "authority"))
+            parts = listed.where("folder IS NOT NULL").select(*_PARTS.names)
+            seconds = min(2 * seconds, LAST_SECONDS)
+        files_of_rounds = rounds[0]
+        for more in rounds[1:]:
+            files_of_rounds = files_of_rounds.unionAll(more)
+        return files_of_rounds
+
+    def _of_view(self) -> DataFrame:
+        rows = view_columns(self.request.view)
+        is_old = sf.col("modified_ms") < self.request.older_than_ms
+        files = rows.where(is_old & sf.col("path").isNotNull()).select("path")
+        keyed = files.mapInArrow(ViewFiles(self.request.keys, self.request.is_inside), _LISTED_ROWS)
+        description = f"read the files of a view for {self.request.table_name}"
+        listed = self._computed(_hashed(keyed, *LISTED.names), description)
+        self.request.listed.files = run_job(self.spark, description, listed.count)
+        return listed
+
+    def _referenced(self, referenced: ReferencedFiles) -> DataFrame:
+        """Return the hashes of the referenced files' keys, with their prefixes. Raises as `ReferencedFiles.batches`."""
+        keys, description = self.request.keys, f"read the files that {self.request.table_name} needs"
+        rows = manifest_rows(self.spark, referenced.manifests).mapInArrow(LiveFiles(self.request.io, keys), _REFERENCED_ROWS)
+        paths = [*referenced.paths, *referenced.manifests["manifest_path"].to_pylist()]
+        slices = max(1, min(len(paths) // _ROWS, MOST_SPARK_TASKS))
+        named = self.spark.createDataFrame(self.spark.sparkContext.parallelize([(path,) for path in paths], slices), _path_schema())
+        rows = rows.unionAll(named.mapInArrow(NamedFiles(keys), _REFERENCED_ROWS))
+        if scheme_of(self.request.folder) == "file":
+            rows = self._computed(rows, description)
+            folders = rows.where("folder IS NOT NULL").select("folder").distinct()
+            rows = rows.unionAll(folders.mapInArrow(FilesBehindLinks(keys), _REFERENCED_ROWS))
+        return self._computed(_hashed(rows.where("key IS NOT NULL")), description)
+
+    def _unreferenced(self, listed: DataFrame, referenced: DataFrame) -> DataFrame:
+        """Return the listed files that are not referenced, by the rule for prefixes. Raises `InvalidInputError` as `PathSpill.unreferenced`."""
+        # The plan of a broadcast would bring all hashes to the driver.
+        others = referenced.hint("merge")
+        by_key = listed.join(others, "hash", "left_anti")
+        if not self._can_differ(listed, referenced):
+            return by_key
+        named = others.select(*(sf.col(name).alias(f"referenced_{name}") for name in ("hash", "scheme", "authority")))
+        is_same: Column = sf.col("hash") == sf.col("referenced_hash")
+        for name in ("scheme", "authority"):
+            is_same &= sf.col(f"referenced_{name}").isin("") | (sf.col(f"referenced_{name}") == sf.col(name))
+        by_prefix = listed.join(named, is_same, "left_anti")
+        if self.request.mismatch is PrefixMismatch.DELETE:
+            return by_prefix
+        if self.request.mismatch is PrefixMismatch.ERROR:
+            differing = by_prefix.join(others, "hash", "left_semi").limit(SHOWN_FILES)
+            description = f"compare prefixes of files of {self.request.table_name}"
+            rows = run_job(self.spark, description, differing.collect)
+            if rows:
+                hashes = [row["hash"] for row in rows]
+                prefixes = run_job(self.spark, description, _prefixes(referenced.where(sf.col("hash").isin(hashes))).collect)
+                raise prefix_error([row["path"] for row in rows], sorted(str(Prefix(*row)) for row in prefixes))
+        return by_key
+
+    def _can_differ(self, listed: DataFrame, referenced: DataFrame) -> bool:
+        """Return whether any file is referenced with a prefix that is not the one of a listed file. Raises `InvalidInputError` for too many prefixes."""
+        found = []
+        for rows in (listed, referenced):
+            prefixes = _prefixes(rows).limit(MOST_PREFIXES + 1)
+            found.append([Prefix(*row) for row in run_job(self.spark, f"compare prefixes of {self.request.table_name}", prefixes.collect)])
+        if len(found[0]) + len(found[1]) > MOST_PREFIXES:
+            raise prefixes_error()
+        return any(not one.is_of(other) for one in found[1] for other in found[0])
+
+    def _streamed(self, rows: DataFrame) -> Iterator[Any]:
+        """Yield the orphans of packed rows; Spark sends one partition after the other."""
+        iterator = rows.toLocalIterator()
+        while True:
+            try:
+                row = next(iterator, None)
+            except (PySparkException, Py4JError) as error:
+                raise engine_error(error) from error
+            if row is None:
+                return
+            with pa.ipc.open_stream(pa.BufferReader(row[0])) as stream:
+                yield stream.read_all()
+
+    def _computed(self, rows: DataFrame, description: str) -> DataFrame:
+        """Compute rows once, and keep them on the executors' disks. They are never computed again: if an executor is lost, what reads them fails."""
+        computed = run_job(self.spark, description, lambda: rows.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY))
+        stored = computed._jdf.queryExecution().logical().rdd()
+        self.stack.callback(stored.unpersist, False)
+        return computed
+
+
+def view_columns(view: DataFrame) -> DataFrame:
+    """Return the columns `path` and `modified_ms` of a view of files. Raises `InvalidInputError` for a view without its columns."""
+    try:
+        return view.selectExpr("CAST(file_path AS STRING) AS path", "unix_millis(CAST(last_modified AS TIMESTAMP)) AS modified_ms")
+    except AnalysisException as error:
+        raise InvalidInputError(
+            f"file_list_view cannot be used: {error.getCondition() or error}",
+            next_step="name a view whose columns are file_path, a string, and last_modified, a timestamp",
+        ) from error
+
+
+def files_of_view(request: OrphanRequest) -> Callable[[], Iterator[Any]]:
+    """Return the files of a view of Spark Connect as tables of `LISTED`; its rows come to this process one after another."""
+    rows = view_columns(request.view).where(f"modified_ms < {request.older_than_ms} AND path IS NOT NULL").select("path")
+
+    def files() -> Iterator[Any]:
+        iterator = rows.toLocalIterator()
+        while chunk := [row[0] for row in islice(iterator, _VIEW_ROWS)]:
+            yield pa.table([pa.array(chunk, pa.string()), *[pa.nulls(len(chunk), pa.int64())] * 2], schema=LISTED)
+
+    return files
+
+
+def _path_schema() -> StructType:
+    return StructType([StructField("path", StringType())])
+
+
+def _hashed(rows: DataFrame, *names: str) -> DataFrame:
+    """Return rows with the hashes of keys in their place. Equal hashes of different keys keep a file."""
+    return rows.select(*names, sf.xxhash64("key").alias("hash"), "scheme", "authority")
+
+
+def _prefixes(rows: DataFrame) -> DataFrame:
+    return rows.select("scheme", "authority").distinct()
+
+
+def _keyed(keys: Sequence[str], prefix: Prefix) -> dict[str, Sequence[Any]]:
+    return {"key": keys, "scheme": [prefix.scheme] * len(keys), "authority": [prefix.authority] * len(keys)}
+
+
+def _batch(schema: pa.Schema, columns: Mapping[str, Sequence[Any]], rows: int) -> pa.RecordBatch:
+    """Return a batch; columns that are not given are null."""
+    arrays = [pa.array(columns[one.name], one.type) if one.name in columns else pa.nulls(rows, one.type) for one in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+class _Rows:
+    """Rows of many small folders, which leave a task in large batches."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._columns: dict[str, list[Any]] = {name: [] for name in schema.names}
+        self._count = 0
+
+    def add(self, columns: Mapping[str, Sequence[Any]], rows: int) -> Iterator[pa.RecordBatch]:
+        """Add rows, and yield a batch if there are enough."""
+        for name, values in self._columns.items():
+            values.extend(columns.get(name) or [None] * rows)
+        self._count += rows
+        if self._count >= _ROWS:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that are left."""
+        if self._count:
+            yield _batch(self._schema, self._columns, self._count)
+            self._columns, self._count = {name: [] for name in self._schema.names}, 0
