@@ -16,12 +16,14 @@ import pyarrow as pa
 import pytest
 from tests.cli.conftest import Command
 from tests.inspect.example import make_lake
+from tests.table.deviating import list_path, made, one_more_added, rewrite, warned
 
 from icefloe import SqlCatalog
 from icefloe.cli import row_commands
 from icefloe.cli.row_view import RowBatches, print_rows
 from icefloe.cli.select_statement import NeedsSparkError, parse_select
 from icefloe.errors import NotInstalledError
+from icefloe.kernel.tolerance import Deviation
 
 JsonCommand = Callable[..., Any]
 
@@ -432,3 +434,27 @@ def test_a_grid_in_a_pipe_is_written_in_blocks_of_the_same_widths(capsys: pytest
     assert lines[2:] == [f"{number:>3}   {text}" for number, text in enumerate(texts[:1_000])] + [
         f"{number:>3}   {text}" for number, text in enumerate(texts) if number >= 1_000
     ]
+
+
+# ---- tolerant reading ----
+
+
+def test_a_table_with_wrong_counts_is_read_with_tolerant_and_a_warning(icefloe: Command, tmp_path: Path) -> None:
+    rewrite(list_path(made(tmp_path)), one_more_added)
+    place = ("--warehouse", tmp_path, "--json")
+    for words in (("head", "db.t", "-n", 200), ("sql", "SELECT n FROM db.t"), ("sql", "SELECT count(*) FROM db.t"), ("trace", "db.t")):
+        refused = icefloe(*words, *place)
+        assert refused.exit_code == 1
+        assert "the manifest list counts" in refused.output
+        with warned(Deviation.MANIFEST_FILE_COUNT):
+            assert icefloe(*words, "--tolerant", *place).exit_code == 0
+    with warned(Deviation.MANIFEST_FILE_COUNT):
+        assert len(json.loads(icefloe("head", "db.t", "-n", 200, "--tolerant", *place).stdout)["rows"]) == 90
+
+
+def test_a_tolerant_statement_does_not_start_spark(icefloe: Command, warehouse: Path) -> None:
+    place = ("--tolerant", "--warehouse", warehouse)
+    refused = icefloe("sql", "SELECT max(id) FROM demo.events", *place)
+    assert refused.exit_code == 1
+    assert "--tolerant is for statements that Arrow alone runs" in refused.output
+    assert "omit --engine" in icefloe("sql", "SELECT id FROM demo.events", "--engine", "spark", *place).output

@@ -179,6 +179,7 @@ def test_commands_that_change_print_within_the_width_and_cut_no_id(
         ("rename", "a.t", "a.u"),
         ("rewrite-data-files", "a.u"),
         ("convert-equality-deletes", "a.u"),
+        ("rewrite-position-delete-files", "a.u"),
         ("remove-dangling-deletes", "a.u"),
         ("remove-orphan-files", "a.u"),
         ("rewrite-manifests", "a.u"),

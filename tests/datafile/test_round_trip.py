@@ -5,6 +5,7 @@ import os
 import pickle
 import tempfile
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -132,6 +133,14 @@ def test_distinct_values_are_written_without_a_dictionary_and_repeated_ones_with
     (file,) = write(target(tmp_path, schema), rows)
     row_group = pq.ParquetFile(file.file_path).metadata.row_group(0)
     assert [row_group.column(i).has_dictionary_page for i in range(3)] == [False, True, False]
+
+
+def test_values_that_repeat_only_in_a_large_sample_are_written_with_a_dictionary(tmp_path) -> None:
+    schema = Schema(NestedField(1, "id", LongType()))
+    numbers = np.random.default_rng(7).integers(0, 100_000, 270_000)
+    assert len(set(numbers[:2048].tolist())) > 2048 * 0.95  # in a small sample they seem distinct
+    (file,) = write(target(tmp_path, schema), pa.table({"id": numbers}))
+    assert pq.ParquetFile(file.file_path).metadata.row_group(0).column(0).has_dictionary_page
 
 
 def test_a_null_in_a_required_column_is_refused_and_leaves_no_file(tmp_path) -> None:

@@ -12,12 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark import cloudpickle
 from pyspark.sql.types import StructType
+from tests.table.deviating import list_path, made, one_more_added, rewrite, warned
 
 from icefloe import LongType, NestedField, Schema, SqlCatalog, StringType, TimestamptzType, UUIDType
-from icefloe.errors import InvalidInputError, InvalidPropertyError, NoSuchCatalogError, NoSuchFileError, StorageUnavailableError
+from icefloe.errors import (
+    InvalidInputError,
+    InvalidPropertyError,
+    ManifestFormatError,
+    NoSuchCatalogError,
+    NoSuchFileError,
+    StorageUnavailableError,
+)
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.tolerance import Deviation
 from icefloe.spark.connect.connect_filters import as_row_filter
 from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatalogs, SourceOptions, load_table, parse_options
 from icefloe.spark.connect.connect_table import table as spark_table
@@ -335,3 +344,22 @@ def test_a_catalog_is_not_created_where_its_database_does_not_exist(lake: SqlCat
     with pytest.raises(StorageUnavailableError, match="there is no database file"):
         recipe.catalog()
     assert list(tmp_path.glob("catalog.db*")) == []
+
+
+def test_wrong_counts_of_a_manifest_list_are_refused_and_read_with_the_option_tolerant(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    rewrite(list_path(table), one_more_added)
+    lake = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+
+    def read(**options: str) -> int:
+        found = source(lake, catalog="lake", table="db.t", **options)
+        reader = found.reader(found.schema())
+        list(reader.pushFilters([]))
+        return sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part))
+
+    with pytest.raises(ManifestFormatError):
+        read()
+    with warned(Deviation.MANIFEST_FILE_COUNT):
+        assert read(tolerant="true") == 90
+    with pytest.raises(InvalidInputError, match="the option tolerant is 'perhaps'"):
+        read(tolerant="perhaps")

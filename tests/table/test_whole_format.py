@@ -28,6 +28,7 @@ from icefloe import (
     StructType,
     UnknownType,
 )
+from icefloe.inspect import validate
 from icefloe.kernel.metadata.metadata_reader import check_table_metadata
 from icefloe.kernel.schema.schema import assign_fresh_ids
 from icefloe.kernel.types import IcebergType, ListType, MapType
@@ -130,6 +131,8 @@ class Model:
     def check_everything(self) -> None:
         raw = self.table.io.read(self.table.metadata_location)
         assert check_table_metadata(raw, self.table.metadata_location) == []
+        found = validate(self.table, files=True, data=True, values=True).findings
+        assert [finding.message for finding in found] == []
         opened = StaticTable.from_metadata(self.table.metadata_location)
         self.same(opened.schema(), self.rows, None, ("*",), table=opened)
         for number, then in self.history.items():

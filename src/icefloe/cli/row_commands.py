@@ -24,7 +24,17 @@ from icefloe.cli.select_statement import (
     run_on_metadata_table,
     run_on_table,
 )
-from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, SnapshotName, TableName, Warehouse, complete_ref
+from icefloe.cli.shared_options import (
+    AsJson,
+    CatalogName,
+    CatalogUri,
+    Everything,
+    SnapshotName,
+    TableName,
+    Tolerant,
+    Warehouse,
+    complete_ref,
+)
 from icefloe.cli.spark_access import spark_module, start_spark
 from icefloe.errors import (
     InvalidInputError,
@@ -72,6 +82,7 @@ def head(
     where: Where = None,
     snapshot: SnapshotName = None,
     branch: Branch = None,
+    tolerant: Tolerant = False,
     as_csv: AsCsv = False,
     catalog: CatalogName = None,
     uri: CatalogUri = None,
@@ -109,13 +120,17 @@ def head(
         limit=rows,
         offset=0,
     )
-    source = run_on_table(statement, opened) if isinstance(opened, TableReader) else run_on_metadata_table(statement, opened)
+    if isinstance(opened, TableReader):
+        source = run_on_table(statement, opened, tolerant=tolerant)
+    else:
+        source = run_on_metadata_table(statement, opened)
     print_rows(source, as_json=as_json, as_csv=as_csv, most=None)
 
 
 def sql(
     statement: Statement,
     engine: EngineOption = None,
+    tolerant: Tolerant = False,
     as_csv: AsCsv = False,
     catalog: CatalogName = None,
     uri: CatalogUri = None,
@@ -131,19 +146,28 @@ def sql(
     source = None
     if engine is not Engine.SPARK:
         try:
-            source = _by_arrow(text, choice)
+            source = _by_arrow(text, choice, tolerant=tolerant)
         except NeedsSparkError as reason:
+            if tolerant:
+                raise UnsupportedFeatureError(
+                    f"--tolerant is for statements that Arrow alone runs, and this one needs Spark: {reason}",
+                    next_step="select from one table, or read it in Spark with the read option tolerant",
+                ) from reason
             if engine is Engine.ARROW:
                 raise UnsupportedFeatureError(
                     f"Arrow alone does not run the statement: {reason}", next_step="omit --engine arrow, so that Spark runs it"
                 ) from reason
             source = _by_spark(text, choice, because=str(reason), most=None if as_json or as_csv else most)
     else:
+        if tolerant:
+            raise InvalidInputError(
+                "both --engine spark and --tolerant are given", next_step="omit --engine, or use the read option tolerant in Spark"
+            )
         source = _by_spark(text, choice, because=None, most=None if as_json or as_csv else most)
     print_rows(source, as_json=as_json, as_csv=as_csv, most=most)
 
 
-def _by_arrow(text: str, choice: CatalogChoice) -> RowBatches:
+def _by_arrow(text: str, choice: CatalogChoice, *, tolerant: bool) -> RowBatches:
     """Return the rows of a statement, read in this process. Raises `NeedsSparkError`."""
     level = logging.getLogger("sqlglot").level
     logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns about statements that it does not parse, which Spark runs
@@ -152,7 +176,9 @@ def _by_arrow(text: str, choice: CatalogChoice) -> RowBatches:
     finally:
         logging.getLogger("sqlglot").setLevel(level)
     source = _source(statement.table, choice)
-    return run_on_metadata_table(statement, source) if isinstance(source, MetadataTable) else run_on_table(statement, source)
+    if isinstance(source, MetadataTable):
+        return run_on_metadata_table(statement, source)
+    return run_on_table(statement, source, tolerant=tolerant)
 
 
 def _source(parts: tuple[str, ...], choice: CatalogChoice) -> TableReader | MetadataTable:

@@ -116,14 +116,19 @@ def parse_select(text: str) -> SelectStatement:
     )
 
 
-def run_on_table(statement: SelectStatement, table: TableReader) -> RowBatches:
+def run_on_table(statement: SelectStatement, table: TableReader, *, tolerant: bool = False) -> RowBatches:
     """Return the rows of a statement on a table.
+
+    Args:
+        statement: The statement.
+        table: The table.
+        tolerant: See `TableReader.scan`.
 
     Raises:
         InvalidSchemaError, InvalidFilterError: The statement names an unknown column, or compares one with a value of another type.
         IcefloeError: As for `DataScan.to_arrow`.
     """
-    scan = scan_of(table, statement.version)
+    scan = replace(scan_of(table, statement.version), tolerant=tolerant)
     schema = scan.schema()
     scan = scan.filter(statement.row_filter)
     if statement.counts is not None:

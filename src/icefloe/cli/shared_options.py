@@ -64,6 +64,9 @@ Warehouse = Annotated[
     typer.Option("--warehouse", metavar="DIR", help="The folder of the tables; without --uri, the catalog is catalog.db in it."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else on standard output.")]
+Tolerant = Annotated[
+    bool, typer.Option("--tolerant", help="Warn of harmless deviations of manifests from the format instead of refusing the table.")
+]
 Everything = Annotated[bool, typer.Option("--all", help="Show every line of long lists.")]
 TableName = Annotated[
     str,

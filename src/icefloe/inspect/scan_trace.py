@@ -191,13 +191,16 @@ class ScanTrace(View):
         )
 
 
-def trace(reader: TableReader, where: str | BooleanExpression | None = None, snapshot_id: int | None = None) -> ScanTrace:
+def trace(
+    reader: TableReader, where: str | BooleanExpression | None = None, snapshot_id: int | None = None, *, tolerant: bool = False
+) -> ScanTrace:
     """Plan a scan and return every step of it. No data file is opened.
 
     Args:
         reader: The table.
         where: The filter; None keeps every row.
         snapshot_id: The snapshot to read; None for the current one.
+        tolerant: Warn of harmless deviations from the format: see `table.scan`.
 
     Raises:
         InvalidFilterError: The filter cannot be parsed, or does not fit the columns.
@@ -206,7 +209,7 @@ def trace(reader: TableReader, where: str | BooleanExpression | None = None, sna
         AvroFormatError: A manifest or manifest list is damaged.
         ManifestFormatError: A manifest or manifest list violates the format.
     """
-    scan = reader.scan(row_filter=where, snapshot_id=snapshot_id)
+    scan = reader.scan(row_filter=where, snapshot_id=snapshot_id, tolerant=tolerant)
     plan, chosen = scan.plan(explain=True), scan.snapshot()
     return ScanTrace(
         table=reader.full_name,

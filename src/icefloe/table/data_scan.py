@@ -35,6 +35,7 @@ from icefloe.kernel.schema.arrow_schema import with_uuid_type
 from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, PARTITION_NAME, partition_column
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.schema.schema_history import relax_required_fields, required_fields_absent_from_files
+from icefloe.kernel.tolerance import Tolerance
 from icefloe.kernel.types import NestedField, UUIDType
 from icefloe.optional_packages import optional_module
 from icefloe.table.available_engines import IN_PROCESS, engine_named
@@ -64,6 +65,7 @@ class DataScan:
     # Branches are read by the table's schema, as they are written by it. JAVA: SnapshotUtil.schemaFor.
     by_table_schema: bool = False
     branch: str | None = None  # the branch whose history `as_of` searches; None for main
+    tolerant: bool = False  # whether harmless deviations from the format are warnings: see `Tolerance.HARMLESS`
     appends: tuple[Snapshot, ...] | None = None  # of an incremental scan: the snapshots whose appended rows are read
 
     def __repr__(self) -> str:
@@ -80,6 +82,8 @@ class DataScan:
         yield "where", shortened(str(self.row_filter))
         if self.limit is not None:
             yield "limit", f"{self.limit:,}"
+        if self.tolerant:
+            yield "deviations", "harmless ones are warnings"
 
     def filter(self, row_filter: str | BooleanExpression) -> "DataScan":
         """Return a scan of the rows that also match another filter.
@@ -318,7 +322,12 @@ class DataScan:
             appends=self.appends,
             cache=cached_manifests(self.io) if parallel is None else None,
             enough_rows=enough_rows,
+            tolerance=self._tolerance,
         )
+
+    @property
+    def _tolerance(self) -> Tolerance:
+        return Tolerance.HARMLESS if self.tolerant else Tolerance.DEFAULT
 
     def _plan_of_limit(self) -> ScanPlan:
         """Return the plan of the files that the limit needs: every row of a scan without a filter counts."""
@@ -467,6 +476,8 @@ class DataScan:
     def listed_rows(self) -> int | None:
         """Return the number of all rows of the snapshot by its manifest list; None where that is not certain: see `snapshot_rows.rows_of_snapshot`.
 
+        A tolerant scan does not rely on the counts of manifest lists.
+
         Raises:
             NoSuchSnapshotError: the snapshot to read does not exist.
             UnsupportedFeatureError: the snapshot is encrypted.
@@ -474,7 +485,7 @@ class DataScan:
         """
         snapshot = self.snapshot()
         refuse_encrypted(snapshot, self.table_name)
-        if snapshot is None or self.appends is not None:
+        if snapshot is None or self.appends is not None or self.tolerant:
             return None
         return rows_of_snapshot(snapshot, read_manifests(snapshot, self.io.read))
 

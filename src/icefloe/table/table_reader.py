@@ -214,6 +214,7 @@ class TableReader:
         options: Mapping[str, str] | None = None,
         limit: int | None = None,
         branch: str | None = None,
+        tolerant: bool = False,
     ) -> DataScan:
         """Return a scan of the table. It reads nothing yet: `DataScan` has the methods that narrow it and read its rows.
 
@@ -225,6 +226,8 @@ class TableReader:
             options: options of the scan.
             limit: the greatest number of rows.
             branch: the branch whose head is read, instead of `snapshot_id`.
+            tolerant: whether a file that breaks a rule of the format in a way that cannot change rows, such as a wrong count in a manifest list, is
+                read with a `FormatWarning` that has the id of the rule, instead of refused.
 
         Returns:
             The scan; nothing is read yet.
@@ -248,6 +251,7 @@ class TableReader:
             snapshot_id=snapshot_id,
             limit=limit,
             options=options or {},
+            tolerant=tolerant,
         )
         if branch is None and snapshot_id is None and WAP_ENABLED.read(self.metadata.properties):
             branch = branch_to_read(self.metadata)

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.kernel.scan.test_scan_planner import (
     BY_MONTH,
@@ -124,6 +125,22 @@ def test_a_deletion_vector_replaces_position_deletes_and_gives_an_exact_count_of
     assert applied(plan) == {"m1": ["v"], "m2": [], "u1": [], "u2": []}
     assert plan.delete_files == (replace(deletion_vector, spec_id=0),)
     assert (plan.records_before_deletes, plan.records_after_deletes) == (40, 37)
+
+
+def test_files_of_a_plan_are_divided_as_if_each_piece_were_taken():
+    table = DeletedFrom(version=3)
+    table.version = 2
+    table.deletes("d1.avro", BY_MONTH, positions("p1", (MARCH, "JFK"), "m1", "m2"), positions("p2", (MARCH, "EWR"), "m1", "m2"))
+    table.deletes("d2.avro", UNPARTITIONED, equality("e1", (), 0, 3), equality("e2", (), 0, 30))
+    part = next(part for part in table.plan().parts if part.spec_id == 0)
+    bare = replace(part, delete_offsets=None, delete_indices=None)
+    for files in (part, bare, replace(part, covered=np.array([True, False]))):
+        for rows, ends in (([1, 0], [1, 2]), ([0, 1], [2]), ([1], [1]), ([1, 0, 1], [2, 3])):
+            pieces = files.divided(np.array(rows), ends)
+            starts = [0, *ends[:-1]]
+            taken = [files.take(np.array(rows[start:end])) for start, end in zip(starts, ends, strict=True)]
+            assert [list(piece.tasks()) for piece in pieces] == [list(piece.tasks()) for piece in taken]
+            assert [len(piece) for piece in pieces] == [end - start for start, end in zip(starts, ends, strict=True)]
 
 
 def test_planning_with_deletes_does_not_import_pandas(tmp_path):

@@ -187,9 +187,8 @@ def _manifest_file(files: Sequence[DataFile], target: ManifestTarget, sequence_n
 def _raise_for_file(files: Sequence[DataFile], target: ManifestTarget, sequence_number: int | None) -> None:
     """Write the entries one by one, which raises the error that names the file."""
     added = ManifestEntryStatus.ADDED
-    number = sequence_number if target.content == ManifestContent.DATA else None
     write_manifest(
-        [ManifestEntry(added, target.snapshot_id, number, None, file) for file in files],
+        [ManifestEntry(added, target.snapshot_id, sequence_number, None, file) for file in files],
         path=target.path,
         schema=target.schema,
         schema_json=target.schema_json,

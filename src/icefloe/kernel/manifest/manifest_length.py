@@ -4,10 +4,9 @@ A manifest cut at the end of a block is valid Avro, so that only its size or its
 size for a whole manifest; the number of entries decides then. Spec: Manifest Lists (`manifest_length`).
 """
 
-import warnings
-
-from icefloe.errors import AvroFormatError, FormatWarning, Problem, in_one_line
+from icefloe.errors import AvroFormatError, Problem
 from icefloe.kernel.avro.avro_container import count_records, open_container
+from icefloe.kernel.tolerance import Deviation, Tolerance
 
 
 def check_length(content: bytes, path: str, stated: int | None, counts: tuple[int | None, int | None, int | None]) -> None:
@@ -43,11 +42,10 @@ def check_length(content: bytes, path: str, stated: int | None, counts: tuple[in
         raise _cut_short(path, size, stated)
     if is_counted and entry_count != sum(known_counts):
         return  # the reader of the entries compares them with the counts by status, and refuses them
-    warnings.warn(
-        f"the manifest {in_one_line(path)} has {size} bytes, and its manifest list states {stated}; it is read, since its blocks are whole"
+    Tolerance.DEFAULT.accept(
+        Deviation.MANIFEST_LENGTH,
+        f"the manifest {path} has {size} bytes, and its manifest list states {stated}; it is read, since its blocks are whole"
         + (" and its entries are as many as the list counts" if is_counted else ""),
-        FormatWarning,
-        stacklevel=3,
     )
 
 

@@ -44,6 +44,7 @@ from icefloe.kernel.manifest.manifest_schema import COUNT_PROJECTION, projected_
 from icefloe.kernel.manifest.partition_values import convert_values, primitive, typed_array, untyped_array, value_reader
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.partitioning.partition_spec import UntypedPartition
+from icefloe.kernel.tolerance import Deviation, Tolerance
 from icefloe.kernel.types import StructType
 from icefloe.kernel.values import physical_arrow_type
 
@@ -201,9 +202,10 @@ def read_live_entries(
         ids = pa.array(added_in, pa.int64())
         live = (numpy_of(entries["status"]) == int(ManifestEntryStatus.ADDED)) & pc.is_in(entries["snapshot_id"], ids).to_numpy()
         entries, places = entries.filter(mask_array(live)), places[live]
-    elif any(manifest.has_deleted_files for manifest in manifests):
+    else:  # whatever the manifest list counts
         live = numpy_of(entries["status"]) != int(ManifestEntryStatus.DELETED)
-        entries, places = entries.filter(mask_array(live)), places[live]
+        if not live.all():
+            entries, places = entries.filter(mask_array(live)), places[live]
     _check_content(entries, manifests, places)
     return LiveEntries(entries, places)
 
@@ -234,14 +236,17 @@ def _read(
     projection = projected_columns(partition_type, first.content, statistics) if whole is None else projected_entries(partition_type, whole)
     schema = _arrow_schema(partition_type, first.content, statistics, whole)
     counts: list[int] = []
+    opened_manifests: list[ManifestFile] = []
 
     def opened() -> Iterator[Container]:
         for manifest in manifests:
-            yield open_manifest(read(manifest.manifest_path), manifest)
+            content = read(manifest.manifest_path)
+            opened_manifests.append(_of_stated_length(manifest, content))
+            yield open_manifest(content, manifest)
 
     tables = [_table(columns, schema, partition_type, first) for columns in read_arrays(opened(), projection, counts=counts)]
     entries = pa.concat_tables(tables) if tables else schema.empty_table()
-    origin = Origin(manifests, counts)
+    origin = Origin(opened_manifests, counts)
     _check_entries(entries, origin)
     return ManifestColumns(_inherited(entries, origin)), counts
 
@@ -304,6 +309,13 @@ def open_manifest(content: bytes, manifest: ManifestFile) -> Container:
     return open_container(content, manifest.manifest_path)
 
 
+def _of_stated_length(manifest: ManifestFile, content: bytes) -> ManifestFile:
+    """Return the manifest; without tolerance if its length is not the stated one, since only its counts show then that it is whole."""
+    if manifest.tolerance is Tolerance.DEFAULT or len(content) == manifest.manifest_length:
+        return manifest
+    return replace(manifest, tolerance=Tolerance.DEFAULT)
+
+
 def _arrow_schema(
     partition_type: StructType, content: ManifestContent, statistics: Collection[Statistic], whole: frozenset[str] | None
 ) -> Any:
@@ -361,7 +373,9 @@ def _check_counts(counts: dict[int, int], manifest: ManifestFile) -> None:
     for status, expected in expected_counts:
         actual = counts.get(int(status), 0)
         if expected is not None and expected != actual:
-            raise _refuse(manifest, "status", f"{actual} entries are {status.name}, the manifest list counts {expected}")
+            what = f"{actual} entries are {status.name}, the manifest list counts {expected}"
+            message = f"of the manifest {manifest.manifest_path} {what}; it is read, since it has the stated length"
+            manifest.tolerance.accept(Deviation.MANIFEST_FILE_COUNT, message, _refuse(manifest, "status", what))
 
 
 def _inherited(entries: Any, origin: Origin) -> Any:
@@ -402,7 +416,7 @@ def read_entries(content: bytes, manifest: ManifestFile, partition_type: StructT
     counts: dict[int, int] = {}
     for entry in entries:
         counts[int(entry.status)] = counts.get(int(entry.status), 0) + 1
-    _check_counts(counts, manifest)
+    _check_counts(counts, _of_stated_length(manifest, content))
     return entries
 
 

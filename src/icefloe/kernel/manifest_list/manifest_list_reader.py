@@ -10,17 +10,26 @@ from icefloe.kernel.avro.avro_columns import read_batches
 from icefloe.kernel.avro.avro_container import open_container
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
 from icefloe.kernel.manifest_list.manifest_list_schema import MANIFEST_FILE_FIELDS, MANIFEST_SUMMARY_FIELDS
+from icefloe.kernel.tolerance import Deviation, Tolerance
 
-_REQUIRED = ("manifest_path", "manifest_length", "partition_spec_id", "added_snapshot_id")
+_REQUIRED = ("manifest_path", "partition_spec_id", "added_snapshot_id")
 _CONTENTS: dict[int | None, ManifestContent] = {None: ManifestContent.DATA, **{int(content): content for content in ManifestContent}}
 
 
-def read_manifest_list(content: bytes, path: str) -> list[ManifestFile]:
+def read_manifest_list(content: bytes, path: str, tolerance: Tolerance = Tolerance.DEFAULT) -> list[ManifestFile]:
     """Return the manifests of a snapshot, in file order. Values that v1 lists lack have defaults: content is data, sequence numbers are 0.
+
+    Args:
+        content: The bytes of the list.
+        path: Its location, for errors.
+        tolerance: Which deviations of the list, and later of its manifests, are accepted.
 
     Raises:
         AvroFormatError: The file is damaged; the error names it and the byte.
         ManifestFormatError: A required value is null, or `content` is neither 0 nor 1.
+
+    Warns:
+        FormatWarning: A deviation is accepted.
     """
     manifests: list[ManifestFile] = []
     for batch in read_batches(open_container(content, path), MANIFEST_FILE_FIELDS):
@@ -28,7 +37,7 @@ def read_manifest_list(content: bytes, path: str) -> list[ManifestFile]:
             if None in batch[name]:
                 raise _format_error(path, len(manifests) + batch[name].index(None), f"{name} is null")
         for row in zip(*batch.values(), strict=True):
-            manifests.append(_manifest_file(row, path, len(manifests)))
+            manifests.append(_manifest_file(row, path, len(manifests), tolerance))
     return manifests
 
 
@@ -67,7 +76,7 @@ def has_required_row_id(summary: ManifestSummary) -> bool:
     return summary.has_row_id or summary.content == ManifestContent.DELETES
 
 
-def _manifest_file(row: tuple[Any, ...], path: str, index: int) -> ManifestFile:
+def _manifest_file(row: tuple[Any, ...], path: str, index: int, tolerance: Tolerance) -> ManifestFile:
     (
         manifest_path,
         length,
@@ -87,6 +96,18 @@ def _manifest_file(row: tuple[Any, ...], path: str, index: int) -> ManifestFile:
         location = str(manifest_path, "utf-8")
     except UnicodeDecodeError:
         raise _format_error(path, index, "manifest_path is not UTF-8") from None
+    if length is None:
+        error = _format_error(path, index, "manifest_length is null")
+        if None in counts[:3]:
+            raise error  # nothing shows whether the manifest is whole
+        what = f"the manifest list {path} has no length of the manifest {location}; its entries are counted"
+        tolerance.accept(Deviation.MANIFEST_LIST_FIELD, what, error)
+        length = 0
+    summaries = None if partitions is None else tuple(PartitionFieldSummary(*summary) for summary in partitions)
+    if summaries is not None and any(summary.contains_null is None for summary in summaries):
+        what = f"a partition summary of the manifest {location} in {path} has no contains_null; the manifest's summaries are not used"
+        tolerance.accept(Deviation.MANIFEST_LIST_FIELD, what, _format_error(path, index, "contains_null of a partition summary is null"))
+        summaries = None
     return ManifestFile(
         manifest_path=location,
         manifest_length=length,
@@ -101,10 +122,11 @@ def _manifest_file(row: tuple[Any, ...], path: str, index: int) -> ManifestFile:
         added_rows_count=counts[3],
         existing_rows_count=counts[4],
         deleted_rows_count=counts[5],
-        partitions=None if partitions is None else tuple(PartitionFieldSummary(*summary) for summary in partitions),
+        partitions=summaries,
         key_metadata=key_metadata,
         # Delete manifests have none; Java writes null for them too.
         first_row_id=row_id if _CONTENTS[content] == ManifestContent.DATA else None,
+        tolerance=tolerance,
     )
 
 

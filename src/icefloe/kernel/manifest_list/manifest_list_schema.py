@@ -52,7 +52,7 @@ _SCHEMAS: dict[int, AvroType] = {
 MANIFEST_FILE_FIELDS = Struct(
     (
         ProjectedField(500, ("manifest_path",), Value("manifest_path"), required=True),
-        ProjectedField(501, ("manifest_length",), Value("manifest_length"), required=True),
+        ProjectedField(501, ("manifest_length",), Value("manifest_length")),  # the reader refuses null, unless it is tolerated
         ProjectedField(502, ("partition_spec_id",), Value("partition_spec_id"), required=True),
         ProjectedField(517, ("content",), Value("content")),
         ProjectedField(515, ("sequence_number",), Value("sequence_number")),
@@ -70,7 +70,7 @@ MANIFEST_FILE_FIELDS = Struct(
             Rows(
                 "partitions",
                 (
-                    ProjectedField(509, ("contains_null",), Value("contains_null"), required=True),
+                    ProjectedField(509, ("contains_null",), Value("contains_null")),  # likewise
                     ProjectedField(518, ("contains_nan",), Value("contains_nan")),
                     ProjectedField(510, ("lower_bound",), Value("lower_bound")),
                     ProjectedField(511, ("upper_bound",), Value("upper_bound")),

@@ -19,15 +19,17 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import partition_type
 from icefloe.kernel.partitioning.transforms import VoidTransform
 from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.tolerance import Tolerance
 from icefloe.kernel.types import NestedField, StructType
 
 
-def read_manifests(snapshot: Snapshot, read: Callable[[str], bytes]) -> list[ManifestFile]:
+def read_manifests(snapshot: Snapshot, read: Callable[[str], bytes], tolerance: Tolerance = Tolerance.DEFAULT) -> list[ManifestFile]:
     """Return the snapshot's manifests in the order of its manifest list.
 
     Args:
         snapshot: The snapshot.
         read: Returns the bytes of the file at a path.
+        tolerance: Which deviations of the list, and of its manifests when they are read, are accepted.
 
     Raises:
         AvroFormatError, ManifestFormatError: the manifest list is damaged.
@@ -35,7 +37,7 @@ def read_manifests(snapshot: Snapshot, read: Callable[[str], bytes]) -> list[Man
     """
     refuse_encrypted(snapshot)
     if snapshot.manifest_list is not None:
-        return read_manifest_list(read(snapshot.manifest_list), snapshot.manifest_list)
+        return read_manifest_list(read(snapshot.manifest_list), snapshot.manifest_list, tolerance)
     if snapshot.manifest_paths is None:
         raise ManifestFormatError(
             f"snapshot {snapshot.snapshot_id} has neither `manifest-list` nor `manifests`", snapshot_id=snapshot.snapshot_id

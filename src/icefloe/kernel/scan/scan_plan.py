@@ -129,6 +129,29 @@ class PlannedFiles:
             delete_indices=indices,
         )
 
+    def divided(self, rows: NDArray[np.int64], ends: Sequence[int]) -> list["PlannedFiles"]:
+        """Return the files at these rows of `entries` in consecutive pieces, which share their memory: far quicker than to take each piece on its own.
+
+        Args:
+            rows: The rows, in the order of the pieces.
+            ends: For each piece the place in `rows` after its last one, ascending.
+        """
+        whole = self.take(rows)
+        entries = whole.entries.combine_chunks()
+        pieces = []
+        for start, stop in pairwise([0, *ends]):
+            piece = replace(
+                whole,
+                entries=entries.slice(start, stop - start),
+                residual_index=whole.residual_index[start:stop],
+                covered=None if whole.covered is None else whole.covered[start:stop],
+            )
+            if whole.delete_offsets is not None and whole.delete_indices is not None:
+                offsets = whole.delete_offsets[start : stop + 1]
+                piece = replace(piece, delete_offsets=offsets - offsets[0], delete_indices=whole.delete_indices[offsets[0] : offsets[-1]])
+            pieces.append(piece)
+        return pieces
+
     def with_delete_files(self, used: NDArray[np.int64], files: Sequence[DataFile]) -> "PlannedFiles":
         """Return the part with `files` as the delete files of the plan; they had the numbers `used`, ascending, among the delete files until now."""
         if self.delete_indices is None:

@@ -32,6 +32,7 @@ from icefloe.kernel.scan.manifest_group import ManifestGroup, PlannedBatch, unde
 from icefloe.kernel.scan.pruning import ScanContext, explain_manifests, manifest_mask
 from icefloe.kernel.scan.scan_plan import NO_FILES, PlannedFiles, ScanPlan
 from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.tolerance import Tolerance
 
 
 def plan_scan(
@@ -53,6 +54,7 @@ def plan_scan(
     appends: Sequence[Snapshot] | None = None,
     cache: ManifestColumnsCache | None = None,
     enough_rows: int | None = None,
+    tolerance: Tolerance = Tolerance.DEFAULT,
 ) -> ScanPlan:
     """Plan a scan: find the live data files that may have rows matching the filter, and the delete files that apply to them. Spec: Scan Planning.
 
@@ -75,6 +77,7 @@ def plan_scan(
         cache: Has decoded manifests, and keeps those that are decoded now; None where other processes read them.
         enough_rows: Read no more data manifests once the planned files without deletes have so many rows; the files of the other
             manifests are in no part and no count of the plan.
+        tolerance: Which deviations of manifest lists and manifests are accepted with a warning.
 
     Raises:
         InvalidFilterError: The filter does not fit the schema.
@@ -96,7 +99,7 @@ def plan_scan(
         every_delete=every_delete,
         added_in=None if appends is None else frozenset(append.snapshot_id for append in appends),
     )
-    manifests = read_manifests(snapshot, read) if appends is None else _added_manifests(appends, read)
+    manifests = read_manifests(snapshot, read, tolerance) if appends is None else _added_manifests(appends, read, tolerance)
     choice = _ManifestChoice(manifests, context)
     return _plan(
         choice, snapshot, read, parallel, serial_bytes=serial_bytes, prunes=prune_in_parallel, cache=cache, enough_rows=enough_rows
@@ -152,10 +155,10 @@ def _first_batches(
         start, count = start + count, count * 2
 
 
-def _added_manifests(snapshots: Sequence[Snapshot], read: Read) -> list[ManifestFile]:
+def _added_manifests(snapshots: Sequence[Snapshot], read: Read, tolerance: Tolerance) -> list[ManifestFile]:
     """Return the data manifests that the snapshots wrote, each once."""
     ids = {snapshot.snapshot_id for snapshot in snapshots}
-    manifests = (manifest for snapshot in snapshots for manifest in read_manifests(snapshot, read))
+    manifests = (manifest for snapshot in snapshots for manifest in read_manifests(snapshot, read, tolerance))
     added = (manifest for manifest in manifests if manifest.content is ManifestContent.DATA and manifest.added_snapshot_id in ids)
     return list({manifest.manifest_path: manifest for manifest in added}.values())
 
@@ -173,7 +176,8 @@ class _ManifestChoice:
         self._all = manifests
         self.context = context
         is_data = np.array([manifest.content is ManifestContent.DATA for manifest in manifests], dtype=bool)
-        live = np.array([manifest.has_live_files for manifest in manifests], dtype=bool)
+        # A tolerant scan does not rely on counts, so that a delete manifest of which none is counted is read.
+        live = np.array([manifest.tolerance is not Tolerance.DEFAULT or manifest.has_live_files for manifest in manifests], dtype=bool)
         kept = manifest_mask(manifests, context.bound, context.specs, context.schema) & live
         self.kept_data = _chosen(manifests, kept & is_data)
         # A delete file applies to no data file that is newer than its manifest.
@@ -227,7 +231,7 @@ def _manifest_decision(context: ScanContext, manifest: ManifestFile, keep: bool,
         explanation: The partition bound that ruled it out.
         skipped: The reason why it is not read, if that is not its partition summary.
     """
-    if not manifest.has_live_files:
+    if not keep and not manifest.has_live_files:
         reason, explanation = Reason.NO_LIVE_FILES, ""
     elif keep:
         reason = Reason.NO_FILTER if context.is_unfiltered else Reason.MAY_MATCH

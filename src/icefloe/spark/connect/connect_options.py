@@ -29,9 +29,25 @@ CATALOG, TABLE, PATH, STORAGE = "catalog", "table", "path", "storage"
 READ_ID = "icefloe-read-id"
 SNAPSHOT_ID, BRANCH, TAG, AS_OF = "snapshot-id", "branch", "tag", "as-of-timestamp"
 START, END = "start-snapshot-id", "end-snapshot-id"
-COLUMNS, WHERE, OVERWRITE_MODE = "columns", "where", "overwrite-mode"
+COLUMNS, WHERE, TOLERANT, OVERWRITE_MODE = "columns", "where", "tolerant", "overwrite-mode"
 SNAPSHOT_PROPERTY = "snapshot-property."
-_OPTION_NAMES = (CATALOG, TABLE, PATH, STORAGE, READ_ID, SNAPSHOT_ID, BRANCH, TAG, AS_OF, START, END, COLUMNS, WHERE, OVERWRITE_MODE)
+_OPTION_NAMES = (
+    CATALOG,
+    TABLE,
+    PATH,
+    STORAGE,
+    READ_ID,
+    SNAPSHOT_ID,
+    BRANCH,
+    TAG,
+    AS_OF,
+    START,
+    END,
+    COLUMNS,
+    WHERE,
+    TOLERANT,
+    OVERWRITE_MODE,
+)
 # The options with their meanings for the configuration reference, without those that Icefloe sets itself.
 DATA_SOURCE_OPTIONS = (
     Option(TABLE, "The table, as `namespace.table`.", java=False),
@@ -45,6 +61,7 @@ DATA_SOURCE_OPTIONS = (
     Option(END, "Last snapshot of that range.", "the current one"),
     Option(COLUMNS, "Columns that are read, with commas between them, or as a list in JSON.", "all", java=False),
     Option(WHERE, "Filter of the rows, in Icefloe's own grammar.", "none", java=False),
+    Option(TOLERANT, "`true`: harmless deviations of manifests from the format are warnings instead of errors.", "`false`", java=False),
     Option(OVERWRITE_MODE, "`static`, or `dynamic`: an overwrite replaces the partitions that the rows are in.", "`static`"),
     Option(SNAPSHOT_PROPERTY, "An entry of the snapshot's summary; the rest of the name is its key."),
 )
@@ -112,6 +129,7 @@ class SourceOptions:
     start_snapshot_id: int | None = None  # with it the rows appended after it, up to `snapshot_id`, are read
     columns: tuple[str, ...] = ("*",)
     where: str | None = None
+    tolerant: bool = False
     overwrite_mode: str = "static"
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -143,6 +161,9 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     mode = values.get(OVERWRITE_MODE, "static")
     if mode not in ("static", "dynamic"):
         raise InvalidInputError(f"the option {OVERWRITE_MODE} is {mode!r}", next_step="give static or dynamic")
+    tolerant = values.get(TOLERANT, "false").lower()
+    if tolerant not in ("true", "false"):
+        raise InvalidInputError(f"the option {TOLERANT} is {tolerant!r}", next_step="give true or false")
     return SourceOptions(
         table=values.get(TABLE, ""),
         catalog=values.get(CATALOG),
@@ -155,6 +176,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         start_snapshot_id=_whole_number(values, START),
         columns=tuple(_columns(values[COLUMNS])) if COLUMNS in values else ("*",),
         where=values.get(WHERE),
+        tolerant=tolerant == "true",
         overwrite_mode=mode,
         snapshot_properties={
             key[len(SNAPSHOT_PROPERTY) :]: value for key, value in options.items() if key.lower().startswith(SNAPSHOT_PROPERTY)
@@ -233,7 +255,13 @@ def to_scan(table: TableReader, options: SourceOptions) -> DataScan:
         NoSuchSnapshotError: There is no such snapshot, branch or tag.
         InvalidFilterError: The filter is not valid for the table.
     """
-    scan = table.scan(options.where, selected_fields=options.columns, snapshot_id=options.snapshot_id, branch=options.branch)
+    scan = table.scan(
+        options.where,
+        selected_fields=options.columns,
+        snapshot_id=options.snapshot_id,
+        branch=options.branch,
+        tolerant=options.tolerant,
+    )
     if options.tag is not None:
         scan = scan.use_ref(options.tag)
     scan = scan if options.as_of_ms is None else scan.as_of(options.as_of_ms)
