@@ -113,7 +113,7 @@ def entries_of(chance: random.Random, location: str) -> Iterator[dict[str, Any]]
                 "lower_bounds": pairs({field_id: low for field_id, (low, _) in limits.items()}),
                 "upper_bounds": pairs({field_id: high for field_id, (_, high) in limits.items()}),
                 "key_metadata": None,
-                "split_offsets": [4, 134_217_728],
+                "split_offsets": [4, rows * 25],
                 "equality_ids": None,
                 "sort_order_id": 0,
             },

@@ -22,7 +22,10 @@ COMMAND = ".venv/bin/python scripts/error_reference.py"
 VALUE = "…"
 
 # For entries about data files.
-REMOVAL = "`icefloe check TABLE` lists every such file; [The command line](command-line.md#a-missing-damaged-or-replaced-file) has the ways to remove one."
+REMOVAL = (
+    "`icefloe validate TABLE --data` lists every such file; "
+    "[The command line](command-line.md#a-missing-damaged-or-replaced-file) has the ways to remove one."
+)
 # By heading: message, its cause, and what to do beyond the next step of the error. The next step itself is read from the sources.
 ENTRIES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Catalogs and names": (

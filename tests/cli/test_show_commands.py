@@ -39,7 +39,7 @@ LOOKS = [
     ("describe", "demo"),
     ("files", "demo.events"),
     ("files", "demo.events", "--history"),
-    ("check", "demo.events"),
+    ("validate", "demo.events"),
     ("refs", "demo.events"),
     ("namespace", "list"),
     ("namespace", "show", "demo"),

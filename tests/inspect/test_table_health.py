@@ -22,6 +22,8 @@ from icefloe.maintenance.health_measures import SIZE_CLASSES
 from icefloe.table import StaticTable
 from icefloe.table.table import Table
 
+LIVE_COUNTS = ("added_data_files", "existing_data_files", "added_delete_files", "existing_delete_files")
+
 
 def states(measured: TableHealth) -> dict[str, HealthState]:
     return {one.name: one.state for one in measured.measures}
@@ -58,7 +60,10 @@ def test_measures_are_those_of_a_count_by_hand(
     applied = {file.file_path + str(file.content_offset) for task in tasks for file in task.delete_files}
     assert values["dangling delete files"] == len(table.inspect.delete_files()) - len(applied)
     assert values["snapshots to expire"] == 0
-    manifests = Counter((row["content"], row["partition_spec_id"]) for row in table.inspect.manifests().to_pylist())
+    live = [
+        row for row in table.inspect.manifests().to_pylist() if any(value for name, value in row.items() if name.startswith(LIVE_COUNTS))
+    ]
+    manifests = Counter((row["content"], row["partition_spec_id"]) for row in live)  # no scan opens the other ones
     assert {name: value for name, value in values.items() if "manifests of" in name} == {
         f"{'delete' if content else 'data'} manifests of spec {spec_id}": count for (content, spec_id), count in manifests.items()
     }

@@ -26,7 +26,10 @@ COMMANDS = (
     ),
     LazyCommand("files", LOOK, "show_commands:list_files", "List data files and delete files with their rows and sizes."),
     LazyCommand(
-        "check", LOOK, "show_commands:check_table", "Check that every data and delete file exists and is the one that was committed."
+        "validate",
+        LOOK,
+        "validate_command:validate",
+        "Find what breaks the rules of the specification in a table, a namespace or a catalog.",
     ),
     LazyCommand(
         "health",
@@ -69,7 +72,7 @@ COMMANDS = (
         "maintain",
         MAINTAIN,
         "maintain_command:maintain",
-        "Do what keeps tables quick to read, where it pays: expiry, dangling deletes, compaction, manifests, statistics.",
+        "Do what keeps tables quick to read, where it pays: expiry, deletes, compaction, manifests, statistics.",
     ),
     LazyCommand("expire", MAINTAIN, "expire_command:expire", "Remove old snapshots, and delete the files that nothing else needs."),
     LazyCommand(
@@ -83,6 +86,12 @@ COMMANDS = (
         MAINTAIN,
         "delete_commands:convert_equality_deletes",
         "Turn equality deletes into deletion vectors or position deletes.",
+    ),
+    LazyCommand(
+        "rewrite-position-delete-files",
+        MAINTAIN,
+        "delete_commands:rewrite_position_delete_files",
+        "Write position deletes into fewer files; in version 3 as deletion vectors into fewer Puffin files.",
     ),
     LazyCommand(
         "remove-dangling-deletes",

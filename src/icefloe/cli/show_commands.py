@@ -1,8 +1,6 @@
 """Read-only commands: `list`, `tree`, `trace`, `log`, `files`, `check`, `refs`, `location`, `uuid` and `show ...`. Each prints one view."""
 
-import sys
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any
@@ -14,14 +12,13 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import dotted, to_identifier
 from icefloe.cli.catalog_choice import chosen_snapshot
 from icefloe.cli.command_group import PlainGroup
-from icefloe.cli.screen import SingleValue, step
-from icefloe.cli.shared_options import SnapshotName, complete_column, complete_ref
+from icefloe.cli.screen import SingleValue
+from icefloe.cli.shared_options import SnapshotName, Tolerant, complete_column, complete_ref
 from icefloe.cli.table_command import looks_at_catalog, looks_at_table
 from icefloe.display.formatting import count_text, size_text, within
 from icefloe.display.report import Column, Report, grid
 from icefloe.errors import InvalidInputError
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.inspect.table_check import CheckProgress
 from icefloe.table.table_reader import TableReader
 
 app = typer.Typer(help="Show one level of a table.", no_args_is_help=True, cls=PlainGroup)
@@ -134,16 +131,6 @@ def list_files(opened: TableReader, snapshot: SnapshotName = None, history: Hist
 
 
 @looks_at_table
-def check_table(opened: TableReader, snapshot: SnapshotName = None) -> View:
-    """Check that every data and delete file exists and is the one that was committed. The exit code is 1 if there is a fault."""
-    progress = CheckProgress()
-    shown = step(f"Checking {opened.full_name}", lambda: (progress.done, progress.total), "files")
-    # Read-only commands write nothing to standard error where it is not a terminal.
-    with shown if sys.stderr.isatty() else nullcontext():
-        return look.check(opened, chosen_snapshot(opened, snapshot), progress)
-
-
-@looks_at_table
 def show_health(opened: TableReader, branch: OfBranch = "main", columns: Columns = None) -> View:
     """Measure what readers of a table pay for: small files, deletes, clustering, manifests, snapshots, each with its threshold and the reason."""
     return look.health(opened, branch, columns)
@@ -175,9 +162,9 @@ def show_tree(opened: TableReader, snapshot: SnapshotName = None) -> View:
 
 
 @looks_at_table
-def show_trace(opened: TableReader, where: Where = "TRUE", snapshot: SnapshotName = None) -> View:
+def show_trace(opened: TableReader, where: Where = "TRUE", snapshot: SnapshotName = None, tolerant: Tolerant = False) -> View:
     """Explain why a query reads what it reads: what is kept and skipped at each level, and the bound that decided."""
-    return look.trace(opened, where, chosen_snapshot(opened, snapshot))
+    return look.trace(opened, where, chosen_snapshot(opened, snapshot), tolerant=tolerant)
 
 
 @looks_at_table

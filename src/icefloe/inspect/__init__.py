@@ -1,7 +1,7 @@
 """Contents of a table, and why a query reads what it reads, as values. A public package.
 
     from icefloe.inspect import catalog, listing, table, snapshots, metadata, manifest_list, manifest, data_file, tree, overhead, trace, statistics,
-        refs, properties, log, check, health, view_history, view_listing
+        refs, properties, log, health, validate, view_history, view_listing
 
 Each function takes a table (or a catalog) and returns a frozen value: `print` it, display it in a notebook, or call `to_dict()`. The metadata tables, with the
 columns of Java's metadata tables, are Arrow tables:
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_table as metadata_table
     from icefloe.inspect.scan_trace import trace as trace
     from icefloe.inspect.snapshot_history import snapshots as snapshots
-    from icefloe.inspect.table_check import check as check
     from icefloe.inspect.table_health import health as health
     from icefloe.inspect.table_overview import table as table
     from icefloe.inspect.table_statistics import statistics as statistics
     from icefloe.inspect.table_tree import tree as tree
+    from icefloe.inspect.validation import validate as validate
     from icefloe.inspect.view_contents import view_history as view_history
     from icefloe.inspect.view_contents import view_listing as view_listing
 else:
@@ -52,11 +52,11 @@ else:
             "icefloe.inspect.metadata_tables.metadata_table_registry": "METADATA_TABLES, MetadataTable, metadata_table",
             "icefloe.inspect.scan_trace": "trace",
             "icefloe.inspect.snapshot_history": "snapshots",
-            "icefloe.inspect.table_check": "check",
             "icefloe.inspect.table_health": "health",
             "icefloe.inspect.table_overview": "table",
             "icefloe.inspect.table_statistics": "statistics",
             "icefloe.inspect.table_tree": "tree",
+            "icefloe.inspect.validation": "validate",
             "icefloe.inspect.view_contents": "view_history, view_listing",
         },
     )

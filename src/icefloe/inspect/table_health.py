@@ -271,7 +271,7 @@ def _file_measures(counted: TableMeasures) -> Iterator[HealthMeasure]:
         "deleted rows",
         counted.deleted_rows,
         f"{share_text(counted.deleted_rows, counted.records)}; {count_text(counted.deleted_files, 'file')} above the threshold",
-        f"{DELETE_RATIO_THRESHOLD.default:.0%} of a file",
+        f"{100 * DELETE_RATIO_THRESHOLD.default:.0f} % of a file",
         "they are read and dropped again by every scan",
         "rewrite-data-files",
         needs_care=counted.deleted_files > 0,

@@ -5,6 +5,7 @@ from typing import Any
 from icefloe.display.formatting import shortened
 from icefloe.errors import in_one_line
 from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_table
+from icefloe.inspect.validation import Validation, validate
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.table.table_reader import TableReader
@@ -119,6 +120,14 @@ class TableInspection:
     def all_entries(self) -> Any:
         """Return the manifest entries of every snapshot."""
         return self._rows("all_entries")
+
+    def validate(self, **options: Any) -> Validation:
+        """Find what breaks the rules of the specification in the table, as `icefloe.inspect.validate`, whose options it takes.
+
+        Args:
+            **options: the options, such as `current_only=True` or `data=True`.
+        """
+        return validate(self.tbl, **options)
 
     def _rows(self, name: str, snapshot_id: int | None = None) -> Any:
         return metadata_table(self.tbl, name).to_arrow(snapshot_id=snapshot_id)

@@ -1,0 +1,111 @@
+"""`icefloe validate`: finds what breaks the rules of the specification in a table, a namespace or a catalog."""
+
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog
+from icefloe.cli.failure_output import REFUSED
+from icefloe.cli.screen import json_text, show, step
+from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, Warehouse, complete_name, complete_ref
+from icefloe.errors import InvalidInputError
+from icefloe.inspect.validation import Validation
+from icefloe.inspect.validation import validate as validated
+from icefloe.io.file_io_by_scheme import load_file_io
+from icefloe.table.table_folder import metadata_file_of
+from icefloe.validation.finding import MOST_FINDINGS, Severity
+from icefloe.validation.table_validation import ValidationArguments, ValidationProgress, depths_of, validate_table
+
+
+class FailOn(StrEnum):
+    """From which severity on the exit code is 1."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+    NEVER = "never"
+
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="[TABLE|NAMESPACE]",
+        help="A table by its name or the path of its metadata file, or a namespace; without it every table of the catalog.",
+        show_default=False,
+        autocompletion=complete_name,
+    ),
+]
+Current = Annotated[bool, typer.Option("--current", help="Validate the current snapshot only, not all snapshots.")]
+SnapshotOption = Annotated[
+    str | None,
+    typer.Option("--snapshot", metavar="ID", help="Validate this snapshot only: its id, or a branch or tag.", autocompletion=complete_ref),
+]
+Files = Annotated[bool, typer.Option("--files", help="Check too that each file exists and has its size.")]
+Data = Annotated[bool, typer.Option("--data", help="Check too footers of data files, delete files and statistics files.")]
+Values = Annotated[bool, typer.Option("--values", help="Check too all rows of data files: this reads the whole table.")]
+Orphans = Annotated[bool, typer.Option("--orphans", help="List too the files in the table's folder that nothing references.")]
+Sarif = Annotated[bool, typer.Option("--sarif", help="Print SARIF 2.1.0 and nothing else on standard output.")]
+FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="From which severity on the exit code is 1.")]
+MostFindings = Annotated[
+    int, typer.Option("--max-findings", metavar="N", min=1, help="List at most so many findings of each rule; the others are counted.")
+]
+
+
+def validate(
+    name: Name = "",
+    current: Current = False,
+    snapshot: SnapshotOption = None,
+    files: Files = False,
+    data: Data = False,
+    values: Values = False,
+    orphans: Orphans = False,
+    sarif: Sarif = False,
+    fail_on: FailOnOption = FailOn.ERROR,
+    max_findings: MostFindings = MOST_FINDINGS,
+    catalog: CatalogName = None,
+    uri: CatalogUri = None,
+    warehouse: Warehouse = None,
+    as_json: AsJson = False,
+    everything: Everything = False,
+) -> None:
+    """Find what breaks the rules of the specification in a table, a namespace or a catalog. The exit code is 1 if there is an error."""
+    if sarif and as_json:
+        raise InvalidInputError("--sarif and --json are two forms of the same findings", next_step="choose one")
+    if snapshot is not None and (current or not name):
+        raise InvalidInputError("--snapshot is of one table, and excludes --current", next_step="name a table, and give one of them")
+    if orphans and is_path(name):
+        raise InvalidInputError("--orphans needs the table's catalog, not its metadata file", next_step="name it as namespace.table")
+    progress = ValidationProgress()
+    shown = step(f"Validating {name or 'the catalog'}", lambda: (progress.done, progress.total), "manifests and files")
+    with shown if sys.stderr.isatty() else nullcontext():
+        if is_path(name):
+            io = load_file_io({}, name, is_trusted=True)
+            depths = depths_of(files=files, data=data, values=values)
+            arguments = ValidationArguments(current_only=current, snapshot=snapshot, depths=depths, most_findings=max_findings)
+            result = validate_table(name, metadata_file_of(name, io), io, arguments, progress)
+            found = Validation(name=name, tables=(result,))
+        else:
+            opened = open_catalog(CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
+            found = validated(
+                opened,
+                name or None,
+                current_only=current,
+                snapshot=snapshot,
+                files=files,
+                data=data,
+                values=values,
+                orphans=orphans,
+                most_findings=max_findings,
+                progress=progress,
+            )
+    found = replace(found, fail_on=None if fail_on is FailOn.NEVER else Severity(fail_on.value))
+    if sarif:
+        sys.stdout.write(json_text(found.to_sarif()) + "\n")
+    else:
+        show(found, as_json=as_json, everything=everything)
+    if found.has_faults:
+        raise typer.Exit(REFUSED)

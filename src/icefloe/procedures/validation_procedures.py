@@ -1,0 +1,70 @@
+"""The procedure that finds what breaks the rules of the specification. Spec: Table Metadata; Snapshots; Manifest Lists; Manifests."""
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.types import IntegerType, LongType, StringType
+from icefloe.procedures.procedure import Flag, Int, Rows, Text, procedure
+from icefloe.validation.catalog_validation import validate_catalog, validate_named
+from icefloe.validation.finding import MOST_FINDINGS
+from icefloe.validation.table_validation import ValidationArguments, depths_of
+
+
+@procedure(
+    ("table_name", StringType()),
+    ("severity", StringType()),
+    ("rule", StringType()),
+    ("message", StringType()),
+    ("snapshot_id", LongType()),
+    ("file", StringType()),
+    ("place", StringType()),
+    ("entry", IntegerType()),
+    ("path", StringType()),
+    ("field_id", IntegerType()),
+    ("expected", StringType()),
+    ("actual", StringType()),
+    ("next_step", StringType()),
+    optional=("snapshot_id", "file", "place", "entry", "path", "field_id", "expected", "actual"),
+)
+def validate(
+    catalog: Catalog,
+    table: Text | None = None,
+    namespace: Text | None = None,
+    current_only: Flag = False,
+    snapshot: Text | None = None,
+    files: Flag = False,
+    data: Flag = False,
+    values: Flag = False,
+    orphans: Flag = False,
+    max_findings: Int = MOST_FINDINGS,
+) -> Rows:
+    """Find what breaks the rules of the specification in a table, a namespace or all tables; a row for each finding."""
+    if table is not None and namespace is not None:
+        raise InvalidInputError("a table and a namespace are given", next_step="name one of them, or none for the whole catalog")
+    if max_findings < 1:
+        raise InvalidInputError(f"max_findings is {max_findings}", next_step="give a number of at least 1")
+    arguments = ValidationArguments(
+        current_only=current_only,
+        snapshot=snapshot,
+        depths=depths_of(files=files, data=data, values=values, orphans=orphans),
+        most_findings=max_findings,
+    )
+    results = validate_catalog(catalog, namespace or "", arguments) if table is None else (validate_named(catalog, table, arguments),)
+    return [
+        (
+            one.table,
+            one.severity.value,
+            one.rule,
+            one.message,
+            one.snapshot_id,
+            one.file,
+            one.where,
+            one.entry,
+            one.path,
+            one.field_id,
+            None if one.expected is None else str(one.expected),
+            None if one.actual is None else str(one.actual),
+            one.next_step,
+        )
+        for result in results
+        for one in result.findings
+    ]

@@ -1,0 +1,96 @@
+"""`Finding`: one place of a stored table that breaks a rule of the specification, with what a repair needs to act on it."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+# Characters of a text of the table that a finding keeps. A file can hold names of megabytes; the entry's position still identifies it.
+MOST_CHARACTERS = 4_096
+# Findings of one rule that a run keeps; the others are counted.
+MOST_FINDINGS = 1_000
+
+
+class Severity(StrEnum):
+    """How much a finding matters. The names are the levels of SARIF."""
+
+    ERROR = "error"  # an engine fails, or reads other rows than were committed
+    WARNING = "warning"  # a writer of the table or a later operation may fail, or counts are wrong
+    NOTE = "note"  # readers accept it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A place that breaks a rule.
+
+    Attributes:
+        rule: The id of the rule.
+        severity: How much it matters.
+        message: What is wrong, in one sentence.
+        next_step: What to do.
+        table: The table; empty until the run adds it.
+        snapshot_id: The snapshot that reads the place; None for the table as a whole.
+        file: The file that holds the wrong value: a metadata file, manifest list, manifest, data or delete file; None for a row of a catalog.
+        where: The place in that file: a JSON path, a byte, or the name of a field.
+        entry: The position of the entry in the file, from 0: of a manifest in a manifest list, of a data file in a manifest.
+        path: The file that the entry names.
+        field_id: The column or partition field.
+        expected: The value by the rule.
+        actual: The stored value.
+    """
+
+    rule: str
+    severity: Severity
+    message: str
+    next_step: str
+    table: str = ""
+    snapshot_id: int | None = None
+    file: str | None = None
+    where: str | None = None
+    entry: int | None = None
+    path: str | None = None
+    field_id: int | None = None
+    expected: str | int | None = None
+    actual: str | int | None = None
+
+
+@dataclass(slots=True)
+class Findings:
+    """The findings of a run: at most `most` of each rule, and how many there are of each."""
+
+    table: str = ""
+    most: int = MOST_FINDINGS
+    kept: list[Finding] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    _kept_counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Add findings one by one, so that a generator of many never has all of them in memory."""
+        for finding in findings:
+            self.counts[finding.rule] += 1
+            self._keep(finding)
+
+    def merge(self, other: "Findings") -> None:
+        """Add what another collection kept and counted."""
+        for finding in other.kept:
+            self._keep(finding)
+        self.counts.update(other.counts)
+
+    def counted(self, rule: str, count: int) -> None:
+        """Count findings of a rule that are not kept."""
+        if count > 0:
+            self.counts[rule] += count
+
+    def left(self, rule: str) -> int:
+        """Return how many more findings of a rule are kept."""
+        return self.most - self._kept_counts[rule]
+
+    def _keep(self, finding: Finding) -> None:
+        if self._kept_counts[finding.rule] < self.most:
+            self._kept_counts[finding.rule] += 1
+            self.kept.append(replace(finding, table=finding.table or self.table))
+
+
+def bounded(text: str) -> str:
+    """Return a text of the table of at most `MOST_CHARACTERS` characters."""
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"

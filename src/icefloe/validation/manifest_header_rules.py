@@ -1,0 +1,151 @@
+"""Rules of the key-value metadata of a manifest: that it has what readers need, and agrees with the manifest list and the table.
+
+Spec: Manifests (the properties of the Avro file).
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from icefloe.errors import IcefloeError
+from icefloe.kernel.partitioning.partition_spec import PartitionSpec, fields_from_json
+from icefloe.kernel.partitioning.transforms import VoidTransform
+from icefloe.kernel.schema.schema_json import schema_from_json
+from icefloe.validation.finding import Finding, Severity
+from icefloe.validation.manifest_row import ManifestRow
+from icefloe.validation.rule import Level, Place, Rule, shown
+
+_REWRITE = "rewrite the manifests of the table"
+
+
+def _rule(rule_id: str, severity: Severity, title: str, harm: str) -> Rule:
+    return Rule(id=rule_id, level=Level.MANIFEST, severity=severity, title=title, section="Manifests", harm=harm, next_step=_REWRITE)
+
+
+HEADER_KEY = _rule(
+    "manifest-header",
+    Severity.WARNING,
+    "A manifest has a schema and a partition spec as properties; from version 2 on also a spec id, a format version and a content.",
+    "Engines that read the manifest by its properties fail, or take its deletes for data.",
+)
+HEADER_SPEC = _rule(
+    "manifest-header-spec",
+    Severity.ERROR,
+    "The partition spec of a manifest's properties is the table's spec that the manifest list names.",
+    "Engines decode partition values by another spec, and skip files that hold matching rows.",
+)
+HEADER_CONTENT = _rule(
+    "manifest-header-content",
+    Severity.ERROR,
+    "The content of a manifest's properties, data or deletes, is that of the manifest list.",
+    "An engine reads rows of delete files as data, or ignores deletes.",
+)
+HEADER_VERSION = _rule(
+    "manifest-header-version",
+    Severity.ERROR,
+    "The format version of a manifest's properties is not above that of the table.",
+    "Engines read fields that the table's version does not have, such as row ids or deletion vectors.",
+)
+RULES = (HEADER_KEY, HEADER_SPEC, HEADER_CONTENT, HEADER_VERSION)
+
+_CONTENTS = ("data", "deletes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeaderContext:
+    """What the properties of manifests are compared with: the table's format version and its specs by id."""
+
+    format_version: int
+    specs: Mapping[int, PartitionSpec]
+
+
+def header_findings(header: Mapping[str, bytes], row: ManifestRow, context: HeaderContext, place: Place) -> Iterator[Finding]:
+    """Yield what breaks a rule in the properties of one manifest."""
+    is_version_2 = (row.sequence_number or 0) > 0
+    required = ("schema", "partition-spec", *(("partition-spec-id", "format-version", "content") if is_version_2 else ()))
+    for key in required:
+        if key not in header:
+            yield HEADER_KEY.finding(f"the manifest {_name(place)} has no property {key}", where=key, **place)
+    texts = {key: str(value, "utf-8", "replace") for key, value in header.items()}
+    yield from _json(texts, row, context, place)
+    version = texts.get("format-version")
+    if version is not None and not (version.isascii() and version.isdigit() and 1 <= int(version[:9]) <= context.format_version):
+        yield HEADER_VERSION.finding(
+            f"the manifest {_name(place)} has format version {shown(version)}, and the table {context.format_version}",
+            where="format-version",
+            expected=context.format_version,
+            actual=version,
+            **place,
+        )
+    content = texts.get("content")
+    if content is not None and row.content is not None and content != _CONTENTS[row.content]:
+        yield HEADER_CONTENT.finding(
+            f"the manifest {_name(place)} has the content {shown(content)}, and its manifest list {_CONTENTS[row.content]}",
+            where="content",
+            expected=_CONTENTS[row.content],
+            actual=content,
+            **place,
+        )
+
+
+def _json(texts: Mapping[str, str], row: ManifestRow, context: HeaderContext, place: Place) -> Iterator[Finding]:
+    spec_id = texts.get("partition-spec-id")
+    # That the list names a spec that does not exist is a finding of its own.
+    if spec_id is not None and row.partition_spec_id in context.specs and spec_id != str(row.partition_spec_id):
+        yield HEADER_SPEC.finding(
+            f"the manifest {_name(place)} has the spec id {shown(spec_id)}, and its manifest list {row.partition_spec_id}",
+            where="partition-spec-id",
+            expected=row.partition_spec_id,
+            actual=spec_id,
+            **place,
+        )
+        return
+    try:
+        if "schema" in texts:
+            _check_schema(texts["schema"])
+    except (IcefloeError, ValueError, RecursionError) as error:
+        yield HEADER_KEY.finding(f"the schema of the manifest {_name(place)} cannot be read: {_reason(error)}", where="schema", **place)
+    try:
+        stored = fields_from_json(json.loads(texts["partition-spec"])) if "partition-spec" in texts else None
+    except (IcefloeError, ValueError, RecursionError) as error:
+        yield HEADER_KEY.finding(
+            f"the partition spec of the manifest {_name(place)} cannot be read: {_reason(error)}", where="partition-spec", **place
+        )
+        return
+    spec = context.specs.get(row.partition_spec_id if row.partition_spec_id is not None else -1)
+    if stored is not None and spec is not None and not _is_same(stored, spec):
+        yield HEADER_SPEC.finding(
+            f"the manifest {_name(place)} has the partition spec {shown(stored)}, and the table's spec {spec.spec_id} is {shown(spec)}",
+            where="partition-spec",
+            expected=str(spec),
+            actual=str(stored),
+            **place,
+        )
+
+
+def _is_same(stored: PartitionSpec, spec: PartitionSpec) -> bool:
+    """Return whether the specs have the same sources and transforms; a field of version 1 that was dropped later is void now, and a name may change."""
+    if len(stored.fields) != len(spec.fields):
+        return False
+    return all(
+        one.source_ids == other.source_ids
+        and (one.transform == other.transform or isinstance(other.transform, VoidTransform) or isinstance(one.transform, VoidTransform))
+        for one, other in zip(stored.fields, spec.fields, strict=True)
+    )
+
+
+@lru_cache(maxsize=64)
+def _check_schema(text: str) -> None:
+    """Raise an error for the JSON of a schema that cannot be read; most manifests of a table have the same one."""
+    schema_from_json(json.loads(text))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, IcefloeError):
+        return shown("; ".join([error.message, *map(str, error.problems[:5])]))
+    return "it is nested too deeply" if isinstance(error, RecursionError) else shown(error)
+
+
+def _name(place: Place) -> str:
+    return shown(place.get("file"))

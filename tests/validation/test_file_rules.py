@@ -1,0 +1,66 @@
+"""Each rule of data files, delete files and statistics files is found where it is broken, and only there."""
+
+import shutil
+from collections.abc import Callable
+
+import pytest
+from tests.validation.file_breaks import FILE_BREAKS, VALUES, written_files
+from tests.validation.stored_table import StoredTable
+
+from icefloe.validation import file_check
+from icefloe.validation.rules import rule_named
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], StoredTable]:
+    """Return a function that restores a sound table of a format version: paths in it are absolute, so a copy is put where it was written."""
+    folder = tmp_path_factory.mktemp("tables")
+    tables: dict[int, StoredTable] = {}
+
+    def restored(version: int) -> StoredTable:
+        place, copy = folder / f"v{version}", folder / f"copy{version}"
+        if version not in tables:
+            place.mkdir()
+            tables[version] = written_files(place, version)
+            shutil.copytree(place, copy)
+        shutil.rmtree(place)
+        shutil.copytree(copy, place)
+        return tables[version]
+
+    return restored
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_sound_table_breaks_no_rule_of_files_and_rows(sound: Callable[[int], StoredTable], version: int) -> None:
+    result = sound(version).validated(VALUES)
+    assert result.findings == ()
+
+
+@pytest.mark.parametrize("rule_id", FILE_BREAKS)
+def test_a_broken_rule_of_files_is_found_and_no_other(sound: Callable[[int], StoredTable], rule_id: str) -> None:
+    broken = FILE_BREAKS[rule_id]
+    stored = sound(broken.version)
+    broken.change(stored)
+    result = stored.validated(broken.arguments)
+    assert {finding.rule for finding in result.findings} == {rule_id, *broken.also}, [finding.message for finding in result.findings]
+    for finding in result.findings:
+        assert finding.severity is rule_named(finding.rule).severity
+        assert finding.table == "t"
+        assert finding.message
+        assert finding.next_step
+        assert finding.file
+    assert sum(result.counts.values()) == len(result.findings)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_files_that_are_checked_one_by_one_have_the_findings_of_all_together(
+    sound: Callable[[int], StoredTable], monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    stored = sound(version)
+    for path in stored.metadata.parents[1].rglob("data/**/*.parquet"):
+        path.write_bytes(path.read_bytes()[:-4] + b"????")
+    together = stored.validated(VALUES)
+    assert together.counts["file-damaged"] == 2
+    monkeypatch.setattr(file_check, "FILES_OF_A_TASK", 1)
+    monkeypatch.setattr(file_check, "_FILES_AT_ONCE", 1)
+    assert stored.validated(VALUES).counts == together.counts
