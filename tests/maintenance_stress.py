@@ -1,7 +1,7 @@
 """Stress tests of maintenance with real processes: beside writers of one table, and killed at random moments.
 
     python -m tests.maintenance_stress beside [--seconds 600] [--writers 3] [--version 3]   numbers of commits and of maintenance operations
-    python -m tests.maintenance_stress cdc [--seconds 600] [--writers 3] [--version 3]      `maintain` beside streams of upserts by equality deletes
+    python -m tests.maintenance_stress cdc [--seconds 600 | --conversions 3] [--writers 3]  `maintain` beside streams of upserts by equality deletes
     python -m tests.maintenance_stress kill [--rounds 200]                                  numbers of rounds, and of files that were left
 
 `maintenance/test_stress.py` runs them. Writers are those of `tests/stress.py`: every writer has its own rows, and none may fail.
@@ -9,6 +9,7 @@
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
 import signal
@@ -129,10 +130,10 @@ KEYS = 20  # of each stream, so that most upserts replace a row
 WAIT_S = 0.2
 
 
-def upsert_for(place: Place, writer: str, seconds: float, pipe: int) -> None:
-    """Upsert for so long: each commit has an equality delete of a key, and mostly a new row of it."""
-    table, ends, number = place.table(), time.monotonic() + seconds, 0
-    while time.monotonic() < ends:
+def upsert_until(place: Place, writer: str, is_over: Callable[[], bool], pipe: int) -> None:
+    """Upsert until the end: each commit has an equality delete of a key, and mostly a new row of it."""
+    table, number = place.table(), 0
+    while not is_over():
         key = pa.table({"writer": [writer], "copy": pa.array([number % KEYS], pa.int64())})
         with table.transaction() as tx:
             tx.delete_keys(key, ["writer", "copy"])
@@ -149,26 +150,49 @@ def upserted(writer: str, commits: int) -> set[tuple[str, int, int]]:
     return {(writer, number, key) for key, number in last.items() if number % 7}
 
 
-def maintain_beside(place: Place, seconds: float, pipe: int) -> None:
-    """Run `maintain` again and again, in turn with its own rule about young partitions and without; write the counts of actions to the pipe."""
+# Rounds of `maintain` within which a number of conversions is expected.
+MOST_ROUNDS = 40
+CONVERSION = "convert-equality-deletes"
+
+
+def maintain_beside(place: Place, seconds: float, conversions: int | None, pipe: int) -> None:
+    """Run `maintain` again and again, in turn with its own rule about young partitions and without; write the counts of actions to the pipe.
+
+    Args:
+        place: the table.
+        seconds: how long; not used with `conversions`.
+        conversions: the number of conversions of equality deletes after which it ends, and after `MOST_ROUNDS` rounds in any case.
+        pipe: where to write.
+    """
     done, left, ends, number = Counter[str](), Counter[str](), time.monotonic() + seconds, 0
-    while time.monotonic() < ends:
+    while time.monotonic() < ends if conversions is None else done[CONVERSION] < conversions and number < MOST_ROUNDS:
         report = place.table().maintenance.maintain(min_age_minutes=None if number % 2 else 0)
         assert not report.has_failures, str(report)
         done.update(one.action.value for one in report.actions if one.state == "done")
         left.update(one.action.value for one in report.actions if one.left_count)
         number += 1
+        if conversions is not None:
+            time.sleep(WAIT_S)  # for a commit of each stream
     os.write(pipe, (json.dumps([done, left]) + "\n").encode())
 
 
-def cdc(place: Place, writers: int, seconds: float, version: int) -> BesideReport:
-    """Run streams of upserts and `maintain` at once: no stream fails, every row is that of its last upsert, and all deletes are converted in the end."""
+def cdc(place: Place, writers: int, seconds: float, conversions: int | None, version: int) -> BesideReport:
+    """Run streams of upserts and `maintain` at once: no stream fails, every row is that of its last upsert, and all deletes are converted in the end.
+
+    The streams commit from before the first round of `maintain` until its last one has ended.
+    """
     checked(lambda: place.create(version))
-    names = [f"w{number}" for number in range(writers)]
-    children = [fork(name, partial(upsert_for, place, name, seconds)) for name in names]
-    maintenance = fork("maintenance", partial(maintain_beside, place, seconds))
-    for child in [*children, maintenance]:
+    names, is_over, starts = [f"w{number}" for number in range(writers)], multiprocessing.Event(), time.monotonic()
+    children = [fork(name, partial(upsert_until, place, name, is_over.is_set)) for name in names]
+    for child in children:
+        while not child.acknowledged and child.read(None):
+            pass
+    maintenance = fork("maintenance", partial(maintain_beside, place, seconds, conversions))
+    maintenance.end()
+    is_over.set()
+    for child in children:
         child.end()
+    for child in [*children, maintenance]:
         assert child.status == 0, f"{child.writer} failed: see above"
     commits = {child.writer: len(child.acknowledged) for child in children}
 
@@ -183,7 +207,7 @@ def cdc(place: Place, writers: int, seconds: float, version: int) -> BesideRepor
 
     checked(check)
     done, left = json.loads(maintenance.text)
-    return BesideReport(commits=sum(commits.values()), seconds=seconds, operations=done, given_up=left)
+    return BesideReport(commits=sum(commits.values()), seconds=time.monotonic() - starts, operations=done, given_up=left)
 
 
 def check_rows(place: Place, commits: dict[str, int], unknown: int) -> int:
@@ -293,6 +317,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.maintenance_stress")
     parser.add_argument("kind", choices=["beside", "cdc", "kill"])
     parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--conversions", type=int)
     parser.add_argument("--writers", type=int, default=3)
     parser.add_argument("--version", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=200)
@@ -303,7 +328,7 @@ def main() -> None:
         if arguments.kind == "beside":
             report: Any = beside(place, arguments.writers, arguments.seconds, arguments.version, arguments.seed)
         elif arguments.kind == "cdc":
-            report = cdc(place, arguments.writers, arguments.seconds, arguments.version)
+            report = cdc(place, arguments.writers, arguments.seconds, arguments.conversions, arguments.version)
         else:
             report = kill(place, arguments.rounds, arguments.seed)
         print(json.dumps(asdict(report)))
