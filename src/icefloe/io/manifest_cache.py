@@ -25,7 +25,6 @@ from icefloe.kernel.manifest.manifest_columns import Statistic
 from icefloe.kernel.manifest.manifest_reader import DecodedRows, DecodeManifests, columns_schema, read_many_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.ports import FileIO
-from icefloe.kernel.tolerance import Tolerance
 from icefloe.kernel.types import StructType
 
 ENABLED = "io.manifest.cache-enabled"
@@ -344,8 +343,8 @@ class CachedManifests:
 
     def _key(self, manifest: ManifestFile) -> Hashable:
         """Return what identifies a manifest and all that its decoded entries depend on; None if it is not kept."""
-        if manifest.manifest_length > self.cache.settings.content_length or manifest.tolerance is not Tolerance.DEFAULT:
-            return None  # entries that were read tolerantly are not kept for reads that check them
+        if manifest.manifest_length > self.cache.settings.content_length:
+            return None
         path = manifest.manifest_path
         if path not in self._versions:
             self._versions[path] = _version(path)

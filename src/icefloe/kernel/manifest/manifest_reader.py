@@ -112,22 +112,24 @@ def read_many_columns(
     *,
     statistics: Collection[Statistic] = (),
     cache: ManifestColumnsCache | None = None,
+    tolerance: Tolerance = Tolerance.DEFAULT,
 ) -> tuple[ManifestColumns, Sequence[int]]:
     """Return the entries of manifests of one partition spec and content, one after another, as `read_columns` does, and the number of entries of each.
 
-    Operations on columns take a millisecond per manifest, however few entries it has; here they run once for all manifests.
+    Operations on columns take a millisecond per manifest, however few entries it has; here they run once for all manifests. A cache keeps what was
+    read with the default tolerance only.
 
     Raises:
         AvroFormatError, ManifestFormatError: as `read_columns`; and the errors of `read`.
     """
-    if cache is None:
-        entries, counts = _read_together(manifests, read, partition_type, statistics)
+    if cache is None or tolerance is not Tolerance.DEFAULT:
+        entries, counts = _read_together(manifests, read, partition_type, statistics, tolerance)
         return ManifestColumns(entries), counts
     kept = cache.rows(
         manifests,
         partition_type,
         frozenset(statistics),
-        lambda missing, decoded: _read_together(missing, read, partition_type, decoded),
+        lambda missing, decoded: _read_together(missing, read, partition_type, decoded, tolerance),
     )
     names = _column_names(partition_type, manifests[0].content, frozenset(statistics))
     return ManifestColumns(_joined(kept, names)), [rows.stop - rows.start for rows in kept]
@@ -155,14 +157,18 @@ def _joined(kept: Sequence[DecodedRows], names: Sequence[str]) -> Any:
 
 
 def _read_together(
-    manifests: Sequence[ManifestFile], read: Callable[[str], bytes], partition_type: StructType, statistics: Collection[Statistic]
+    manifests: Sequence[ManifestFile],
+    read: Callable[[str], bytes],
+    partition_type: StructType,
+    statistics: Collection[Statistic],
+    tolerance: Tolerance,
 ) -> tuple[Any, Sequence[int]]:
     try:
-        columns, counts = _read(manifests, read, partition_type, statistics, None)
+        columns, counts = _read(manifests, read, partition_type, statistics, None, tolerance)
         return columns.entries, counts
     except (AvroFormatError, ManifestFormatError):
         # Reading one at a time shows which one is damaged; or none is, where only all together exceed a limit.
-        parts = [_read([manifest], read, partition_type, statistics, None) for manifest in manifests]
+        parts = [_read([manifest], read, partition_type, statistics, None, tolerance) for manifest in manifests]
     return pa.concat_tables([columns.entries for columns, _ in parts]), [count for _, counts in parts for count in counts]
 
 
@@ -181,6 +187,7 @@ def read_live_entries(
     statistics: Collection[Statistic] = (),
     added_in: AbstractSet[int] | None = None,
     cache: ManifestColumnsCache | None = None,
+    tolerance: Tolerance = Tolerance.DEFAULT,
 ) -> LiveEntries:
     """Return the live entries of manifests of one partition spec and content.
 
@@ -191,12 +198,13 @@ def read_live_entries(
         statistics: The column statistics to decode.
         added_in: Return only the entries that one of these snapshots added; None for all live entries.
         cache: Has decoded manifests, and keeps those that are decoded now.
+        tolerance: Which deviations of the manifests from their manifest list are accepted.
 
     Raises:
         AvroFormatError: A manifest is damaged.
         ManifestFormatError: An entry breaks a rule of the format, or a manifest does not have the content that its list declares.
     """
-    columns, counts = read_many_columns(manifests, read, partition_type, statistics=statistics, cache=cache)
+    columns, counts = read_many_columns(manifests, read, partition_type, statistics=statistics, cache=cache, tolerance=tolerance)
     entries, places = columns.entries, np.repeat(np.arange(len(counts)), counts)
     if added_in is not None:
         ids = pa.array(added_in, pa.int64())
@@ -230,24 +238,25 @@ def _read(
     partition_type: StructType,
     statistics: Collection[Statistic],
     whole: frozenset[str] | None,
+    tolerance: Tolerance = Tolerance.DEFAULT,
 ) -> tuple[ManifestColumns, Sequence[int]]:
     """Read manifests into one table. Errors that do not come from the Avro container name the first manifest."""
     first = manifests[0]
     projection = projected_columns(partition_type, first.content, statistics) if whole is None else projected_entries(partition_type, whole)
     schema = _arrow_schema(partition_type, first.content, statistics, whole)
     counts: list[int] = []
-    opened_manifests: list[ManifestFile] = []
+    tolerances: list[Tolerance] = []
 
     def opened() -> Iterator[Container]:
         for manifest in manifests:
             content = read(manifest.manifest_path)
-            opened_manifests.append(_of_stated_length(manifest, content))
+            tolerances.append(_tolerance_of(content, manifest, tolerance))
             yield open_manifest(content, manifest)
 
     tables = [_table(columns, schema, partition_type, first) for columns in read_arrays(opened(), projection, counts=counts)]
     entries = pa.concat_tables(tables) if tables else schema.empty_table()
-    origin = Origin(opened_manifests, counts)
-    _check_entries(entries, origin)
+    origin = Origin(manifests, counts)
+    _check_entries(entries, origin, tolerances)
     return ManifestColumns(_inherited(entries, origin)), counts
 
 
@@ -285,7 +294,7 @@ def read_records(manifests: Sequence[ManifestFile], containers: Sequence[Contain
     encoded = read_spans(containers, projected_spans(partition_type, first.content))
     entries = _table(encoded.columns, schema, partition_type, first)
     origin = Origin(manifests, encoded.counts)
-    _check_entries(entries, origin)
+    _check_entries(entries, origin, [Tolerance.DEFAULT] * len(manifests))
     return ManifestRecords(
         blocks=encoded.blocks, counts=encoded.counts, columns=ManifestColumns(_inherited(entries, origin)), spans=encoded.columns
     )
@@ -309,11 +318,9 @@ def open_manifest(content: bytes, manifest: ManifestFile) -> Container:
     return open_container(content, manifest.manifest_path)
 
 
-def _of_stated_length(manifest: ManifestFile, content: bytes) -> ManifestFile:
-    """Return the manifest; without tolerance if its length is not the stated one, since only its counts show then that it is whole."""
-    if manifest.tolerance is Tolerance.DEFAULT or len(content) == manifest.manifest_length:
-        return manifest
-    return replace(manifest, tolerance=Tolerance.DEFAULT)
+def _tolerance_of(content: bytes, manifest: ManifestFile, tolerance: Tolerance) -> Tolerance:
+    """Return the tolerance for the counts of a manifest: the default if its length is not the stated one, since only they show then that it is whole."""
+    return tolerance if len(content) == manifest.manifest_length else Tolerance.DEFAULT
 
 
 def _arrow_schema(
@@ -347,17 +354,17 @@ def _refuse(manifest: ManifestFile, where: str, what: str) -> ManifestFormatErro
     return ManifestFormatError(f"the manifest {path} violates a rule of the format", path=path, problems=(Problem(where=where, what=what),))
 
 
-def _check_entries(entries: Any, origin: Origin) -> None:
+def _check_entries(entries: Any, origin: Origin, tolerances: Sequence[Tolerance]) -> None:
     for name in _REQUIRED:
         if entries[name].null_count:
             raise _refuse(origin.manifests[0], name, f"is null in {entries[name].null_count} entries")
     statuses = numpy_of(entries["status"])
-    for manifest, rows in origin.slices():
+    for (manifest, rows), tolerance in zip(origin.slices(), tolerances, strict=True):
         values, counts = np.unique(statuses[rows], return_counts=True)
-        _check_counts(dict(zip(values.tolist(), counts.tolist(), strict=True)), manifest)
+        _check_counts(dict(zip(values.tolist(), counts.tolist(), strict=True)), manifest, tolerance)
 
 
-def _check_counts(counts: dict[int, int], manifest: ManifestFile) -> None:
+def _check_counts(counts: dict[int, int], manifest: ManifestFile, tolerance: Tolerance = Tolerance.DEFAULT) -> None:
     """Compare the entries by status with the manifest list, which has no counts (None) in some v1 tables.
 
     Row counts are not compared: only files decide what is read.
@@ -375,7 +382,7 @@ def _check_counts(counts: dict[int, int], manifest: ManifestFile) -> None:
         if expected is not None and expected != actual:
             what = f"{actual} entries are {status.name}, the manifest list counts {expected}"
             message = f"of the manifest {manifest.manifest_path} {what}; it is read, since it has the stated length"
-            manifest.tolerance.accept(Deviation.MANIFEST_FILE_COUNT, message, _refuse(manifest, "status", what))
+            tolerance.accept(Deviation.MANIFEST_FILE_COUNT, message, _refuse(manifest, "status", what))
 
 
 def _inherited(entries: Any, origin: Origin) -> Any:
@@ -416,7 +423,7 @@ def read_entries(content: bytes, manifest: ManifestFile, partition_type: StructT
     counts: dict[int, int] = {}
     for entry in entries:
         counts[int(entry.status)] = counts.get(int(entry.status), 0) + 1
-    _check_counts(counts, _of_stated_length(manifest, content))
+    _check_counts(counts, manifest)
     return entries
 
 

@@ -6,8 +6,6 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
-from icefloe.kernel.tolerance import Tolerance
-
 # The sequence number of a manifest that the current commit has just written; the writer of the manifest list replaces it
 # by the commit's sequence number.
 UNASSIGNED_SEQ = -1
@@ -55,8 +53,6 @@ class ManifestFile:
     key_metadata: bytes | None = None
     # The row id of the first row of the manifest's first data file without one; None for delete manifests and before v3 (field 520).
     first_row_id: int | None = None
-    # Never written: which deviations of the manifest from this record its readers accept.
-    tolerance: Tolerance = Tolerance.DEFAULT
 
     @property
     def has_added_files(self) -> bool:

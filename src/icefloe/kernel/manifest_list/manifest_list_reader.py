@@ -22,7 +22,7 @@ def read_manifest_list(content: bytes, path: str, tolerance: Tolerance = Toleran
     Args:
         content: The bytes of the list.
         path: Its location, for errors.
-        tolerance: Which deviations of the list, and later of its manifests, are accepted.
+        tolerance: Which deviations of the list are accepted.
 
     Raises:
         AvroFormatError: The file is damaged; the error names it and the byte.
@@ -126,7 +126,6 @@ def _manifest_file(row: tuple[Any, ...], path: str, index: int, tolerance: Toler
         key_metadata=key_metadata,
         # Delete manifests have none; Java writes null for them too.
         first_row_id=row_id if _CONTENTS[content] == ManifestContent.DATA else None,
-        tolerance=tolerance,
     )
 
 

@@ -29,7 +29,7 @@ def read_manifests(snapshot: Snapshot, read: Callable[[str], bytes], tolerance: 
     Args:
         snapshot: The snapshot.
         read: Returns the bytes of the file at a path.
-        tolerance: Which deviations of the list, and of its manifests when they are read, are accepted.
+        tolerance: Which deviations of the list are accepted.
 
     Raises:
         AvroFormatError, ManifestFormatError: the manifest list is damaged.

@@ -111,13 +111,13 @@ def read_deletes(
         content, decoded = lru_cache(maxsize=1)(read), compared_so_far
         kind = context.partition_types[manifest.partition_spec_id]
         statistics = {*PATH_BOUNDS, *every_statistic(decoded)}
-        entries = read_live_entries([manifest], content, kind, statistics=statistics, cache=cache).entries
+        entries = read_live_entries([manifest], content, kind, statistics=statistics, cache=cache, tolerance=context.tolerance).entries
         _check(entries, manifest)
         compared = _compared(entries)
         if not compared <= decoded:  # only the decoded entries show which columns' bounds are needed
             compared_so_far = decoded | compared
             statistics = {*PATH_BOUNDS, *every_statistic(compared_so_far)}
-            entries = read_live_entries([manifest], content, kind, statistics=statistics, cache=cache).entries
+            entries = read_live_entries([manifest], content, kind, statistics=statistics, cache=cache, tolerance=context.tolerance).entries
         return entries
 
     tables: dict[int, list[Any]] = {}

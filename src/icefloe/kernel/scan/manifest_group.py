@@ -86,6 +86,7 @@ class ManifestReader:
             statistics=self.statistics[spec_id],
             added_in=context.added_in,
             cache=self.cache,
+            tolerance=context.tolerance,
         )
         if not self.prunes or context.is_unfiltered:
             return _ReadFiles(live)

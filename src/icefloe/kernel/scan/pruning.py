@@ -40,6 +40,7 @@ from icefloe.kernel.scan.decision import Reason
 from icefloe.kernel.scan.pruning_explanation import PredicateOutcome, explain_predicate
 from icefloe.kernel.schema.metadata_columns import FILE, SPEC_ID, is_reserved
 from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.tolerance import Tolerance
 from icefloe.kernel.types import GeographyType, GeometryType, IntegerType, LongType, PrimitiveType, StructType, UnknownType
 from icefloe.kernel.values import bounds_to_array, physical_arrow_type, to_human
 
@@ -62,6 +63,7 @@ class ScanContext:
     include_tested: bool = False
     # The snapshots of an incremental scan, whose added files are read; None in a scan of one snapshot.
     added_in: frozenset[int] | None = None
+    tolerance: Tolerance = Tolerance.DEFAULT
 
     @cached_property
     def specs(self) -> dict[int, PartitionSpec]:

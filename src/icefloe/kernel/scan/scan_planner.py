@@ -98,6 +98,7 @@ def plan_scan(
         include_tested=include_tested,
         every_delete=every_delete,
         added_in=None if appends is None else frozenset(append.snapshot_id for append in appends),
+        tolerance=tolerance,
     )
     manifests = read_manifests(snapshot, read, tolerance) if appends is None else _added_manifests(appends, read, tolerance)
     choice = _ManifestChoice(manifests, context)
@@ -177,7 +178,8 @@ class _ManifestChoice:
         self.context = context
         is_data = np.array([manifest.content is ManifestContent.DATA for manifest in manifests], dtype=bool)
         # A tolerant scan does not rely on counts, so that a delete manifest of which none is counted is read.
-        live = np.array([manifest.tolerance is not Tolerance.DEFAULT or manifest.has_live_files for manifest in manifests], dtype=bool)
+        trusts_counts = context.tolerance is Tolerance.DEFAULT
+        live = np.array([not trusts_counts or manifest.has_live_files for manifest in manifests], dtype=bool)
         kept = manifest_mask(manifests, context.bound, context.specs, context.schema) & live
         self.kept_data = _chosen(manifests, kept & is_data)
         # A delete file applies to no data file that is newer than its manifest.
