@@ -112,7 +112,7 @@ def test_a_table_is_created_although_its_namespace_is_dropped_meanwhile(catalog:
 def test_a_transaction_is_committed_although_its_namespace_is_dropped_meanwhile(kind: str, tmp_path: Path) -> None:
     catalog, faults = CATALOGS[kind](tmp_path), Faults()
     namespace = NewNamespace(faulty(catalog, faults), ("a",))
-    faults.order("swap", meanwhile=lambda: catalog.drop_namespace("a"), times=2)
+    faults.order("commit", meanwhile=lambda: catalog.drop_namespace("a"), times=2)
     with namespace.dropped_on_error(), faulty(catalog, faults).transaction() as transaction:
         member = namespace.create_for(lambda: transaction.create_table("a.t", SCHEMA))
         member.restore_namespace(namespace.create)
@@ -123,7 +123,7 @@ def test_a_transaction_is_committed_although_its_namespace_is_dropped_meanwhile(
 def test_a_namespace_that_cannot_be_created_again_refuses_the_commit_and_leaves_nothing(tmp_path: Path) -> None:
     catalog, faults = CATALOGS["sql"](tmp_path), Faults()
     faulty_catalog = faulty(catalog, faults)
-    faults.order("swap", meanwhile=lambda: catalog.drop_namespace("a"))
+    faults.order("commit", meanwhile=lambda: catalog.drop_namespace("a"))
 
     def commits() -> None:
         with faulty_catalog.transaction() as transaction:

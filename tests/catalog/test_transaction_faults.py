@@ -67,13 +67,13 @@ def test_a_commit_whose_reply_is_lost_is_applied_once_to_every_table(
 ) -> None:
     faults = Faults()
     others = (lambda: write(catalog, 7)) if fault is Fault.OVERTAKEN else None
-    faults.order("swap", fault, meanwhile=others)
+    faults.order("commit", fault, meanwhile=others)
     write(faulty(catalog, faults), 1, creates=creates)
     other_numbers = [7] if others else []
     assert numbers(catalog, *NAMES) == [[1, *other_numbers], [*(-number for number in other_numbers), -1]]
     if creates:
         assert numbers(catalog, creates) == [[1]]
-    swaps = [event for event in faults.log if event.operation == "swap"]
+    swaps = [event for event in faults.log if event.operation == "commit"]
     assert sum(event.done for event in swaps) + (fault is Fault.LATE) == 1, "it is made once"
     for table in catalog.load_tables(*NAMES):
         lists = {snapshot.manifest_list for snapshot in table.snapshots()}
@@ -87,7 +87,7 @@ def test_an_unknown_commit_state_is_reported_for_all_tables_and_deletes_no_file(
     for table in catalog.load_tables(*NAMES):
         table.set_properties({"commit.status-check.num-retries": "1"})
     faults = Faults()
-    faults.order("swap", Fault.LOST_REPLY if has_happened else Fault.UNKNOWN)
+    faults.order("commit", Fault.LOST_REPLY if has_happened else Fault.UNKNOWN)
     faults.order("load", Fault.UNAVAILABLE, after=2, times=None)  # the first two come before the commit
     before = metadata_files(tmp_path)
     with pytest.raises(CommitUnknownError) as unknown:
@@ -104,7 +104,7 @@ def test_a_commit_that_is_applied_after_the_client_gave_up_changes_every_table(c
         table.set_properties({"commit.status-check.num-retries": "0"})
     faults = Faults()
     faulty_catalog = faulty(catalog, faults)
-    faults.order("swap", Fault.LATE, loads=100)
+    faults.order("commit", Fault.LATE, loads=100)
     with pytest.raises(CommitUnknownError, match="may or may not"):
         write(faulty_catalog, 1)
     assert numbers(catalog, *NAMES) == [[], []]
@@ -117,7 +117,7 @@ def test_a_late_commit_that_conflicts_on_one_table_changes_none(catalog: SqlCata
         table.set_properties({"commit.status-check.num-retries": "0"})
     faults = Faults()
     faulty_catalog = faulty(catalog, faults)
-    faults.order("swap", Fault.LATE, loads=100)
+    faults.order("commit", Fault.LATE, loads=100)
     with pytest.raises(CommitUnknownError):
         write(faulty_catalog, 1)
     catalog.load_table("db.b").append(row_of(5))
@@ -128,7 +128,7 @@ def test_a_late_commit_that_conflicts_on_one_table_changes_none(catalog: SqlCata
 @pytest.mark.parametrize("fault", [Fault.CRASH, Fault.CRASH_AFTER, Fault.INTERRUPT, Fault.INTERRUPT_AFTER])
 def test_a_process_that_dies_at_the_compare_and_swap_changes_all_tables_or_none(catalog: SqlCatalog, fault: Fault) -> None:
     faults = Faults()
-    faults.order("swap", fault)
+    faults.order("commit", fault)
     with pytest.raises((SimulatedCrash, KeyboardInterrupt)):
         write(faulty(catalog, faults), 1)
     happened = fault in {Fault.CRASH_AFTER, Fault.INTERRUPT_AFTER}
@@ -139,7 +139,7 @@ def test_a_process_that_dies_at_the_compare_and_swap_changes_all_tables_or_none(
 
 def test_a_commit_that_always_conflicts_changes_no_table_and_leaves_no_file(catalog: SqlCatalog, tmp_path: Path) -> None:
     faults = Faults()
-    faults.order("swap", Fault.CONFLICT, times=None)
+    faults.order("commit", Fault.CONFLICT, times=None)
     before = metadata_files(tmp_path)
     with pytest.raises(CommitConflictError):
         write(faulty(catalog, faults), 1, creates="db.c")
@@ -153,7 +153,7 @@ def test_a_refusal_for_one_table_changes_no_table_and_leaves_no_file(
 ) -> None:
     before = metadata_files(tmp_path)
     denied = StoragePermissionError("permission denied for table iceberg_tables")
-    monkeypatch.setattr(SqlCatalogStore, "swap_together", lambda self, changes: Refused(error=denied))
+    monkeypatch.setattr(SqlCatalogStore, "commit", lambda self, requests: Refused(error=denied))
     with pytest.raises(StoragePermissionError):
         write(catalog, 1, creates="db.c")
     assert numbers(catalog, *NAMES) == [[], []]

@@ -12,6 +12,7 @@ import pytest
 
 from icefloe import Table
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
+from icefloe.catalog_store.catalog_store import CommitRequest
 from icefloe.errors import (
     CommitConflictError,
     NamespaceAlreadyExistsError,
@@ -194,7 +195,7 @@ def test_a_commit_that_began_before_the_drop_creates_no_table(
         writer.io.write(staged, writer.io.read(writer.metadata_location))
         with monkeypatch.context() as patched:
             patched.setattr(type(catalog.store._io), "read", read_after_the_drop)
-            outcome = catalog.store.swap(("db", "t"), expected=writer.metadata_location, new=staged)
+            outcome = catalog.store.commit([CommitRequest(identifier=("db", "t"), expected=writer.metadata_location, new=staged)])
         assert isinstance(outcome, Conflicted)
         if again:
             assert [path for path in left_in(catalog) if "metadata.json" in path] == ["db/t/metadata/v1.metadata.json"]

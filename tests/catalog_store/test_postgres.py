@@ -14,7 +14,7 @@ from tests.lossy_proxy import Loss, lossy_proxy
 from tests.postgres import OWNER, PASSWORD, PostgresServer
 
 from icefloe import SqlCatalog
-from icefloe.catalog_store.catalog_store import LocationChange
+from icefloe.catalog_store.catalog_store import CommitRequest
 from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.errors import InvalidInputError, StorageError, StoragePermissionError, StorageUnavailableError, TableAlreadyExistsError
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Refused, Unknown
@@ -62,12 +62,12 @@ def files(folder: Path) -> set[Path]:
 
 
 def test_names_and_compare_and_swap_work_as_on_sqlite(store: SqlCatalogStore) -> None:
-    assert store.swap(NAME, expected="m0", new="m1") == Committed()
-    assert store.swap(NAME, expected="m0", new="m2") == Conflicted(current_location="m1")
+    assert store.commit([CommitRequest(identifier=NAME, expected="m0", new="m1")]) == Committed()
+    assert store.commit([CommitRequest(identifier=NAME, expected="m0", new="m2")]) == Conflicted(current_location="m1")
     assert store.load(NAME).previous_metadata_location == "m0"
     with pytest.raises(TableAlreadyExistsError):
         store.create(NAME, "m9")
-    assert store.swap(("db", "none"), expected="m0", new="m1") == Conflicted(current_location=None)
+    assert store.commit([CommitRequest(identifier=("db", "none"), expected="m0", new="m1")]) == Conflicted(current_location=None)
 
 
 def test_a_backend_killed_before_its_commit_is_a_conflict_that_is_retried(store: SqlCatalogStore, postgres: PostgresServer) -> None:
@@ -76,7 +76,7 @@ def test_a_backend_killed_before_its_commit_is_a_conflict_that_is_retried(store:
         postgres.run("postgres", f"SELECT pg_terminate_backend({backend})")
 
     event.listen(store.engine, "commit", kill, once=True)
-    outcome = store.swap(NAME, expected="m0", new="m1")
+    outcome = store.commit([CommitRequest(identifier=NAME, expected="m0", new="m1")])
     assert isinstance(outcome, Conflicted)
     assert (outcome.current_location, outcome.reason is not None) == ("m0", True)
     assert store.load(NAME).metadata_location == "m0"
@@ -88,7 +88,7 @@ def test_a_backend_killed_before_its_update_is_a_conflict_that_is_retried(store:
         postgres.run("postgres", f"SELECT pg_terminate_backend({backend})")
 
     event.listen(store.engine, "before_cursor_execute", kill, once=True)
-    outcome = store.swap(NAME, expected="m0", new="m1")
+    outcome = store.commit([CommitRequest(identifier=NAME, expected="m0", new="m1")])
     assert isinstance(outcome, Conflicted)
     assert outcome.reason is not None
     assert "terminating connection" in outcome.reason
@@ -103,7 +103,7 @@ def test_a_lost_reply_is_distinguished_from_a_lost_commit(
         through = SqlCatalogStore("lake", postgres.uri(postgres_database, port=proxy.port))
         through.load(NAME)
         proxy.losses.append(loss)
-        outcome = through.swap(NAME, expected="m0", new="m1")
+        outcome = through.commit([CommitRequest(identifier=NAME, expected="m0", new="m1")])
         through.engine.dispose()
     found = store.load(NAME).metadata_location
     assert found == ("m1" if lands else "m0")
@@ -129,9 +129,9 @@ def test_a_lost_reply_to_a_user_who_may_only_read_is_an_unknown_commit_state(
     store: SqlCatalogStore, postgres: PostgresServer, postgres_database: str
 ) -> None:
     reader = reader_of(postgres, postgres_database)
-    changes = [LocationChange(identifier=NAME, expected="m0", new="m1")]
+    changes = [CommitRequest(identifier=NAME, expected="m0", new="m1")]
     assert isinstance(reader.commit_status(changes), Unknown), "without the row's lock a swap may still land"
-    store.swap(NAME, expected="m0", new="m1")
+    store.commit([CommitRequest(identifier=NAME, expected="m0", new="m1")])
     assert reader.commit_status(changes) == Committed()
     reader.engine.dispose()
 
@@ -151,7 +151,7 @@ def test_a_read_only_role_can_read_and_its_writes_name_the_missing_right(
 ) -> None:
     reader = reader_of(postgres, postgres_database)
     assert reader.load(NAME).metadata_location == "m0"
-    outcome = reader.swap(NAME, expected="m0", new="m1")
+    outcome = reader.commit([CommitRequest(identifier=NAME, expected="m0", new="m1")])
     assert isinstance(outcome, Refused)
     assert isinstance(outcome.error, StoragePermissionError)
     assert "GRANT SELECT, INSERT, UPDATE, DELETE" in str(outcome.error)

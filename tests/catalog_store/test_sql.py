@@ -12,6 +12,7 @@ from sqlalchemy.exc import OperationalError
 
 from icefloe import load_catalog
 from icefloe.catalog_store import sql_engine
+from icefloe.catalog_store.catalog_store import CommitRequest
 from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.errors import (
     InvalidPropertyError,
@@ -71,7 +72,7 @@ def test_the_tables_have_the_columns_that_java_and_pyiceberg_share(store: SqlCat
 
 def test_a_swap_replaces_the_metadata_location_and_keeps_the_previous_one(store: SqlCatalogStore, database: Path) -> None:
     store.create(NAME, "m0")
-    assert store.swap(NAME, expected="m0", new="m1") == Committed()
+    assert store.commit([CommitRequest(identifier=NAME, expected="m0", new="m1")]) == Committed()
     assert rows(database, "select metadata_location, previous_metadata_location, iceberg_type from iceberg_tables") == [
         ("m1", "m0", "TABLE")
     ]
@@ -79,13 +80,13 @@ def test_a_swap_replaces_the_metadata_location_and_keeps_the_previous_one(store:
 
 def test_a_swap_from_a_stale_location_is_a_conflict_and_changes_nothing(store: SqlCatalogStore) -> None:
     store.create(NAME, "m0")
-    store.swap(NAME, expected="m0", new="m1")
-    assert store.swap(NAME, expected="m0", new="m2") == Conflicted(current_location="m1")
+    store.commit([CommitRequest(identifier=NAME, expected="m0", new="m1")])
+    assert store.commit([CommitRequest(identifier=NAME, expected="m0", new="m2")]) == Conflicted(current_location="m1")
     assert store.load(NAME).metadata_location == "m1"
 
 
 def test_a_swap_on_a_dropped_table_is_a_conflict_without_a_location(store: SqlCatalogStore) -> None:
-    assert store.swap(NAME, expected="m0", new="m1") == Conflicted(current_location=None)
+    assert store.commit([CommitRequest(identifier=NAME, expected="m0", new="m1")]) == Conflicted(current_location=None)
 
 
 def test_a_swap_whose_reply_is_lost_after_the_commit_is_committed(store: SqlCatalogStore) -> None:
@@ -100,7 +101,7 @@ def test_a_swap_whose_reply_is_lost_after_the_commit_is_committed(store: SqlCata
         raise OperationalError("commit", {}, sqlite3.OperationalError("connection lost"))
 
     store.engine.dialect.do_commit = commit_then_fail  # type: ignore[method-assign,assignment]
-    assert store.swap(NAME, expected="m0", new="m1") == Committed()
+    assert store.commit([CommitRequest(identifier=NAME, expected="m0", new="m1")]) == Committed()
     assert store.load(NAME).metadata_location == "m1"
 
 
@@ -112,7 +113,7 @@ def test_exactly_one_of_many_concurrent_swaps_succeeds(store: SqlCatalogStore, d
     def race(number: int) -> None:
         own = SqlCatalogStore("lake", f"sqlite:///{database}")
         ready.wait()
-        outcomes.append(own.swap(NAME, expected="m0", new=f"m1-{number}"))
+        outcomes.append(own.commit([CommitRequest(identifier=NAME, expected="m0", new=f"m1-{number}")]))
         own.engine.dispose()
 
     threads = [Thread(target=race, args=(number,)) for number in range(6)]
@@ -135,7 +136,7 @@ def test_a_catalog_created_before_views_works_without_the_type_column(database: 
     connection.close()
     store = SqlCatalogStore("lake", f"sqlite:///{database}")
     assert store.list_tables(("db",)) == [NAME]
-    assert store.swap(NAME, expected="m0", new="m1") == Committed()
+    assert store.commit([CommitRequest(identifier=NAME, expected="m0", new="m1")]) == Committed()
     store.create(("db", "u"), "m0")
     assert [row[1] for row in rows(database, "pragma table_info(iceberg_tables)")][-1] == "previous_metadata_location"
     assert store.rows()["iceberg_tables"][0]["metadata_location"] == "m1"

@@ -8,7 +8,7 @@ from threading import Barrier, Thread
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from icefloe.catalog_store.catalog_store import KeepsViews
+from icefloe.catalog_store.catalog_store import CommitRequest, KeepsViews
 from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.errors import (
     NamespaceNotEmptyError,
@@ -52,7 +52,7 @@ def rows(database: Path, statement: str) -> list[tuple[object, ...]]:
 def test_a_view_is_a_row_of_type_view_as_in_java(store: SqlCatalogStore, database: Path) -> None:
     views = store.views()
     views.create(VIEW, "m0")
-    assert views.swap(VIEW, expected="m0", new="m1") == Committed()
+    assert views.commit([CommitRequest(identifier=VIEW, expected="m0", new="m1")]) == Committed()
     assert rows(database, "select * from iceberg_tables") == [("lake", "db", "v", "m1", "m0", "VIEW")]
     view = views.load(VIEW)
     assert (view.metadata_location, view.previous_metadata_location) == ("m1", "m0")
@@ -96,8 +96,8 @@ def test_operations_on_one_kind_never_change_the_other(store: SqlCatalogStore, d
     views.create(VIEW, "m0")
     store.create(TABLE, "m0")
     before = rows(database, "select * from iceberg_tables order by table_name")
-    assert store.swap(VIEW, expected="m0", new="m1") == Conflicted(current_location=None)
-    assert views.swap(TABLE, expected="m0", new="m1") == Conflicted(current_location=None)
+    assert store.commit([CommitRequest(identifier=VIEW, expected="m0", new="m1")]) == Conflicted(current_location=None)
+    assert views.commit([CommitRequest(identifier=TABLE, expected="m0", new="m1")]) == Conflicted(current_location=None)
     for operation, error, words in (
         (lambda: store.load(VIEW), NoSuchTableError, "that name is a view"),
         (lambda: views.load(TABLE), NoSuchViewError, "that name is a table"),
@@ -139,7 +139,7 @@ def test_a_swap_whose_reply_is_lost_after_the_commit_is_committed(store: SqlCata
         raise OperationalError("commit", {}, sqlite3.OperationalError("connection lost"))
 
     store.engine.dialect.do_commit = commit_then_fail  # type: ignore[method-assign,assignment]
-    assert views.swap(VIEW, expected="m0", new="m1") == Committed()
+    assert views.commit([CommitRequest(identifier=VIEW, expected="m0", new="m1")]) == Committed()
     assert views.load(VIEW).metadata_location == "m1"
 
 
@@ -151,7 +151,7 @@ def test_exactly_one_of_many_concurrent_swaps_succeeds(store: SqlCatalogStore, d
     def race(number: int) -> None:
         own = SqlCatalogStore("lake", f"sqlite:///{database}")
         ready.wait()
-        outcomes.append(own.views().swap(VIEW, expected="m0", new=f"m1-{number}"))
+        outcomes.append(own.views().commit([CommitRequest(identifier=VIEW, expected="m0", new=f"m1-{number}")]))
         own.engine.dispose()
 
     threads = [Thread(target=race, args=(number,)) for number in range(6)]

@@ -529,7 +529,7 @@ def test_an_interrupt_during_the_commit_deletes_nothing_that_the_commit_may_need
     def interrupted(self: Any, changes: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(SqlCatalogStore, "swap_together", interrupted)
+    monkeypatch.setattr(SqlCatalogStore, "commit", interrupted)
     with pytest.raises(KeyboardInterrupt):
         load(dirty, columns=COLUMNS, bad_rows="quarantine")
     assert len(list((tmp_path / "lake").rglob("*.parquet"))) == 1

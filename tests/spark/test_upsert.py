@@ -218,15 +218,15 @@ def test_a_dataframe_is_computed_once_also_after_a_lost_race(
             yield batch
 
     source = frame(spark, *(row(number, other=1) for number in range(5, 15)))
-    store, original, won = table.handle.store, table.handle.store.swap, []
+    store, original, won = table.handle.store, table.handle.store.commit, []
 
-    def swap(*given: Any, **named: Any) -> Any:
+    def commit(*given: Any, **named: Any) -> Any:
         if not won:
             won.append(True)
             lake.load_table("db.t").append(arrow(row(12)))
         return original(*given, **named)
 
-    monkeypatch.setattr(store, "swap", swap)
+    monkeypatch.setattr(store, "commit", commit)
     result = table.upsert(source.mapInArrow(count, source.schema), ["id"])
     assert (result.attempts, result.rows_updated + result.rows_unchanged, result.rows_inserted) == (2, 6, 4)
     assert computed.value == 10

@@ -256,7 +256,7 @@ def run_pair(base: Base, planned: str, first: str) -> Outcome:
     pair, error = Pair(base), None
     done: list[IcefloeError | None] = []
     table = pair.table(faulty=True)
-    pair.faults.order("swap", meanwhile=lambda: done.append(pair.do(first, -1)))
+    pair.faults.order("commit", meanwhile=lambda: done.append(pair.do(first, -1)))
     try:
         OPERATIONS[planned](table, -2)
     except IcefloeError as caught:

@@ -104,7 +104,7 @@ def test_a_commit_that_always_conflicts_leaves_no_file_and_its_error_has_a_next_
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
     before = {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"}
-    faults.order("swap", Fault.CONFLICT, times=None)
+    faults.order("commit", Fault.CONFLICT, times=None)
     with pytest.raises(CommitConflictError, match="4 attempts") as lost:
         table.append(row_of(1))
     assert "commit.retry.num-retries" in str(lost.value)
@@ -115,7 +115,7 @@ def test_a_commit_that_always_conflicts_leaves_no_file_and_its_error_has_a_next_
 def test_an_unknown_commit_state_deletes_nothing(catalog: SqlCatalog) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
-    faults.order("swap", Fault.LOST_REPLY)
+    faults.order("commit", Fault.LOST_REPLY)
     faults.order("load", Fault.UNAVAILABLE, times=None)  # and the metadata location cannot be read
     with pytest.raises(CommitUnknownError, match="may or may not") as unknown:
         table.append(row_of(1))
@@ -128,7 +128,7 @@ def test_an_unknown_commit_state_deletes_nothing(catalog: SqlCatalog) -> None:
 def test_the_commit_status_check_is_retried_after_a_lost_reply(catalog: SqlCatalog) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
-    faults.order("swap", Fault.LOST_REPLY)
+    faults.order("commit", Fault.LOST_REPLY)
     faults.order("load", Fault.UNAVAILABLE, times=2)  # the database is available again before the status checks end
     result = table.append(row_of(1))
     assert (result.attempts, numbers(table)) == (1, [1])
@@ -137,7 +137,7 @@ def test_the_commit_status_check_is_retried_after_a_lost_reply(catalog: SqlCatal
 def test_a_swap_that_was_not_applied_and_no_longer_can_be_is_retried(catalog: SqlCatalog, tmp_path: Path) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
-    faults.order("swap", Fault.UNKNOWN)
+    faults.order("commit", Fault.UNKNOWN)
     result = table.append(row_of(1))
     assert (result.attempts, numbers(table)) == (2, [1])
     assert len(files(tmp_path, "snap-*.avro")) == 1
@@ -149,11 +149,11 @@ def test_an_exception_of_a_store_during_a_swap_is_an_unknown_commit_state(
 ) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
-    faults.order("swap", fault)
+    faults.order("commit", fault)
     result = table.append(row_of(1))
     assert (result.attempts, numbers(table)) == (attempts, [1])
     assert len(files(tmp_path, "snap-*.avro")) == 1
-    faults.order("swap", fault)
+    faults.order("commit", fault)
     faults.order("load", Fault.UNAVAILABLE, times=None)
     with pytest.raises(CommitUnknownError, match="may or may not"):
         table.append(row_of(2))
@@ -164,7 +164,7 @@ def test_an_exception_of_a_store_during_a_swap_is_an_unknown_commit_state(
 def test_a_swap_that_is_applied_late_is_awaited_and_committed_once(catalog: SqlCatalog) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
-    faults.order("swap", Fault.LATE, loads=2)
+    faults.order("commit", Fault.LATE, loads=2)
     result = table.append(row_of(1))
     assert (result.attempts, numbers(table)) == (1, [1])
 
@@ -174,7 +174,7 @@ def test_the_error_for_an_unknown_commit_state_has_the_command_to_check_it(catal
     table.set_properties({"commit.status-check.num-retries": "0"})
     faults = Faults()
     table = faulty(table, faults)
-    faults.order("swap", Fault.LATE, loads=5)
+    faults.order("commit", Fault.LATE, loads=5)
     with pytest.raises(CommitUnknownError) as unknown:
         table.append(row_of(1))
     assert f"`icefloe show snapshots db.t --catalog lake`: where snapshot {unknown.value.snapshot_id} is" in str(unknown.value)
@@ -194,13 +194,13 @@ def test_a_metadata_change_whose_reply_is_lost_is_found_in_the_metadata_log(cata
 
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
-    faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: others(3))
+    faults.order("commit", Fault.OVERTAKEN, meanwhile=lambda: others(3))
     table.set_properties({"ours": "1"})
     assert table.properties["ours"] == "1"
     assert table.properties["p2"] == "3"
     catalog.load_table("db.t").set_properties({"write.metadata.previous-versions-max": "2"})
     table.refresh()
-    faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: others(4))
+    faults.order("commit", Fault.OVERTAKEN, meanwhile=lambda: others(4))
     with pytest.raises(CommitUnknownError, match="its log no longer shows it"):
         table.set_properties({"ours": "2"})
     assert catalog.load_table("db.t").properties["ours"] == "2", "it had happened"
@@ -210,7 +210,7 @@ def test_a_refused_swap_leaves_no_file_and_is_not_retried(catalog: SqlCatalog, t
     table = catalog.load_table("db.t")
     before = {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"}
     denied = StoragePermissionError("permission denied for table iceberg_tables")
-    monkeypatch.setattr(SqlCatalogStore, "swap", lambda self, identifier, *, expected, new: Refused(error=denied))
+    monkeypatch.setattr(SqlCatalogStore, "commit", lambda self, requests: Refused(error=denied))
     with pytest.raises(StoragePermissionError):
         table.append(row_of(1))
     assert {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"} == before
@@ -219,7 +219,7 @@ def test_a_refused_swap_leaves_no_file_and_is_not_retried(catalog: SqlCatalog, t
 def test_an_overtaken_commit_is_found_in_the_history_of_the_current_metadata(catalog: SqlCatalog) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
-    faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: catalog.load_table("db.t").append(row_of(2)))
+    faults.order("commit", Fault.OVERTAKEN, meanwhile=lambda: catalog.load_table("db.t").append(row_of(2)))
     result = table.append(row_of(1))
     assert numbers(table) == [1, 2], "the append must be there once, not twice"
     assert result.snapshot_id in {snapshot.snapshot_id for snapshot in table.snapshots()}
@@ -228,7 +228,7 @@ def test_an_overtaken_commit_is_found_in_the_history_of_the_current_metadata(cat
 def test_an_interrupt_during_the_compare_and_swap_deletes_nothing(catalog: SqlCatalog) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
-    faults.order("swap", Fault.INTERRUPT_AFTER)
+    faults.order("commit", Fault.INTERRUPT_AFTER)
     with pytest.raises(KeyboardInterrupt):
         table.append(row_of(1))
     assert numbers(table) == [1]
@@ -262,7 +262,7 @@ def test_a_recreated_table_of_the_same_name_is_another_table(catalog: SqlCatalog
 def test_an_interrupt_during_a_retry_keeps_an_overtaken_commit(catalog: SqlCatalog) -> None:
     faults = Faults()
     table = faulty(catalog.load_table("db.t"), faults)
-    faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: catalog.load_table("db.t").append(row_of(2)))
+    faults.order("commit", Fault.OVERTAKEN, meanwhile=lambda: catalog.load_table("db.t").append(row_of(2)))
     faults.order("load", Fault.INTERRUPT)
     with pytest.raises(KeyboardInterrupt):
         table.append(row_of(1))
@@ -284,7 +284,7 @@ def test_a_retried_delete_that_matches_no_row_leaves_no_file(catalog: SqlCatalog
     faults = Faults()
     catalog.load_table("db.t").append(row_of(1))
     table = faulty(catalog.load_table("db.t"), faults)
-    faults.order("swap", meanwhile=lambda: catalog.load_table("db.t").delete())
+    faults.order("commit", meanwhile=lambda: catalog.load_table("db.t").delete())
     table.delete_keys(row_of(1), ["n"])
     assert files(tmp_path, "*.parquet") == {path.name for path in tmp_path.rglob("*.parquet") if "deletes" not in path.name}
     assert len(table.refresh().snapshots()) == 2

@@ -55,7 +55,7 @@ from icefloe.testing.commit_effects import (
     Rows,
 )
 from icefloe.testing.commit_model import CommitModel
-from icefloe.testing.fault_injection import OF_SWAPS, Fault, Faults, FaultyFileIO, FaultyStore
+from icefloe.testing.fault_injection import OF_COMMITS, Fault, Faults, FaultyFileIO, FaultyStore
 from icefloe.testing.reference_reader import ReferenceReader
 
 NAME = ("db", "t")
@@ -136,12 +136,12 @@ OPERATION = st.one_of(
     st.tuples(st.just("upgrade"), st.sampled_from([2, 3])),
     st.tuples(st.just("change_spec"), st.sampled_from(["bucket[4]", "truncate[3]"])),
 )
-FILE_FAULTS = [fault for fault in Fault if fault not in OF_SWAPS and fault is not Fault.HALF]
+FILE_FAULTS = [fault for fault in Fault if fault not in OF_COMMITS and fault is not Fault.HALF]
 # Faults of a compare-and-swap. A store that raises a storage error violates its contract; no commit may be lost by that either.
-SWAP_FAULTS = [*OF_SWAPS, *FILE_FAULTS]
+SWAP_FAULTS = [*OF_COMMITS, *FILE_FAULTS]
 # The place of a fault: the operation of a port, how many of its calls succeed before, and for how many calls the fault lasts.
 FAULT = st.one_of(
-    st.tuples(st.just("swap"), st.sampled_from(SWAP_FAULTS), st.integers(0, 1), st.integers(1, 4)),
+    st.tuples(st.just("commit"), st.sampled_from(SWAP_FAULTS), st.integers(0, 1), st.integers(1, 4)),
     st.tuples(st.sampled_from(["load", "read"]), st.sampled_from(FILE_FAULTS), st.integers(0, 4), st.integers(1, 3)),
     st.tuples(st.sampled_from(["write", "open_output"]), st.sampled_from([*FILE_FAULTS, Fault.HALF]), st.integers(0, 3), st.integers(1, 2)),
     st.tuples(st.just("delete"), st.sampled_from(FILE_FAULTS), st.integers(0, 2), st.integers(1, 9)),
@@ -164,7 +164,7 @@ class Step:
 
 def steps(depth: int) -> st.SearchStrategy[Step]:
     inner = st.nothing() if depth == 0 else steps(depth - 1)
-    pause = st.tuples(st.sampled_from(["swap", "swap", "overtake", "load", "read", "write"]), st.integers(0, 2), inner)
+    pause = st.tuples(st.sampled_from(["commit", "commit", "overtake", "load", "read", "write"]), st.integers(0, 2), inner)
     return st.builds(
         Step,
         writer=st.integers(0, WRITERS - 1),
@@ -208,7 +208,7 @@ class Writer:
         self.name = name
         self.is_free = True
         self.faults = Faults(slow_s=0)
-        self.store = FaultyStore(store, self.faults, on_swap=model.swapped)
+        self.store = FaultyStore(store, self.faults, on_commit=model.swapped)
         self.handle = TableHandle(identifier=NAME, store=self.store, io=FaultyFileIO(MemoryFileIO(), self.faults))
         self.start()
 
@@ -297,7 +297,7 @@ class ManyWriters(RuleBasedStateMachine):
         for operation, after, inner in step.meanwhile:
             run = partial(Context().run, self.run_step, inner)  # another process, without the context settings of this one
             if operation == "overtake":
-                writer.faults.order("swap", Fault.OVERTAKEN, after=after, meanwhile=run)
+                writer.faults.order("commit", Fault.OVERTAKEN, after=after, meanwhile=run)
             else:
                 writer.faults.order(operation, after=after, meanwhile=run)
         for operation, fault, after, times in step.faults:

@@ -296,7 +296,7 @@ def test_an_unknown_commit_state_deletes_nothing(table: Table, fault: Fault) -> 
     table.set_properties({"commit.status-check.num-retries": "0", "commit.status-check.min-wait-ms": "1"})
     before = on_disk(table.location())
     broken, faults = faulty(table)
-    faults.order("swap", fault)
+    faults.order("commit", fault)
     faults.order("load", Fault.UNAVAILABLE, times=100)  # the metadata location cannot be read either
     with pytest.raises(CommitUnknownError):
         broken.expire_snapshots(FAR)
@@ -314,7 +314,7 @@ def test_a_branch_that_moves_concurrently_changes_the_expired_snapshots(table: T
     history(table)
     head = table.metadata.current_snapshot_id
     broken, faults = faulty(table)
-    faults.order("swap", meanwhile=meanwhile(table, lambda other: append(other, 4)))
+    faults.order("commit", meanwhile=meanwhile(table, lambda other: append(other, 4)))
     report = broken.expire_snapshots(FAR)
     assert head in report.snapshot_ids
     assert len(report.snapshot_ids) == 3
@@ -326,7 +326,7 @@ def test_a_tag_that_is_created_concurrently_keeps_its_snapshot(table: Table) -> 
     history(table)
     first = table.snapshots()[0].snapshot_id
     broken, faults = faulty(table)
-    faults.order("swap", meanwhile=meanwhile(table, lambda other: set_ref(other, "kept", first, type="tag")))
+    faults.order("commit", meanwhile=meanwhile(table, lambda other: set_ref(other, "kept", first, type="tag")))
     report = broken.expire_snapshots(FAR)
     assert first not in report.snapshot_ids
     assert values(table.refresh(), snapshot_id=first) == [1]
@@ -335,7 +335,7 @@ def test_a_tag_that_is_created_concurrently_keeps_its_snapshot(table: Table) -> 
     append(table, 5)
     second = table.snapshots()[-2].snapshot_id
     broken, faults = faulty(table)
-    faults.order("swap", meanwhile=meanwhile(table, lambda other: set_ref(other, "held", second, type="tag")))
+    faults.order("commit", meanwhile=meanwhile(table, lambda other: set_ref(other, "held", second, type="tag")))
     with pytest.raises(CommitInvalidatedError, match="tag held"):
         broken.expire_snapshots(snapshot_ids=[second])
     check_files(table.refresh())
@@ -361,7 +361,7 @@ def test_two_concurrent_expiries_leave_no_unreferenced_file(table: Table) -> Non
     history(table)
     append(table, 4)
     broken, faults = faulty(table)
-    faults.order("swap", meanwhile=meanwhile(table, lambda other: other.expire_snapshots(FAR, retain_last=2)))
+    faults.order("commit", meanwhile=meanwhile(table, lambda other: other.expire_snapshots(FAR, retain_last=2)))
     report = broken.expire_snapshots(FAR)
     assert len(report.snapshot_ids) == 1
     assert values(table.refresh()) == [3, 4]
@@ -380,7 +380,7 @@ def test_files_shared_with_a_snapshot_that_another_expiry_removes_are_deleted(ta
         other.manage_snapshots().remove_branch("b").commit()
         assert other.expire_snapshots(snapshot_ids=[held]).snapshot_ids == (held,)
 
-    faults.order("swap", meanwhile=meanwhile(table, drop))
+    faults.order("commit", meanwhile=meanwhile(table, drop))
     report = broken.expire_snapshots(snapshot_ids=[first])
     assert report.snapshot_ids == (first,)
     assert report.totals[FileKind.DATA].files == 1
@@ -400,7 +400,7 @@ def test_files_of_a_commit_in_flight_are_kept(table: Table) -> None:
         assert in_flight[0] <= on_disk(table.location())
 
     # Data file, manifest, manifest list and metadata file are written; the compare-and-swap is next.
-    faults.order("swap", meanwhile=meanwhile(table, expire))
+    faults.order("commit", meanwhile=meanwhile(table, expire))
     append(broken, 7)
     assert len(in_flight[0]) == 3
     assert values(table.refresh()) == [3, 7]
@@ -410,7 +410,7 @@ def test_files_of_a_commit_in_flight_are_kept(table: Table) -> None:
 def test_an_expiry_whose_reply_is_lost_but_that_is_committed_deletes_its_files(table: Table) -> None:
     history(table)
     broken, faults = faulty(table)
-    faults.order("swap", Fault.OVERTAKEN, meanwhile=meanwhile(table, lambda other: append(other, 9)))
+    faults.order("commit", Fault.OVERTAKEN, meanwhile=meanwhile(table, lambda other: append(other, 9)))
     report = broken.expire_snapshots(FAR)
     assert len(report.snapshot_ids) == 2
     assert values(table.refresh()) == [3, 9]

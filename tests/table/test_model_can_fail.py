@@ -1,6 +1,7 @@
 """The commit model finds faults: it fails with each of these faults in the commit loop, the catalog or the rules of the format."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.table.test_commit_model import ManyWriters
 
+from icefloe.catalog_store.catalog_store import CommitRequest
 from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.kernel.commit import cherry_pick, snapshot_attempt
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
@@ -27,25 +29,27 @@ def skip_the_commit_status_check(patch: Patch) -> None:
 
 def delete_files_on_an_unknown_commit_state(patch: Patch) -> None:
     """Treat a late swap or a lost reply as a conflict."""
-    swap = FaultyStore._swap
+    swap = FaultyStore.commit
 
     def sure(self: FaultyStore, changes: Any) -> Outcome:
         outcome = swap(self, changes)
         return Conflicted(current_location=changes[0].expected) if isinstance(outcome, Unknown) else outcome
 
-    patch.setattr(FaultyStore, "_swap", sure)
+    patch.setattr(FaultyStore, "commit", sure)
     patch.setattr(TableCommit, "is_committed", lambda self: False)
 
 
 def swap_without_comparing(patch: Patch) -> None:
     """Let the last writer win."""
 
-    def swap(self: SqlCatalogStore, identifier: Any, *, expected: str, new: str) -> Outcome:
-        now = self.load(identifier).metadata_location
-        return swapped(self, identifier, expected=now, new=new)
+    def commit(self: SqlCatalogStore, requests: Sequence[CommitRequest]) -> Outcome:
+        return compared(self, [with_current_location(self, request) for request in requests])
 
-    swapped = SqlCatalogStore.swap
-    patch.setattr(SqlCatalogStore, "swap", swap)
+    def with_current_location(store: SqlCatalogStore, request: CommitRequest) -> CommitRequest:
+        return request if request.expected is None else replace(request, expected=store.load(request.identifier).metadata_location)
+
+    compared = SqlCatalogStore.commit
+    patch.setattr(SqlCatalogStore, "commit", commit)
 
 
 def clean_up_nothing(patch: Patch) -> None:

@@ -134,7 +134,7 @@ def test_files_of_a_concurrent_commit_conflict_whether_or_not_it_merged_the_plan
         this_writer = faulty(table, faults)
         planned = manifests(this_writer)
         manifest_sets: list[set[str]] = []
-        faults.order("swap", meanwhile=partial(append_concurrently, other, part, manifest_sets))
+        faults.order("commit", meanwhile=partial(append_concurrently, other, part, manifest_sets))
         try:
             WRITES[kind](this_writer)
             outcome = "committed"

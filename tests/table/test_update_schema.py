@@ -1,6 +1,6 @@
 """Schema changes of a table: in one commit or not at all, also with concurrent writers; every row of every snapshot is still read correctly."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from icefloe import (
     StructType,
     TimestampType,
 )
-from icefloe.catalog_store.identifier import Identifier
+from icefloe.catalog_store.catalog_store import CommitRequest
 from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.kernel.commit.metadata_change import MetadataChange
 from icefloe.kernel.commit.outcome import Conflicted, Outcome
@@ -329,15 +329,15 @@ def test_a_delete_retried_after_a_schema_change_uses_the_new_columns(catalog: Sq
 def test_an_overtaken_schema_change_is_found_in_the_metadata_log(
     catalog: SqlCatalog, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original: Callable[..., Outcome] = SqlCatalogStore.swap
+    original: Callable[..., Outcome] = SqlCatalogStore.commit
 
-    def reply_lost_and_overtaken(self: SqlCatalogStore, identifier: Identifier, *, expected: str, new: str) -> Outcome:
-        original(self, identifier, expected=expected, new=new)
+    def reply_lost_and_overtaken(self: SqlCatalogStore, requests: Sequence[CommitRequest]) -> Outcome:
+        original(self, requests)
         monkeypatch.undo()
         catalog.load_table("db.t").append(ROWS)
-        return Conflicted(current_location=self.load(identifier).metadata_location)
+        return Conflicted(current_location=self.load(requests[0].identifier).metadata_location)
 
-    monkeypatch.setattr(SqlCatalogStore, "swap", reply_lost_and_overtaken)
+    monkeypatch.setattr(SqlCatalogStore, "commit", reply_lost_and_overtaken)
     with table.update_schema() as update:
         update.add_column("note", StringType())
     assert table.schema().names[-1] == "note"

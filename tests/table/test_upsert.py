@@ -300,16 +300,16 @@ def test_updated_rows_keep_their_row_ids_and_get_the_sequence_number_of_the_upse
 def race(table: Table, monkeypatch: pytest.MonkeyPatch, winner: Any) -> None:
     """Let another writer commit right before the table's first compare-and-swap."""
     store = table.handle.store
-    original = store.swap
+    original = store.commit
     won: list[bool] = []
 
-    def swap(*given: Any, **named: Any) -> Any:
+    def commit(*given: Any, **named: Any) -> Any:
         if not won:
             won.append(True)
             winner()
         return original(*given, **named)
 
-    monkeypatch.setattr(store, "swap", swap)
+    monkeypatch.setattr(store, "commit", commit)
 
 
 def orphans(table: Table, folder: Path) -> set[str]:

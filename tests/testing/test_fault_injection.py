@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from icefloe.catalog_store.catalog_store import CommitRequest
 from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.errors import FileAlreadyExistsError, InvalidInputError, StorageFullError, StoragePermissionError, StorageUnavailableError
 from icefloe.io.local_file_io import LocalFileIO
@@ -34,55 +35,67 @@ def location_in(store: SqlCatalogStore) -> str:
 
 def test_without_orders_every_operation_works_and_is_logged(inner: SqlCatalogStore, faults: Faults) -> None:
     swapped: list[str] = []
-    store = FaultyStore(inner, faults, on_swap=lambda name, new: swapped.append(new))
-    assert store.swap(NAME, expected="memory://v0", new="memory://v1") == Committed()
-    assert store.swap(NAME, expected="memory://v0", new="memory://v2") == Conflicted(current_location="memory://v1")
+    store = FaultyStore(inner, faults, on_commit=lambda name, new: swapped.append(new))
+    assert store.commit([CommitRequest(identifier=NAME, expected="memory://v0", new="memory://v1")]) == Committed()
+    assert store.commit([CommitRequest(identifier=NAME, expected="memory://v0", new="memory://v2")]) == Conflicted(
+        current_location="memory://v1"
+    )
     assert swapped == ["memory://v1"]
     assert store.list_tables(("db",)) == [NAME]
-    assert [event.operation for event in faults.log] == ["swap", "swap", "list_tables"]
+    assert [event.operation for event in faults.log] == ["commit", "commit", "list_tables"]
 
 
 @pytest.mark.parametrize(("fault", "swapped"), [(Fault.LOST_REPLY, True), (Fault.UNKNOWN, False)])
 def test_the_outcome_is_unknown_with_and_without_the_swap(inner: SqlCatalogStore, faults: Faults, fault: Fault, swapped: bool) -> None:
     store = FaultyStore(inner, faults)
-    faults.order("swap", fault)
-    assert isinstance(store.swap(NAME, expected="memory://v0", new="memory://v1"), Unknown)
+    faults.order("commit", fault)
+    assert isinstance(store.commit([CommitRequest(identifier=NAME, expected="memory://v0", new="memory://v1")]), Unknown)
     assert location_in(inner) == ("memory://v1" if swapped else "memory://v0")
-    assert faults.log == [Event(operation="swap", target="db.t memory://v1", fault=fault, done=swapped)]
+    assert faults.log == [Event(operation="commit", target="db.t memory://v1", fault=fault, done=swapped)]
 
 
 def test_a_late_swap_happens_after_the_metadata_location_was_read(inner: SqlCatalogStore, faults: Faults) -> None:
     store = FaultyStore(inner, faults)
-    faults.order("swap", Fault.LATE, loads=2)
-    assert isinstance(store.swap(NAME, expected="memory://v0", new="memory://v1"), Unknown)
+    faults.order("commit", Fault.LATE, loads=2)
+    assert isinstance(store.commit([CommitRequest(identifier=NAME, expected="memory://v0", new="memory://v1")]), Unknown)
     assert [store.load(NAME).metadata_location for _ in range(3)] == ["memory://v0", "memory://v0", "memory://v1"]
-    faults.order("swap", Fault.LATE, loads=9)
-    store.swap(NAME, expected="memory://v1", new="memory://v2")
+    faults.order("commit", Fault.LATE, loads=9)
+    store.commit([CommitRequest(identifier=NAME, expected="memory://v1", new="memory://v2")])
     store.land_late()
     assert location_in(inner) == "memory://v2"
 
 
 def test_an_ordered_conflict_swaps_nothing(inner: SqlCatalogStore, faults: Faults) -> None:
     store = FaultyStore(inner, faults)
-    faults.order("swap", Fault.CONFLICT, after=1, times=2)
-    assert store.swap(NAME, expected="memory://v0", new="memory://v1") == Committed()
+    faults.order("commit", Fault.CONFLICT, after=1, times=2)
+    assert store.commit([CommitRequest(identifier=NAME, expected="memory://v0", new="memory://v1")]) == Committed()
     for _ in range(2):
-        assert store.swap(NAME, expected="memory://v1", new="memory://v2") == Conflicted(current_location="memory://v1")
-    assert store.swap(NAME, expected="memory://v1", new="memory://v2") == Committed()
+        assert store.commit([CommitRequest(identifier=NAME, expected="memory://v1", new="memory://v2")]) == Conflicted(
+            current_location="memory://v1"
+        )
+    assert store.commit([CommitRequest(identifier=NAME, expected="memory://v1", new="memory://v2")]) == Committed()
 
 
 def test_an_overtaken_swap_is_a_conflict_with_the_swap_after_it(inner: SqlCatalogStore, faults: Faults) -> None:
     store = FaultyStore(inner, faults)
-    faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: inner.swap(NAME, expected="memory://v1", new="memory://v2"))
-    assert store.swap(NAME, expected="memory://v0", new="memory://v1") == Conflicted(current_location="memory://v2", is_reply_lost=True)
-    faults.order("swap", Fault.OVERTAKEN)  # no other swap followed, so that this one is found
-    assert store.swap(NAME, expected="memory://v2", new="memory://v3") == Committed()
+    faults.order(
+        "commit",
+        Fault.OVERTAKEN,
+        meanwhile=lambda: inner.commit([CommitRequest(identifier=NAME, expected="memory://v1", new="memory://v2")]),
+    )
+    assert store.commit([CommitRequest(identifier=NAME, expected="memory://v0", new="memory://v1")]) == Conflicted(
+        current_location="memory://v2", is_reply_lost=True
+    )
+    faults.order("commit", Fault.OVERTAKEN)  # no other swap followed, so that this one is found
+    assert store.commit([CommitRequest(identifier=NAME, expected="memory://v2", new="memory://v3")]) == Committed()
 
 
 def test_another_writers_step_runs_just_before_an_operation(inner: SqlCatalogStore, faults: Faults) -> None:
     store = FaultyStore(inner, faults)
-    faults.order("swap", meanwhile=lambda: inner.swap(NAME, expected="memory://v0", new="memory://v2"))
-    assert store.swap(NAME, expected="memory://v0", new="memory://v1") == Conflicted(current_location="memory://v2")
+    faults.order("commit", meanwhile=lambda: inner.commit([CommitRequest(identifier=NAME, expected="memory://v0", new="memory://v2")]))
+    assert store.commit([CommitRequest(identifier=NAME, expected="memory://v0", new="memory://v1")]) == Conflicted(
+        current_location="memory://v2"
+    )
 
 
 @pytest.mark.parametrize(("fault", "done"), [(Fault.CRASH, False), (Fault.CRASH_AFTER, True)])
@@ -90,9 +103,9 @@ def test_after_a_crash_every_operation_fails_until_the_process_is_restarted(
     inner: SqlCatalogStore, faults: Faults, fault: Fault, done: bool
 ) -> None:
     store, io = FaultyStore(inner, faults), FaultyFileIO(MemoryFileIO(), faults)
-    faults.order("swap", fault)
+    faults.order("commit", fault)
     with pytest.raises(SimulatedCrash):
-        store.swap(NAME, expected="memory://v0", new="memory://v1")
+        store.commit([CommitRequest(identifier=NAME, expected="memory://v0", new="memory://v1")])
     for operation in (lambda: store.load(NAME), lambda: io.delete("memory://faults/x"), lambda: io.read("memory://faults/x")):
         with pytest.raises(SimulatedCrash):
             operation()
@@ -163,7 +176,7 @@ def test_slow_storage_returns_correct_results(faults: Faults) -> None:
     assert io.open_input("memory://faults/slow").read() == b"1"
 
 
-@pytest.mark.parametrize(("operation", "fault"), [("read", Fault.CONFLICT), ("swap", Fault.HALF), ("load", Fault.LATE)])
+@pytest.mark.parametrize(("operation", "fault"), [("read", Fault.CONFLICT), ("commit", Fault.HALF), ("load", Fault.LATE)])
 def test_a_fault_of_another_operation_is_refused(faults: Faults, operation: str, fault: Fault) -> None:
     with pytest.raises(InvalidInputError, match=fault.value):
         faults.order(operation, fault)

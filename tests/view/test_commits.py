@@ -87,7 +87,7 @@ def queries(view: View) -> list[str]:
 
 def test_a_conflict_is_retried_on_the_committed_view_and_leaves_no_file(lake: FaultyLake) -> None:
     view = lake.view()
-    lake.faults.order("swap", meanwhile=lambda: replace_query(lake.stored_view(), "SELECT 1", "trino"))
+    lake.faults.order("commit", meanwhile=lambda: replace_query(lake.stored_view(), "SELECT 1", "trino"))
     replace_query(view, "SELECT 2")
     stored_view = lake.stored_view()
     assert stored_view.current_version().dialects == ("spark", "trino"), "the concurrently committed dialect is kept"
@@ -98,7 +98,7 @@ def test_a_conflict_is_retried_on_the_committed_view_and_leaves_no_file(lake: Fa
 
 def test_a_commit_that_always_conflicts_leaves_no_file_and_its_error_names_the_property(lake: FaultyLake) -> None:
     view, before = lake.view(), lake.files()
-    lake.faults.order("swap", Fault.CONFLICT, times=None)
+    lake.faults.order("commit", Fault.CONFLICT, times=None)
     with pytest.raises(CommitConflictError, match="4 attempts") as lost:
         replace_query(view, "SELECT 1")
     assert "the view property commit.retry.num-retries" in str(lost.value)
@@ -108,11 +108,11 @@ def test_a_commit_that_always_conflicts_leaves_no_file_and_its_error_names_the_p
 
 def test_a_lost_reply_is_resolved_by_a_commit_status_check(lake: FaultyLake) -> None:
     view = lake.view()
-    lake.faults.order("swap", Fault.LOST_REPLY)
+    lake.faults.order("commit", Fault.LOST_REPLY)
     replace_query(view, "SELECT 1")
     assert view == lake.stored_view()
     assert queries(view) == ["SELECT 0", "SELECT 1"]
-    lake.faults.order("swap", Fault.UNKNOWN)
+    lake.faults.order("commit", Fault.UNKNOWN)
     replace_query(view, "SELECT 2")
     assert queries(lake.stored_view()) == ["SELECT 0", "SELECT 1", "SELECT 2"]
 
@@ -124,7 +124,7 @@ def test_a_property_change_that_several_commits_follow_is_an_unknown_commit_stat
         for number in (7, 8):
             replace_query(lake.stored_view(), f"SELECT {number}")
 
-    lake.faults.order("swap", Fault.OVERTAKEN, meanwhile=others)
+    lake.faults.order("commit", Fault.OVERTAKEN, meanwhile=others)
     with pytest.raises(CommitUnknownError, match="its log no longer shows it"), view.update_properties() as update:
         update.set("comment", "c")
     assert (lake.stored_view().properties["comment"], queries(lake.stored_view())) == ("c", ["SELECT 0", "SELECT 7", "SELECT 8"])
@@ -133,7 +133,7 @@ def test_a_property_change_that_several_commits_follow_is_an_unknown_commit_stat
 
 def test_an_unknown_commit_state_deletes_nothing(lake: FaultyLake) -> None:
     view = lake.view()
-    lake.faults.order("swap", Fault.LOST_REPLY)
+    lake.faults.order("commit", Fault.LOST_REPLY)
     lake.faults.order("load", Fault.UNAVAILABLE, after=1, times=None)
     with pytest.raises(CommitUnknownError, match=r"lake\.db\.v may or may not") as unknown:
         replace_query(view, "SELECT 1")
@@ -149,7 +149,7 @@ def test_an_overtaken_commit_is_found_in_the_versions_of_the_current_view(lake: 
         for number in (7, 8):
             replace_query(lake.stored_view(), f"SELECT {number}")
 
-    lake.faults.order("swap", Fault.OVERTAKEN, meanwhile=others)
+    lake.faults.order("commit", Fault.OVERTAKEN, meanwhile=others)
     replace_query(view, "SELECT 1")
     assert queries(lake.stored_view()) == ["SELECT 0", "SELECT 1", "SELECT 7", "SELECT 8"], "committed once, and before the others"
     assert [entry.version_id for entry in lake.stored_view().history()] == [1, 2, 3, 4]
@@ -157,7 +157,7 @@ def test_an_overtaken_commit_is_found_in_the_versions_of_the_current_view(lake: 
 
 def test_an_overtaken_property_change_is_found_by_its_metadata_location(lake: FaultyLake) -> None:
     view = lake.view()
-    lake.faults.order("swap", Fault.OVERTAKEN, meanwhile=lambda: replace_query(lake.stored_view(), "SELECT 7"))
+    lake.faults.order("commit", Fault.OVERTAKEN, meanwhile=lambda: replace_query(lake.stored_view(), "SELECT 7"))
     with view.update_properties() as update:
         update.set("comment", "c")
     assert lake.stored_view().metadata_location.rpartition("/")[2].startswith("00002-"), "two commits, not three"
@@ -170,8 +170,8 @@ def test_a_crash_at_any_point_leaves_the_old_view_or_the_new_view(lake: FaultyLa
             ("write", Fault.CRASH),
             ("write", Fault.HALF),
             ("write", Fault.CRASH_AFTER),
-            ("swap", Fault.CRASH),
-            ("swap", Fault.CRASH_AFTER),
+            ("commit", Fault.CRASH),
+            ("commit", Fault.CRASH_AFTER),
         ],
         start=1,
     ):
@@ -181,14 +181,14 @@ def test_a_crash_at_any_point_leaves_the_old_view_or_the_new_view(lake: FaultyLa
         with pytest.raises(SimulatedCrash):
             replace_query(view, f"SELECT {number}")
         lake.faults.revive()
-        after = [f"SELECT {number}"] if (operation, fault) == ("swap", Fault.CRASH_AFTER) else []
+        after = [f"SELECT {number}"] if (operation, fault) == ("commit", Fault.CRASH_AFTER) else []
         assert queries(lake.stored_view()) == before + after
         replace_query(lake.view(), f"SELECT {number}, 'again'")
 
 
 def test_an_interrupt_during_the_compare_and_swap_deletes_nothing(lake: FaultyLake) -> None:
     view = lake.view()
-    lake.faults.order("swap", Fault.INTERRUPT_AFTER)
+    lake.faults.order("commit", Fault.INTERRUPT_AFTER)
     with pytest.raises(KeyboardInterrupt):
         replace_query(view, "SELECT 1")
     assert queries(lake.stored_view()) == ["SELECT 0", "SELECT 1"]
@@ -197,7 +197,7 @@ def test_an_interrupt_during_the_compare_and_swap_deletes_nothing(lake: FaultyLa
 def test_a_refused_compare_and_swap_leaves_the_view_unchanged_and_no_file(lake: FaultyLake, monkeypatch: pytest.MonkeyPatch) -> None:
     denied = StoragePermissionError("permission denied for table iceberg_tables")
     before, swaps = lake.files(), []
-    monkeypatch.setattr(SqlLocations, "swap", lambda self, identifier, *, expected, new: swaps.append(new) or Refused(error=denied))
+    monkeypatch.setattr(SqlLocations, "commit", lambda self, requests: swaps.append(requests[0].new) or Refused(error=denied))
     with pytest.raises(StoragePermissionError, match="permission denied"):
         replace_query(lake.view(), "SELECT 1")
     assert len(swaps) == 1, "it is not retried"
@@ -220,7 +220,7 @@ def test_a_change_that_a_concurrent_commit_made_invalid_is_refused_and_leaves_no
         update.set("replace.drop-dialect.allowed", "true")
     replace_query(lake.stored_view(), "SELECT 1", "trino")
     view = lake.view()
-    lake.faults.order("swap", meanwhile=lambda: lake.stored_view().replace_version().without_dialect("spark").commit())
+    lake.faults.order("commit", meanwhile=lambda: lake.stored_view().replace_version().without_dialect("spark").commit())
     before = lake.files()
     with pytest.raises(InvalidInputError, match="no SQL in dialect spark"), view.replace_version() as change:
         change.without_dialect("spark")
@@ -292,7 +292,7 @@ def test_no_acknowledged_change_is_lost_whatever_fails(
         lake, view = lakes[who], views[who]
         if fault is not None:
             lake.faults.order(
-                "swap",
+                "commit",
                 fault,
                 meanwhile=(lambda at=number: replace_query(catalog.load_view(NAME), f"SELECT {at}, 'other'"))
                 if fault is Fault.OVERTAKEN

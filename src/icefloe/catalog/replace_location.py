@@ -3,7 +3,7 @@
 Spec: Metastore Tables.
 """
 
-from icefloe.catalog_store.catalog_store import CatalogStore
+from icefloe.catalog_store.catalog_store import CatalogStore, CommitRequest
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.errors import CommitConflictError, CommitUnknownError, Problem
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Refused, Unknown
@@ -26,9 +26,9 @@ def replace_location(store: CatalogStore, name: Identifier, metadata_location: s
         CommitUnknownError: the reply of the store was lost.
     """
     expected = store.load(name).metadata_location
-    match store.swap(name, expected=expected, new=metadata_location):
-        case Committed(location=published):
-            return published or metadata_location
+    match store.commit([CommitRequest(identifier=name, expected=expected, new=metadata_location)]):
+        case Committed(stored=stored):
+            return stored[0].location if stored else metadata_location
         case Refused(error=error):
             raise error
         case Conflicted(current_location=current):

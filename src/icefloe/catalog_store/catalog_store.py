@@ -1,7 +1,9 @@
 """`CatalogStore`: the contract of a store of namespaces and tables, and of the one metadata location of each table.
 
-Iceberg's atomicity rests on `swap`: a compare-and-swap that changes a metadata location in one step, or not at all. The store does not read metadata files.
-Spec: Optimistic Concurrency; Metastore Tables.
+Iceberg's atomicity rests on `commit`: the updates of one or several tables under their requirements, all or none. There are two kinds of stores. Most keep a
+metadata location: the caller applies the updates and writes the next metadata file, and the store compares and swaps the location in one step; it reads no
+metadata file. A store that `writes_metadata`, such as a REST catalog, receives the updates and the requirements, and writes the file itself.
+Spec: Optimistic Concurrency; Metastore Tables; REST catalog, CommitTableRequest.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +13,11 @@ from typing import Protocol, runtime_checkable
 from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.commit.outcome import Outcome
+from icefloe.kernel.metadata.metadata_updates import Update
+from icefloe.kernel.metadata.requirement import Requirement
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.view.view_metadata import ViewMetadata
+from icefloe.kernel.view.view_updates import AssertViewUUID, ViewUpdate
 
 # The property by which a SQL catalog adds the column that views need. Origin: Java's JDBC catalog.
 SCHEMA_VERSION = "jdbc.schema-version"
@@ -27,21 +33,40 @@ def only_in_this_process(catalog: str) -> UnsupportedFeatureError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLocation:
-    """A table's or view's row in its catalog. `lookup` returns the text of the query that found it, for users who trace a load."""
+    """A table's or view's row in its catalog.
+
+    Attributes:
+        identifier: its name.
+        metadata_location: its metadata file.
+        previous_metadata_location: the one before, where the catalog keeps it.
+        lookup: returns the text of the query that found it, for users who trace a load.
+        metadata: the metadata, of a store that returns it with the location; else None, and the file has to be read.
+    """
 
     identifier: Identifier
     metadata_location: str
     previous_metadata_location: str | None
     lookup: Callable[[], str] = field(compare=False, repr=False)
+    metadata: TableMetadata | ViewMetadata | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocationChange:
-    """The change of one table's metadata location in a commit: from `expected` to `new`; `expected` is None for a table that must not exist yet."""
+class CommitRequest:
+    """One table or view in a commit.
+
+    Attributes:
+        identifier: its name.
+        expected: the metadata location that the commit is based on; None for a name that must not exist yet.
+        new: the metadata file that the caller has written, to swap the location to; empty for a store that writes metadata itself.
+        requirements: what must be true of the metadata; a store that swaps locations need not read them, since `expected` implies them.
+        updates: the changes to the metadata; of a name that must not exist yet, all that make up its first metadata.
+    """
 
     identifier: Identifier
     expected: str | None
     new: str
+    requirements: tuple[Requirement | AssertViewUUID, ...] = ()
+    updates: tuple[Update | ViewUpdate, ...] = ()
 
 
 class CatalogStore(Protocol):
@@ -49,6 +74,7 @@ class CatalogStore(Protocol):
 
     name: str
     drops_files: bool  # whether dropping a table deletes its folder
+    writes_metadata: bool  # whether the store applies updates and writes metadata files itself
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
         """Return the namespaces one level below `parent`, sorted."""
@@ -88,17 +114,18 @@ class CatalogStore(Protocol):
             CommitUnknownError: the store's reply was lost.
         """
 
-    def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
-        """Change the location from `expected` to `new` in one step. Never raises for a lost race or a lost reply: see `Outcome`."""
+    def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """Commit the changes of one or several tables, all or none. Never raises for a lost race or a lost reply: see `Outcome`.
 
-    def swap_together(self, changes: Sequence[LocationChange]) -> Outcome:
-        """Change the locations of several tables, all or none. Raises `UnsupportedFeatureError` if the store cannot."""
+        Raises:
+            UnsupportedFeatureError: the store cannot commit several tables together.
+        """
 
-    def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
-        """Return how a swap ended whose outcome was unknown.
+    def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """Return how a commit ended whose outcome was unknown.
 
         Returns:
-            `Committed` if a name has its `new` location; `Conflicted` if the swap cannot happen any more, or another writer changed the names since, who may
+            `Committed` if a table has its change; `Conflicted` if the commit cannot happen any more, or another writer changed the tables since, who may
             have built on it; `Unknown` as long as it cannot be determined.
         """
 
@@ -120,6 +147,7 @@ class ViewStore(Protocol):
     """Names of views and their metadata locations, beside the tables of a store: a name is a table's or a view's. May raise `StorageError` like the store."""
 
     name: str  # of the catalog
+    writes_metadata: bool  # as in `CatalogStore`
 
     def names(self, namespace: Identifier) -> list[Identifier]:
         """Return the views of a namespace, sorted. Raises `NoSuchNamespaceError`."""
@@ -130,10 +158,10 @@ class ViewStore(Protocol):
     def create(self, identifier: Identifier, metadata_location: str) -> str:
         """Create a name with the location of its metadata file. Raises `NoSuchNamespaceError`, `ViewAlreadyExistsError`, `TableAlreadyExistsError`."""
 
-    def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
-        """See `CatalogStore.swap`."""
+    def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """Commit the change of one view. See `CatalogStore.commit`."""
 
-    def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
+    def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
         """See `CatalogStore.commit_status`."""
 
     def rename(self, source: Identifier, target: Identifier) -> None:

@@ -1,7 +1,7 @@
 """`FileSystemCatalogStore`: tables as folders, whose newest `metadata/v<N>.metadata.json` is the current one; as in Java's HadoopCatalog.
 
-A swap publishes a metadata file under the next version's name, which only one writer can create. `version-hint.text` is written afterwards, for other readers;
-it is never read, since it may be old or ahead: the newest version in the folder is the table.
+A commit publishes a metadata file under the next version's name, which only one writer can create. `version-hint.text` is written afterwards, for other
+readers; it is never read, since it may be old or ahead: the newest version in the folder is the table.
 
 A drop removes the name from the folder in one step, and then deletes the folder: `dropped_folders.py`. Spec: File System Tables.
 """
@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import msgspec
 
-from icefloe.catalog_store.catalog_store import LocationChange, TableLocation
+from icefloe.catalog_store.catalog_store import CommitRequest, TableLocation
 from icefloe.catalog_store.dropped_folders import DROPPED, DroppedFolders
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.store_folders import Folders, OpenFolder
@@ -32,7 +32,7 @@ from icefloe.errors import (
     UnfinishedDropError,
     UnsupportedFeatureError,
 )
-from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
+from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Stored, Unknown
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.metadata_reader import read_table_metadata
 from icefloe.kernel.metadata.naming import metadata_version
@@ -50,6 +50,7 @@ class FileSystemCatalogStore:
     """Namespaces and tables under the folder `warehouse`."""
 
     drops_files = True
+    writes_metadata = False
 
     def __init__(self, name: str, warehouse: str, io: FileIO, folders: Folders) -> None:
         self.name = name
@@ -200,9 +201,9 @@ class FileSystemCatalogStore:
             LOG.warning("%s", error)  # the new table is there
         return f"{self._metadata(identifier)}/{published}"
 
-    def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
+    def _publish(self, identifier: Identifier, expected: str, new: str) -> Outcome:
+        """Publish the metadata file `new` as the version after `expected`."""
         # The folder is held open: a drop in between moves it away, and the version must not be written to a new table's folder.
-        """See `CatalogStore.swap`."""
         with self._folders.opened(self._metadata(identifier)) as folder:
             newest = _newest(folder)
             if folder is None or newest is None or f"{self._metadata(identifier)}/{newest}" != expected:
@@ -215,7 +216,7 @@ class FileSystemCatalogStore:
                     return Conflicted(current_location=expected)  # another table has the name by now
                 folder.write(published, content)
             except FileAlreadyExistsError:
-                return self.commit_status([LocationChange(identifier=identifier, expected=expected, new=new)])
+                return self.commit_status([CommitRequest(identifier=identifier, expected=expected, new=new)])
             except NoSuchFileError:
                 return Conflicted(current_location=None, reason="the table was dropped")
             except StorageUnavailableError as error:
@@ -223,46 +224,44 @@ class FileSystemCatalogStore:
             except StorageError as error:
                 return Refused(error=error)
             _write_hint(folder, version)
-        return Committed(location=f"{self._metadata(identifier)}/{published}")
+        return Committed(stored=(Stored(location=f"{self._metadata(identifier)}/{published}"),))
 
-    def swap_together(self, changes: Sequence[LocationChange]) -> Outcome:
-        """See `CatalogStore.swap_together`. Raises `UnsupportedFeatureError` for more than one table."""
-        if len(changes) == 1:
-            change = changes[0]
-            return (
-                self._create(change) if change.expected is None else self.swap(change.identifier, expected=change.expected, new=change.new)
-            )
+    def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """See `CatalogStore.commit`. Raises `UnsupportedFeatureError` for more than one table."""
+        if len(requests) == 1:
+            request = requests[0]
+            return self._create(request) if request.expected is None else self._publish(request.identifier, request.expected, request.new)
         raise UnsupportedFeatureError(
             f"catalog {self.name!r} keeps tables in a file system and cannot commit several tables at once",
             next_step="use a SQL catalog, or commit one table after another",
         )
 
-    def _create(self, change: LocationChange) -> Outcome:
+    def _create(self, request: CommitRequest) -> Outcome:
         try:
-            return Committed(location=self.create(change.identifier, change.new))
+            return Committed(stored=(Stored(location=self.create(request.identifier, request.new)),))
         except StorageUnavailableError as error:
             return Unknown(reason=error.message)
         except IcefloeError as error:
             return Refused(error=error)
 
-    def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
+    def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
         """Compare the file of the next version with the attempt's. Without such a file the state is unknown, because it may still be written."""
-        change = changes[0]
-        version = (metadata_version(change.expected) or 0) + 1 if change.expected is not None else 1
-        name = self._versions(change.identifier).get(version)
+        request = requests[0]
+        version = (metadata_version(request.expected) or 0) + 1 if request.expected is not None else 1
+        name = self._versions(request.identifier).get(version)
         if name is None:
-            newest = self._newest(change.identifier)
+            newest = self._newest(request.identifier)
             return (
                 Conflicted(current_location=None)
                 if newest is None
                 else Conflicted(current_location=newest, reason="no file of the next version was made")
             )
-        location = f"{self._metadata(change.identifier)}/{name}"
+        location = f"{self._metadata(request.identifier)}/{name}"
         try:
-            is_ours = self._io.read(location) == self._io.read(change.new)
+            is_ours = self._io.read(location) == self._io.read(request.new)
         except NoSuchFileError:
             is_ours = False
-        return Committed(location=location) if is_ours else Conflicted(current_location=self._newest(change.identifier))
+        return Committed(stored=(Stored(location=location),)) if is_ours else Conflicted(current_location=self._newest(request.identifier))
 
     def rename(self, source: Identifier, target: Identifier) -> None:
         """Refuse: a folder cannot be renamed without its metadata. Raises `UnsupportedFeatureError`."""

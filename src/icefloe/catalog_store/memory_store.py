@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from icefloe.catalog_store.catalog_store import LocationChange, TableLocation, only_in_this_process
+from icefloe.catalog_store.catalog_store import CommitRequest, TableLocation, only_in_this_process
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.memory_view_store import MemoryViews
 from icefloe.errors import (
@@ -27,6 +27,7 @@ class MemoryCatalogStore:
     """The tables and namespaces of catalog `name`, kept as long as this object exists. Any number of threads may use it."""
 
     drops_files = False
+    writes_metadata = False
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -119,40 +120,36 @@ class MemoryCatalogStore:
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
         """See `CatalogStore.create`."""
-        outcome = self.swap_together([LocationChange(identifier=identifier, expected=None, new=metadata_location)])
+        outcome = self.commit([CommitRequest(identifier=identifier, expected=None, new=metadata_location)])
         if isinstance(outcome, Refused):
             raise outcome.error
         return metadata_location
 
-    def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
-        """See `CatalogStore.swap`."""
-        return self.swap_together([LocationChange(identifier=identifier, expected=expected, new=new)])
-
-    def swap_together(self, changes: Sequence[LocationChange]) -> Outcome:
-        """See `CatalogStore.swap_together`."""
+    def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """See `CatalogStore.commit`."""
         with self._lock:
-            for change in changes:
-                found = self._tables.get(change.identifier)
-                if change.expected is None:
+            for request in requests:
+                found = self._tables.get(request.identifier)
+                if request.expected is None:
                     try:
-                        self._require_free(change.identifier)
+                        self._require_free(request.identifier)
                     except (NoSuchNamespaceError, AlreadyExistsError) as error:
                         return Refused(error=error)
-                elif found is None or found.metadata_location != change.expected:
-                    return Conflicted(current_location=found.metadata_location if found else None, table=dotted(change.identifier))
-            for change in changes:
-                self._tables[change.identifier] = _table_location(change.identifier, change.new, change.expected)
+                elif found is None or found.metadata_location != request.expected:
+                    return Conflicted(current_location=found.metadata_location if found else None, table=dotted(request.identifier))
+            for request in requests:
+                self._tables[request.identifier] = _table_location(request.identifier, request.new, request.expected)
             return Committed()
 
-    def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
+    def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
         """Compare the current locations. No reply is lost within a process, so only stores that simulate faults need this."""
         with self._lock:
-            found = {change.identifier: self._tables.get(change.identifier) for change in changes}
-        for change in changes:
-            current = found[change.identifier]
-            if current is not None and current.metadata_location == change.new:
+            found = {request.identifier: self._tables.get(request.identifier) for request in requests}
+        for request in requests:
+            current = found[request.identifier]
+            if current is not None and current.metadata_location == request.new:
                 return Committed()
-        first = changes[0]
+        first = requests[0]
         current = found[first.identifier]
         location = current.metadata_location if current else None
         return Conflicted(current_location=location, table=dotted(first.identifier), is_reply_lost=location != first.expected)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NoReturn
 
-from icefloe.catalog_store.catalog_store import LocationChange, TableLocation, only_in_this_process
+from icefloe.catalog_store.catalog_store import CommitRequest, TableLocation, only_in_this_process
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.errors import NoSuchViewError
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome
@@ -15,6 +15,8 @@ from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome
 
 class MemoryViews:
     """See `ViewStore`. `lock` is the store's; `require_free` raises if the name is taken or has no namespace; `is_table` returns whether it is a table's."""
+
+    writes_metadata = False
 
     def __init__(
         self,
@@ -59,22 +61,23 @@ class MemoryViews:
             self._set_location(identifier, metadata_location, None)
         return metadata_location
 
-    def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
-        """See `ViewStore.swap`."""
+    def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """See `ViewStore.commit`."""
+        (request,) = requests
         with self._lock:
-            found = self.locations.get(identifier)
-            if found is None or found.metadata_location != expected:
+            found = self.locations.get(request.identifier)
+            if found is None or found.metadata_location != request.expected:
                 return Conflicted(current_location=found.metadata_location if found else None)
-            self._set_location(identifier, new, expected)
+            self._set_location(request.identifier, request.new, request.expected)
             return Committed()
 
-    def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
+    def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
         """Compare the current location. No reply is lost within a process, so only stores that simulate faults need this."""
-        change = changes[0]
+        request = requests[0]
         with self._lock:
-            found = self.locations.get(change.identifier)
+            found = self.locations.get(request.identifier)
         location = found.metadata_location if found else None
-        return Committed() if location == change.new else Conflicted(current_location=location, is_reply_lost=location != change.expected)
+        return Committed() if location == request.new else Conflicted(current_location=location, is_reply_lost=location != request.expected)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
         """See `ViewStore.rename`."""

@@ -4,7 +4,7 @@ A row of `iceberg_tables` is a name, of a table or of a view and never of both, 
 of a namespace. A compare-and-swap of locations is one database transaction of conditional UPDATEs. The database's engine is opened by `sql_engine.py`; its
 tables are `sql_schema.py`, its errors `sql_errors.py`.
 
-The outcome of a swap whose reply was lost: if an error comes before COMMIT is sent, the database rolls back, with or without a connection. If the reply
+The outcome of a commit whose reply was lost: if an error comes before COMMIT is sent, the database rolls back, with or without a connection. If the reply
 to COMMIT is lost, the rows are read under a lock: the lost transaction holds its locks until it ends, so that a reader with the lock sees how it ended, and
 it can change nothing any more. If no lock can be had, the outcome stays unknown.
 Spec: Metastore Tables; View spec, Metadata Location; Optimistic Concurrency.
@@ -20,7 +20,7 @@ from typing import Any
 from sqlalchemy import BindParameter, ColumnElement, Connection, Engine, Select, and_, bindparam, delete, insert, or_, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from icefloe.catalog_store.catalog_store import SCHEMA_VERSION, LocationChange, TableLocation
+from icefloe.catalog_store.catalog_store import SCHEMA_VERSION, CommitRequest, TableLocation
 from icefloe.catalog_store.database_uri import without_password
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.sql_engine import check_database_file, open_engine, uri_elsewhere
@@ -88,6 +88,8 @@ VIEW_NAMES = NameKind(noun="view", stored=VIEW_TYPE, missing=NoSuchViewError, ta
 
 class SqlLocations:
     """The names of one kind, tables or views, and the metadata location of each. Raises as `CatalogStore` documents, with the kind's own errors."""
+
+    writes_metadata = False
 
     def __init__(self, store: "SqlCatalogStore", kind: NameKind) -> None:
         self.name: str = store.name
@@ -160,7 +162,7 @@ class SqlLocations:
     def create(self, identifier: Identifier, metadata_location: str) -> str:
         """See `CatalogStore.create`. Raises `TableAlreadyExistsError` or `ViewAlreadyExistsError` depending on what has the name."""
         self.check(identifier, metadata_location)
-        outcome = self.swap_together([LocationChange(identifier=identifier, expected=None, new=metadata_location)])
+        outcome = self.commit([CommitRequest(identifier=identifier, expected=None, new=metadata_location)])
         if isinstance(outcome, Committed):
             return metadata_location
         if isinstance(outcome, Refused):
@@ -176,92 +178,88 @@ class SqlLocations:
             next_step="look whether it exists and has this metadata file before creating it again; no file was deleted",
         )
 
-    def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
-        """See `CatalogStore.swap`."""
-        return self.swap_together([LocationChange(identifier=identifier, expected=expected, new=new)])
-
-    def swap_together(self, changes: Sequence[LocationChange]) -> Outcome:
-        """See `CatalogStore.swap_together`."""
+    def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """See `CatalogStore.commit`."""
         commit_begun = False
-        change = changes[0]
+        request = requests[0]
         try:
             with self._store.engine.connect() as connection, connection.begin() as transaction:
-                for change in _in_lock_order(changes):
-                    if not self._compare_and_swap(connection, change):
-                        location = connection.execute(self._location_of(change.identifier)).scalars().one_or_none()
+                for request in _in_lock_order(requests):
+                    if not self._compare_and_swap(connection, request):
+                        location = connection.execute(self._location_of(request.identifier)).scalars().one_or_none()
                         transaction.rollback()
-                        return Conflicted(current_location=location, table=dotted(change.identifier))
+                        return Conflicted(current_location=location, table=dotted(request.identifier))
                 commit_begun = True
             return Committed()
         except IcefloeError as error:
             return Refused(error=error)
         except DBAPIError as error:
             if commit_begun:
-                return self._status(changes, self._text_of(error))
+                return self._status(requests, self._text_of(error))
             if isinstance(error, IntegrityError):
-                return Refused(error=self._taken(change.identifier))
+                return Refused(error=self._taken(request.identifier))
             ours = database_error(error, self._store.name, self._store.uri)
             if may_be_tried_again(error):
-                return Conflicted(current_location=changes[0].expected, reason=ours.message)
+                return Conflicted(current_location=requests[0].expected, reason=ours.message)
             return Refused(error=ours)
 
-    def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
+    def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
         """See `CatalogStore.commit_status`."""
-        return self._status(changes, "the metadata locations are still those from before")
+        return self._status(requests, "the metadata locations are still those from before")
 
-    def _status(self, changes: Sequence[LocationChange], reason: str) -> Outcome:
-        """Return how a swap ended, by reading its rows; `reason` states why that is unknown so far."""
+    def _status(self, requests: Sequence[CommitRequest], reason: str) -> Outcome:
+        """Return how a commit ended, by reading its rows; `reason` states why that is unknown so far."""
         engine = self._store.engine
         can_lock = engine.dialect.name in ROW_LOCKS
         try:
-            locations = self._current_locations(changes, is_locked=can_lock)
+            locations = self._current_locations(requests, is_locked=can_lock)
             # SQLite runs within this process: what it has not committed by now it never will.
             is_final = can_lock or engine.dialect.name == "sqlite"
         except DBAPIError:
             try:  # without a lock, which a user with read rights alone cannot have
-                locations, is_final = self._current_locations(changes, is_locked=False), False
+                locations, is_final = self._current_locations(requests, is_locked=False), False
             except DBAPIError as error:
                 return Unknown(reason=f"{reason}; and then: {self._text_of(error)}")
-        if any(locations[change.identifier] == change.new for change in changes):
+        if any(locations[request.identifier] == request.new for request in requests):
             return Committed()
-        unchanged = [change for change in changes if locations[change.identifier] == change.expected]
+        unchanged = [request for request in requests if locations[request.identifier] == request.expected]
         if unchanged:
             # All rows change or none, so one unchanged row decides for all of them. A row that does not exist yet cannot be locked.
-            is_final = is_final and (not can_lock or any(change.expected is not None for change in unchanged))
+            is_final = is_final and (not can_lock or any(request.expected is not None for request in unchanged))
             return Conflicted(current_location=unchanged[0].expected, reason=reason) if is_final else Unknown(reason=reason)
-        first = changes[0]
+        first = requests[0]
         return Conflicted(current_location=locations[first.identifier], table=dotted(first.identifier), is_reply_lost=True)
 
-    def _current_locations(self, changes: Sequence[LocationChange], *, is_locked: bool) -> dict[Identifier, str | None]:
+    def _current_locations(self, requests: Sequence[CommitRequest], *, is_locked: bool) -> dict[Identifier, str | None]:
         engine = self._store.engine
         with engine.begin() as connection:
             if is_locked and engine.dialect.name == "postgresql":
                 connection.execute(text(f"SET LOCAL lock_timeout = {LOCK_WAIT_MS}"))
             locations: dict[Identifier, str | None] = {}
-            for change in _in_lock_order(changes):
-                query = self._location_of(change.identifier)
-                locations[change.identifier] = connection.execute(query.with_for_update() if is_locked else query).scalars().one_or_none()
+            for request in _in_lock_order(requests):
+                query = self._location_of(request.identifier)
+                locations[request.identifier] = connection.execute(query.with_for_update() if is_locked else query).scalars().one_or_none()
         return locations
 
-    def _compare_and_swap(self, connection: Connection, change: LocationChange) -> bool:
+    def _compare_and_swap(self, connection: Connection, request: CommitRequest) -> bool:
         """Change a location by one conditional UPDATE, or INSERT a new name; return False if the location was not the expected one."""
-        if change.expected is None:
-            self._insert(connection, change)
+        if request.expected is None:
+            self._insert(connection, request)
             return True
         statement = (
             update(ICEBERG_TABLES)
-            .where(self._is(change.identifier), ICEBERG_TABLES.c.metadata_location == change.expected)
-            .values(metadata_location=change.new, previous_metadata_location=change.expected)
+            .where(self._is(request.identifier), ICEBERG_TABLES.c.metadata_location == request.expected)
+            .values(metadata_location=request.new, previous_metadata_location=request.expected)
         )
         return connection.execute(statement).rowcount == 1
 
-    def _insert(self, connection: Connection, change: LocationChange) -> None:
-        self._store.require_namespace(connection, change.identifier[:-1])
+    def _insert(self, connection: Connection, request: CommitRequest) -> None:
+        self._store.require_namespace(connection, request.identifier[:-1])
         values = {
             "catalog_name": self._store.name,
-            "table_namespace": dotted(change.identifier[:-1]),
-            "table_name": change.identifier[-1],
-            "metadata_location": change.new,
+            "table_namespace": dotted(request.identifier[:-1]),
+            "table_name": request.identifier[-1],
+            "metadata_location": request.new,
             "previous_metadata_location": None,
         }
         if self._store.has_types:
@@ -593,6 +591,6 @@ def _reopened(name: str, uri: str, echo: bool) -> SqlCatalogStore:
     return SqlCatalogStore(name, uri, echo=echo, creates_tables=False)
 
 
-def _in_lock_order(changes: Sequence[LocationChange]) -> list[LocationChange]:
-    """Return the changes in the order that every commit uses, so that no two commits wait for each other."""
-    return sorted(changes, key=lambda change: change.identifier)
+def _in_lock_order(requests: Sequence[CommitRequest]) -> list[CommitRequest]:
+    """Return the requests in the order that every commit uses, so that no two commits wait for each other."""
+    return sorted(requests, key=lambda request: request.identifier)

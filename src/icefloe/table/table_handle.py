@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from icefloe.catalog_store.catalog_store import CatalogStore
+from icefloe.catalog_store.catalog_store import CatalogStore, TableLocation
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.errors import NoSuchFileError, NoSuchTableError, StorageError
 from icefloe.io.file_io_by_scheme import file_version
@@ -239,8 +239,14 @@ METADATA_FILES = MetadataCache()
 
 def load_metadata(handle: TableHandle) -> LoadedMetadata:
     """Load the metadata that the catalog names now. Raises `NoSuchTableError`, `NoSuchFileError`, `MetadataFormatError`."""
-    location = handle.store.load(handle.identifier).metadata_location
-    return read_metadata_at(handle.io, location)
+    return metadata_of(handle.io, handle.store.load(handle.identifier))
+
+
+def metadata_of(io: FileIO, stored: TableLocation) -> LoadedMetadata:
+    """Return the metadata that a store loaded with a table's location, or else read its file. Raises as `read_metadata_at`."""
+    if isinstance(stored.metadata, TableMetadata):
+        return LoadedMetadata(location=stored.metadata_location, metadata=stored.metadata)
+    return read_metadata_at(io, stored.metadata_location)
 
 
 def reload_metadata(handle: TableHandle, previous: TableMetadata) -> LoadedMetadata:

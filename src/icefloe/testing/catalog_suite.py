@@ -21,6 +21,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.catalog_store.catalog_store import CommitRequest
 from icefloe.errors import (
     CommitConflictError,
     InvalidIdentifierError,
@@ -35,6 +36,8 @@ from icefloe.errors import (
     UnsupportedFeatureError,
 )
 from icefloe.kernel.commit.outcome import Conflicted
+from icefloe.kernel.metadata.requirement import AssertRefSnapshotId
+from icefloe.kernel.metadata.table_updates import SetProperties
 from icefloe.kernel.types import LongType
 from icefloe.table.table import Table
 from icefloe.table.table_handle import TableHandle, load_metadata
@@ -279,12 +282,18 @@ class CatalogSuite:
             with pytest.raises(InvalidIdentifierError):
                 call(name)
 
-    def test_a_stale_swap_changes_nothing(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
+    def test_a_stale_commit_changes_nothing(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
         first = table.metadata_location
         table.append(rows(1))
         second = table.metadata_location
-        stale = TableHandle(identifier=("db", "t"), store=reopen().store, io=table.io)
-        assert isinstance(stale.store.swap(("db", "t"), expected=first, new=f"{second}.stale"), Conflicted)
+        stale = CommitRequest(
+            identifier=("db", "t"),
+            expected=first,
+            new=f"{second}.stale",
+            requirements=(AssertRefSnapshotId("main", None),),
+            updates=(SetProperties({"stale": "true"}),),
+        )
+        assert isinstance(reopen().store.commit([stale]), Conflicted)
         assert reopen().load_table("db.t").metadata_location == second
         assert numbers(reopen().load_table("db.t")) == [1]
 
@@ -334,7 +343,7 @@ class CatalogSuite:
         store = FaultyStore(catalog.store, faults)
         handle = TableHandle(identifier=("db", "t"), store=store, io=table.io)
         ours = Table(handle, load_metadata(handle))
-        faults.order("swap", fault, meanwhile=lambda: None if fault is not Fault.OVERTAKEN else _append(table, 7))
+        faults.order("commit", fault, meanwhile=lambda: None if fault is not Fault.OVERTAKEN else _append(table, 7))
         ours.append(rows(1))
         assert numbers(catalog.load_table("db.t")) == ([1, 7] if fault is Fault.OVERTAKEN else [1])
 

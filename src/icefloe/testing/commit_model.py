@@ -3,7 +3,7 @@
 The model has branches as snapshots of rows, and the commits that were acknowledged, refused or are unknown.
 
     model = CommitModel(io, location)
-    store = FaultyStore(inner, faults, on_swap=model.swapped)
+    store = FaultyStore(inner, faults, on_commit=model.swapped)
     with model.commit("writer a", faults, table, [Rows(branch="main", change=lambda rows: rows + new)]):
         table.append(...)
 
@@ -78,7 +78,7 @@ class Commit:
     @property
     def has_swapped(self) -> bool:
         """True if it has tried a swap."""
-        return any(event.operation == "swap" for event in self.events())
+        return any(event.operation == "commit" for event in self.events())
 
 
 class CommitModel:
@@ -196,8 +196,8 @@ class CommitModel:
         must(excuse, f"{commit.writer}: {commit.outcome}, but these files remain: {sorted(remaining)}")
         self.remaining_files[str(excuse)] += len(remaining)
 
-    def swapped(self, identifier: Identifier, location: str) -> None:  # noqa: ARG002  the signature of `on_swap`
-        """Find the operation that a swap belongs to and apply its effects; `FaultyStore` calls this as `on_swap`."""
+    def swapped(self, identifier: Identifier, location: str) -> None:  # noqa: ARG002  the signature of `on_commit`
+        """Find the operation that a swap belongs to and apply its effects; `FaultyStore` calls this as `on_commit`."""
         commit = next((commit for commit in reversed(self._under_way) if location in commit.files({"write"})), None)
         must(commit is not None, f"no operation wrote {location}")
         assert commit is not None  # noqa: S101  for mypy
@@ -314,7 +314,7 @@ def _excuse(events: Sequence[Event]) -> str | None:
     """Return why files of a failed commit may remain: a delete failed, or the metadata location could not be read after a swap; else None."""
     swapped = False
     for event in events:
-        swapped |= event.operation == "swap"
+        swapped |= event.operation == "commit"
         is_failed = event.fault is not None and event.fault is not Fault.SLOW
         if is_failed and (event.operation == "delete" or (swapped and event.operation in {"load", "read"})):
             return f"{event.operation}: {event.fault}"

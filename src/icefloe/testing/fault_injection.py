@@ -2,7 +2,7 @@
 
     faults = Faults()
     table = Table(TableHandle(identifier=name, store=FaultyStore(store, faults), io=FaultyFileIO(io, faults)), loaded)
-    faults.order("swap", Fault.LOST_REPLY)
+    faults.order("commit", Fault.LOST_REPLY)
     faults.order("write", Fault.FULL, matching="snap-", times=2)
 
 A `Faults` object simulates one process: after a crash everything that uses it fails until `revive()`, so that no clean-up runs. An order without a fault
@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from icefloe.catalog_store.catalog_store import CatalogStore, LocationChange, TableLocation, other_tables
+from icefloe.catalog_store.catalog_store import CatalogStore, CommitRequest, TableLocation, other_tables
 from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
@@ -39,13 +39,13 @@ class SimulatedCrash(BaseException):
 
 
 class Fault(StrEnum):
-    """The kinds of faults. The first group applies to `swap` only, `HALF` to writes only, and the others to every operation."""
+    """The kinds of faults. The first group applies to `commit` only, `HALF` to writes only, and the others to every operation."""
 
-    CONFLICT = "conflict"  # nothing is swapped; the store reports another metadata location than the expected one
-    LOST_REPLY = "lost reply"  # swapped, but the outcome is unknown
-    OVERTAKEN = "overtaken"  # swapped, then `meanwhile` runs, and the store finds the metadata location afterwards
-    LATE = "late"  # the outcome is unknown; the swap happens after the metadata location was read again
-    UNKNOWN = "unknown"  # the outcome is unknown; nothing is swapped, also later
+    CONFLICT = "conflict"  # nothing is committed; the store reports another metadata location than the expected one
+    LOST_REPLY = "lost reply"  # committed, but the outcome is unknown
+    OVERTAKEN = "overtaken"  # committed, then `meanwhile` runs, and the store finds the metadata location afterwards
+    LATE = "late"  # the outcome is unknown; the commit happens after the metadata location was read again
+    UNKNOWN = "unknown"  # the outcome is unknown; nothing is committed, also later
 
     CRASH = "crash"  # the process dies before the operation
     CRASH_AFTER = "crash after"  # the process dies after the operation
@@ -59,7 +59,7 @@ class Fault(StrEnum):
     SLOW = "slow"  # done after a while
 
 
-OF_SWAPS = frozenset({Fault.CONFLICT, Fault.LOST_REPLY, Fault.OVERTAKEN, Fault.LATE, Fault.UNKNOWN})
+OF_COMMITS = frozenset({Fault.CONFLICT, Fault.LOST_REPLY, Fault.OVERTAKEN, Fault.LATE, Fault.UNKNOWN})
 OF_WRITES = frozenset({Fault.HALF})
 WRITES = frozenset({"write", "open_output"})
 _ERRNO = {
@@ -126,18 +126,18 @@ class Faults:
         """Order a fault for later calls of an operation. A call gets the first order that matches it.
 
         Args:
-            operation: Name of the method: `swap`, `load`, `read`, `write`, `delete`, `open_input`, `open_output`, `exists`, `size`, or another of the store.
+            operation: Name of the method: `commit`, `load`, `read`, `write`, `delete`, `open_input`, `open_output`, `exists`, `size`, or another of the store.
             fault: The fault; None only runs `meanwhile`.
             matching: Only calls whose location or name contains this text.
             after: Number of matching calls that pass before.
             times: Number of calls with the fault; None for all.
-            meanwhile: Called just before the operation; with `OVERTAKEN` between the swap and its result.
-            loads: Number of reads of the metadata location after which a late swap happens.
+            meanwhile: Called just before the operation; with `OVERTAKEN` between the commit and its result.
+            loads: Number of reads of the metadata location after which a late commit happens.
 
         Raises:
             InvalidInputError: The fault does not apply to this operation.
         """
-        if (fault in OF_SWAPS and operation != "swap") or (fault in OF_WRITES and operation not in WRITES):
+        if (fault in OF_COMMITS and operation != "commit") or (fault in OF_WRITES and operation not in WRITES):
             raise InvalidInputError(
                 f"{fault} cannot happen to {operation}", next_step="see `Fault` for the operations that each fault applies to"
             )
@@ -190,7 +190,7 @@ class Faults:
             self.log.append(Event(operation=operation, target=target, fault=fault, done=done))
 
     def carry_out(self, operation: str, target: str, do: Callable[[], Any]) -> Any:
-        """Run an operation with the fault that is ordered for it, which must not be in `OF_SWAPS`."""
+        """Run an operation with the fault that is ordered for it, which must not be in `OF_COMMITS`."""
         order = self.take(operation, target)
         return self.carry_out_with(order.fault if order else None, operation, target, do)
 
@@ -232,19 +232,20 @@ class FaultyStore:
     Args:
         store: The store that does the work.
         faults: The faults of the process.
-        on_swap: Called after every swap that really happened with the table name and the new metadata location: the true history of the table.
+        on_commit: Called after every commit that really happened with the table name and the new metadata location: the true history of the table.
     """
 
-    def __init__(self, store: CatalogStore, faults: Faults, *, on_swap: Callable[[Identifier, str], None] | None = None) -> None:
+    def __init__(self, store: CatalogStore, faults: Faults, *, on_commit: Callable[[Identifier, str], None] | None = None) -> None:
         self.name = store.name
         self.drops_files = getattr(store, "drops_files", False)  # stores of views do not have it
+        self.writes_metadata = store.writes_metadata
         self.store = store
         self.faults = faults
-        self._on_swap = on_swap
-        self._late: list[tuple[int, Callable[[], Outcome]]] = []  # remaining loads before each late swap, and the swap
+        self._on_commit = on_commit
+        self._late: list[tuple[int, Callable[[], Outcome]]] = []  # remaining loads before each late commit, and the commit
 
     def load(self, identifier: Identifier) -> TableLocation:
-        """Return the metadata location; a late swap may happen afterwards."""
+        """Return the metadata location; a late commit may happen afterwards."""
         return self.load_all([identifier])[0]
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
@@ -254,13 +255,13 @@ class FaultyStore:
         self._after_load()
         return locations
 
-    def commit_status(self, changes: Sequence[LocationChange]) -> Outcome:
-        """See `CatalogStore`; orders for `load` apply. The status is unknown while a late swap has not happened."""
+    def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """See `CatalogStore`; orders for `load` apply. The status is unknown while a late commit has not happened."""
 
         def check_status() -> Outcome:
-            return Unknown(reason=f"simulated: {Fault.LATE}") if self._late else self.store.commit_status(changes)
+            return Unknown(reason=f"simulated: {Fault.LATE}") if self._late else self.store.commit_status(requests)
 
-        target = ", ".join(_shown(change.identifier) for change in changes)
+        target = ", ".join(_shown(request.identifier) for request in requests)
         outcome: Outcome = self.faults.carry_out("load", target, check_status)
         self._after_load()
         return outcome
@@ -270,46 +271,36 @@ class FaultyStore:
         self.store.check(identifier, location, metadata)
 
     def _after_load(self) -> None:
-        late_swaps, self._late = self._late, []
-        for remaining_loads, swap in late_swaps:
+        late_commits, self._late = self._late, []
+        for remaining_loads, commit in late_commits:
             if remaining_loads > 1:
-                self._late.append((remaining_loads - 1, swap))
+                self._late.append((remaining_loads - 1, commit))
             else:
-                swap()
+                commit()
 
-    def swap(self, identifier: Identifier, *, expected: str, new: str) -> Outcome:
-        """See `CatalogStore.swap`, and `Fault` for the faults of a swap."""
-        return self._swap([LocationChange(identifier=identifier, expected=expected, new=new)])
+    def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """See `CatalogStore.commit`, and `Fault` for the faults of a commit."""
 
-    def swap_together(self, changes: Sequence[LocationChange]) -> Outcome:
-        """See `CatalogStore.swap_together`; orders for `swap` apply."""
-        return self._swap(changes)
-
-    def _swap(self, changes: Sequence[LocationChange]) -> Outcome:
-        def swap() -> Outcome:
-            first = changes[0]
-            if len(changes) == 1 and first.expected is not None:
-                outcome = self.store.swap(first.identifier, expected=first.expected, new=first.new)
-            else:
-                outcome = self.store.swap_together(changes)
-            if isinstance(outcome, Committed) and self._on_swap is not None:
-                for change in changes:
-                    self._on_swap(change.identifier, change.new)
+        def commit() -> Outcome:
+            outcome = self.store.commit(requests)
+            if isinstance(outcome, Committed) and self._on_commit is not None:
+                for request in requests:
+                    self._on_commit(request.identifier, request.new)
             return outcome
 
-        target = ", ".join(f"{_shown(change.identifier)} {change.new}" for change in changes)
-        order = self.faults.take("swap", target)
-        if order is None or order.fault not in OF_SWAPS:
-            outcome: Outcome = self.faults.carry_out_with(order.fault if order else None, "swap", target, swap)
+        target = ", ".join(f"{_shown(request.identifier)} {request.new}" for request in requests)
+        order = self.faults.take("commit", target)
+        if order is None or order.fault not in OF_COMMITS:
+            outcome: Outcome = self.faults.carry_out_with(order.fault if order else None, "commit", target, commit)
             return outcome
-        return self._swap_with_fault(changes, order, target, swap)
+        return self._commit_with_fault(requests, order, target, commit)
 
-    def _swap_with_fault(self, changes: Sequence[LocationChange], order: _Order, target: str, swap: Callable[[], Outcome]) -> Outcome:
-        """Run a swap with a fault that hides or replaces its outcome."""
-        identifier, new = changes[0].identifier, changes[0].new
+    def _commit_with_fault(self, requests: Sequence[CommitRequest], order: _Order, target: str, commit: Callable[[], Outcome]) -> Outcome:
+        """Run a commit with a fault that hides or replaces its outcome."""
+        identifier, new = requests[0].identifier, requests[0].new
         done = order.fault in {Fault.LOST_REPLY, Fault.OVERTAKEN}
-        outcome = swap() if done else None
-        self.faults.note("swap", target, order.fault, done=isinstance(outcome, Committed))
+        outcome = commit() if done else None
+        self.faults.note("commit", target, order.fault, done=isinstance(outcome, Committed))
         if order.fault is Fault.CONFLICT:
             return Conflicted(current_location=self.store.load(identifier).metadata_location)
         if order.fault is Fault.OVERTAKEN:
@@ -318,14 +309,14 @@ class FaultyStore:
             current = self.store.load(identifier).metadata_location
             return Committed() if current == new else Conflicted(current_location=current, is_reply_lost=True)
         if order.fault is Fault.LATE:
-            self._late.append((order.loads, swap))
+            self._late.append((order.loads, commit))
         return Unknown(reason=f"simulated: {order.fault}")
 
     def land_late(self) -> None:
-        """Let every late swap happen now."""
-        late_swaps, self._late = self._late, []
-        for _, swap in late_swaps:
-            swap()
+        """Let every late commit happen now."""
+        late_commits, self._late = self._late, []
+        for _, commit in late_commits:
+            commit()
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
         """See `CatalogStore`."""

@@ -1,4 +1,4 @@
-"""The commit of a view: applies a change to the newest metadata, writes the next metadata file and swaps the metadata location.
+"""The commit of a view: applies a change to the newest metadata, writes the next metadata file and commits to the store.
 
 When to retry, and how the status of an unknown commit is checked, is shared with tables (`icefloe.table.commits.commit_retries`).
 Spec: View spec, Metadata Location; View spec, Overview; Optimistic Concurrency.
@@ -9,14 +9,14 @@ of properties or of the location alone that several other commits followed canno
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from icefloe.catalog_store.catalog_store import LocationChange
+from icefloe.catalog_store.catalog_store import CommitRequest
 from icefloe.errors import IcefloeError, NoSuchViewError, NotFoundError
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.kernel.view.view_metadata import ViewMetadata
-from icefloe.kernel.view.view_updates import ViewUpdate, apply_view_updates
-from icefloe.table.commits.commit_retries import check_commit_status, commit_with_retries, outcome_of_swap
+from icefloe.kernel.view.view_updates import AssertViewUUID, ViewUpdate, apply_view_updates
+from icefloe.table.commits.commit_retries import check_commit_status, commit_with_retries, outcome_of_commit
 from icefloe.table.own_location import check_view_location
 from icefloe.view.view_handle import (
     LoadedView,
@@ -43,7 +43,7 @@ class _Attempt:
 
     def is_in(self, current: LoadedView) -> bool | None:
         """Return whether the attempt is part of the view that the catalog names now; None if that can no longer be determined."""
-        if self.location in (current.location, current.previous_location):
+        if self.location and self.location in (current.location, current.previous_location):
             return True
         if self.base.location in (current.location, current.previous_location):
             return False
@@ -70,14 +70,14 @@ class _ViewCommit:
         self.change = change
         self.base = base  # what the current attempt builds on; after the commit, what it made
         self.number = 0
-        self.swaps_begun = 0
-        self.may_be_committed = False  # whether a swap was begun that is not known to have failed
+        self.commits_begun = 0
+        self.may_be_committed = False  # whether a commit was begun that is not known to have failed
         self.attempts: list[_Attempt] = []
 
     @property
     def metadata_locations(self) -> list[str]:
         """See `CommitAttempts`."""
-        return [attempt.location for attempt in self.attempts]
+        return [attempt.location for attempt in self.attempts if attempt.location]
 
     def try_once(self) -> Outcome:
         """See `CommitAttempts`."""
@@ -90,29 +90,41 @@ class _ViewCommit:
         now_ms = max(
             handle.clock.now_ms(), log[-1].timestamp_ms if log else 0
         )  # the log stays in order although the clocks of writers differ
-        metadata = apply_view_updates(base.metadata, self.change(base.metadata, now_ms), now_ms)
+        updates = tuple(self.change(base.metadata, now_ms))
+        metadata = apply_view_updates(base.metadata, updates, now_ms)
         self.number += 1
         if metadata == base.metadata:
             return Committed()
         if metadata.location == base.metadata.location:  # a location that this change sets is chosen by the caller
             check_view_location(handle.view_name, handle.policy, metadata.location, base.location)
-        location = new_view_location(handle.ids, metadata, previous_location=base.location)
+        location = "" if handle.store.writes_metadata else new_view_location(handle.ids, metadata, previous_location=base.location)
         self.attempts.append(_Attempt(base=base, location=location, metadata=metadata))
-        write_view_file(handle, location, metadata)
-        self.may_be_committed, self.swaps_begun = True, self.swaps_begun + 1
-        outcome = self._swap(LocationChange(identifier=handle.identifier, expected=base.location, new=location))
+        if location:
+            write_view_file(handle, location, metadata)
+        self.may_be_committed, self.commits_begun = True, self.commits_begun + 1
+        requirement = AssertViewUUID(base.metadata.view_uuid)
+        outcome = self._commit(
+            CommitRequest(identifier=handle.identifier, expected=base.location, new=location, requirements=(requirement,), updates=updates)
+        )
         if isinstance(outcome, Committed):
-            self.base = LoadedView(location=location, metadata=metadata, previous_location=base.location)
+            self._accept(outcome, LoadedView(location=location or base.location, metadata=metadata, previous_location=base.location))
         elif isinstance(outcome, Conflicted | Refused):
             self.may_be_committed = False
         return outcome
 
-    def _swap(self, change: LocationChange) -> Outcome:
-        """Swap the metadata location; after a lost reply, find out whether the swap happened."""
+    def _accept(self, outcome: Committed, made: LoadedView) -> None:
+        """Make the attempt the view's metadata: as the store has it, if it wrote the metadata."""
+        stored = outcome.stored[0] if outcome.stored else None
+        if stored is not None and isinstance(stored.metadata, ViewMetadata):
+            made = replace(made, location=stored.location, metadata=stored.metadata)
+        self.base = made
+
+    def _commit(self, request: CommitRequest) -> Outcome:
+        """Commit to the store; after a lost reply, find out whether the commit happened."""
         store = self.handle.store
-        outcome = outcome_of_swap(lambda: store.swap(change.identifier, expected=str(change.expected), new=change.new))
+        outcome = outcome_of_commit(lambda: store.commit([request]))
         if isinstance(outcome, Unknown):
-            outcome = check_commit_status(lambda: store.commit_status([change]), outcome, self.base.metadata.properties)
+            outcome = check_commit_status(lambda: store.commit_status([request]), outcome, self.base.metadata.properties)
         if not isinstance(outcome, Conflicted) or not outcome.is_reply_lost:
             return outcome
         try:
@@ -140,8 +152,8 @@ class _ViewCommit:
         """See `CommitAttempts`."""
         if self.may_be_committed:
             return
-        if self.swaps_begun:
-            # A conflict reported for an earlier swap can hide a lost reply: only the view itself shows whether it happened.
+        if self.commits_begun:
+            # A conflict reported for an earlier commit can hide a lost reply: only the view itself shows whether it happened.
             try:
                 self.base = load_view_metadata(self.handle)
             except IcefloeError:

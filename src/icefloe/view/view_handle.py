@@ -133,6 +133,8 @@ def delete_view_files(handle: ViewHandle, locations: Iterable[str]) -> None:
 
 def _read(handle: ViewHandle, entry: TableLocation) -> LoadedView:
     location = entry.metadata_location
+    if isinstance(entry.metadata, ViewMetadata):
+        return LoadedView(location=location, metadata=entry.metadata, previous_location=entry.previous_metadata_location)
     metadata = read_view_metadata(handle.io.read(location), location)
     return LoadedView(location=location, metadata=metadata, previous_location=entry.previous_metadata_location)
 

@@ -1,4 +1,4 @@
-"""The outcomes of a compare-and-swap of the metadata location, as values. Each defines what the caller may do next.
+"""The outcomes of a commit to a catalog store, as values. Each defines what the caller may do next.
 
 Expected results are returned, not raised; they become exceptions only at the public edge. Spec: Optimistic Concurrency.
 """
@@ -6,24 +6,34 @@ Expected results are returned, not raised; they become exceptions only at the pu
 from dataclasses import dataclass, field
 
 from icefloe.errors import IcefloeError
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.view.view_metadata import ViewMetadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """What a table or view has after a commit: its metadata location, and its metadata where the store returned it."""
+
+    location: str
+    metadata: TableMetadata | ViewMetadata | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """The catalog has the new metadata location: the commit is visible to every reader.
+    """The catalog has the new metadata: the commit is visible to every reader.
 
-    `location` is the metadata location if the store published the file under another name than requested, else None.
+    `stored` is what the store made of each request, in their order, if it published the file under another name than requested or wrote it itself; else empty.
     """
 
-    location: str | None = None
+    stored: tuple[Stored, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflicted:
-    """This attempt did not change the metadata location and cannot any more: refresh, check, retry. Its files may be deleted, unless `is_reply_lost`.
+    """This attempt did not change the table and cannot any more: refresh, check, retry. Its files may be deleted, unless `is_reply_lost`.
 
     Attributes:
-        current_location: the metadata location in the catalog now; None if the table was dropped.
+        current_location: the metadata location in the catalog, as far as the store has read it; None if the table was dropped.
         table: the dotted name of the table with the conflict, if several tables were committed together.
         reason: why the store failed, if no other writer committed: for example a deadlock, or a connection that was lost before the commit.
         is_reply_lost: the reply of the store was lost, and the metadata location has changed again since. The other writer may have built on this commit, so
@@ -38,7 +48,7 @@ class Conflicted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """The metadata location did not change and a retry cannot succeed: the attempt's files may be deleted, and `error` must be raised."""
+    """The table did not change and a retry cannot succeed: the attempt's files may be deleted, and `error` must be raised."""
 
     error: IcefloeError
 

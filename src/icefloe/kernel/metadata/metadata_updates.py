@@ -12,6 +12,7 @@ from dataclasses import replace
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.invariants import check_change
 from icefloe.kernel.metadata.layout_updates import (
+    LAST_ADDED,
     AddPartitionSpec,
     AddSchema,
     AddSortOrder,
@@ -98,6 +99,28 @@ def apply_updates(metadata: TableMetadata, updates: Sequence[Update], now_ms: in
         changed = replace(changed, snapshot_log=changed.snapshot_log.without(transient_ids))
     check_change(checked, changed)
     return changed
+
+
+def creation_updates(metadata: TableMetadata) -> tuple[Update, ...]:
+    """Return the updates that make the first metadata of a table, for a catalog that applies updates itself. Spec: REST catalog, CommitTableRequest.
+
+    Args:
+        metadata: The first metadata of the table, without snapshots.
+    """
+    uuid = () if metadata.table_uuid is None else (AssignUUID(metadata.table_uuid),)
+    order = metadata.sort_order()
+    return (
+        *uuid,
+        UpgradeFormatVersion(metadata.format_version),
+        AddSchema(metadata.schema(), metadata.last_column_id),
+        SetCurrentSchema(LAST_ADDED),
+        AddPartitionSpec(metadata.spec()),
+        SetDefaultSpec(LAST_ADDED),
+        AddSortOrder(order),
+        SetDefaultSortOrder(LAST_ADDED),
+        SetLocation(metadata.location),
+        SetProperties(metadata.properties),
+    )
 
 
 def _with_added_id(update: Update, added_ids: Mapping[type, int | None]) -> Update:

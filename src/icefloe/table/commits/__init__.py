@@ -1,4 +1,4 @@
-"""The commit of tables: attempts, the swap of metadata locations, and the check of an unknown commit state.
+"""The commit of tables: attempts, the commit to the catalog store, and the check of an unknown commit state.
 
 Spec: Optimistic Concurrency.
 """

@@ -1,10 +1,11 @@
-"""The commit loop of tables: calls actions for attempts, writes their files, swaps metadata locations; after a lost race, refreshes and tries again.
+"""The commit loop of tables: calls actions for attempts, writes their files, commits to the store; after a lost race, refreshes and tries again.
 
 A commit changes one table or several of one catalog, all or none. What an attempt contains is decided by the kernel (`kernel/commit`); how often and how long
-to retry, and how the status of an unknown commit is checked, by `commit_retries.py`; how a metadata location is compared and swapped, by
-`icefloe.catalog_store`. Spec: Optimistic Concurrency; Commit Conflict Resolution and Retry; Overview.
+to retry, and how the status of an unknown commit is checked, by `commit_retries.py`; how a store commits, by `icefloe.catalog_store`. The next metadata file
+is written here, unless the store `writes_metadata`: it gets the updates and the requirements instead.
+Spec: Optimistic Concurrency; Commit Conflict Resolution and Retry; Overview.
 
-Three rules keep it safe. Files of an attempt are deleted only if its swap is known not to have happened. An unknown outcome deletes nothing. And before an
+Three rules keep it safe. Files of an attempt are deleted only if its commit is known not to have happened. An unknown outcome deletes nothing. And before an
 attempt counts as lost, the winner's table is searched for it: a reply can be lost although the commit happened, and another commit can follow.
 """
 
@@ -12,8 +13,9 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 
-from icefloe.catalog_store.catalog_store import LocationChange
+from icefloe.catalog_store.catalog_store import CommitRequest
 from icefloe.catalog_store.identifier import dotted
 from icefloe.errors import (
     CommitConflictError,
@@ -33,13 +35,15 @@ from icefloe.io.bulk_delete import delete_files
 from icefloe.io.local_file_io import FileVersion
 from icefloe.io.manifest_cache import keep_written
 from icefloe.kernel.commit.attempt import Action, Attempt
-from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
+from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Stored, Unknown
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.manifests import spec_partition_type
-from icefloe.kernel.metadata.metadata_updates import apply_updates, dropped_metadata_files, with_metadata_log
+from icefloe.kernel.metadata.metadata_updates import Update, apply_updates, creation_updates, dropped_metadata_files, with_metadata_log
+from icefloe.kernel.metadata.requirement import AssertCreate
+from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import Part
-from icefloe.table.commits.commit_retries import check_commit_status, commit_with_retries, outcome_of_swap
+from icefloe.table.commits.commit_retries import check_commit_status, commit_with_retries, outcome_of_commit
 from icefloe.table.own_location import OldMetadataFiles, check_location_is_own, check_paths_for_writes, own_metadata_files
 from icefloe.table.table_handle import (
     METADATA_FILES,
@@ -53,7 +57,7 @@ from icefloe.table.table_handle import (
 )
 
 LOG = logging.getLogger(__name__)
-# How often a swap is tried whose namespace other writers drop.
+# How often a commit is tried whose namespace other writers drop.
 NAMESPACE_TRIES = 10
 
 
@@ -102,14 +106,14 @@ class TableCommit:
         """Where the last attempt wrote its metadata; empty before the first."""
         return self._metadata_locations[-1] if self._metadata_locations else ""
 
-    def prepare(self, number: int) -> LocationChange | None:
+    def prepare(self, number: int) -> CommitRequest | None:
         """Make attempt `number` and write its files.
 
         On the first attempt the action may see a base that was loaded long ago: if it changes nothing there, or files of it have been expired, it is applied
         to the table as it is now.
 
         Returns:
-            The change of the table's metadata location; None if there is nothing to commit.
+            The request to the catalog store; None if there is nothing to commit.
 
         Raises:
             CommitConflictError: the base does not meet the action's requirements.
@@ -123,13 +127,13 @@ class TableCommit:
                 now_ms = self.handle.clock.now_ms()
                 if not self._make_attempt(number, now_ms):
                     continue
-                change = self._write_attempt(now_ms)
+                request = self._write_attempt(now_ms)
             except InvalidInputError as error:
                 if number == 0:
                     raise
                 raise _invalidated(error) from error
-            if change is not None or is_reloaded:
-                return change
+            if request is not None or is_reloaded:
+                return request
             self.reload()
             is_reloaded = True
 
@@ -150,7 +154,7 @@ class TableCommit:
             return False
         return True
 
-    def _write_attempt(self, now_ms: int) -> LocationChange | None:
+    def _write_attempt(self, now_ms: int) -> CommitRequest | None:
         self._next = None
         base = self.base
         if self.attempt is None and not self.is_new:
@@ -164,30 +168,48 @@ class TableCommit:
         if previous is not None:
             check_location_is_own(self.handle, base.metadata, metadata, previous)
         check_paths_for_writes(self.handle, metadata)
-        metadata = with_metadata_log(metadata, previous, base.metadata.last_updated_ms)
-        location = new_metadata_location(self.handle.ids, metadata, previous_location=previous)
-        self.handle.store.check(self.handle.identifier, location, metadata)
+        location = ""
+        if not self.handle.store.writes_metadata:
+            metadata = with_metadata_log(metadata, previous, base.metadata.last_updated_ms)
+            location = new_metadata_location(self.handle.ids, metadata, previous_location=previous)
+            self.handle.store.check(self.handle.identifier, location, metadata)
         if self.attempt is not None:
             new_manifests = [file for file in self.attempt.manifest_files if file.location not in self._manifests_in_storage]
             for file in (*new_manifests, *self.attempt.manifest_lists):
                 self._manifests_and_lists.append(file.location)
                 self.handle.io.write(file.location, file.content)
             self._manifests_in_storage.update(file.location for file in new_manifests)
-        self._metadata_locations.append(location)
-        self._next_content = metadata_content(metadata)
-        self.handle.io.write(location, self._next_content)
-        self._next_version = written_version(self.handle.io, location)
+        if location:
+            self._metadata_locations.append(location)
+            self._next_content = metadata_content(metadata)
+            self.handle.io.write(location, self._next_content)
+            self._next_version = written_version(self.handle.io, location)
         self._base_of_last_attempt = base
-        self._next = LoadedMetadata(location=location, metadata=metadata)
-        return LocationChange(identifier=self.handle.identifier, expected=previous, new=location)
+        self._next = LoadedMetadata(location=location or base.location, metadata=metadata)
+        return CommitRequest(
+            identifier=self.handle.identifier,
+            expected=previous,
+            new=location,
+            requirements=(AssertCreate(),) if self.is_new else self.attempt.requirements if self.attempt is not None else (),
+            updates=self._updates(),
+        )
 
-    def accept(self, published: str | None) -> None:
-        """Make the last attempt the table's metadata, at `published` if the store gave the file a name of its own."""
-        if self._next is not None:
-            location, metadata = published or self._next.location, self._next.metadata
-            version = None if published else self._next_version
+    def _updates(self) -> tuple[Update, ...]:
+        """Return the updates of the attempt, after those that make the first metadata of a new table for a store that does not have the table yet."""
+        first = creation_updates(self.base.metadata) if self.is_new and self.handle.store.writes_metadata else ()
+        return (*first, *(self.attempt.updates if self.attempt is not None else ()))
+
+    def accept(self, stored: Stored | None) -> None:
+        """Make the last attempt the table's metadata: as the store has it, if it gave the file a name of its own or wrote it."""
+        if self._next is None:
+            return
+        location, metadata = stored.location if stored is not None else self._next.location, self._next.metadata
+        if stored is not None and isinstance(stored.metadata, TableMetadata):
+            metadata = stored.metadata
+        elif not self.handle.store.writes_metadata:
+            version = None if stored is not None else self._next_version
             METADATA_FILES.keep(self._next_content, location, metadata, self._base_of_last_attempt.metadata, version)
-            self.base = LoadedMetadata(location=location, metadata=metadata)
+        self.base = LoadedMetadata(location=location, metadata=metadata)
 
     def keep_manifests(self) -> None:
         """Keep the columns of the manifests that the attempt wrote, for the next scan. An error is left to that scan: the commit has happened."""
@@ -204,7 +226,7 @@ class TableCommit:
                 keep_written(self.handle.io, manifests, contents, spec_partition_type(self.base.metadata, spec_id))
 
     def conclude(self) -> None:
-        """Make the last attempt the metadata of a new table, if the reply to its swap was lost and other tables showed that it happened."""
+        """Make the last attempt the metadata of a new table, if the reply to its commit was lost and other tables showed that it happened."""
         if self.is_new and not self.base.location:
             self.accept(None)
 
@@ -240,7 +262,11 @@ class TableCommit:
         if self.is_new:
             return None
         previous = self._base_of_last_attempt.location
-        return False if self.base.location == previous or previous in logged_locations else None
+        if self.base.location == previous:
+            return False
+        if not self._metadata_locations and (self.attempt is None or self.attempt.snapshot_id is None):
+            return None  # the store named the file of the attempt: any file that followed can be it
+        return False if previous in logged_locations else None
 
     def written_files(self) -> list[str]:
         """Return every file of every attempt, except data files."""
@@ -264,7 +290,7 @@ class TableCommit:
         Spec: Table Metadata Fields (`metadata-log`).
         """
         current = self.base.metadata
-        if not table_properties.METADATA_DELETE_AFTER_COMMIT.read(current.properties):
+        if self.handle.store.writes_metadata or not table_properties.METADATA_DELETE_AFTER_COMMIT.read(current.properties):
             return OldMetadataFiles()
         dropped = dropped_metadata_files(self._base_of_last_attempt.metadata, current)
         old_files = own_metadata_files(self.handle, (self.base.location, self._base_of_last_attempt.location), dropped)
@@ -307,8 +333,8 @@ class _Commit:
         self.store = changes[0].handle.store
         self.settings = changes[0].base.metadata.properties
         self.number = 0
-        self.swaps_begun = 0
-        self.may_be_committed = False  # whether a swap was begun that is not known to have failed
+        self.commits_begun = 0
+        self.may_be_committed = False  # whether a commit was begun that is not known to have failed
 
     @property
     def metadata_locations(self) -> list[str]:
@@ -323,25 +349,26 @@ class _Commit:
             if self._is_committed():
                 return Committed()
         number, self.number = self.number, self.number + 1
-        changes = [change for change in [table.prepare(number) for table in self.tables] if change is not None]
-        if not changes:
+        prepared = [(table, request) for table in self.tables if (request := table.prepare(number)) is not None]
+        if not prepared:
             return Committed()
-        self.may_be_committed, self.swaps_begun = True, self.swaps_begun + 1
-        outcome = outcome_of_swap(lambda: self._swap(changes))
+        requests = [request for _, request in prepared]
+        self.may_be_committed, self.commits_begun = True, self.commits_begun + 1
+        outcome = outcome_of_commit(lambda: self._commit(requests))
         if isinstance(outcome, Unknown):
-            outcome = check_commit_status(lambda: self.store.commit_status(changes), outcome, self.settings)
+            outcome = check_commit_status(lambda: self.store.commit_status(requests), outcome, self.settings)
         if isinstance(outcome, Conflicted) and outcome.is_reply_lost:
             outcome = self._search_winners(outcome)
         elif isinstance(outcome, Committed):
-            for table in self.tables:
-                table.accept(outcome.location)
+            for (table, _), stored in zip_longest(prepared, outcome.stored):
+                table.accept(stored)
         if isinstance(outcome, Conflicted | Refused):
             self.may_be_committed = False
         return outcome
 
-    def _swap(self, changes: Sequence[LocationChange]) -> Outcome:
-        """Swap the locations; again after creating a namespace that another writer has dropped, since a refused swap has changed nothing."""
-        outcome = self._swap_once(changes)
+    def _commit(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """Commit to the store; again after creating a namespace that another writer has dropped, since a refused commit has changed nothing."""
+        outcome = self.store.commit(requests)
         for _ in range(NAMESPACE_TRIES if self._creates_namespaces else 0):
             if not isinstance(outcome, Refused) or not isinstance(outcome.error, NoSuchNamespaceError):
                 break
@@ -350,17 +377,11 @@ class _Commit:
                     create()
             except IcefloeError as error:
                 return Refused(error=error)
-            outcome = self._swap_once(changes)
+            outcome = self.store.commit(requests)
         return outcome
 
-    def _swap_once(self, changes: Sequence[LocationChange]) -> Outcome:
-        first = changes[0]
-        if len(changes) == 1 and first.expected is not None:
-            return self.store.swap(first.identifier, expected=first.expected, new=first.new)
-        return self.store.swap_together(changes)
-
     def _search_winners(self, outcome: Conflicted) -> Outcome:
-        """Return the outcome of a swap whose reply was lost, by searching the tables that other writers committed since."""
+        """Return the outcome of a commit whose reply was lost, by searching the tables that other writers committed since."""
         try:
             for table in self.tables:
                 table.reload()
@@ -388,8 +409,8 @@ class _Commit:
         """See `CommitAttempts`."""
         if self.may_be_committed:
             return
-        if self.swaps_begun and not all(table.is_new for table in self.tables):
-            # A conflict reported for an earlier swap can hide a lost reply: only the table itself shows whether it happened.
+        if self.commits_begun and not all(table.is_new for table in self.tables):
+            # A conflict reported for an earlier commit can hide a lost reply: only the table itself shows whether it happened.
             try:
                 for table in self.tables:
                     table.load()
@@ -409,13 +430,16 @@ class _Commit:
             f"snapshot {snapshot_id} is in its history"
             if snapshot_id is not None
             else f"{first.metadata_location} is its metadata file or in its log"
+            if first.metadata_location
+            else "it has this change"
         )
         problems = []
         for table in self.tables:
             table_snapshot_id = table.attempt.snapshot_id if table.attempt is not None else None
-            snapshot = "" if table_snapshot_id is None else f"snapshot {table_snapshot_id}, "
+            signs = [] if table_snapshot_id is None else [f"snapshot {table_snapshot_id}"]
+            signs += [f"metadata file {table.metadata_location}"] if table.metadata_location else []
             problems.append(
-                Problem(where=table.handle.table_name, what=f"committed if it has {snapshot}metadata file {table.metadata_location}")
+                Problem(where=table.handle.table_name, what=f"committed if it has {', '.join(signs) or 'the changes of this commit'}")
             )
         return CommitUnknownError(
             f"the commit to {self.name} may or may not have happened: {outcome.reason}",

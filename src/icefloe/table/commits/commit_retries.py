@@ -37,13 +37,13 @@ class CommitAttempts(Protocol):
         """The metadata file of each attempt, in order."""
 
     def try_once(self) -> Outcome:
-        """Build on the metadata that the catalog names now, write the attempt's files, and swap the metadata location."""
+        """Build on the metadata that the catalog names now, write the attempt's files, and commit to the catalog store."""
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
         """Return whether the winner of the last race built on this commit, whose reply was lost."""
 
     def abandon(self) -> None:
-        """Delete what this commit wrote, after an error or Ctrl-C; nothing if one of its swaps may have happened."""
+        """Delete what this commit wrote, after an error or Ctrl-C; nothing if one of its attempts may have happened."""
 
 
 def commit_with_retries(
@@ -59,7 +59,7 @@ def commit_with_retries(
     Raises:
         CommitConflictError: every attempt lost its race, or another writer changed what this commit is based on; no file of it remains.
         CommitUnknownError: it is unknown whether the commit happened; all its files are kept.
-        StorageError: the catalog refused the swap, such as for missing rights; no file of it remains.
+        StorageError: the catalog refused the commit, such as for missing rights; no file of it remains.
         NotFoundError: the table or view was dropped; no file of the commit remains. So for any other error of an attempt.
     """
     try:
@@ -82,7 +82,7 @@ def commit_with_retries(
             else CommitUnknownError(
                 f"the commit to {work.name} may or may not have happened: {outcome.reason}",
                 table=work.name,
-                path=work.metadata_locations[-1],
+                path=work.metadata_locations[-1] if work.metadata_locations else None,
                 next_step=f"load the {work.noun} and look whether this change is in its history before writing again; no file was deleted",
             )
         )
@@ -91,22 +91,22 @@ def commit_with_retries(
         _raise_conflict(work, outcome)
 
 
-def outcome_of_swap(swap: Callable[[], Outcome]) -> Outcome:
-    """Return the outcome of a swap. A store that raises a `StorageError` violates its contract; the commit state is unknown."""
+def outcome_of_commit(commit: Callable[[], Outcome]) -> Outcome:
+    """Return the outcome of a commit. A store that raises a `StorageError` violates its contract; the commit state is unknown."""
     try:
-        return swap()
+        return commit()
     except StorageError as error:
         return Unknown(reason=error.message)
 
 
 def check_commit_status(load_status: Callable[[], Outcome], unknown: Unknown, settings: Mapping[str, str]) -> Outcome:
-    """Return how a swap with an unknown outcome ended, by repeated checks; `Unknown` if no check could determine it.
+    """Return how a commit with an unknown outcome ended, by repeated checks; `Unknown` if no check could determine it.
 
     Waits double from the least to the most of `commit.status-check.*` until the checks or the time run out. A check that fails determines nothing.
 
     Args:
         load_status: one check.
-        unknown: the outcome of the swap.
+        unknown: the outcome of the commit.
         settings: the properties of the table or view.
     """
 
