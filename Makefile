@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-spark test-java-suite test-pyiceberg-suite fuzz check docs format bench wheel sbom release-check notices native lock clean
+.PHONY: help setup demo test test-all test-spark test-java-suite test-pyiceberg-suite test-rck fuzz check docs format bench wheel sbom release-check notices native lock clean
 PYTHON := .venv/bin/python
 # Tests run in as many processes as there are cores, at most four; each process starts a Spark session of its own.
 SIDE_BY_SIDE := -n auto --maxprocesses 4
@@ -28,6 +28,9 @@ test-java-suite: setup ## Java Iceberg's own Spark tests on Icefloe; needs Maven
 
 test-pyiceberg-suite: setup ## PyIceberg's own tests and documentation on Icefloe, with renamed imports: make test-pyiceberg-suite [ARGS=tests/table/test_upsert.py]
 	@$(PYTHON) -m tests.pyiceberg_suite $(ARGS)
+
+test-rck: setup ## Java Iceberg's compatibility kit for REST catalogs against `icefloe serve`; needs Maven and a Java runtime: make test-rck [ARGS=testBasicCreateTable]
+	@$(PYTHON) -m tests.rck $(ARGS)
 
 fuzz: setup ## damaged inputs for every reader, 120,000 of them; ARGS="--seed 7 --target manifest" for others
 	$(PYTHON) -m tests.fuzz --cases 120000 $(ARGS)

@@ -23,6 +23,7 @@ EXTRAS = {
     "gcs": "tables in Google Cloud Storage",
     "azure": "tables in Azure storage",
     "postgres": "a catalog in PostgreSQL",
+    "server": "`icefloe serve`, the REST catalog server",
     "demo": "the data set of `icefloe demo`",
     "polars": "polars DataFrames",
     "duckdb": "tables of DuckDB",

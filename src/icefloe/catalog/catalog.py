@@ -362,6 +362,19 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         location = self.store.load(name).metadata_location
         return self._handle(name, location), location
 
+    def new_handle(self, identifier: Name, location: str) -> TableHandle:
+        """Return the handle of a table that is to be created, whose metadata the caller has.
+
+        Args:
+            identifier: the table's name.
+            location: the table's folder.
+
+        Raises:
+            InvalidIdentifierError: the name is empty, or the catalog cannot store it.
+            LocationNotAllowedError: the catalog's configuration does not allow the folder.
+        """
+        return self._handle(self.resolve_name(identifier), location)
+
     def load_tables(self, *identifiers: Name) -> list[Table]:
         """Load several tables as they were at one moment: a commit to several of them is seen whole or not at all.
 

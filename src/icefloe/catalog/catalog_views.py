@@ -6,6 +6,7 @@ Spec: View spec, View Metadata; View spec, Metadata Location.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -92,14 +93,29 @@ class CatalogViews(ABC):
         if view_version is not None:
             sql, default_namespace, default_catalog = _parts_of(view_version, sql, default_namespace, default_catalog)
         definition = _definition(name, sql, schema, dialect, default_namespace, default_catalog)
+        if view_version is not None:
+            definition = replace(definition, summary={**ENGINE, **view_version.summary})
         if self.view_exists(name):
             raise ViewAlreadyExistsError(
                 f"view {dotted(name)!r} already exists in catalog {self.name!r}", next_step="load it, replace it, or drop it first"
             )
-        folder = qualified((location or self._default_location(name)).rstrip("/"))
+        folder = self.view_location(name, location)
         handle = self._view_handle(views, name, folder)
         view_properties = {**self._prefixed(DEFAULT_PREFIX), **(properties or {}), **self._prefixed(OVERRIDE_PREFIX)}
         return View(handle, create_view_metadata(handle, definition, view_properties, folder))
+
+    def view_location(self, identifier: Name, location: str | None = None) -> str:
+        """Return the folder that a new view gets.
+
+        Args:
+            identifier: the view's name.
+            location: the folder; None for the default, `warehouse/namespace/view`.
+
+        Raises:
+            NoSuchNamespaceError: the namespace does not exist.
+            InvalidPropertyError: the catalog has no warehouse, and no folder is given.
+        """
+        return qualified((location or self._default_location(self.resolve_name(identifier))).rstrip("/"))
 
     def replace_view(
         self,

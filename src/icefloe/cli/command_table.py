@@ -10,6 +10,7 @@ LOOK = "Look"
 CHANGE = "Change"
 MAINTAIN = "Maintain"
 FILES_IN = "Files in"
+SERVE = "Serve"
 SET_UP = "Set up"
 
 COMMANDS = (
@@ -137,6 +138,8 @@ COMMANDS = (
     ),
     LazyCommand("snapshot", FILES_IN, "moving_commands:snapshot", "Create a table over the files of a folder."),
     LazyCommand("load", FILES_IN, "load_command:load", "Load files into a table, in one commit."),
+    LazyCommand("serve", SERVE, "serve_command:serve", "Serve a catalog to other engines, as an Iceberg REST catalog."),
+    LazyCommand("server-user", SERVE, "serve_command:server_user", "Add a user of the server to a file, and print the new token once."),
     LazyCommand(
         "doctor",
         SET_UP,

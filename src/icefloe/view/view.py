@@ -27,9 +27,19 @@ class View:
         self._loaded = loaded
 
     @property
+    def handle(self) -> ViewHandle:
+        """The view's entry in its catalog, and the storage of its files."""
+        return self._handle
+
+    @property
     def metadata(self) -> ViewMetadata:
         """The metadata as last loaded or committed."""
         return self._loaded.metadata
+
+    @property
+    def loaded(self) -> LoadedView:
+        """The metadata as last loaded or committed, with the location of its file."""
+        return self._loaded
 
     @property
     def metadata_location(self) -> str:

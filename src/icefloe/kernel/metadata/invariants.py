@@ -164,7 +164,8 @@ def new_snapshots_are_numbered_on(before: TableMetadata, after: TableMetadata) -
         where = f"$.snapshots (snapshot {snapshot.snapshot_id})"
         yield from _sequence_number_problems(after, snapshot, where)
         yield from _row_id_problems(after, snapshot, where)
-        if before.format_version > 1 and snapshot.sequence_number <= before.last_sequence_number:
+        is_given = before.format_version > 1 and snapshot.sequence_number <= before.last_sequence_number
+        if is_given and snapshot.parent_snapshot_id is not None:  # see `snapshot_updates.has_stale_sequence_number`
             yield Problem(where=where, what=f"has sequence number {snapshot.sequence_number}, which was given before")
         if before.format_version < ROW_LINEAGE_VERSION:
             continue

@@ -115,7 +115,7 @@ def _check_new_snapshot(metadata: TableMetadata, snapshot: Snapshot, now_ms: int
         raise InvalidInputError(f"the table already has a snapshot {snapshot.snapshot_id}", snapshot_id=snapshot.snapshot_id)
     if metadata.format_version == 1 and snapshot.sequence_number:
         raise InvalidInputError(f"a snapshot of format version 1 has no sequence number, and this one has {snapshot.sequence_number}")
-    if metadata.format_version > 1 and snapshot.sequence_number <= metadata.last_sequence_number:
+    if has_stale_sequence_number(metadata, snapshot):
         raise InvalidInputError(
             f"snapshot {snapshot.snapshot_id} has sequence number {snapshot.sequence_number}, and {metadata.last_sequence_number} "
             "is already given: it was made for an older version of the table"
@@ -133,6 +133,16 @@ def _check_new_snapshot(metadata: TableMetadata, snapshot: Snapshot, now_ms: int
         )
     if snapshot.timestamp_ms > now_ms + CLOCK_TOLERANCE_MS and snapshot.timestamp_ms > metadata.last_updated_ms:
         raise InvalidInputError(f"snapshot {snapshot.snapshot_id} is of {snapshot.timestamp_ms} ms, and now is {now_ms} ms")
+
+
+def has_stale_sequence_number(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+    """Return True if the snapshot's sequence number was given before.
+
+    A snapshot without a parent may have such a number: it replaces the table's rows, so that no older file and no older delete is read with its files, and a
+    replacement must not fail because the table it replaces was changed. JAVA: TableMetadata.Builder.addSnapshot. Spec: Sequence Numbers.
+    """
+    is_given = metadata.format_version > 1 and snapshot.sequence_number <= metadata.last_sequence_number
+    return is_given and snapshot.parent_snapshot_id is not None
 
 
 def _check_row_ids(metadata: TableMetadata, snapshot: Snapshot) -> None:

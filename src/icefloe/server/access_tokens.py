@@ -1,0 +1,133 @@
+"""Access tokens of the OAuth2 client credentials flow: signed, short-lived, and the same in every worker of a server.
+
+A client sends its id and secret, a user's name and token, and gets an access token that names the user and the time until which it is valid, signed with a key
+that the server draws at its start. So nothing is stored, and a restart makes clients ask again. The rights are looked up at each request.
+Spec: REST catalog, getToken; RFC 6749, 4.4; RFC 8693.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import time
+from collections.abc import Mapping
+from urllib.parse import parse_qs, unquote_plus
+
+import msgspec
+
+from icefloe.server.access_control import User, Users
+from icefloe.server.request import Answer
+
+# Seconds that an access token is valid.
+LIFETIME_S = 3600
+PREFIX = "icefloe-at."
+CLIENT_CREDENTIALS = "client_credentials"
+TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105  the name of a flow
+ACCESS_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105  the name of a type
+# Fields of a form, so that a long body of ampersands makes no long list.
+_MOST_FIELDS = 20
+
+
+class AccessTokens:
+    """The access tokens of a server's users."""
+
+    def __init__(self, users: Users, key: bytes, lifetime_s: int = LIFETIME_S) -> None:
+        """Make the tokens of some users.
+
+        Args:
+            users: The users.
+            key: The key that tokens are signed with.
+            lifetime_s: Seconds that a token is valid.
+        """
+        self._users = users
+        self._key = key
+        self._lifetime_s = lifetime_s
+
+    def user_of(self, bearer: str) -> User | None:
+        """Return the user of a bearer token: a user's own token, or an access token; None where it is of nobody or has run out."""
+        if bearer.startswith(PREFIX):
+            return self._user_of_access_token(bearer)
+        return self._users.of_token(bearer)
+
+    def answer(self, body: bytes, authorization: str) -> Answer:
+        """Return the response to a token request.
+
+        Args:
+            body: The form.
+            authorization: The header `Authorization`, in which a client may send its id and secret too.
+        """
+        try:
+            form = {name: values[-1] for name, values in parse_qs(body.decode("ascii"), max_num_fields=_MOST_FIELDS).items()}
+        except (ValueError, UnicodeDecodeError):
+            return _refusal(400, "invalid_request", "the body is not a form")
+        grant_type = form.get("grant_type")
+        if grant_type == CLIENT_CREDENTIALS:
+            user = self._users.of_credential(*_credential(form, authorization))
+            problem = ("invalid_client", "the client id or the client secret is wrong")
+        elif grant_type == TOKEN_EXCHANGE:
+            user = self.user_of(form.get("subject_token", ""))
+            problem = ("invalid_grant", "the subject token is of nobody, or has run out")
+        elif grant_type is None:
+            return _refusal(400, "invalid_request", "the form has no grant_type")
+        else:
+            return _refusal(400, "unsupported_grant_type", f"the server has {CLIENT_CREDENTIALS} and token exchange")
+        if user is None:
+            return _refusal(401, *problem)
+        content = {
+            "access_token": self.token_of(user),
+            "token_type": "bearer",
+            "expires_in": self._lifetime_s,
+            "issued_token_type": ACCESS_TOKEN_TYPE,
+        }
+        if form.get("scope"):
+            content["scope"] = form["scope"]
+        return Answer(content=content, headers={"Cache-Control": "no-store"})
+
+    def token_of(self, user: User) -> str:
+        """Return a new access token of a user."""
+        claims = msgspec.json.encode({"user": user.name, "until": int(time.time()) + self._lifetime_s, "of": user.token_sha256[:16]})
+        return f"{PREFIX}{_text(claims)}.{_text(self._signature(claims))}"
+
+    def _user_of_access_token(self, token: str) -> User | None:
+        parts = token.removeprefix(PREFIX).split(".")
+        if len(parts) != 2:
+            return None
+        try:
+            claims, signature = (_bytes(part) for part in parts)
+        except (ValueError, binascii.Error):
+            return None
+        if not hmac.compare_digest(signature, self._signature(claims)):
+            return None
+        content = msgspec.json.decode(claims)
+        user = self._users.by_name.get(content["user"])
+        # The token of a user that got another secret since is not valid any more.
+        is_valid = user is not None and content["until"] > time.time() and content["of"] == user.token_sha256[:16]
+        return user if is_valid else None
+
+    def _signature(self, claims: bytes) -> bytes:
+        return hmac.new(self._key, b"access-token\0" + claims, hashlib.sha256).digest()
+
+
+def _credential(form: Mapping[str, str], authorization: str) -> tuple[str, str]:
+    """Return the client's id and secret, of the form or of the header for basic authentication."""
+    scheme, _, encoded = authorization.partition(" ")
+    if scheme.lower() == "basic" and "client_secret" not in form:
+        try:
+            name, _, secret = base64.b64decode(encoded, validate=True).decode().partition(":")
+        except (ValueError, binascii.Error):
+            return "", ""
+        return unquote_plus(name), unquote_plus(secret)
+    return form.get("client_id", ""), form.get("client_secret", "")
+
+
+def _refusal(status: int, error: str, description: str) -> Answer:
+    """Return the response of a refused token request. Spec: RFC 6749, 5.2."""
+    return Answer(status=status, content={"error": error, "error_description": description}, headers={"Cache-Control": "no-store"})
+
+
+def _text(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

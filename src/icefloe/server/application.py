@@ -1,0 +1,137 @@
+"""The ASGI application of the server: the routes of the operations, and health, for one worker."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import anyio.to_thread
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from icefloe.errors import IcefloeError
+from icefloe.server import catalog_operations, namespace_operations, table_operations, view_operations
+from icefloe.server.error_response import NOT_ALLOWED, ErrorModel
+from icefloe.server.idempotency_store import MemoryIdempotencyStore
+from icefloe.server.operations import OPERATIONS, Operation
+from icefloe.server.request import NO_CONTENT, Answer, Call
+from icefloe.server.request_handler import JSON, RequestHandler
+from icefloe.server.served_catalog import Handler, ServedCatalog
+from icefloe.server.server_settings import ServerSettings
+
+
+def report_metrics(served: ServedCatalog, call: Call) -> Answer:
+    """Keep a metrics report. Spec: REST catalog, reportMetrics."""
+    name = call.table()
+    served.catalog.store.load(name)
+    served.reports.add(name, call)
+    return NO_CONTENT
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "getConfig": catalog_operations.get_config,
+    "listFunctions": catalog_operations.list_functions,
+    "loadFunction": catalog_operations.load_function,
+    "listNamespaces": namespace_operations.list_namespaces,
+    "createNamespace": namespace_operations.create_namespace,
+    "namespaceExists": namespace_operations.namespace_exists,
+    "loadNamespaceMetadata": namespace_operations.load_namespace,
+    "dropNamespace": namespace_operations.drop_namespace,
+    "updateProperties": namespace_operations.update_properties,
+    "listTables": table_operations.list_tables,
+    "createTable": table_operations.create_table,
+    "registerTable": table_operations.register_table,
+    "tableExists": table_operations.table_exists,
+    "loadTable": table_operations.load_table,
+    "updateTable": table_operations.update_table,
+    "dropTable": table_operations.drop_table,
+    "unregisterTable": table_operations.unregister_table,
+    "renameTable": table_operations.rename_table,
+    "commitTransaction": table_operations.commit_transaction,
+    "reportMetrics": report_metrics,
+    "listViews": view_operations.list_views,
+    "createView": view_operations.create_view,
+    "viewExists": view_operations.view_exists,
+    "loadView": view_operations.load_view,
+    "replaceView": view_operations.replace_view,
+    "dropView": view_operations.drop_view,
+    "renameView": view_operations.rename_view,
+    "registerView": view_operations.register_view,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationFactory:
+    """Makes the application of a worker; it is pickled for the worker's process.
+
+    Attributes:
+        settings: The settings of the server.
+    """
+
+    settings: ServerSettings
+
+    def __call__(self) -> ASGIApp:
+        """Return the application."""
+        return application(self.settings)
+
+
+class EncodedPaths:
+    """Passes paths on as they came, percent-encoded, so that an encoded slash ends no segment: each operation decodes its names itself."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        raw_path = scope.get("raw_path") if scope["type"] == "http" else None
+        if raw_path is not None:
+            scope = {**scope, "path": raw_path.decode("latin-1")}
+        await self._app(scope, receive, send)
+
+
+def application(settings: ServerSettings) -> ASGIApp:
+    """Return the application of a server.
+
+    Args:
+        settings: The settings.
+    """
+    served = ServedCatalog.of(settings.catalog)
+    handler = RequestHandler(settings, served, HANDLERS, MemoryIdempotencyStore())
+    routes = [_route(operation, handler) for operation in OPERATIONS if operation.name in HANDLERS or operation.name == "getToken"]
+    routes.append(Route("/health", _health(served), methods=["GET"]))
+    errors: Any = {HTTPException: _http_error}
+    app = Starlette(routes=routes, exception_handlers=errors)
+    app.router.redirect_slashes = False
+    return EncodedPaths(app)
+
+
+def _route(operation: Operation, handler: RequestHandler) -> Route:
+    async def endpoint(request: Request) -> Response:
+        return await handler.respond(operation, request)
+
+    # A route of GET would answer HEAD too, so the routes of HEAD come first in the table of operations.
+    return Route(operation.path.replace("plan-id", "plan_id"), endpoint, methods=[operation.method], name=operation.name)
+
+
+def _health(served: ServedCatalog) -> Any:
+    async def health(_: Request) -> Response:
+        """Return 200 where the catalog can be read, else 503: for load balancers, without a token and without details."""
+        try:
+            await anyio.to_thread.run_sync(served.catalog.list_namespaces)
+        except IcefloeError:
+            return Response(msgspec.json.encode({"status": "unavailable"}), 503, media_type=JSON)
+        return Response(msgspec.json.encode({"status": "ok"}), media_type=JSON)
+
+    return health
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    """Return the response to a path or a method that no operation has."""
+    assert isinstance(error, HTTPException)  # noqa: S101  the handler of these alone
+    kind = "UnsupportedOperationException" if error.status_code == NOT_ALLOWED else "BadRequestException"
+    model = ErrorModel(code=error.status_code, kind=kind, message=f"the protocol has no such operation: {error.detail}")
+    return Response(msgspec.json.encode(model.as_json()), error.status_code, dict(error.headers or {}), media_type=JSON)

@@ -1,0 +1,49 @@
+"""The operations on the catalog as a whole: its configuration; and functions, of which Icefloe's catalogs have none.
+
+Spec: REST catalog, /v1/config, /v1/{prefix}/namespaces/{namespace}/functions.
+"""
+
+from icefloe.catalog_store.identifier import dotted
+from icefloe.io.locations import place_of_folder
+from icefloe.server.error_response import NOT_FOUND, RefusedRequest
+from icefloe.server.idempotency_store import LIFETIME_S
+from icefloe.server.operations import OPERATIONS
+from icefloe.server.request import Answer, Call, decoded
+from icefloe.server.served_catalog import ServedCatalog
+
+_VIEW_OPERATIONS = frozenset({"listViews", "createView", "viewExists", "loadView", "replaceView", "dropView", "renameView", "registerView"})
+
+
+def get_config(served: ServedCatalog, call: Call) -> Answer:
+    """Return the configuration of clients. Spec: REST catalog, getConfig."""
+    asked = call.query.get("warehouse")
+    warehouse = served.catalog.properties.get("warehouse")
+    if asked and asked != served.catalog.name and not (warehouse and place_of_folder(asked) == place_of_folder(warehouse)):
+        raise RefusedRequest(
+            NOT_FOUND, "NoSuchWarehouseException", f"Warehouse does not exist: {asked}; the server has {served.catalog.name}"
+        )
+    has_views = served.catalog.keeps_views
+    endpoints = [
+        operation.endpoint for operation in OPERATIONS if operation.is_listed and (has_views or operation.name not in _VIEW_OPERATIONS)
+    ]
+    return Answer(
+        content={
+            "defaults": {},
+            "overrides": {},
+            "endpoints": endpoints,
+            "idempotency-key-lifetime": f"PT{LIFETIME_S // 60}M",
+        }
+    )
+
+
+def list_functions(served: ServedCatalog, call: Call) -> Answer:
+    """List the functions of a namespace: none. Spec: REST catalog, listFunctions."""
+    served.catalog.load_namespace_properties(call.namespace())
+    return Answer(content={"next-page-token": None, "identifiers": []})
+
+
+def load_function(served: ServedCatalog, call: Call) -> Answer:
+    """Refuse to load a function, as there are none. Spec: REST catalog, loadFunction."""
+    name = call.namespace()
+    served.catalog.load_namespace_properties(name)
+    raise RefusedRequest(NOT_FOUND, "NoSuchFunctionException", f"Function does not exist: {dotted(name)}.{decoded(call.path['function'])}")

@@ -1,0 +1,132 @@
+"""The responses that hold a table's metadata: their bytes and their ETags.
+
+A metadata file never changes, so its response is put together once and kept, and a client that has it gets a 304 after one query for the metadata location.
+Spec: REST catalog, LoadTableResult, CommitTableResponse, ETag.
+"""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import StrEnum
+
+import msgspec
+
+from icefloe.kernel.metadata.metadata_writer import write_table_metadata
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.server.request import Answer, Call
+from icefloe.table.table_handle import LoadedMetadata
+
+# Bytes of responses that a process keeps.
+KEPT_BYTES = 64 * 1024 * 1024
+
+
+class SnapshotMode(StrEnum):
+    """The snapshots of a response: all, or those that branches and tags name."""
+
+    ALL = "all"
+    REFS = "refs"
+
+
+def entity_tag(location: str, mode: SnapshotMode, version: object = "") -> str:
+    """Return the ETag of a table's response. Spec: REST catalog, etag.
+
+    Args:
+        location: The metadata file.
+        mode: The snapshots of the response.
+        version: What tells files of the same location apart, where a store gives a name twice.
+    """
+    digest = hashlib.sha256(f"{mode}\0{location}\0{version}".encode()).hexdigest()
+    return f'"{digest[:32]}"'
+
+
+def is_current(call: Call, tag: str) -> bool:
+    """Return whether the client has the response of this ETag, by its header `If-None-Match`."""
+    header = call.headers.get("if-none-match", "")
+    return any(text.strip().removeprefix("W/") == tag for text in header.split(","))
+
+
+class TableBodies:
+    """The metadata of tables as JSON, in bytes, of the responses that were made last. Any number of threads may use it."""
+
+    def __init__(self, max_bytes: int = KEPT_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, bytes] = OrderedDict()  # by ETag
+
+    def get(self, tag: str) -> bytes | None:
+        """Return the metadata of a response by its ETag; None where it is not kept."""
+        with self._lock:
+            if tag in self._kept:
+                self._kept.move_to_end(tag)
+            return self._kept.get(tag)
+
+    def metadata_json(self, tag: str, metadata: TableMetadata, mode: SnapshotMode) -> bytes:
+        """Return the metadata as JSON, and keep it under its ETag."""
+        content = self.get(tag)
+        if content is None:
+            content = write_table_metadata(with_snapshots(metadata, mode))
+            self._keep(tag, content)
+        return content
+
+    def _keep(self, tag: str, content: bytes) -> None:
+        if len(content) > self._max_bytes // 4:
+            return
+        with self._lock:
+            if tag in self._kept:
+                return
+            self._kept[tag] = content
+            self._bytes += len(content)
+            while self._bytes > self._max_bytes:
+                _, dropped = self._kept.popitem(last=False)
+                self._bytes -= len(dropped)
+
+
+def with_snapshots(metadata: TableMetadata, mode: SnapshotMode) -> TableMetadata:
+    """Return the metadata with the snapshots of a response. Spec: REST catalog, loadTable (`snapshots`)."""
+    if mode is SnapshotMode.ALL:
+        return metadata
+    named = {ref.snapshot_id for ref in metadata.refs.values()}
+    return replace(metadata, snapshots=metadata.snapshots.without(metadata.snapshots.ids() - named))
+
+
+def table_answer(
+    bodies: TableBodies,
+    loaded: LoadedMetadata,
+    *,
+    mode: SnapshotMode = SnapshotMode.ALL,
+    version: object = "",
+    extra: Mapping[str, object] | None = None,
+) -> Answer:
+    """Return the response with a table's metadata.
+
+    Args:
+        bodies: The responses that are kept.
+        loaded: The table; its location is empty where it is staged only.
+        mode: The snapshots of the response.
+        version: As for `entity_tag`.
+        extra: Further keys of the response, such as `config`.
+    """
+    if not loaded.location:
+        return Answer(body=_body(None, write_table_metadata(loaded.metadata), extra))
+    tag = entity_tag(loaded.location, mode, version)
+    return Answer(body=_body(loaded.location, bodies.metadata_json(tag, loaded.metadata, mode), extra), headers={"ETag": tag})
+
+
+def kept_answer(bodies: TableBodies, location: str, tag: str, extra: Mapping[str, object] | None = None) -> Answer | None:
+    """Return the response of an ETag, if its metadata is kept: the file is not read."""
+    content = bodies.get(tag)
+    return None if content is None else Answer(body=_body(location, content, extra), headers={"ETag": tag})
+
+
+def _body(location: str | None, metadata: bytes, extra: Mapping[str, object] | None) -> bytes:
+    """Return the JSON of a response, into which the metadata is put as it is."""
+    parts = [b"{"]
+    if location is not None:
+        parts += [b'"metadata-location":', msgspec.json.encode(location), b","]
+    parts += [b'"metadata":', metadata]
+    for key, value in (extra or {}).items():
+        parts += [b",", msgspec.json.encode(key), b":", msgspec.json.encode(value)]
+    return b"".join([*parts, b"}"])

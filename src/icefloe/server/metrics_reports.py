@@ -1,0 +1,66 @@
+"""The metrics reports of clients: the last ones of this process, kept and shown, and all of them in its log. Spec: REST catalog, reportMetrics."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from icefloe.catalog_store.identifier import Identifier
+from icefloe.kernel.schema.json_shape import Key, a_long, a_string, an_object, anything
+from icefloe.server.error_response import bad_request
+from icefloe.server.operations import Role
+from icefloe.server.request import Call, checked_object, identifier_json
+
+# Reports that a process keeps, and bytes of a report.
+KEPT_REPORTS = 500
+MOST_BYTES = 256 * 1024
+
+_SCAN = (
+    Key("table-name", a_string),
+    Key("snapshot-id", a_long),
+    Key("filter", anything),
+    Key("schema-id", a_long),
+    Key("projected-field-ids", anything),
+    Key("projected-field-names", anything),
+    Key("metrics", an_object),
+)
+_COMMIT = (
+    Key("table-name", a_string),
+    Key("snapshot-id", a_long),
+    Key("sequence-number", a_long),
+    Key("operation", a_string),
+    Key("metrics", an_object),
+)
+_KEYS: Mapping[str, tuple[Key, ...]] = {"scan-report": _SCAN, "commit-report": _COMMIT}
+
+
+class MetricsReports:
+    """The reports that came last. Any number of threads may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: deque[tuple[Identifier, dict[str, Any]]] = deque(maxlen=KEPT_REPORTS)
+
+    def add(self, table: Identifier, call: Call) -> None:
+        """Keep a report. Raises `RefusedRequest` for a body that is none."""
+        kind = call.json_object(Key("report-type", a_string))["report-type"]
+        if kind not in _KEYS:
+            raise bad_request(f"the report-type is {kind!r}; it is {' or '.join(_KEYS)}")
+        if len(call.body) > MOST_BYTES:
+            raise bad_request(f"the report has {len(call.body)} bytes; it may have {MOST_BYTES}")
+        report = checked_object(call.content, "$", *_KEYS[kind])
+        entry = {
+            "received-ms": time.time_ns() // 1_000_000,
+            "user": call.access.user,
+            "table": identifier_json(table),
+            "report": dict(report),
+        }
+        with self._lock:
+            self._kept.append((table, entry))
+
+    def shown(self, call: Call) -> list[dict[str, Any]]:
+        """Return the reports of the tables that the user may read, newest first."""
+        with self._lock:
+            kept = list(self._kept)
+        return [entry for table, entry in reversed(kept) if call.access.role_in(table[:-1]) >= Role.READ]

@@ -1,0 +1,49 @@
+"""`RateLimit`: how many requests a user, or an address without a valid token, may send in a second. Each worker counts for itself."""
+
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+# Callers that are remembered; the one that was longest quiet is forgotten first.
+REMEMBERED = 10_000
+
+
+class RateLimit:
+    """A bucket of requests for each caller, which fills at a rate up to the requests of a burst."""
+
+    def __init__(self, per_second: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Make the limit.
+
+        Args:
+            per_second: Requests a second; 0 for no limit.
+            burst: Requests at once after a pause.
+            clock: Returns seconds.
+        """
+        self._rate = per_second
+        self._burst = max(burst, 1.0)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # requests left, and when that was
+
+    def take(self, caller: str) -> int | None:
+        """Take a request of a caller.
+
+        Args:
+            caller: The user or address.
+
+        Returns:
+            None if it may be answered; else the whole seconds after which the next one may.
+        """
+        if self._rate <= 0:
+            return None
+        now = self._clock()
+        with self._lock:
+            left, since = self._buckets.pop(caller, (self._burst, now))
+            left = min(self._burst, left + (now - since) * self._rate)
+            is_allowed = left >= 1.0
+            self._buckets[caller] = (left - 1.0 if is_allowed else left, now)
+            if len(self._buckets) > REMEMBERED:
+                self._buckets.popitem(last=False)
+        return None if is_allowed else max(1, math.ceil((1.0 - left) / self._rate))

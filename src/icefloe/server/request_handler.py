@@ -1,0 +1,286 @@
+"""`RequestHandler`: what happens to every request: who it is, limits, the body, rights, the idempotency key, the operation, errors, the log.
+
+Operations are plain functions that run in threads, since catalogs and storages block. An operation that is running when the client has gone, or the time is up,
+runs to its end: a commit is never cut in the middle. Spec: REST catalog.
+"""
+
+import asyncio
+import functools
+import hashlib
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from icefloe.catalog_store.identifier import Identifier
+from icefloe.errors import IcefloeError
+from icefloe.server.access_control import Access, check_access
+from icefloe.server.access_tokens import AccessTokens
+from icefloe.server.error_response import (
+    INTERNAL_ERROR,
+    TIMED_OUT,
+    TOO_LARGE,
+    TOO_MANY,
+    UNAVAILABLE,
+    ErrorModel,
+    RefusedRequest,
+    bad_request,
+    error_model,
+    forbidden,
+    unauthorized,
+)
+from icefloe.server.idempotency_store import IdempotencyStore, checked_key
+from icefloe.server.operations import Operation, Role
+from icefloe.server.protocol_messages import message_of
+from icefloe.server.rate_limit import RateLimit
+from icefloe.server.request import Answer, Call, identifier_of, namespace_of
+from icefloe.server.request_log import LOG, log_request
+from icefloe.server.served_catalog import Handler, ServedCatalog
+from icefloe.server.server_settings import ServerSettings, is_loopback
+
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+# Operations whose answer is a table or view that can be loaded again, and the operation that does.
+LOADED_BY = {
+    "createTable": "loadTable",
+    "registerTable": "loadTable",
+    "updateTable": "loadTable",
+    "replaceView": "loadView",
+    "registerView": "loadView",
+}
+
+
+class RequestHandler:
+    """The way of a request through the server, in one worker."""
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        served: ServedCatalog,
+        handlers: Mapping[str, Handler],
+        keys: IdempotencyStore,
+    ) -> None:
+        limits = settings.limits
+        self._settings = settings
+        self._served = served
+        self._handlers = handlers
+        self._keys = keys
+        self.tokens = None if settings.users is None else AccessTokens(settings.users, settings.key)
+        self._rate = RateLimit(limits.requests_per_second, 2 * limits.requests_per_second)
+        self._refused_rate = RateLimit(limits.refused_per_second, 2 * limits.refused_per_second)
+        self._threads = anyio.CapacityLimiter(limits.threads)
+
+    async def respond(self, operation: Operation, request: Request) -> Response:
+        """Return the response to a request."""
+        started, request_id = time.perf_counter(), uuid.uuid4().hex
+        fields: dict[str, Any] = {"id": request_id, "operation": operation.name, "client": request.client.host if request.client else ""}
+        try:
+            async with asyncio.timeout(self._settings.limits.request_s):
+                answer = await self._answer(operation, request, fields)
+        except TimeoutError:
+            answer = _error_answer(_timed_out(operation))
+        except ClientDisconnect:
+            answer = Answer(status=499)
+        except Exception as error:  # noqa: BLE001  every error becomes a response
+            answer = _failure(error, request_id)
+        fields |= {"ms": round((time.perf_counter() - started) * 1000, 2)}
+        log_request(fields, answer.status)
+        return _response(answer, request_id, is_head=operation.method == "HEAD")
+
+    async def _answer(self, operation: Operation, request: Request, fields: dict[str, Any]) -> Answer:
+        access = self._access(operation, request)
+        fields["user"] = access.user
+        fields |= {name: value for name, value in request.path_params.items() if isinstance(value, str)}
+        body = await self._body(request)
+        if operation.name == "getToken":
+            return await self._token(request, body)
+        call = Call(
+            path=request.path_params,
+            query=dict(request.query_params),
+            headers=dict(request.headers),
+            content=self._content(operation, request, body),
+            body=body,
+            access=access,
+            base_url=str(request.base_url).rstrip("/"),
+        )
+        check_access(operation, call, touched_namespaces(operation, call))
+        run = functools.partial(self._perform, operation, call, fields["id"])
+        # The thread goes on where this coroutine is cancelled, and holds its place among the threads until it ends.
+        return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._threads)
+
+    def _perform(self, operation: Operation, call: Call, request_id: str) -> Answer:
+        """Run an operation, in a thread; once for each idempotency key."""
+        act = functools.partial(self._act, operation, call, request_id)
+        key = call.headers.get("idempotency-key")
+        if not key or not operation.takes_key:
+            return act()
+        load = self._loader(operation, call)
+        return self._keys.once(call.access.user, checked_key(key), _fingerprint(operation, call), act, load)
+
+    def _act(self, operation: Operation, call: Call, request_id: str) -> Answer:
+        """Return the answer of an operation, or of its error."""
+        try:
+            return self._handlers[operation.name](self._served, call)
+        except IcefloeError as error:
+            model = error_model(error)
+            return _error_answer(replace(model, message=message_of(error, operation, call)))
+        except Exception as error:  # noqa: BLE001  every error becomes a response
+            return _failure(error, request_id)
+
+    def _loader(self, operation: Operation, call: Call) -> Callable[[], Answer] | None:
+        """Return the function that loads what an operation made, for a retry; None where there is nothing to load."""
+        name = LOADED_BY.get(operation.name)
+        if name is None:
+            return None
+        kind = "view" if name == "loadView" else "table"
+        path = call.path if kind in call.path else {**call.path, kind: str(call.content.get("name", ""))}
+        without = {header: value for header, value in call.headers.items() if header != "if-none-match"}
+        return functools.partial(self._handlers[name], self._served, replace(call, path=path, headers=without, query={}))
+
+    def _access(self, operation: Operation, request: Request) -> Access:
+        """Return what the user of a request may do. Raises `RefusedRequest` without a valid token, and over a limit."""
+        address = request.client.host if request.client else ""
+        if self.tokens is None:
+            _check_local(request)
+            self._check_rate(self._rate, address)
+            return Access()
+        if operation.role is Role.NONE:
+            self._check_rate(self._refused_rate, address)
+            return Access(user="", grants=())
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        user = self.tokens.user_of(token.strip()) if scheme.lower() == "bearer" else None
+        if user is None:
+            self._check_rate(self._refused_rate, address)
+            raise unauthorized("the request has no valid token; send one in the header Authorization: Bearer")
+        self._check_rate(self._rate, f"user {user.name}")
+        return user.access
+
+    @staticmethod
+    def _check_rate(limit: RateLimit, caller: str) -> None:
+        wait = limit.take(caller)
+        if wait is not None:
+            raise RefusedRequest(TOO_MANY, "SlowDownException", "too many requests in a second", ("Retry-After", str(wait)))
+
+    async def _body(self, request: Request) -> bytes:
+        most = self._settings.limits.body_bytes
+        length = request.headers.get("content-length", "0")
+        body = bytearray()
+        if length.isdigit() and int(length) <= most:
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > most:
+                    break
+            else:
+                return bytes(body)
+        raise RefusedRequest(TOO_LARGE, "BadRequestException", f"the body has more than {most} bytes", ("Connection", "close"))
+
+    @staticmethod
+    def _content(operation: Operation, request: Request, body: bytes) -> Any:
+        """Return the JSON of a body; None without one."""
+        if not body or operation.method in ("GET", "HEAD", "DELETE"):
+            return None
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != JSON:
+            raise bad_request(f"the body is {kind or 'of no type'}; send JSON with the header Content-Type: {JSON}")
+        try:
+            return msgspec.json.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise bad_request(f"the body is not JSON: {error}") from None
+
+    async def _token(self, request: Request, body: bytes) -> Answer:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if self.tokens is None:
+            return Answer(
+                status=400, content={"error": "unauthorized_client", "error_description": "the server has no authentication: send no token"}
+            )
+        if kind != FORM:
+            return Answer(
+                status=400, content={"error": "invalid_request", "error_description": f"send a form with the header Content-Type: {FORM}"}
+            )
+        return self.tokens.answer(body, request.headers.get("authorization", ""))
+
+
+def touched_namespaces(operation: Operation, call: Call) -> Iterator[Identifier]:
+    """Yield the namespaces in which an operation needs its role.
+
+    Args:
+        operation: The operation.
+        call: The request.
+
+    Raises:
+        RefusedRequest, InvalidIdentifierError: a name is missing, or is none.
+    """
+    content = call.content if isinstance(call.content, dict) else {}
+    if "namespace" in call.path:
+        yield call.namespace()
+    elif operation.name == "listNamespaces":
+        yield namespace_of(call.query["parent"]) if call.query.get("parent") else ()
+    elif operation.name == "createNamespace":
+        levels = content.get("namespace")
+        yield tuple(levels) if isinstance(levels, list) and all(isinstance(level, str) for level in levels) else ()
+    elif operation.name in ("renameTable", "renameView"):
+        yield identifier_of(content.get("source"), "$.source")[:-1]
+        yield identifier_of(content.get("destination"), "$.destination")[:-1]
+    elif operation.name == "commitTransaction":
+        changes = content.get("table-changes")
+        for at, change in enumerate(changes if isinstance(changes, list) else ()):
+            identifier = change.get("identifier") if isinstance(change, dict) else None
+            yield identifier_of(identifier, f"$.table-changes[{at}].identifier")[:-1]
+
+
+def _check_local(request: Request) -> None:
+    """Refuse what a page in a browser sends to a server without authentication: by a name that leads to loopback, or across origins."""
+    host = request.url.hostname or ""
+    if not is_loopback(host):
+        raise forbidden(f"a server without authentication is reached as localhost, and not as {host!r}")
+    if "origin" in request.headers:
+        raise forbidden("a server without authentication takes no requests of web pages")
+
+
+def _fingerprint(operation: Operation, call: Call) -> str:
+    """Return the digest of what a request asks for."""
+    digest = hashlib.sha256()
+    for part in (operation.name, *(f"{name}={value}" for values in (call.path, call.query) for name, value in sorted(values.items()))):
+        digest.update(part.encode() + b"\0")
+    digest.update(call.body)
+    return digest.hexdigest()
+
+
+def _timed_out(operation: Operation) -> ErrorModel:
+    if operation.commits:
+        return ErrorModel(
+            code=TIMED_OUT,
+            kind="CommitStateUnknownException",
+            message="the commit takes longer than the server waits; it is unknown whether it happens",
+        )
+    return ErrorModel(
+        code=UNAVAILABLE,
+        kind="ServiceUnavailableException",
+        message="the request takes longer than the server waits",
+        headers=(("Retry-After", "5"),),
+    )
+
+
+def _failure(error: Exception, request_id: str) -> Answer:
+    model = error_model(error)
+    if model is INTERNAL_ERROR:
+        LOG.error("failure", exc_info=error, extra={"fields": {"id": request_id}})
+    return _error_answer(model)
+
+
+def _error_answer(model: ErrorModel) -> Answer:
+    return Answer(status=model.code, content=model.as_json(), headers=dict(model.headers))
+
+
+def _response(answer: Answer, request_id: str, *, is_head: bool) -> Response:
+    headers = {"X-Request-Id": request_id, "Cache-Control": "no-store", **answer.headers}
+    has_body = answer.status not in (204, 304, 499) and not is_head
+    body = answer.body if answer.body is not None else msgspec.json.encode(answer.content)
+    return Response(body if has_body else None, answer.status, headers, media_type=JSON if has_body else None)

@@ -1,0 +1,63 @@
+"""The log of a server: one JSON object a line, for each request and for what happens beside them.
+
+Headers, bodies and parameters are not in it, so that no token is. Names that clients send are JSON texts, so that they cannot forge a line.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+LOG = logging.getLogger("icefloe.server")
+# Characters of a text that a client chose.
+MOST_CHARACTERS = 500
+
+
+class JsonFormatter(logging.Formatter):
+    """A line of JSON for each record; the attribute `fields` of a record has further keys."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        content: dict[str, Any] = {
+            "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z",
+            "level": record.levelname,
+            "event": record.getMessage(),
+            "process": record.process,
+            **getattr(record, "fields", {}),
+        }
+        if record.name != LOG.name:
+            content["logger"] = record.name
+        if record.exc_info:
+            content["error"] = self.formatException(record.exc_info)
+        return json.dumps(content, default=str)
+
+
+def log_settings(level: str) -> dict[str, Any]:
+    """Return the logging configuration of a server, for uvicorn: every log as JSON on standard error.
+
+    Args:
+        level: The level from which on records are shown.
+    """
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"json": {"()": "icefloe.server.request_log.JsonFormatter"}},
+        "handlers": {"standard-error": {"class": "logging.StreamHandler", "formatter": "json"}},
+        "loggers": {
+            "": {"handlers": ["standard-error"], "level": "WARNING"},
+            "icefloe": {"handlers": ["standard-error"], "level": level, "propagate": False},
+            "uvicorn": {"handlers": ["standard-error"], "level": "WARNING", "propagate": False},
+        },
+    }
+
+
+def log_request(fields: Mapping[str, Any], status: int) -> None:
+    """Log an answered request; failures of the server are errors."""
+    level = logging.ERROR if status >= 500 else logging.INFO
+    if LOG.isEnabledFor(level):
+        LOG.log(level, "request", extra={"fields": {**{key: _short(value) for key, value in fields.items()}, "status": status}})
+
+
+def _short(value: Any) -> Any:
+    return value[:MOST_CHARACTERS] if isinstance(value, str) else value

@@ -1,0 +1,83 @@
+"""`serve`: runs the server until it is told to stop: SIGTERM or Ctrl-C, after which requests that run are answered and no new ones are taken."""
+
+import secrets
+import socket
+import sys
+from collections.abc import Callable
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from icefloe.errors import InvalidInputError
+from icefloe.server.application import ApplicationFactory
+from icefloe.server.request_log import log_settings
+from icefloe.server.server_settings import ServerSettings
+
+KEY_BYTES = 32
+BACKLOG = 1024
+
+
+def new_key() -> bytes:
+    """Return a random key of a server."""
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def serve(settings: ServerSettings, *, log_level: str = "INFO", started: Callable[[str], None] = lambda _: None) -> None:
+    """Run the server until it is stopped.
+
+    Args:
+        settings: The settings.
+        log_level: The level of the log.
+        started: Called with the server's address once it listens.
+
+    Raises:
+        InvalidInputError: The address is in use or is none of this machine, or the certificate cannot be read.
+    """
+    listening = _listen(settings)
+    host, port = listening.getsockname()[:2]
+    scheme = "http" if settings.tls_certificate is None else "https"
+    limits = settings.limits
+    config = uvicorn.Config(
+        ApplicationFactory(settings),
+        factory=True,
+        host=settings.host,
+        port=port,
+        workers=settings.workers,
+        log_config=log_settings(log_level),
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        limit_concurrency=limits.connections,
+        timeout_keep_alive=limits.idle_s,
+        timeout_graceful_shutdown=limits.stop_s,
+        ssl_certfile=settings.tls_certificate,
+        ssl_keyfile=settings.tls_key,
+        lifespan="off",
+    )
+    try:
+        started(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
+        if settings.workers > 1:
+            Multiprocess(config, sockets=[listening]).run()
+        else:
+            uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        listening.close()
+
+
+def _listen(settings: ServerSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if sys.platform != "win32":
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((settings.host.strip("[]"), settings.port))
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise InvalidInputError(
+            f"the server cannot listen on {settings.host}:{settings.port}: {error.strerror or error}",
+            next_step="choose another --port, or stop what listens there",
+        ) from error
+    listening.set_inheritable(True)
+    return listening

@@ -1,0 +1,155 @@
+"""The locations that a client of the server may name: in the warehouse, and in the folders that the server's configuration allows.
+
+A client is not trusted as the caller of Icefloe's Python API is: what it registers, creates or commits would be read, signed and deleted with the rights of the
+server. So each location of a request is checked before it is used, beside the checks of the catalog itself, which has the strict policy of locations.
+Spec: File Locations in Metadata.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from icefloe.errors import LocationNotAllowedError
+from icefloe.io.locations import (
+    ALLOWED_LOCATIONS,
+    POLICY,
+    STRICT,
+    LocationPolicy,
+    LocationScope,
+    folders_of,
+    is_relative,
+    listed,
+    local_path,
+    place_of_folder,
+    scheme_of,
+)
+from icefloe.kernel.metadata.metadata_updates import Update
+from icefloe.kernel.metadata.moved_metadata import PATH_PROPERTIES
+from icefloe.kernel.metadata.snapshot_updates import AddSnapshot
+from icefloe.kernel.metadata.statistics_updates import SetPartitionStatistics, SetStatistics
+from icefloe.kernel.metadata.table_updates import SetLocation, SetProperties
+from icefloe.server.error_response import bad_request
+from icefloe.table.own_location import own_location
+from icefloe.table.table import Table
+
+# The property of a namespace that is the folder of its new tables.
+NAMESPACE_LOCATION = "location"
+
+
+def strict_properties(properties: Mapping[str, str], allowed: Iterable[str] = ()) -> dict[str, str]:
+    """Return the properties of a catalog that is served: with the strict policy of locations, and with more allowed folders.
+
+    Args:
+        properties: The properties of the catalog.
+        allowed: Folders, besides those that the properties allow, that clients may name.
+    """
+    folders = dict.fromkeys([*listed(properties.get(ALLOWED_LOCATIONS)), *allowed])
+    strict = {**properties, POLICY: STRICT}
+    return {**strict, ALLOWED_LOCATIONS: ",".join(folders)} if folders else strict
+
+
+@dataclass(frozen=True, slots=True)
+class ServedLocations:
+    """The folders that clients may name.
+
+    Attributes:
+        policy: The policy of the catalog.
+    """
+
+    policy: LocationPolicy
+
+    def check_folder(self, location: str, what: str) -> None:
+        """Refuse a folder that clients may not name.
+
+        Args:
+            location: The folder.
+            what: Whose it is, as the subject of the error: "the location of db.t".
+
+        Raises:
+            RefusedRequest: It is a relative path.
+            LocationNotAllowedError: It is outside the warehouse and the allowed folders, or is the warehouse itself.
+        """
+        self._check_form(location, what)
+        place = place_of_folder(location)
+        trusted = self.policy.trusted()
+        if place is None or not (trusted.holds(place) or place in folders_of(self.policy.allowed_locations)):
+            raise _outside(location, what)
+
+    def check_file(self, location: str, what: str, own: Sequence[str] = ()) -> None:
+        """Refuse a file that clients may not name.
+
+        Args:
+            location: The file.
+            what: What it is, as the subject of the error.
+            own: Folders of the table in question, in which its files may be too.
+
+        Raises:
+            RefusedRequest: It is a relative path.
+            LocationNotAllowedError: It is outside, or a link that leads outside.
+        """
+        self._check_form(location, what)
+        scope = LocationScope((*self.policy.trusted().folders, *folders_of(own)))
+        if not scope.contains(location) or (scheme_of(location) == "file" and not scope.contains(os.path.realpath(local_path(location)))):
+            raise _outside(location, what)
+
+    def check_properties(self, properties: Mapping[str, str], what: str, own: Sequence[str] = ()) -> None:
+        """Refuse properties of a table that send new files outside. Raises as `check_folder`."""
+        for name in PATH_PROPERTIES:
+            path = properties.get(name)
+            if path and not is_relative(path):
+                place, folders = place_of_folder(path), folders_of(own)
+                if place is None or not (place in folders or LocationScope(folders).holds(place)):
+                    self.check_folder(path, f"{name} of {what}")
+            elif path and ".." in path.split("/"):
+                raise _outside(path, f"{name} of {what}")
+
+    def check_namespace(self, properties: Mapping[str, str], what: str) -> None:
+        """Refuse a `location` of a namespace, in which its tables would be created, that is outside. Raises as `check_folder`."""
+        location = properties.get(NAMESPACE_LOCATION)
+        if location:
+            self.check_folder(location, f"the location of {what}")
+
+    def check_updates(self, updates: Sequence[Update], what: str, table: Table | None) -> None:
+        """Refuse updates that make a table name files or folders outside.
+
+        Args:
+            updates: The updates of a commit.
+            what: The name of the table.
+            table: The table; None for a new one.
+
+        Raises:
+            RefusedRequest, LocationNotAllowedError: As `check_folder` and `check_file`.
+        """
+        own = self._own_folders(table)
+        for update in updates:
+            match update:
+                case SetLocation(location) if table is None or location.rstrip("/") != table.metadata.location:
+                    self.check_folder(location, f"the location of {what}")
+                    own = [*own, location]
+                case SetProperties(properties):
+                    self.check_properties(properties, what, own)
+                case AddSnapshot(snapshot):
+                    for path in (snapshot.manifest_list, *(snapshot.manifest_paths or ())):
+                        if path is not None:
+                            self.check_file(path, f"a manifest list or manifest of {what}", own)
+                case SetStatistics(file) | SetPartitionStatistics(file):
+                    self.check_file(file.statistics_path, f"a statistics file of {what}", own)
+
+    def _own_folders(self, table: Table | None) -> list[str]:
+        """Return the location of a table that exists, if something other than its metadata vouches for it."""
+        if table is None or own_location(table.handle, table.metadata.location, table.metadata_location) is None:
+            return []
+        return [table.metadata.location]
+
+    @staticmethod
+    def _check_form(location: str, what: str) -> None:
+        if is_relative(location):
+            raise bad_request(f"{what} is the relative path {location!r}; name it with its scheme, or as an absolute path")
+
+
+def _outside(location: str, what: str) -> LocationNotAllowedError:
+    return LocationNotAllowedError(
+        f"{what} may not be {location}: it is outside the warehouse",
+        path=location,
+        next_step="choose a folder in the warehouse; the server's operator can allow others with --allow-location",
+    )

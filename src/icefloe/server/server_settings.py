@@ -1,0 +1,106 @@
+"""`ServerSettings`: what `icefloe serve` is told: the catalog, the address, the users, the limits. It is pickled for the workers."""
+
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.sql_catalog import SqlCatalog
+from icefloe.errors import InvalidInputError
+from icefloe.server.access_control import Users
+
+DEFAULT_PORT = 8181
+_LOCAL_NAME = "localhost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    """The limits of a server.
+
+    Attributes:
+        body_bytes: Bytes of a request's body at most.
+        request_s: Seconds until a request without an answer is answered with a failure.
+        requests_per_second: Requests of one user in a second, per worker; 0 for no limit. A burst may be twice as long.
+        refused_per_second: Requests without a valid token of one address in a second, per worker.
+        threads: Operations that a worker runs at once. A catalog in a database has fewer than 15 connections.
+        connections: Connections of a worker at once.
+        idle_s: Seconds until an idle connection is closed.
+        stop_s: Seconds that a stopping server waits for requests that still run.
+    """
+
+    body_bytes: int = 16 * 1024 * 1024
+    request_s: float = 120.0
+    requests_per_second: float = 1000.0
+    refused_per_second: float = 10.0
+    threads: int = 12
+    connections: int = 1000
+    idle_s: int = 30
+    stop_s: int = 60
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidInputError` for a limit that leaves nothing."""
+        for name in ("body_bytes", "request_s", "threads", "connections", "idle_s", "stop_s"):
+            if getattr(self, name) <= 0:
+                raise InvalidInputError(f"the limit {name} is {getattr(self, name)}", next_step="set it above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """The settings of a server.
+
+    Attributes:
+        catalog: The catalog, whose properties have the strict policy of locations.
+        host: The address to listen on.
+        port: The port; 0 for a free one.
+        workers: The number of processes.
+        users: The users; None for a server without authentication, which listens on loopback alone.
+        tls_certificate: The file of the certificate chain; None for no TLS.
+        tls_key: The file of the certificate's key.
+        behind_tls: Whether a proxy in front of the server ends TLS, so that tokens may come without it.
+        limits: The limits.
+        key: The key that this server signs access tokens and plan tasks with; the same in all workers.
+    """
+
+    catalog: Catalog
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    workers: int = 1
+    users: Users | None = None
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    behind_tls: bool = False
+    limits: ServerLimits = field(default_factory=ServerLimits)
+    key: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidInputError` for settings that are not safe, or contradict each other."""
+        if self.users is None and not is_loopback(self.host):
+            raise InvalidInputError(
+                f"without authentication the server listens on loopback alone, and {self.host} is reached from other machines",
+                next_step="give it users with --users FILE or --token-file FILE, or leave --host out",
+            )
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise InvalidInputError("a certificate goes with its key", next_step="give --tls-cert and --tls-key together")
+        if self.users is not None and not is_loopback(self.host) and self.tls_certificate is None and not self.behind_tls:
+            raise InvalidInputError(
+                f"tokens would cross the network to {self.host} in plain text",
+                next_step="give --tls-cert and --tls-key, or --behind-tls where a proxy in front of the server ends TLS",
+            )
+        if not 0 <= self.port < 65536:
+            raise InvalidInputError(f"the port is {self.port}", next_step="choose one from 1 to 65535, or 0 for any free one")
+        if self.workers < 1:
+            raise InvalidInputError(f"the number of workers is {self.workers}", next_step="choose 1 or more")
+        if self.workers > 1 and not (isinstance(self.catalog, SqlCatalog) and self.catalog.engine.dialect.name == "postgresql"):
+            raise InvalidInputError(
+                f"{self.workers} workers need a catalog in PostgreSQL, which they share; catalog {self.catalog.name!r} is not",
+                next_step="use one worker, or a catalog with the uri postgresql://...",
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address is one that only this machine reaches."""
+    if host.lower() == _LOCAL_NAME:
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

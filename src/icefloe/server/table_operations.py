@@ -1,0 +1,190 @@
+"""The operations on tables and on several tables together. Spec: REST catalog, /v1/{prefix}/namespaces/{namespace}/tables, /v1/{prefix}/transactions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from icefloe.catalog_store.identifier import Identifier, dotted, to_table_identifier
+from icefloe.errors import CommitConflictError, FormatError, NoSuchFileError
+from icefloe.io.file_io_by_scheme import file_version
+from icefloe.kernel.metadata.metadata_writer import write_table_metadata
+from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, spec_from_json
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder, sort_order_from_json
+from icefloe.kernel.schema.json_shape import Key, a_boolean, a_string, an_array, an_object, strings_by_name
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema_json import schema_from_json
+from icefloe.server.commit_request import commit_requested, requested_commit
+from icefloe.server.error_response import bad_request
+from icefloe.server.load_table_result import SnapshotMode, entity_tag, is_current, kept_answer, table_answer
+from icefloe.server.request import NO_CONTENT, Answer, Call, identifier_json, identifier_of, page_of, text_value
+from icefloe.server.served_catalog import ServedCatalog
+from icefloe.table.table_handle import LoadedMetadata, TableHandle, read_metadata_at
+
+# How often a table is read before it is unregistered, where other writers commit to it meanwhile.
+TRIES = 20
+
+
+def list_tables(served: ServedCatalog, call: Call) -> Answer:
+    """List the tables of a namespace. Spec: REST catalog, listTables."""
+    page = page_of(served.catalog.list_tables(call.namespace()), call)
+    return Answer(content={"next-page-token": page.next_token, "identifiers": [identifier_json(name) for name in page.items]})
+
+
+def create_table(served: ServedCatalog, call: Call) -> Answer:
+    """Create a table, or return the metadata that it would have, to be committed later. Spec: REST catalog, createTable."""
+    content = call.json_object(
+        Key("name", text_value),
+        Key("schema", an_object),
+        Key("location", a_string, required=False),
+        Key("partition-spec", an_object, required=False),
+        Key("write-order", an_object, required=False),
+        Key("stage-create", a_boolean, required=False),
+        Key("properties", strings_by_name, required=False),
+    )
+    name = to_table_identifier((*call.namespace(), content["name"]))
+    served.catalog.load_namespace_properties(name[:-1])
+    schema, spec, order = _definition(content)
+    properties = content.get("properties") or {}
+    location = content.get("location")
+    if location:
+        served.locations.check_folder(location, f"the location of {dotted(name)}")
+    _, metadata = served.catalog.new_table(name, schema, location, spec, order, properties)
+    served.locations.check_folder(metadata.location, f"the location of {dotted(name)}")
+    served.locations.check_properties(metadata.properties, dotted(name), [metadata.location])
+    if content.get("stage-create"):
+        return table_answer(served.bodies, LoadedMetadata(location="", metadata=metadata), extra=served.access_to(metadata, name, call))
+    table = served.catalog.create_table(name, schema, metadata.location, spec, order, properties)
+    return _answer(served, table.handle, LoadedMetadata(location=table.metadata_location, metadata=table.metadata), call)
+
+
+def _definition(content: Mapping[str, Any]) -> tuple[Schema, PartitionSpec, SortOrder]:
+    """Return the schema, the partition spec and the sort order of a body. Raises `RefusedRequest`."""
+    spec, order = content.get("partition-spec"), content.get("write-order")
+    try:
+        return (
+            schema_from_json({"schema-id": 0, **content["schema"]}, "$.schema"),
+            spec_from_json({"spec-id": 0, **spec}, where="$.partition-spec") if spec else UNPARTITIONED_SPEC,
+            sort_order_from_json({"order-id": 1, **order}, where="$.write-order") if order and order.get("fields") else UNSORTED_SORT_ORDER,
+        )
+    except FormatError as error:
+        raise bad_request(str(error)) from error
+
+
+def register_table(served: ServedCatalog, call: Call) -> Answer:
+    """Add a table by its metadata file. Spec: REST catalog, registerTable."""
+    content = call.json_object(Key("name", text_value), Key("metadata-location", text_value), Key("overwrite", a_boolean, required=False))
+    name = to_table_identifier((*call.namespace(), content["name"]))
+    location = content["metadata-location"]
+    served.locations.check_file(location, "the metadata file")
+    served.catalog.load_namespace_properties(name[:-1])
+    handle = served.catalog.new_handle(name, location)
+    try:
+        metadata = read_metadata_at(handle.io, location).metadata
+    except FormatError as error:
+        raise bad_request(str(error)) from error
+    # A forged file would make the folder of another table this one's own.
+    served.locations.check_folder(metadata.location, f"the location in {location}")
+    served.locations.check_properties(metadata.properties, location, [metadata.location])
+    table = served.catalog.register_table(name, location, overwrite=bool(content.get("overwrite")))
+    return _answer(served, table.handle, LoadedMetadata(location=table.metadata_location, metadata=table.metadata), call)
+
+
+def table_exists(served: ServedCatalog, call: Call) -> Answer:
+    """Check that a table exists; its metadata file is not read. Spec: REST catalog, tableExists."""
+    served.catalog.store.load(call.table())
+    return NO_CONTENT
+
+
+def load_table(served: ServedCatalog, call: Call) -> Answer:
+    """Return a table's metadata, or 304 where the client has it. Spec: REST catalog, loadTable."""
+    text = call.query.get("snapshots", SnapshotMode.ALL).lower()
+    if text not in set(SnapshotMode):
+        raise bad_request(f"the parameter snapshots is {text!r}; it is all or refs")
+    mode = SnapshotMode(text)
+    handle, location = served.catalog.handle_of(call.table())
+    version = file_version(handle.io, location)
+    tag = entity_tag(location, mode, version)
+    if is_current(call, tag):
+        return Answer(status=304, headers={"ETag": tag})
+    kept = None if served.vends(call) else kept_answer(served.bodies, location, tag, {"config": {}})
+    return _answer(served, handle, read_metadata_at(handle.io, location), call, mode) if kept is None else kept
+
+
+def update_table(served: ServedCatalog, call: Call) -> Answer:
+    """Commit updates to a table, or create the table that was staged. Spec: REST catalog, updateTable."""
+    name = call.table()
+    requested = requested_commit(name, call.content)
+    if requested.creates:
+        served.catalog.load_namespace_properties(name[:-1])
+    (loaded,) = commit_requested(served.catalog, served.locations, [requested])
+    handle = served.catalog.new_handle(name, loaded.location)
+    return table_answer(served.bodies, loaded, version=file_version(handle.io, loaded.location))
+
+
+def commit_transaction(served: ServedCatalog, call: Call) -> Answer:
+    """Commit to several tables, all or none. Spec: REST catalog, commitTransaction."""
+    content = call.json_object(Key("table-changes", an_array))
+    commits = [
+        requested_commit(identifier_of(body.get("identifier") if isinstance(body, dict) else None, f"{where}.identifier"), body, where)
+        for where, body in ((f"$.table-changes[{at}]", body) for at, body in enumerate(content["table-changes"]))
+    ]
+    if not commits:
+        raise bad_request("there is nothing to commit: table-changes is empty")
+    names = [requested.identifier for requested in commits]
+    twice = sorted({dotted(name) for name in names if names.count(name) > 1})
+    if twice:
+        raise bad_request(f"{', '.join(twice)}: a table is in a transaction once, with all of its updates")
+    commit_requested(served.catalog, served.locations, commits)
+    return NO_CONTENT
+
+
+def drop_table(served: ServedCatalog, call: Call) -> Answer:
+    """Drop a table, with its files where the client asks for it. Spec: REST catalog, dropTable."""
+    name = call.table()
+    if call.is_true("purgeRequested"):
+        try:
+            served.catalog.purge_table(name)
+        except NoSuchFileError:
+            # Without its metadata file nothing can be purged, and the name could never be dropped.
+            served.catalog.drop_table(name)
+    else:
+        served.catalog.drop_table(name)
+    return NO_CONTENT
+
+
+def unregister_table(served: ServedCatalog, call: Call) -> Answer:
+    """Drop a table's name, and return its last metadata; every file stays. Spec: REST catalog, unregisterTable."""
+    name = call.table()
+    store = served.catalog.store
+    for _ in range(TRIES):
+        handle, location = served.catalog.handle_of(name)
+        loaded = read_metadata_at(handle.io, location)
+        if store.drops_files:
+            raise bad_request("this catalog deletes a table's files with its name, so that no table can be unregistered")
+        if store.drop(name, expected=location):
+            content = msgspec.Raw(write_table_metadata(loaded.metadata))
+            return Answer(content={"metadata-location": location, "metadata": content})
+    raise CommitConflictError(f"other writers committed to {dotted(name)} again and again; it is still registered", table=dotted(name))
+
+
+def rename_table(served: ServedCatalog, call: Call) -> Answer:
+    """Rename a table. Spec: REST catalog, renameTable."""
+    source, target = renamed(call)
+    served.catalog.store.load(source)
+    served.catalog.load_namespace_properties(target[:-1])
+    served.catalog.store.rename(source, target)
+    return NO_CONTENT
+
+
+def renamed(call: Call) -> tuple[Identifier, Identifier]:
+    """Return the old and the new name of a body. Spec: REST catalog, RenameTableRequest."""
+    content = call.json_object(Key("source", an_object), Key("destination", an_object))
+    return identifier_of(content["source"], "$.source"), identifier_of(content["destination"], "$.destination")
+
+
+def _answer(
+    served: ServedCatalog, handle: TableHandle, loaded: LoadedMetadata, call: Call, mode: SnapshotMode = SnapshotMode.ALL
+) -> Answer:
+    extra = served.access_to(loaded.metadata, handle.identifier, call)
+    return table_answer(served.bodies, loaded, mode=mode, version=file_version(handle.io, loaded.location), extra=extra)

@@ -1,0 +1,133 @@
+"""The file of a server's users: each with the SHA-256 of the token and the roles, as YAML. No token is in it.
+
+users:
+  etl:
+    token-sha256: 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
+    grants: [write:sales, read]
+"""
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from icefloe.errors import InvalidInputError, NoSuchFileError, StoragePermissionError
+from icefloe.server.access_control import SHORTEST_TOKEN, Grant, User, Users, new_token, token_digest
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r"[A-Za-z0-9._@-]{1,128}")
+# Who may write the file makes users; who may read it learns their names.
+_OPEN_TO_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+def read_users(path: str) -> Users:
+    """Return the users of a file.
+
+    Args:
+        path: The file.
+
+    Raises:
+        NoSuchFileError: There is no such file.
+        StoragePermissionError: Other users of the machine may change the file.
+        InvalidInputError: It is not such a file, with the entry that is wrong.
+    """
+    entries = _entries(path)
+    return Users.of(_user(name, entry, path) for name, entry in entries.items())
+
+
+def read_token(path: str) -> Users:
+    """Return the one user, an admin of the whole catalog, whose token is the first line of a file.
+
+    Args:
+        path: The file, such as a secret that an orchestrator mounts.
+
+    Raises:
+        NoSuchFileError: There is no such file.
+        InvalidInputError: The token is too short to be random.
+    """
+    token = _text(path).strip().split("\n", 1)[0].strip()
+    if len(token) < SHORTEST_TOKEN or any(sign.isspace() for sign in token):
+        raise InvalidInputError(
+            f"the token in the file has fewer than {SHORTEST_TOKEN} characters, or a blank",
+            path=path,
+            next_step="make one: openssl rand -hex 32",
+        )
+    return Users.of([User(name="admin", token_sha256=token_digest(token), grants=(Grant.of("admin"),))])
+
+
+def add_user(path: str, name: str, grants: tuple[Grant, ...]) -> str:
+    """Add a user to a file, or give an existing one another token and these roles; a missing file is created for this user of the machine alone.
+
+    Args:
+        path: The file.
+        name: The name of the user.
+        grants: The roles.
+
+    Returns:
+        The token, which is nowhere else.
+
+    Raises:
+        InvalidInputError: The name has other signs than letters, digits and `._@-`, or the file is not one of users.
+        StoragePermissionError: Other users of the machine may change the file.
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidInputError(f"{name!r} is no name of a user", next_step="use letters, digits, '.', '_', '@' and '-'")
+    if not grants:
+        raise InvalidInputError(
+            f"the user {name!r} is granted nothing", next_step="give --grant read, --grant write:sales or --grant admin"
+        )
+    entries = _entries(path) if os.path.exists(path) else {}
+    token = new_token()
+    entries[name] = {"token-sha256": token_digest(token), "grants": [str(grant) for grant in grants]}
+    text = yaml.safe_dump({"users": entries}, sort_keys=False)
+    part = f"{path}.{os.getpid()}.part"
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
+    return token
+
+
+def _text(path: str) -> str:
+    try:
+        mode = os.stat(path).st_mode
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise NoSuchFileError(
+            f"there is no file {path}", path=path, next_step="make it: icefloe server-user FILE NAME --grant read"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"the file cannot be read: {error}", path=path, next_step="check its rights") from error
+    if mode & _OPEN_TO_OTHERS:
+        raise StoragePermissionError("other users of this machine may change the file", path=path, next_step=f"chmod go-w {path}")
+    return text
+
+
+def _entries(path: str) -> dict[str, Any]:
+    try:
+        # Scalars stay text: YAML's own types would make a number of a digest of digits.
+        content = yaml.load(_text(path), Loader=yaml.BaseLoader)  # noqa: S506  BaseLoader makes texts, lists and mappings alone
+    except yaml.YAMLError:
+        raise InvalidInputError("the file of users is not YAML", path=path, next_step="make one: icefloe server-user FILE NAME") from None
+    entries = content.get("users") if isinstance(content, dict) else None
+    if not isinstance(entries, dict):
+        raise InvalidInputError(
+            "the file has no mapping `users`", path=path, next_step="make one: icefloe server-user FILE NAME --grant read"
+        )
+    return entries
+
+
+def _user(name: str, entry: Any, path: str) -> User:
+    digest, grants = (entry.get("token-sha256"), entry.get("grants")) if isinstance(entry, dict) else (None, None)
+    if not _NAME.fullmatch(name) or not isinstance(digest, str) or not _DIGEST.fullmatch(digest.lower()) or not isinstance(grants, list):
+        raise InvalidInputError(
+            f"the user {name!r} has no name of letters and digits, no token-sha256 of 64 hexadecimal digits, or no list of grants",
+            path=path,
+            next_step=f"make the entry again: icefloe server-user {path} NAME --grant read",
+        )
+    return User(name=name, token_sha256=digest.lower(), grants=tuple(Grant.of(str(grant)) for grant in grants))
