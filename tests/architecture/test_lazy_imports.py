@@ -27,6 +27,7 @@ OTHER_IMPORTS_BY_NAME = {
     "optional_packages.py": "packages of extras",
     "cli/lazy_command.py": "modules of its own package, which test_every_command_is_in_the_command_line checks",
     "cli/spark_access.py": "modules of icefloe.spark, a lower layer",
+    "table/table.py": "icefloe.repair for `table.repair`",
     "table/table_mutations.py": "icefloe.maintenance for `table.maintenance`",
     "table/table_reader.py": "icefloe.inspect for `table.inspect`, as PyIceberg has it; engines are found by name too",
 }
@@ -44,7 +45,7 @@ def test_importing_icefloe_loads_no_heavy_package() -> None:
     assert loaded_by("import icefloe") & HEAVY == set()
 
 
-@pytest.mark.parametrize("package", ["catalog", "table", "view", "expressions", "inspect", "loading", "procedures"])
+@pytest.mark.parametrize("package", ["catalog", "table", "view", "expressions", "inspect", "repair", "loading", "procedures"])
 def test_importing_a_public_package_loads_no_heavy_package(package: str) -> None:
     assert loaded_by(f"import icefloe.{package}") & HEAVY == set()
 

@@ -16,6 +16,7 @@ PUBLIC_PACKAGES = {
     "catalog",
     "expressions",
     "inspect",
+    "repair",
     "loading",
     "procedures",
     "table",

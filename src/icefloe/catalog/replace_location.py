@@ -9,13 +9,14 @@ from icefloe.errors import CommitConflictError, CommitUnknownError, Problem
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Refused, Unknown
 
 
-def replace_location(store: CatalogStore, name: Identifier, metadata_location: str) -> str:
+def replace_location(store: CatalogStore, name: Identifier, metadata_location: str, *, expected: str | None = None) -> str:
     """Replace the metadata location of a table that exists.
 
     Args:
         store: the catalog store.
         name: the table's name.
         metadata_location: the metadata file that the table has from now on.
+        expected: the metadata file that it has so far; by default whichever it is.
 
     Returns:
         The metadata location as the store keeps it.
@@ -25,7 +26,7 @@ def replace_location(store: CatalogStore, name: Identifier, metadata_location: s
         CommitConflictError: another writer committed to the table meanwhile.
         CommitUnknownError: the reply of the store was lost.
     """
-    expected = store.load(name).metadata_location
+    expected = store.load(name).metadata_location if expected is None else expected
     match store.commit([CommitRequest(identifier=name, expected=expected, new=metadata_location)]):
         case Committed(stored=stored):
             return stored[0].location if stored else metadata_location

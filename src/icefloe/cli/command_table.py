@@ -83,6 +83,12 @@ COMMANDS = (
         "Compact data files: small ones and those with many deletes become files of the target size with the same rows.",
     ),
     LazyCommand(
+        "repair",
+        MAINTAIN,
+        "repair_command:repair",
+        "Show what is wrong in a table and what each repair would change; commit it with --apply.",
+    ),
+    LazyCommand(
         "convert-equality-deletes",
         MAINTAIN,
         "delete_commands:convert_equality_deletes",

@@ -12,6 +12,7 @@ from icefloe.procedures import (
     maintenance_procedures,
     moving_procedures,
     orphan_procedures,
+    repair_procedures,
     snapshot_procedures,
     statistics_procedures,
     validation_procedures,
@@ -27,6 +28,7 @@ _MODULES: tuple[ModuleType, ...] = (
     moving_procedures,
     orphan_procedures,
     validation_procedures,
+    repair_procedures,
 )
 _BY_NAME = {member.name: member for module in _MODULES for member in vars(module).values() if isinstance(member, Procedure)}
 

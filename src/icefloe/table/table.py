@@ -5,6 +5,7 @@ are run by Spark and commit at once. Spec: Table Metadata; Snapshots.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from icefloe.catalog_store.identifier import Identifier
@@ -158,6 +159,25 @@ class Table(TableReader, TableMutations):
         """
         file = compute_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id, self._handle.ids, self._commit)
         return None if file is None else self.partition_statistics(file.snapshot_id)
+
+    def repair(self, *, only: str | Sequence[str] = (), branch: str = MAIN, files: bool = True, data: bool = False) -> Any:
+        """Find what is wrong in the table and plan its repair: `plan = table.repair(); print(plan); plan.apply()`. Nothing is changed until then.
+
+        Args:
+            only: ids of repairs, or of rules of validation; by default all repairs that need not be named.
+            branch: the branch whose newest snapshot is repaired.
+            files: check that each file exists and has its size.
+            data: check also footers of data files, delete files and statistics files.
+
+        Returns:
+            The plan, an `icefloe.repair.repair_plan.RepairPlan`.
+
+        Raises:
+            NoSuchSnapshotError: the table has no such branch.
+            InvalidInputError: `only` names no repair.
+            StorageUnavailableError: the storage does not respond.
+        """
+        return import_module("icefloe.repair.repairs").plan(self, only=only, branch=branch, files=files, data=data)
 
     def _start(self) -> MutationContext:
         return MutationContext(handle=self._handle, metadata=self._loaded.metadata, metadata_location=self._loaded.location)

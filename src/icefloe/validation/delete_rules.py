@@ -20,7 +20,7 @@ from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.manifest_columns import statistic_column
 from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.ports import FileIO
+from icefloe.kernel.ports import Read
 from icefloe.kernel.scan.delete_file_index import PATH_BOUNDS
 from icefloe.kernel.scan.file_objects import partition_tuples
 from icefloe.kernel.types import StructType
@@ -118,11 +118,11 @@ class DeleteCheck:
     """Checks the delete files of snapshots.
 
     Attributes:
-        io: The storage.
+        read: Returns the bytes of a manifest.
         partition_types: The types of partition tuples by spec id, of specs that can be read.
     """
 
-    io: FileIO
+    read: Read
     partition_types: Mapping[int, StructType]
 
     def findings(self, snapshot_id: int, manifests: Sequence[ManifestFile], *, is_whole: bool) -> Iterator[Finding]:
@@ -160,7 +160,7 @@ class DeleteCheck:
             return None
         statistics = PATH_BOUNDS if manifest.content is ManifestContent.DELETES else ()
         try:
-            content = self.io.read(manifest.manifest_path)
+            content = self.read(manifest.manifest_path)
             return read_columns(content, _unchecked(manifest, len(content)), partition_type, statistics=statistics).entries
         except _READ_ERRORS:
             files.is_whole = False

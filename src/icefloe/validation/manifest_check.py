@@ -228,9 +228,9 @@ def _digest(manifest: ListedManifest, entries: ManifestEntries, findings: Findin
     return ManifestDigest(
         number=manifest.number,
         findings=findings,
-        live=_totals(entries, live) if is_countable else None,
-        added=_totals(entries, entries.is_added),
-        removed=_totals(entries, entries.is_deleted),
+        live=totals_of(entries, live) if is_countable else None,
+        added=totals_of(entries, entries.is_added),
+        removed=totals_of(entries, entries.is_deleted),
         live_paths=paths[live],
         live_positions=np.flatnonzero(live).astype(np.int32),
         live_keys=(paths ^ (entries.snapshot_ids * _MIX))[live],
@@ -250,7 +250,8 @@ def _row_ids(entries: ManifestEntries, row: ManifestRow) -> NDArray[np.int64]:
     return np.where(inherits, row.first_row_id + np.cumsum(rows) - rows, np.maximum(stored, -1))
 
 
-def _totals(entries: ManifestEntries, mask: NDArray[np.bool_]) -> FileTotals:
+def totals_of(entries: ManifestEntries, mask: NDArray[np.bool_]) -> FileTotals:
+    """Return the counts of the entries of a mask."""
     if not mask.any():
         return FileTotals()
     kinds, records, sizes = entries.file_content[mask], known(entries.numbers("record_count")[mask]), _sizes(entries)[mask]

@@ -346,7 +346,7 @@ class _Run:
     def _check_deletes(self, snapshots: Iterable[SnapshotManifests], digests: Sequence[ManifestDigest], content: TableContent) -> None:
         """Add the findings of the delete files of the current snapshot, and of each branch and tag; or of the only snapshot of the arguments."""
         heads = {ref.snapshot_id for ref in content.refs.values()} | {content.current_snapshot_id}
-        check = DeleteCheck(io=self._io, partition_types=content.partition_types())
+        check = DeleteCheck(read=self._io.read, partition_types=content.partition_types())
         for listed in snapshots:
             if listed.snapshot.snapshot_id in heads or self._arguments.snapshot is not None:
                 sound = [number for number in listed.numbers.tolist() if digests[number].live is not None]
@@ -356,7 +356,7 @@ class _Run:
 
     def _check_files(self, digests: Sequence[ManifestDigest], content: TableContent) -> None:
         """Add the findings of statistics files, data files and delete files."""
-        layout, arguments = self._layout(content), self._arguments
+        layout, arguments = layout_of(self._io, content), self._arguments
         for found in side_by_side(run_check, statistics_findings(content, layout, arguments.depths)):
             self._findings.add(found)
         tasks = list(tasks_of(self._manifests, digests))
@@ -366,17 +366,19 @@ class _Run:
             self._findings.merge(findings)
             self._progress.done += files
 
-    def _layout(self, content: TableContent) -> TableLayout:
-        current = content.current_schema
-        others = [schema for schema in reversed(list(content.schemas.values())) if schema is not current]
-        return TableLayout(
-            io=self._io,
-            schemas=tuple(others if current is None else [current, *others]),
-            specs=content.specs,
-            sort_orders=content.sort_orders,
-            name_mapping=content.name_mapping(),
-            next_row_id=content.number("next-row-id") if content.format_version >= ROW_LINEAGE_VERSION else None,
-        )
+
+def layout_of(io: FileIO, content: TableContent) -> TableLayout:
+    """Return what the files of a table are compared with."""
+    current = content.current_schema
+    others = [schema for schema in reversed(list(content.schemas.values())) if schema is not current]
+    return TableLayout(
+        io=io,
+        schemas=tuple(others if current is None else [current, *others]),
+        specs=content.specs,
+        sort_orders=content.sort_orders,
+        name_mapping=content.name_mapping(),
+        next_row_id=content.number("next-row-id") if content.format_version >= ROW_LINEAGE_VERSION else None,
+    )
 
 
 def _read_ahead(read: Callable[[ListedManifest], ReadManifest], manifests: Iterable[ListedManifest]) -> Iterator[ReadManifest]:

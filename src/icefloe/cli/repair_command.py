@@ -1,0 +1,82 @@
+"""`icefloe repair`: shows what is wrong in a table and what each repair would change; with `--apply` it commits the repair, with `--undo` it takes it back."""
+
+import sys
+from contextlib import nullcontext
+from typing import Annotated
+
+import typer
+
+from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog
+from icefloe.cli.failure_output import REFUSED
+from icefloe.cli.screen import show, step
+from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, TableName, Warehouse, complete_ref
+from icefloe.errors import InvalidInputError, ReadOnlyTableError
+from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.repair import plan, undo
+from icefloe.validation.table_validation import ValidationProgress
+
+Apply = Annotated[bool, typer.Option("--apply", help="Commit the chosen repairs; without it only the plan is shown.")]
+Undo = Annotated[bool, typer.Option("--undo", help="Undo the last repair, if nothing was committed after it.")]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only",
+        metavar="REPAIR|RULE",
+        help="Choose this repair, or the repairs of this rule that need not be named; may be repeated. By default all that need not be named.",
+    ),
+]
+Branch = Annotated[
+    str, typer.Option("--branch", metavar="NAME", help="The branch whose newest snapshot is repaired.", autocompletion=complete_ref)
+]
+Files = Annotated[bool, typer.Option("--files/--no-files", help="Check that each file exists and has its size.")]
+Data = Annotated[bool, typer.Option("--data", help="Check too footers of data files, delete files and statistics files.")]
+MetadataFile = Annotated[
+    str | None, typer.Option("--metadata-file", metavar="LOCATION", help="With --undo: the metadata file of a table that a repair dropped.")
+]
+
+
+def repair(
+    table: TableName,
+    apply: Apply = False,
+    undo_last: Undo = False,
+    only: Only = None,
+    branch: Branch = MAIN,
+    files: Files = True,
+    data: Data = False,
+    metadata_file: MetadataFile = None,
+    catalog: CatalogName = None,
+    uri: CatalogUri = None,
+    warehouse: Warehouse = None,
+    as_json: AsJson = False,
+    everything: Everything = False,
+) -> None:
+    """Show what is wrong in a table and what each repair would change; commit it with --apply. The exit code is 1 if something is left to repair."""
+    _check(table, apply=apply, undo_last=undo_last, only=only, metadata_file=metadata_file)
+    opened = open_catalog(CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
+    if undo_last:
+        show(undo(opened, table, branch=branch, metadata_file=metadata_file), as_json=as_json, everything=everything)
+        return
+    progress = ValidationProgress()
+    shown = step(f"Validating {table}", lambda: (progress.done, progress.total), "manifests and files")
+    with shown if sys.stderr.isatty() else nullcontext():
+        planned = plan(opened, table, only=only or (), branch=branch, files=files, data=data, progress=progress)
+    if not apply or not planned.chosen:
+        show(planned, as_json=as_json, everything=everything)
+        if planned.has_faults:
+            raise typer.Exit(REFUSED)
+        return
+    show(planned.apply(), as_json=as_json, everything=everything)
+
+
+def _check(table: str, *, apply: bool, undo_last: bool, only: list[str] | None, metadata_file: str | None) -> None:
+    """Refuse options that exclude each other, and a table without a catalog."""
+    if is_path(table):
+        raise ReadOnlyTableError(
+            "a table named by its metadata file cannot be repaired: the catalog would not know of it",
+            path=table,
+            next_step="name it as namespace.table, with the catalog it is in; icefloe validate takes a metadata file",
+        )
+    if undo_last and (apply or only):
+        raise InvalidInputError("--undo excludes --apply and --only", next_step="undo first, and then plan again")
+    if metadata_file is not None and not undo_last:
+        raise InvalidInputError("--metadata-file is for --undo of a dropped table", next_step="add --undo, or leave it out")

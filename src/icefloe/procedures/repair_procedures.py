@@ -1,0 +1,62 @@
+"""The procedure that plans the repair of a table, or commits it. Spec: Table Metadata; Snapshots."""
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.kernel.types import BooleanType, LongType, StringType
+from icefloe.procedures.procedure import Flag, Names, Rows, Text, procedure
+from icefloe.repair import plan, undo
+
+
+@procedure(
+    ("repair", StringType()),
+    ("chosen", BooleanType()),
+    ("applied", BooleanType()),
+    ("rules", StringType()),
+    ("changes", LongType()),
+    ("rows_lost", LongType()),
+    ("rows_back", LongType()),
+    ("what", StringType()),
+    ("named_because", StringType()),
+    ("snapshot_id", LongType()),
+    ("undo", StringType()),
+    optional=("named_because", "snapshot_id", "undo"),
+)
+def repair(
+    catalog: Catalog,
+    table: Text,
+    apply: Flag = False,
+    only: Names = (),
+    branch: Text = MAIN,
+    files: Flag = True,
+    data: Flag = False,
+    undo_last: Flag = False,
+) -> Rows:
+    """Plan the repair of a table, and commit it with apply => true; a row for each repair, and one for what no repair mends."""
+    if undo_last:
+        if apply or only:
+            raise InvalidInputError("undo_last excludes apply and only", next_step="undo first, and then plan again")
+        undone = undo(catalog, table, branch=branch)
+        return [(", ".join(undone.repairs), True, True, "", 0, 0, 0, "the last repair is undone", None, undone.snapshot_id, None)]
+    planned = plan(catalog, table, only=tuple(only), branch=branch, files=files, data=data)
+    result = planned.apply() if apply and planned.chosen else None
+    rows = [
+        (
+            one.repair,
+            one.is_chosen,
+            one.is_chosen and result is not None,
+            ", ".join(one.rules),
+            one.count,
+            sum(one.rows_lost.values()),
+            sum(one.rows_back.values()),
+            one.text,
+            one.named_because or None,
+            result.snapshot_id if result is not None and one.is_chosen else None,
+            planned.undo or None if one.is_chosen else None,
+        )
+        for one in planned.repairs
+    ]
+    left = [
+        ("none", False, False, one.rule, one.count, 0, 0, f"{one.why}; next: {one.next_step}", None, None, None) for one in planned.left
+    ]
+    return [*rows, *left]

@@ -1,0 +1,105 @@
+"""`EntryCorrection`: the fields of an entry that its file contradicts, measured again from the file's footer.
+
+What a footer does not show is removed from the entry: an engine reads a file whose bounds or counts are unknown, and misses no row.
+Spec: Data File Fields (column_sizes to split_offsets).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from icefloe.datafile.foreign_files import FooterReader, FooterRequest
+from icefloe.errors import FormatError, InvalidInputError, UnsupportedError
+from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.kernel.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMetadata
+from icefloe.kernel.metadata.table_properties import NAME_MAPPING
+from icefloe.kernel.ports import FileIO
+from icefloe.kernel.schema.name_mapping import NameMapping
+from icefloe.validation.finding import Finding
+
+_COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
+_BOUNDS = ("lower_bounds", "upper_bounds")
+_NUMBERS = {"file-size": "file_size_in_bytes", "file-row-count": "record_count"}
+_OF_BOUNDS = frozenset(("column-bounds", "bound-value", "bound-order", "position-deletes-bounds"))
+_OF_OFFSETS = frozenset(("split-offsets", "split-offsets-of-file"))
+_NAN = frozenset(("column-nan-count",))
+
+
+class EntryCorrection:
+    """Measures files of one table."""
+
+    def __init__(self, metadata: TableMetadata, io: FileIO, table: str) -> None:
+        """Prepare to measure.
+
+        Args:
+            metadata: The table.
+            io: Its storage.
+            table: Its name, for errors.
+        """
+        self._metadata = metadata
+        request = FooterRequest(
+            schema=metadata.schema(),
+            properties=metadata.properties,
+            name_mapping=NAME_MAPPING.read(metadata.properties) or NameMapping(()),
+            io=io,
+            table_name=table,
+            sort_order=metadata.sort_order(),
+        )
+        self._footers = FooterReader(request)
+
+    def fields(self, file: DataFile, findings: Sequence[Finding]) -> dict[str, Any] | None:
+        """Return the fields of an entry that are set, by name; None if the file may be another one, or its rows would get row ids of others.
+
+        Args:
+            file: The file as its entry states it.
+            findings: What is wrong with the entry.
+
+        Raises:
+            NoSuchFileError, StorageError: The file cannot be read.
+        """
+        rules = {finding.rule for finding in findings}
+        values: dict[str, Any] = {}
+        for finding in findings:
+            if finding.rule in _NUMBERS:
+                if not isinstance(finding.expected, int):
+                    return None
+                values[_NUMBERS[finding.rule]] = finding.expected
+        if file.file_format is FileFormat.AVRO and {"file-size", "file-row-count"} <= rules:
+            return None  # it may have been cut between two blocks, and then looks whole
+        if self._takes_row_ids(file, values.get("record_count", file.record_count)):
+            return None
+        if rules <= {"file-size"}:
+            return values
+        if file.content is FileContent.DATA and file.file_format is FileFormat.PARQUET and file.key_metadata is None:
+            return {**values, **self._of_footer(file, rules)}
+        return {**values, **_without(file, rules)}
+
+    def _takes_row_ids(self, file: DataFile, rows: int) -> bool:
+        """Return whether more rows than were recorded would get the row ids of the next file."""
+        return self._metadata.format_version >= ROW_LINEAGE_VERSION and file.content is FileContent.DATA and rows > file.record_count
+
+    def _of_footer(self, file: DataFile, rules: set[str]) -> dict[str, Any]:
+        try:
+            stored = self._footers.read(file.file_path)
+        except (FormatError, InvalidInputError, UnsupportedError):
+            # The columns are those of an older schema, or the file is of another kind.
+            return _without(file, rules)
+        measured = stored.data_file(file.spec_id, file.partition)
+        names = ("record_count", "file_size_in_bytes", "split_offsets", "column_sizes", "value_counts", "null_value_counts", *_BOUNDS)
+        values = {name: getattr(measured, name) for name in names}
+        # NaNs are in no footer: their counts stay where nothing contradicts them.
+        is_known = not rules & {*_NAN, "metrics-count", "metrics-field", "file-row-count"}
+        values["nan_value_counts"] = file.nan_value_counts if is_known else None
+        return values
+
+
+def _without(file: DataFile, rules: set[str]) -> dict[str, Any]:
+    """Return the fields of an entry without those that a rule contradicts."""
+    others = rules - _OF_BOUNDS - _OF_OFFSETS - _NUMBERS.keys()
+    values: dict[str, Any] = {}
+    if rules & _OF_BOUNDS or "metrics-field" in rules:
+        values.update(dict.fromkeys(_BOUNDS))
+    if rules & _OF_OFFSETS:
+        values["split_offsets"] = None
+    if others or "file-row-count" in rules:
+        values.update(dict.fromkeys(_COUNTS))
+    return {name: value for name, value in values.items() if getattr(file, name) is not None}

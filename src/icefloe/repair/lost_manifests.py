@@ -1,0 +1,253 @@
+"""`LostManifests`: the entries of manifests that cannot be read, as far as other manifests or data files show them.
+
+A manifest list keeps of each manifest the snapshot that added it, and how many entries and rows of each status it has. What another source shows is taken
+only if it has exactly these numbers. From manifests that is certain: a manifest of a snapshot has what the replaced manifests of its parent had, and no
+other. From data files it is not, since a failed commit leaves files of the same form. Spec: Manifest Lists; Manifests.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from icefloe.datafile.foreign_files import FooterRequest
+from icefloe.datafile.partition_of_file import FilesToAdd
+from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, StorageUnavailableError, UnsupportedError
+from icefloe.io.file_tree import HiddenNames, files_below
+from icefloe.io.locations import place_of_folder
+from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
+from icefloe.kernel.manifest.partition_summary import summarise
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
+from icefloe.kernel.metadata.manifests import spec_partition_type
+from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_properties import NAME_MAPPING
+from icefloe.kernel.schema.name_mapping import NameMapping
+from icefloe.repair.head_snapshot import HeadSnapshot, rows_of_list
+from icefloe.repair.repaired_snapshot import RebuiltManifest, entries_of
+from icefloe.table.own_location import own_location
+from icefloe.table.parallel_requests import in_threads
+from icefloe.table.table_handle import TableHandle, data_folder
+from icefloe.validation.manifest_list_rules import path_text
+
+# Unreferenced files in the folder of a table from which none is compared: so many are no trace of one lost manifest.
+MOST_CANDIDATES = 100_000
+_Key = tuple[str, int | None]
+
+
+def key_of(file: DataFile) -> _Key:
+    """Return what identifies a file: deletion vectors of one Puffin file have different offsets."""
+    return file.file_path, file.content_offset
+
+
+class LostManifests:
+    """The lost manifests of one snapshot, and what is known of their entries."""
+
+    def __init__(self, handle: TableHandle, metadata: TableMetadata, head: HeadSnapshot, lost: Collection[str]) -> None:
+        """Prepare.
+
+        Args:
+            handle: The table.
+            metadata: Its metadata.
+            head: The snapshot.
+            lost: The paths of its manifests that cannot be read.
+        """
+        self._handle = handle
+        self._metadata = metadata
+        self._head = head
+        self._lost = frozenset(lost)
+        self._entries: dict[str, list[ManifestEntry] | None] = {}
+
+    def from_snapshots(self, manifest: ManifestFile) -> tuple[RebuiltManifest | None, str]:
+        """Return the entries of a lost manifest from manifests of other snapshots; None and the reason if these do not show all of them."""
+        if self._has_lost_sibling(manifest):
+            return None, "its snapshot has lost several manifests, and which entry was in which is not known"
+        existing, why = self._existing(manifest)
+        if existing is None:
+            return None, why
+        added, why = self._added(manifest)
+        return (None, why) if added is None else (_rebuilt(manifest, [*existing, *added]), "")
+
+    def from_files(self, manifest: ManifestFile) -> tuple[RebuiltManifest | None, str]:
+        """Return the entries of a lost manifest with the added ones from unreferenced data files; None and the reason if these do not match its counts."""
+        if manifest.content is not ManifestContent.DATA:
+            return None, "of a manifest of deletes the sequence numbers and equality fields are in no file"
+        if self._has_lost_sibling(manifest):
+            return None, "its snapshot has lost several manifests, and which file was in which is not known"
+        existing, why = self._existing(manifest)
+        if existing is None:
+            return None, why
+        files, why = self._unreferenced(manifest)
+        if files is None:
+            return None, why
+        count, rows = manifest.added_files_count or 0, manifest.added_rows_count or 0
+        if (len(files), sum(file.record_count for file in files)) != (count, rows):
+            found = f"{len(files)} unreferenced data files with {sum(file.record_count for file in files)} rows"
+            return None, f"the manifest added {count} files with {rows} rows, and the folder of the table has {found}"
+        partition_type = spec_partition_type(self._metadata, manifest.partition_spec_id)
+        partitions = [entry.data_file.partition for entry in existing] + [file.partition for file in files]
+        if manifest.partitions is not None and not _same_bounds(summarise(partition_type, partitions), manifest.partitions):
+            return None, "the unreferenced data files have other partitions than the manifest list states"
+        is_only = count == 1 and not existing
+        added = [
+            ManifestEntry(
+                ManifestEntryStatus.EXISTING,
+                manifest.added_snapshot_id,
+                manifest.sequence_number,
+                manifest.sequence_number,
+                # The order of several files in the manifest, and so the row ids of each, are lost.
+                replace(file, first_row_id=manifest.first_row_id if is_only else None),
+            )
+            for file in files
+        ]
+        return _rebuilt(manifest, [*existing, *added]), ""
+
+    def _has_lost_sibling(self, manifest: ManifestFile) -> bool:
+        lost = [self._head.manifests[path] for path in self._lost]
+        added_by = manifest.added_snapshot_id
+        return any(one is not manifest and _same_kind(one, manifest) and one.added_snapshot_id == added_by for one in lost)
+
+    def _existing(self, manifest: ManifestFile) -> tuple[list[ManifestEntry] | None, str]:
+        """Return the entries of status EXISTING, which the replaced manifests of the parent had."""
+        count = manifest.existing_files_count
+        if count == 0:
+            return [], ""
+        if count is None or manifest.deleted_files_count is None:
+            return None, "the manifest list has no counts of the manifest"
+        if manifest.deleted_files_count:
+            return None, "which of the parent's entries the manifest deleted is not known"
+        snapshot = self._metadata.snapshot_by_id(manifest.added_snapshot_id)
+        parent = None if snapshot is None else self._metadata.snapshot_by_id(snapshot.parent_snapshot_id or 0)
+        if snapshot is None or parent is None:
+            return None, "the snapshot that added the manifest, or its parent, has expired"
+        own, before = self._manifests(snapshot), self._manifests(parent)
+        if own is None or before is None:
+            return None, "a manifest list that would show its entries cannot be read"
+        listed = {one.manifest_path for one in own}
+        replaced = [one for one in before if one.manifest_path not in listed and _same_kind(one, manifest)]
+        others = [
+            one
+            for one in own
+            if one.added_snapshot_id == snapshot.snapshot_id and one.manifest_path != manifest.manifest_path and _same_kind(one, manifest)
+        ]
+        if any(self._entries_of(one) is None for one in (*replaced, *others)):
+            return None, "another manifest that would show its entries cannot be read"
+        elsewhere = {key_of(entry.data_file) for one in others for entry in self._entries_of(one) or ()}
+        entries = {key_of(entry.data_file): entry for one in replaced for entry in self._entries_of(one) or () if entry.is_live}
+        chosen = [entry for key, entry in entries.items() if key not in elsewhere]
+        if (len(chosen), _rows(chosen)) != (count, manifest.existing_rows_count):
+            return None, "the manifests that it replaced have other entries than the manifest list counts"
+        return chosen, ""
+
+    def _added(self, manifest: ManifestFile) -> tuple[list[ManifestEntry] | None, str]:
+        """Return the entries of status ADDED, which later snapshots or other branches still have."""
+        count = manifest.added_files_count
+        if count == 0:
+            return [], ""
+        if count is None:
+            return None, "the manifest list has no counts of the manifest"
+        entries: dict[_Key, ManifestEntry] = {}
+        elsewhere: set[_Key] = set()
+        for one in self._all_manifests.values():
+            if not _same_kind(one, manifest):
+                continue
+            for entry in self._entries_of(one) or ():
+                if entry.is_live and entry.snapshot_id == manifest.added_snapshot_id:
+                    entries[key_of(entry.data_file)] = entry
+                    if one.added_snapshot_id == manifest.added_snapshot_id:
+                        elsewhere.add(key_of(entry.data_file))
+        chosen = [entry for key, entry in entries.items() if key not in elsewhere]
+        if (len(chosen), _rows(chosen)) != (count, manifest.added_rows_count):
+            return None, "no other snapshot has the entries that the manifest added"
+        return chosen, ""
+
+    def _unreferenced(self, manifest: ManifestFile) -> tuple[list[DataFile] | None, str]:
+        """Return the data files in the table's folder that no readable manifest names, with their partitions."""
+        metadata, handle = self._metadata, self._handle
+        own = own_location(handle, metadata.location, handle.store.load(handle.identifier).metadata_location)
+        folder = place_of_folder(data_folder(metadata))
+        if own is None or folder is None or not (folder == own or folder.is_below(own)):
+            return None, "the folder of the data files is not known to be the table's own"
+        known = {entry.data_file.file_path for one in self._all_manifests.values() for entry in self._entries_of(one) or ()}
+        names = HiddenNames.of_fields(field.name for spec in metadata.partition_specs for field in spec.fields)
+        paths: list[str] = []
+        try:
+            for listed in files_below(handle.io, data_folder(metadata), names):
+                paths += [path for path in (f"{listed.folder}/{name}" for name in listed.names) if path not in known]
+                if len(paths) > MOST_CANDIDATES:
+                    return None, f"more than {MOST_CANDIDATES:,} files in the folder of the table are in no manifest"
+        except (NoSuchFileError, UnsupportedError):
+            return None, "the folder of the data files cannot be listed"
+        reader = FilesToAdd(
+            FooterRequest(
+                schema=metadata.schema(),
+                properties=metadata.properties,
+                name_mapping=NAME_MAPPING.read(metadata.properties) or NameMapping(()),
+                io=handle.io,
+                table_name=handle.table_name,
+                sort_order=metadata.sort_order(),
+            ),
+            metadata.spec_by_id(manifest.partition_spec_id),
+        )
+
+        def measured(path: str) -> DataFile | None:
+            try:
+                return reader.file_to_add(path).file
+            except StorageUnavailableError:
+                raise
+            except IcefloeError:
+                return None  # a delete file, a file of another format, or one whose partition is not certain
+
+        return [file for file in in_threads(measured, sorted(paths)) if file is not None], ""
+
+    @cached_property
+    def _all_manifests(self) -> dict[str, ManifestFile]:
+        """The manifests of all snapshots by path, without the lost ones."""
+        manifests = dict(self._head.manifests)
+        for snapshot in self._metadata.snapshots:
+            manifests.update({one.manifest_path: one for one in self._manifests(snapshot) or ()})
+        return {path: one for path, one in manifests.items() if path not in self._lost}
+
+    def _manifests(self, snapshot: Snapshot) -> Sequence[ManifestFile] | None:
+        """Return the manifests of a snapshot; None if its list cannot be read."""
+        rows, is_whole = rows_of_list(self._handle.io, snapshot)
+        manifests = []
+        for row in rows:
+            path = path_text(row)
+            if path is None or row.content not in (None, 0, 1):
+                return None
+            manifests.append(row.manifest_file(path, row.partition_spec_id or 0))
+        return manifests if is_whole else None
+
+    def _entries_of(self, manifest: ManifestFile) -> list[ManifestEntry] | None:
+        path = manifest.manifest_path
+        if path not in self._entries:
+            try:
+                self._entries[path] = None if path in self._lost else entries_of(manifest, self._metadata, self._handle.io.read)
+            except (FormatError, UnsupportedError, NoSuchFileError):
+                self._entries[path] = None
+        return self._entries[path]
+
+
+def _same_bounds(some: Sequence[PartitionFieldSummary], others: Sequence[PartitionFieldSummary]) -> bool:
+    """Return whether summaries are equal, but for NaN, which not every writer records."""
+    return [(one.contains_null, one.lower_bound, one.upper_bound) for one in some] == [
+        (one.contains_null, one.lower_bound, one.upper_bound) for one in others
+    ]
+
+
+def _same_kind(one: ManifestFile, other: ManifestFile) -> bool:
+    return one.content is other.content and one.partition_spec_id == other.partition_spec_id
+
+
+def _rows(entries: Sequence[ManifestEntry]) -> int:
+    return sum(entry.data_file.record_count for entry in entries)
+
+
+def _rebuilt(manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> RebuiltManifest:
+    return RebuiltManifest(lost=manifest, entries=tuple(_existing(entries)))
+
+
+def _existing(entries: Sequence[ManifestEntry]) -> Iterator[ManifestEntry]:
+    for entry in entries:
+        yield replace(entry, status=ManifestEntryStatus.EXISTING)

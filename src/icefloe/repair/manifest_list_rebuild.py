@@ -1,0 +1,246 @@
+"""`ManifestListRebuild`: the manifest lists of snapshots that cannot be read, from their manifests and from the lists of other snapshots.
+
+A snapshot has the manifests that it created, and those of its parent whose entries are in none of them; or those of its child that the child did not create.
+A rebuilt list counts as that of the snapshot only if the totals of the snapshot's summary are those of its manifests. Other snapshots and the rows of this one
+do not change: the metadata file names the new list. Spec: Manifest Lists; Snapshots.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, StorageUnavailableError, UnsupportedError
+from icefloe.io.file_tree import HiddenNames, files_below
+from icefloe.kernel.avro.avro_container import open_container
+from icefloe.kernel.commit.attempt import NewFile
+from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
+from icefloe.kernel.manifest.manifest_reader import fill_counts
+from icefloe.kernel.manifest.partition_summary import summarise
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.kernel.manifest_list.manifest_list_writer import write_manifest_list
+from icefloe.kernel.metadata import table_properties
+from icefloe.kernel.metadata.manifests import spec_partition_type
+from icefloe.kernel.metadata.naming import manifest_list_name
+from icefloe.kernel.metadata.snapshot import Snapshot, count_of
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.repair.head_snapshot import rows_of_list
+from icefloe.repair.lost_manifests import key_of
+from icefloe.repair.repaired_snapshot import entries_of, totals_in_summary, totals_of_files
+from icefloe.table.table_handle import TableHandle, metadata_folder
+from icefloe.validation.manifest_check import total_of
+from icefloe.validation.manifest_list_rules import path_text
+
+_LIST_NAME = re.compile(r"snap-\d+-\d+-(?P<commit>[0-9a-fA-F-]{36})\.avro")
+# The totals without which a rebuilt list is not known to be whole.
+_NEEDED = ("total-data-files", "total-records", "total-delete-files")
+# Manifests in the metadata folder that are compared with one lost list; a commit writes a few.
+MOST_MANIFESTS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuiltList:
+    """A manifest list that was rebuilt, not written yet."""
+
+    snapshot: Snapshot
+    manifests: tuple[ManifestFile, ...]
+    file: NewFile
+
+
+class ManifestListRebuild:
+    """The rebuilding of the lost lists of one table."""
+
+    def __init__(self, handle: TableHandle, metadata: TableMetadata, lost: Sequence[int]) -> None:
+        """Prepare.
+
+        Args:
+            handle: The table.
+            metadata: Its metadata.
+            lost: The ids of snapshots whose list cannot be read.
+        """
+        self._handle = handle
+        self._metadata = metadata
+        self._lost = dict.fromkeys(lost)
+        self._lists: dict[int, tuple[ManifestFile, ...]] = {}
+        self._entries: dict[str, list[ManifestEntry] | None] = {}
+        self.why: dict[int, str] = {}
+
+    def rebuilt(self) -> list[RebuiltList]:
+        """Return the lists that are certain, in the order in which they were found. `why` has the reason of each other snapshot.
+
+        Raises:
+            StorageUnavailableError: The storage does not respond.
+        """
+        for snapshot in self._metadata.snapshots:
+            manifests = None if snapshot.snapshot_id in self._lost else self._readable(snapshot)
+            if manifests is not None:
+                self._lists[snapshot.snapshot_id] = manifests
+        found: list[RebuiltList] = []
+        # A rebuilt list is the neighbour of another lost one.
+        while True:
+            step = [one for one in map(self._one, [i for i in self._lost if i not in self._lists]) if one is not None]
+            for one in step:
+                self._lists[one.snapshot.snapshot_id] = one.manifests
+                self.why.pop(one.snapshot.snapshot_id, None)
+            found += step
+            if not step:
+                return found
+
+    def _readable(self, snapshot: Snapshot) -> tuple[ManifestFile, ...] | None:
+        rows, is_whole = rows_of_list(self._handle.io, snapshot)
+        manifests = []
+        for row in rows:
+            path = path_text(row)
+            if path is None or row.content not in (None, 0, 1):
+                return None
+            manifests.append(row.manifest_file(path, row.partition_spec_id or 0))
+        return tuple(manifests) if is_whole else None
+
+    def _one(self, snapshot_id: int) -> RebuiltList | None:
+        snapshot = self._metadata.snapshot_by_id(snapshot_id)
+        if snapshot is None or snapshot.manifest_list is None:
+            return None
+        if any(count_of(snapshot.summary.get(key)) is None for key in _NEEDED):
+            self.why[snapshot_id] = "the summary of the snapshot has no totals by which a list could be checked"
+            return None
+        for manifests in self._candidates(snapshot):
+            if self._has_totals(snapshot, manifests):
+                assigned = self._with_row_ids(snapshot, manifests)
+                if assigned is not None:
+                    return self._written(snapshot, assigned)
+                self.why[snapshot_id] = "the row ids of its manifests are not known"
+                return None
+        self.why.setdefault(snapshot_id, "no manifests of other lists and of the metadata folder have the totals of its summary")
+        return None
+
+    def _candidates(self, snapshot: Snapshot) -> Iterator[tuple[ManifestFile, ...]]:
+        for child in self._metadata.snapshots:
+            listed = self._lists.get(child.snapshot_id)
+            if child.parent_snapshot_id == snapshot.snapshot_id and listed is not None:
+                yield tuple(one for one in listed if one.added_snapshot_id != child.snapshot_id)
+        created = self._created(snapshot)
+        parent = self._lists.get(snapshot.parent_snapshot_id or 0)
+        if created is None or (parent is None and snapshot.parent_snapshot_id is not None):
+            return
+        yield (*created, *self._not_replaced(parent or (), created))
+
+    def _not_replaced(self, parent: Sequence[ManifestFile], created: Sequence[ManifestFile]) -> Iterator[ManifestFile]:
+        taken = {
+            key_of(entry.data_file)
+            for one in created
+            for entry in self._entries_of(one) or ()
+            if entry.status is not ManifestEntryStatus.ADDED
+        }
+        for one in parent:
+            live = [key_of(entry.data_file) for entry in self._entries_of(one) or () if entry.is_live]
+            if live and taken.isdisjoint(live):
+                yield one
+
+    def _created(self, snapshot: Snapshot) -> list[ManifestFile] | None:
+        """Return the manifests that a snapshot created: from lists of other snapshots, and from the metadata folder by the name of the commit."""
+        created = {
+            one.manifest_path: one for listed in self._lists.values() for one in listed if one.added_snapshot_id == snapshot.snapshot_id
+        }
+        match = _LIST_NAME.fullmatch((snapshot.manifest_list or "").rpartition("/")[2])
+        names = (
+            [] if match is None else [name for name in self._names if name.startswith(f"{match['commit']}-m") and name.endswith(".avro")]
+        )
+        if len(names) > MOST_MANIFESTS:
+            return None
+        for name in names:
+            path = f"{metadata_folder(self._metadata)}/{name}"
+            if path not in created:
+                described = self._described(path, snapshot)
+                if described is None:
+                    return None
+                created[path] = described
+        return list(created.values())
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """The names of files in the metadata folder; none where it cannot be listed."""
+        folder = metadata_folder(self._metadata)
+        try:
+            return sorted(
+                name for listed in files_below(self._handle.io, folder, HiddenNames()) if listed.folder == folder for name in listed.names
+            )
+        except StorageUnavailableError:
+            raise
+        except IcefloeError:
+            return []
+
+    def _described(self, path: str, snapshot: Snapshot) -> ManifestFile | None:
+        """Return a manifest of the folder as the list of the snapshot that created it has it; None if it cannot be one of it."""
+        try:
+            content = self._handle.io.read(path)
+            header = open_container(content, path).metadata
+            spec_id = int(header.get("partition-spec-id", b"0"))
+            manifest = ManifestFile(
+                manifest_path=path,
+                manifest_length=len(content),
+                partition_spec_id=spec_id,
+                content=ManifestContent.DELETES if header.get("content") == b"deletes" else ManifestContent.DATA,
+                sequence_number=snapshot.sequence_number,
+                added_snapshot_id=snapshot.snapshot_id,
+            )
+            manifest = fill_counts(content, manifest)
+            partition_type = spec_partition_type(self._metadata, spec_id)
+        except (FormatError, UnsupportedError, NoSuchFileError, ValueError):
+            return None
+        entries = self._entries_of(manifest)
+        if entries is None or any(
+            entry.status is ManifestEntryStatus.ADDED and entry.snapshot_id != snapshot.snapshot_id for entry in entries
+        ):
+            return None
+        numbers = [entry.sequence_number for entry in entries if entry.is_live and entry.sequence_number is not None]
+        return replace(
+            manifest,
+            min_sequence_number=min(numbers, default=snapshot.sequence_number),
+            partitions=summarise(partition_type, [entry.data_file.partition for entry in entries]),
+        )
+
+    def _has_totals(self, snapshot: Snapshot, manifests: Sequence[ManifestFile]) -> bool:
+        entries = [self._entries_of(one) for one in manifests]
+        if None in entries:
+            self.why[snapshot.snapshot_id] = "a manifest that it may have cannot be read"
+            return False
+        totals = total_of(totals_of_files(entry.data_file for entry in one if entry.is_live) for one in entries if one is not None)
+        expected: Mapping[str, str] = totals_in_summary(totals)
+        stated = {key: count_of(snapshot.summary.get(key)) for key in expected}
+        return all(number is None or number == int(expected[key]) for key, number in stated.items())
+
+    def _with_row_ids(self, snapshot: Snapshot, manifests: Sequence[ManifestFile]) -> tuple[ManifestFile, ...] | None:
+        """Return the manifests with their first row ids; None where several new ones shared the ids of the snapshot in an order that is lost."""
+        if self._metadata.format_version < 3 or snapshot.first_row_id is None:
+            return tuple(manifests)
+        without = [one for one in manifests if one.content is ManifestContent.DATA and one.first_row_id is None]
+        if len(without) > 1:
+            return None
+        return tuple(replace(one, first_row_id=snapshot.first_row_id) if one in without else one for one in manifests)
+
+    def _written(self, snapshot: Snapshot, manifests: tuple[ManifestFile, ...]) -> RebuiltList:
+        metadata = self._metadata
+        content = write_manifest_list(
+            manifests,
+            format_version=metadata.format_version,
+            snapshot_id=snapshot.snapshot_id,
+            parent_snapshot_id=snapshot.parent_snapshot_id,
+            sequence_number=snapshot.sequence_number,
+            first_row_id=snapshot.first_row_id,
+            codec=table_properties.AVRO_CODEC.read(metadata.properties),
+        )
+        name = manifest_list_name(snapshot.snapshot_id, 0, self._handle.ids.uuid())
+        return RebuiltList(
+            snapshot=snapshot,
+            manifests=manifests,
+            file=NewFile(location=f"{metadata_folder(metadata)}/{name}", content=content),
+        )
+
+    def _entries_of(self, manifest: ManifestFile) -> list[ManifestEntry] | None:
+        path = manifest.manifest_path
+        if path not in self._entries:
+            try:
+                self._entries[path] = entries_of(manifest, self._metadata, self._handle.io.read)
+            except (FormatError, UnsupportedError, NoSuchFileError):
+                self._entries[path] = None
+        return self._entries[path]

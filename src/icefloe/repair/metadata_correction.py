@@ -1,0 +1,105 @@
+"""Corrections of a metadata file's own fields: counters, logs, branches and tags without snapshot, statistics that cannot be used.
+
+Each function takes the findings of one repair and returns the JSON with them mended; what snapshots hold does not change.
+Spec: Table Metadata Fields; Table Statistics; Partition Statistics.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from icefloe.kernel.metadata.invariants import CLOCK_TOLERANCE_MS
+from icefloe.repair.repair_kinds import CORRECT_METADATA, DROP_BROKEN_REFS, DROP_STATISTICS, RepairKind
+from icefloe.validation.finding import Finding
+
+_COUNTERS = {
+    "last-column-id": "last-column-id",
+    "last-partition-id": "last-partition-id",
+    "last-sequence-number": "last-sequence-number",
+    "next-row-id": "next-row-id",
+    "last-updated-ms": "last-updated-ms",
+}
+_LOGS = {"metadata-log-order": "metadata-log", "snapshot-log-order": "snapshot-log"}
+_STATISTICS = re.compile(r"\$\.((?:partition-)?statistics)\[(\d+)\]")
+Document = Mapping[str, Any]
+
+
+def corrected_fields(document: Document, findings: Sequence[Finding]) -> Document:
+    """Return the metadata with counters that are not below what it holds, and logs in order."""
+    changed = dict(document)
+    for finding in findings:
+        key = _COUNTERS.get(finding.rule)
+        if key is not None and isinstance(finding.expected, int):
+            changed[key] = max(finding.expected, changed[key] if isinstance(changed.get(key), int) else 0)
+    for rule, key in _LOGS.items():
+        if any(finding.rule == rule for finding in findings) and isinstance(changed.get(key), list):
+            changed[key] = _in_order(changed[key])
+    if any(finding.rule == "snapshot-log-snapshot" for finding in findings):
+        changed["snapshot-log"] = _log_of_snapshots(changed)
+    return changed
+
+
+def _in_order(log: Sequence[Any]) -> list[Any]:
+    """Return the entries that are not later than one after them; the newest entry always stays."""
+    kept: list[Any] = []
+    for entry in reversed(log):
+        if not kept or _time(entry) <= _time(kept[-1]) + CLOCK_TOLERANCE_MS:
+            kept.append(entry)
+    return kept[::-1]
+
+
+def _time(entry: Any) -> int:
+    time = entry.get("timestamp-ms") if isinstance(entry, dict) else None
+    return time if isinstance(time, int) else 0
+
+
+def _log_of_snapshots(document: Document) -> list[Any]:
+    """Return the snapshot log after its last entry of a snapshot that is not there, so that time travel skips none, with the current snapshot at its end."""
+    known = {one.get("snapshot-id") for one in document.get("snapshots") or () if isinstance(one, dict)}
+    log = [entry for entry in document.get("snapshot-log") or () if isinstance(entry, dict)]
+    unknown = [position for position, entry in enumerate(log) if entry.get("snapshot-id") not in known]
+    kept = log[unknown[-1] + 1 :] if unknown else log
+    current = document.get("current-snapshot-id")
+    if current in known and (not kept or kept[-1].get("snapshot-id") != current):
+        time = max(_time({"timestamp-ms": document.get("last-updated-ms")}), _time(kept[-1]) if kept else 0)
+        kept = [*kept, {"timestamp-ms": time, "snapshot-id": current}]
+    return kept
+
+
+def without_broken_refs(document: Document, findings: Sequence[Finding]) -> Document:
+    """Return the metadata without branches and tags that name no snapshot. The branch main is that of the current snapshot, and stays."""
+    known = {one.get("snapshot-id") for one in document.get("snapshots") or () if isinstance(one, dict)}
+    refs = document.get("refs")
+    if not findings or not isinstance(refs, dict):
+        return document
+    kept = {name: ref for name, ref in refs.items() if name == "main" or not isinstance(ref, dict) or ref.get("snapshot-id") in known}
+    return {**document, "refs": kept}
+
+
+def without_statistics(document: Document, findings: Sequence[Finding]) -> Document:
+    """Return the metadata without the statistics files of findings."""
+    dropped: dict[str, set[int]] = {"statistics": set(), "partition-statistics": set()}
+    paths = set()
+    for finding in findings:
+        place = _STATISTICS.match(finding.where or "")
+        if place is not None:
+            dropped[place[1]].add(int(place[2]))
+        elif finding.path is not None:
+            paths.add(finding.path)
+    changed = dict(document)
+    for key, positions in dropped.items():
+        listed = document.get(key)
+        if isinstance(listed, list):
+            changed[key] = [
+                one
+                for position, one in enumerate(listed)
+                if position not in positions and not (isinstance(one, dict) and one.get("statistics-path") in paths)
+            ]
+    return changed
+
+
+CORRECTIONS: tuple[tuple[RepairKind, Callable[[Document, Sequence[Finding]], Document]], ...] = (
+    (CORRECT_METADATA, corrected_fields),
+    (DROP_BROKEN_REFS, without_broken_refs),
+    (DROP_STATISTICS, without_statistics),
+)

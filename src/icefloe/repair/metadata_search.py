@@ -1,0 +1,172 @@
+"""`MetadataSearch`: the metadata files from which a table can go on whose own file is lost: in the folder of that file, or in that of the table's name.
+
+A folder may have files of failed commits, of other tables, and of a table of the same name that was dropped. A file counts only if it is whole, claims the
+folder that it is in, and is of the one table that the folder has. Spec: Table Metadata; Metastore Tables.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from icefloe.catalog_store.catalog_store import other_tables
+from icefloe.errors import (
+    FormatError,
+    IcefloeError,
+    InvalidInputError,
+    NoSuchFileError,
+    StoragePermissionError,
+    StorageUnavailableError,
+    UnsupportedError,
+)
+from icefloe.io.file_tree import HiddenNames, files_below
+from icefloe.io.locations import join, place_of_folder
+from icefloe.kernel.metadata.json_file import inflated, parsed
+from icefloe.kernel.metadata.metadata_reader import read_table_metadata
+from icefloe.kernel.metadata.naming import metadata_version
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.table.own_location import own_location
+from icefloe.table.table_handle import TableHandle, metadata_folder
+
+# Metadata files of a folder that are read, newest first.
+MOST_FILES = 200
+_UNREADABLE = (FormatError, UnsupportedError, NoSuchFileError, StoragePermissionError, InvalidInputError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundMetadata:
+    """A whole metadata file: its location, version, value and JSON."""
+
+    location: str
+    version: int
+    metadata: TableMetadata
+    document: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class MetadataSearch:
+    """The result of a search.
+
+    Attributes:
+        folder: The metadata folder that was searched; empty if there is none.
+        names: The names of all files in it, with the time of the last change in milliseconds where it is known.
+        found: The file to go on from; None if there is none, or more than one could be it.
+        why: Why there is none.
+    """
+
+    folder: str = ""
+    names: dict[str, int | None] = field(default_factory=dict)
+    found: FoundMetadata | None = None
+    why: str = ""
+
+
+def search_metadata(handle: TableHandle, location: str) -> MetadataSearch:
+    """Search for the newest metadata file before a lost one.
+
+    Args:
+        handle: The table.
+        location: The file that the catalog names.
+
+    Raises:
+        StorageUnavailableError: The storage does not respond.
+    """
+    search = MetadataSearch()
+    for folder in _folders(handle, location):
+        search.names = _listed(handle, folder)
+        if search.names:
+            search.folder = folder
+            break
+    else:
+        search.why = "no folder with its metadata files is known, or can be listed"
+        return search
+    owner = _other_owner(handle, search.folder)
+    if owner is not None:
+        search.why = f"its metadata folder is also that of the table {owner}"
+        return search
+    _choose(handle, location, search)
+    return search
+
+
+def _folders(handle: TableHandle, location: str) -> Iterator[str]:
+    folder = location.rpartition("/")[0]
+    if folder:
+        yield folder
+    if handle.policy.warehouse:
+        yield join(handle.policy.warehouse, *handle.identifier, "metadata")
+
+
+def _listed(handle: TableHandle, folder: str) -> dict[str, int | None]:
+    names: dict[str, int | None] = {}
+    try:
+        for files in files_below(handle.io, folder, HiddenNames()):
+            if files.folder == folder.rstrip("/"):
+                times = files.modified_ms or [None] * len(files.names)
+                names.update(zip(files.names, times, strict=True))
+    except StorageUnavailableError:
+        raise
+    except IcefloeError:
+        return {}
+    return names
+
+
+def _other_owner(handle: TableHandle, folder: str) -> str | None:
+    """Return another table of the catalog whose metadata file is in the folder."""
+    place = place_of_folder(folder)
+    for table in other_tables(handle.store, handle.identifier, folder.rpartition("/")[2]):
+        if place_of_folder(table.metadata_location.rpartition("/")[0]) == place:
+            return ".".join(table.identifier)
+    return None
+
+
+def _choose(handle: TableHandle, location: str, search: MetadataSearch) -> None:
+    lost_version = metadata_version(location)
+    named = [(metadata_version(name), name) for name in search.names]
+    versions = sorted(((version, name) for version, name in named if version is not None), reverse=True)
+    readable = [one for one in (_read(handle, search.folder, *pair) for pair in versions[:MOST_FILES]) if one is not None]
+    readable = [one for one in readable if one.location != location]
+    previous = handle.store.load(handle.identifier).previous_metadata_location
+    before = next((one for one in readable if one.location == previous), None)
+    if before is not None:
+        search.found = before
+        return
+    if len({one.metadata.table_uuid for one in readable}) > 1:
+        search.why = "its metadata folder has files of several tables"
+        return
+    # A file of the lost version or a later one is of a commit that failed, unless the catalog is older than it.
+    earlier = [one for one in readable if lost_version is None or one.version < lost_version]
+    newest = [one for one in earlier if one.version == earlier[0].version]
+    if len(newest) > 1:
+        logged = {entry.metadata_file for one in readable for entry in one.metadata.metadata_log}
+        newest = [one for one in newest if one.location in logged]
+    if len(newest) == 1:
+        search.found = newest[0]
+    else:
+        search.why = (
+            "its metadata folder has several files of the newest version"
+            if newest
+            else "its metadata folder has no other readable metadata file"
+        )
+
+
+def _read(handle: TableHandle, folder: str, version: int, name: str) -> FoundMetadata | None:
+    """Return a metadata file of the folder; None if it is damaged, or claims another folder."""
+    path = f"{folder}/{name}"
+    try:
+        content = handle.io.read(path)
+        metadata = read_table_metadata(content, path)
+        document = parsed(inflated(content, path), path)
+    except _UNREADABLE:
+        return None
+    own = own_location(handle, metadata.location, path)
+    is_here = place_of_folder(metadata_folder(metadata)) == place_of_folder(folder)
+    return FoundMetadata(location=path, version=version, metadata=metadata, document=document) if own is not None and is_here else None
+
+
+def lists_of_lost_commits(search: MetadataSearch, known: Sequence[int]) -> list[str]:
+    """Return the names of manifest lists in the folder that are of no known snapshot."""
+    ids = set(known)
+    return sorted(name for name in search.names if name.startswith("snap-") and name.endswith(".avro") and _snapshot_id(name) not in ids)
+
+
+def _snapshot_id(name: str) -> int | None:
+    text = name.split("-")[1]
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None

@@ -1,0 +1,510 @@
+"""`plan_table` and `undo_table`: the plan of the repairs of one table, their commit, and the way back.
+
+A validation finds what is wrong; what the metadata file needs is repaired first, as one metadata file, because the snapshot's repairs build on it; the others
+are one snapshot of the branch. Spec: Table Metadata; Snapshots; Optimistic Concurrency.
+"""
+
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from icefloe.catalog.replace_location import replace_location
+from icefloe.catalog_store.identifier import dotted
+from icefloe.errors import (
+    FormatError,
+    InvalidInputError,
+    NoSuchFileError,
+    NoSuchSnapshotError,
+    NoSuchTableError,
+    StoragePermissionError,
+    TableAlreadyExistsError,
+    UnsupportedError,
+    UnsupportedFeatureError,
+)
+from icefloe.kernel.commit.attempt import NewFile
+from icefloe.kernel.metadata.json_file import inflated, parsed
+from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.repair import repair_kinds as kinds
+from icefloe.repair.head_snapshot import lost_lists, manifests_by_path
+from icefloe.repair.manifest_list_rebuild import ManifestListRebuild
+from icefloe.repair.metadata_commit import REPLACED_KEY, RepairedDocument, as_metadata, check_unchanged, commit_document
+from icefloe.repair.metadata_correction import CORRECTIONS
+from icefloe.repair.metadata_rebuild import rebuild_document
+from icefloe.repair.metadata_search import FoundMetadata, lists_of_lost_commits, search_metadata
+from icefloe.repair.repair_kinds import RepairKind, chosen_kinds
+from icefloe.repair.repair_plan import LeftFinding, PlannedRepair, RepairChange, RepairPlan, RepairResult, left_finding, planned_repair
+from icefloe.repair.repaired_snapshot import REPAIR_KEY, RepairedSnapshot, SnapshotEdits
+from icefloe.repair.snapshot_planner import SnapshotPlanner
+from icefloe.table.commits.commit_loop import commit
+from icefloe.table.rows.write_context import snapshot_context
+from icefloe.table.table import Table
+from icefloe.table.table_handle import LoadedMetadata, TableHandle, load_metadata, read_metadata_at
+from icefloe.validation.catalog_rules import location_findings
+from icefloe.validation.file_check import FileCheck, FileTask
+from icefloe.validation.finding import Finding
+from icefloe.validation.rule import Depth
+from icefloe.validation.table_content import TableContent, read_content
+from icefloe.validation.table_validation import ValidationArguments, ValidationProgress, layout_of, validate_table
+
+# Findings of one rule that one plan acts on; the others are left to the next one.
+MOST_REPAIRED = 100_000
+_UNREADABLE = (FormatError, UnsupportedError, NoSuchFileError, StoragePermissionError, InvalidInputError)
+_LOST = frozenset(("metadata-missing", "metadata-damaged"))
+_METADATA_KINDS = (*(kind for kind, _ in CORRECTIONS), kinds.REBUILD_MANIFEST_LISTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairOptions:
+    """What a plan looks at, and which repairs it chooses.
+
+    Attributes:
+        only: Ids of repairs, or of rules whose default repairs are meant; none chooses all repairs that need not be named.
+        branch: The branch whose newest snapshot is repaired.
+        files: Check that each file exists and has its size.
+        data: Check also footers of data files, delete files and statistics files.
+    """
+
+    only: tuple[str, ...] = ()
+    branch: str = MAIN
+    files: bool = True
+    data: bool = False
+
+    @property
+    def depths(self) -> frozenset[Depth]:
+        """What the validation reads beyond metadata."""
+        return frozenset((Depth.DATA,) if self.data else (Depth.FILES,) if self.files else ())
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A plan under way: its repairs, what is left and why, and what applying it does."""
+
+    findings: list[Finding]
+    counts: Counter[str]
+    repairs: list[PlannedRepair] = field(default_factory=list)
+    why: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    apply: Callable[[], RepairResult] | None = None
+    undo: str = ""
+
+    def of(self, kind: RepairKind) -> list[Finding]:
+        """Return the findings that a kind mends."""
+        return [finding for finding in self.findings if finding.rule in kind.rules]
+
+    def left(self) -> tuple[LeftFinding, ...]:
+        """Return the findings of rules that no chosen repair mends."""
+        planned = {rule for repair in self.repairs for rule in repair.rules}
+        mended = {rule for repair in self.repairs if repair.is_chosen for rule in repair.rules}
+        return tuple(
+            left_finding(rule, count, "; ".join(dict.fromkeys(self.why.get(rule, ()))) or _without_reason(is_planned=rule in planned))
+            for rule, count in self.counts.items()
+            if rule not in mended and count
+        )
+
+
+def _without_reason(*, is_planned: bool) -> str:
+    return "its repair is not chosen" if is_planned else "no repair mends it"
+
+
+def plan_table(handle: TableHandle, location: str, options: RepairOptions, progress: ValidationProgress | None = None) -> RepairPlan:
+    """Plan the repairs of a table. Nothing is changed.
+
+    Args:
+        handle: The table, which need not be loadable.
+        location: The metadata file that the catalog names.
+        options: What is looked at and chosen.
+        progress: Is updated during the validation.
+
+    Raises:
+        InvalidInputError: `only` names no repair.
+        NoSuchSnapshotError: The table has no such branch.
+        StorageUnavailableError: The storage does not respond.
+    """
+    chosen = chosen_kinds(options.only)
+    loaded = _loaded(handle, location)
+    snapshot = None if loaded is None else _head(loaded, options.branch, handle.table_name)
+    draft = _validated(handle, location, options, snapshot, progress)
+    document = _document(handle, location)
+    if document is not None:
+        _plan_metadata(handle, location, document, loaded, draft, chosen)
+    is_repairable = draft.apply is not None or loaded is not None
+    if not is_repairable or any(finding.rule == "metadata-newer" for finding in draft.findings):
+        _plan_restore(handle, location, draft, chosen, is_lost=loaded is None)
+    if loaded is not None and snapshot is not None:
+        _plan_snapshot(handle, loaded, snapshot, options, draft, chosen)
+    return RepairPlan(
+        table=handle.table_name,
+        metadata_location=location,
+        branch=options.branch,
+        snapshot_id=None if snapshot is None else snapshot.snapshot_id,
+        repairs=tuple(draft.repairs),
+        left=draft.left(),
+        undo=draft.undo if draft.apply is not None else "",
+        _apply=draft.apply,
+    )
+
+
+def undo_command(handle: TableHandle, branch: str = MAIN, metadata_file: str = "") -> str:
+    """Return the command that undoes the last repair of a table, or with a metadata file that of the dropped table."""
+    words = ["icefloe", "repair", dotted(handle.identifier), "--catalog", handle.store.name, "--undo"]
+    words += ["--branch", branch] if branch != MAIN else []
+    words += ["--metadata-file", metadata_file] if metadata_file else []
+    return shlex.join(words)
+
+
+def _loaded(handle: TableHandle, location: str) -> LoadedMetadata | None:
+    try:
+        return read_metadata_at(handle.io, location)
+    except _UNREADABLE:
+        return None
+
+
+def _document(handle: TableHandle, location: str) -> dict[str, Any] | None:
+    """Return the JSON of a metadata file; None if it is missing or damaged."""
+    try:
+        document = parsed(inflated(handle.io.read(location), location), location)
+    except _UNREADABLE:
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _head(loaded: LoadedMetadata, branch: str, table: str) -> Snapshot | None:
+    metadata = loaded.metadata
+    ref = metadata.refs.get(branch)
+    if ref is None and (branch != MAIN or metadata.current_snapshot_id is not None):
+        raise NoSuchSnapshotError(f"{table} has no branch {branch!r}", table=table, next_step="choose one that icefloe refs lists")
+    if ref is not None and not ref.is_branch:
+        raise InvalidInputError(f"{branch!r} is a tag, whose snapshot stays what it is", table=table, next_step="name a branch")
+    return None if ref is None else metadata.snapshot_by_id(ref.snapshot_id)
+
+
+def _validated(
+    handle: TableHandle, location: str, options: RepairOptions, snapshot: Snapshot | None, progress: ValidationProgress | None
+) -> _Draft:
+    """Return the findings of the branch's newest snapshot, and of the lists of all snapshots."""
+    arguments = ValidationArguments(
+        snapshot=None if snapshot is None else str(snapshot.snapshot_id), depths=options.depths, most_findings=MOST_REPAIRED
+    )
+    result = validate_table(handle.table_name, location, handle.io, arguments, progress)
+    findings = [*result.findings, *location_findings(location, handle.io)]
+    counts = Counter(result.counts)
+    counts.update(finding.rule for finding in findings[len(result.findings) :])
+    draft = _Draft(findings=findings, counts=counts)
+    sizes = [finding for finding in findings if finding.rule == "file-size"]
+    if sizes and Depth.FILES in options.depths:
+        _measure(handle, location, draft, sizes)
+    return draft
+
+
+def _measure(handle: TableHandle, location: str, draft: _Draft, sizes: Sequence[Finding]) -> None:
+    """Read the footers of files of another size than their entries state: one of them may be damaged, and not only its entry wrong."""
+    document = _document(handle, location)
+    if document is None:
+        return
+    content, _ = read_content(document, location)
+    types = content.partition_types()
+    check = FileCheck(layout=layout_of(handle.io, content), partition_types=types, depths=frozenset({Depth.DATA}), most=MOST_REPAIRED)
+    known = {(one.rule, one.file, one.entry) for one in draft.findings}
+    positions: dict[str, set[int]] = defaultdict(set)
+    for one in sizes:
+        if one.file is not None and one.entry is not None:
+            positions[one.file].add(one.entry)
+    manifests = _manifests_of(handle, content, sizes[0].snapshot_id)
+    for path, chosen in positions.items():
+        if path not in manifests:
+            continue
+        task = FileTask(manifest=manifests[path], snapshot_id=sizes[0].snapshot_id or 0, positions=tuple(sorted(chosen)))
+        for one in check(task).kept:
+            if (one.rule, one.file, one.entry) not in known:
+                draft.findings.append(replace(one, table=handle.table_name))
+                draft.counts[one.rule] += 1
+
+
+def _manifests_of(handle: TableHandle, content: TableContent, snapshot_id: int | None) -> Mapping[str, Any]:
+    snapshot = content.snapshots.get(snapshot_id or 0)
+    return {} if snapshot is None else manifests_by_path(handle.io, snapshot)
+
+
+def _add(draft: _Draft, kind: RepairKind, changes: list[RepairChange], rules: Iterable[str], *, is_chosen: bool, text: str = "") -> None:
+    draft.repairs.append(planned_repair(kind.id, changes, set(rules), is_chosen=is_chosen, text=text))
+
+
+# The metadata file
+
+
+def _plan_metadata(
+    handle: TableHandle, location: str, document: dict[str, Any], loaded: LoadedMetadata | None, draft: _Draft, chosen: frozenset[str]
+) -> None:
+    """Plan the corrections of the metadata file's own fields, and the manifest lists of all snapshots."""
+    changed: Mapping[str, Any] = document
+    done: list[str] = []
+    planned: list[tuple[RepairKind, list[RepairChange], set[str]]] = []
+    for kind, correct in CORRECTIONS:
+        findings = draft.of(kind)
+        if not findings:
+            continue
+        changes = [RepairChange(what=finding.message, path=finding.path or "") for finding in findings]
+        planned.append((kind, changes, {finding.rule for finding in findings}))
+        if kind.id in chosen:
+            changed = correct(changed, findings)
+            done.append(kind.id)
+    files: list[NewFile] = []
+    if loaded is not None:
+        changed, files, lists = _rebuilt_lists(handle, loaded, changed, draft, is_chosen=kinds.REBUILD_MANIFEST_LISTS.id in chosen)
+        if lists:
+            rules = {*kinds.REBUILD_MANIFEST_LISTS.rules, "summary-total"} & draft.counts.keys()
+            planned.append((kinds.REBUILD_MANIFEST_LISTS, lists, rules))
+            done += [kinds.REBUILD_MANIFEST_LISTS.id] if kinds.REBUILD_MANIFEST_LISTS.id in chosen else []
+    is_whole = bool(done) and _is_readable(changed, location)
+    for kind, changes, rules in planned:
+        _add(draft, kind, changes, rules, is_chosen=is_whole and kind.id in done)
+    if is_whole:
+        repaired = RepairedDocument(document=changed, replaced=location, files=files)
+        _set_metadata_commit(handle, draft, repaired, tuple(done))
+
+
+def _rebuilt_lists(
+    handle: TableHandle, loaded: LoadedMetadata, document: Mapping[str, Any], draft: _Draft, *, is_chosen: bool
+) -> tuple[Mapping[str, Any], list[NewFile], list[RepairChange]]:
+    """Return the metadata with new manifest lists in the place of lost ones, the lists, and what changes."""
+    lost = lost_lists(handle.io, loaded.metadata)
+    # Totals that differ can show that the list was cut between two blocks: then a rebuilt one has them.
+    suspects = {one.snapshot_id: one.rule for one in draft.findings if one.rule == "summary-total" and one.snapshot_id is not None}
+    lost |= {snapshot_id: rule for snapshot_id, rule in suspects.items() if snapshot_id not in lost}
+    if not lost:
+        return document, [], []
+    rebuild = ManifestListRebuild(handle, loaded.metadata, list(lost))
+    rebuilt = rebuild.rebuilt()
+    locations = {one.snapshot.snapshot_id: one.file.location for one in rebuilt}
+    for snapshot_id, rule in lost.items():
+        draft.counts[rule] = max(draft.counts[rule], 1)
+        if snapshot_id not in locations and rule != "summary-total":
+            draft.why[rule].append(f"snapshot {snapshot_id}: {rebuild.why.get(snapshot_id, 'its manifests are not known')}")
+    changes = [
+        RepairChange(
+            what=f"the list of snapshot {one.snapshot.snapshot_id} is written again with {len(one.manifests)} manifests",
+            path=one.snapshot.manifest_list or "",
+        )
+        for one in rebuilt
+    ]
+    if not is_chosen or not rebuilt:
+        return document, [], changes
+    snapshots = [
+        {**one, "manifest-list": locations[one["snapshot-id"]]} if one.get("snapshot-id") in locations else one
+        for one in document["snapshots"]
+    ]
+    return {**document, "snapshots": snapshots}, [one.file for one in rebuilt], changes
+
+
+def _is_readable(document: Mapping[str, Any], location: str) -> bool:
+    try:
+        as_metadata(document, location)
+    except _UNREADABLE:
+        return False
+    return True
+
+
+def _set_metadata_commit(handle: TableHandle, draft: _Draft, repaired: RepairedDocument, done: tuple[str, ...]) -> None:
+    def apply() -> RepairResult:
+        new = commit_document(handle, repaired)
+        return RepairResult(
+            table=handle.table_name,
+            repairs=done,
+            metadata_location=new,
+            undo=undo_command(handle),
+            next_step="validate the table again, and repair what its newest snapshot still needs",
+        )
+
+    draft.apply, draft.undo = apply, undo_command(handle)
+
+
+# Metadata files that are lost
+
+
+def _plan_restore(handle: TableHandle, location: str, draft: _Draft, chosen: frozenset[str], *, is_lost: bool) -> None:
+    """Plan the ways out of a metadata file that cannot be loaded, or is not the newest."""
+    rules = {rule for rule in kinds.RESTORE_METADATA.rules if draft.counts[rule]} or (set(_LOST) if is_lost else set())
+    if not is_lost:
+        _plan_newer(handle, location, draft, chosen)
+        return
+    search = search_metadata(handle, location)
+    ways: list[tuple[RepairKind, Callable[[], None]]] = []
+    found = search.found
+    if found is None:
+        for rule in rules:
+            draft.why[rule].append(search.why)
+    else:
+        known = [snapshot.snapshot_id for snapshot in found.metadata.snapshots]
+        later = lists_of_lost_commits(search, known)
+        what = f"the table is that of {found.location}, version {found.version}"
+        lost = f"; {len(later)} manifest lists in the folder are of snapshots that it does not have" if later else ""
+        draft.why["restore"].append(what)
+        ways.append(
+            (kinds.RESTORE_METADATA, lambda: _set_restored(handle, location, draft, found, dict(found.document), kinds.RESTORE_METADATA))
+        )
+        _add(draft, kinds.RESTORE_METADATA, [RepairChange(what=what + lost, path=found.location)], rules, is_chosen=False)
+    document, chain, why = rebuild_document(handle, location, search)
+    if document is None:
+        for rule in rules:
+            draft.why[rule].append(why)
+    else:
+        changes = [RepairChange(what=f"snapshot {one.snapshot_id} is that of the list", path=one.path) for one in chain]
+        rebuilt = document
+        ways.append((kinds.REBUILD_METADATA, lambda: _set_restored(handle, location, draft, found, rebuilt, kinds.REBUILD_METADATA)))
+        _add(draft, kinds.REBUILD_METADATA, changes, rules, is_chosen=False)
+    what = f"the catalog has no {dotted(handle.identifier)} any more, and the files stay"
+    _add(draft, kinds.DROP_TABLE, [RepairChange(what=what, path=location)], rules, is_chosen=False)
+    ways.append((kinds.DROP_TABLE, lambda: _set_dropped(handle, location, draft)))
+    _choose_one(draft, ways, chosen)
+
+
+def _choose_one(draft: _Draft, ways: Sequence[tuple[RepairKind, Callable[[], None]]], chosen: frozenset[str]) -> None:
+    """Choose the one way that is named. Raises `InvalidInputError` if several are."""
+    named = [(kind, choose) for kind, choose in ways if kind.id in chosen]
+    if len(named) > 1:
+        raise InvalidInputError(
+            f"{' and '.join(kind.id for kind, _ in named)} exclude each other", next_step="name one of them with --only"
+        )
+    for kind, choose in named:
+        choose()
+        draft.repairs = [replace(one, is_chosen=one.repair == kind.id) for one in draft.repairs]
+
+
+def _set_restored(
+    handle: TableHandle, location: str, draft: _Draft, found: FoundMetadata | None, document: dict[str, Any], kind: RepairKind
+) -> None:
+    predecessors = () if found is None or found.location == location else ((found.metadata.last_updated_ms, found.location),)
+    _set_metadata_commit(handle, draft, RepairedDocument(document=document, replaced=location, predecessors=predecessors), (kind.id,))
+
+
+def _set_dropped(handle: TableHandle, location: str, draft: _Draft) -> None:
+    def apply() -> RepairResult:
+        if handle.store.drops_files:
+            raise UnsupportedFeatureError(
+                f"catalog {handle.store.name} deletes the folder of a table that is dropped, and a repair deletes no file",
+                table=handle.table_name,
+                next_step="move the table's folder out of the warehouse, which removes the name",
+            )
+        if not handle.store.drop(handle.identifier, expected=location):
+            check_unchanged(handle, location)
+        return RepairResult(table=handle.table_name, repairs=(kinds.DROP_TABLE.id,), undo=draft.undo)
+
+    draft.apply, draft.undo = apply, undo_command(handle, metadata_file=location)
+
+
+def _plan_newer(handle: TableHandle, location: str, draft: _Draft, chosen: frozenset[str]) -> None:
+    """Plan to go on from the newest file that follows the catalog's."""
+    newer = next(finding for finding in draft.findings if finding.rule == "metadata-newer")
+    document = None if newer.path is None else _document(handle, newer.path)
+    if newer.path is None or document is None or not _is_readable(document, newer.path):
+        draft.why["metadata-newer"].append("the newer file cannot be read")
+        return
+    metadata = as_metadata(document, newer.path)
+    found = FoundMetadata(location=newer.path, version=0, metadata=metadata, document=document)
+    is_chosen = kinds.FOLLOW_NEWER_METADATA.id in chosen and draft.apply is None
+    change = RepairChange(what="the table is that of the newer file", path=newer.path)
+    _add(draft, kinds.FOLLOW_NEWER_METADATA, [change], ("metadata-newer",), is_chosen=is_chosen)
+    if is_chosen:
+        _set_restored(handle, location, draft, found, document, kinds.FOLLOW_NEWER_METADATA)
+
+
+# The newest snapshot
+
+
+def _plan_snapshot(
+    handle: TableHandle, loaded: LoadedMetadata, snapshot: Snapshot, options: RepairOptions, draft: _Draft, chosen: frozenset[str]
+) -> None:
+    """Plan the repairs of the branch's newest snapshot; where the metadata file is repaired first, for the next run."""
+    is_next = draft.apply is not None
+    planner = SnapshotPlanner(handle, loaded, options.branch, snapshot, chosen)
+    edits = planner.plan(draft.findings)
+    for rule, reasons in planner.left.items():
+        draft.why[rule] += reasons
+    for kind in kinds.REPAIRS:
+        recorded = planner.recorded.get(kind.id)
+        if recorded is not None:
+            text = f"{kind.title}; in a commit of its own, after that of the metadata file: repair again" if is_next else ""
+            _add(draft, kind, recorded.changes, recorded.rules, is_chosen=kind.id in chosen and not is_next, text=text)
+    if edits is not None and not is_next:
+        _set_snapshot_commit(handle, loaded, options.branch, edits, draft)
+
+
+def _set_snapshot_commit(handle: TableHandle, loaded: LoadedMetadata, branch: str, edits: SnapshotEdits, draft: _Draft) -> None:
+    done = [repair for repair in draft.repairs if repair.is_chosen]
+    undo = undo_command(handle, branch)
+
+    def apply() -> RepairResult:
+        check_unchanged(handle, loaded.location)
+        context = snapshot_context(handle, loaded.metadata, {}, branch)
+        report = commit(handle, RepairedSnapshot(context, edits), loaded)
+        return RepairResult(
+            table=handle.table_name,
+            repairs=edits.repairs,
+            snapshot_id=context.snapshot_id,
+            metadata_location=report.loaded.location,
+            rows_lost=sum(sum(repair.rows_lost.values()) for repair in done),
+            rows_back=sum(sum(repair.rows_back.values()) for repair in done),
+            undo=undo,
+        )
+
+    draft.apply, draft.undo = apply, undo
+
+
+# The way back
+
+
+def undo_table(handle: TableHandle, *, branch: str = MAIN, metadata_file: str | None = None) -> RepairResult:
+    """Undo the last repair of a table, if nothing was committed after it. No file is deleted.
+
+    Args:
+        handle: The table.
+        branch: The branch that was repaired.
+        metadata_file: The metadata file of a table that a repair dropped from the catalog.
+
+    Returns:
+        The repair that was undone.
+
+    Raises:
+        InvalidInputError: The last commit was no repair.
+        TableAlreadyExistsError: With a metadata file, the name is taken.
+        CommitConflictError: Another writer changed the table meanwhile.
+    """
+    if metadata_file is not None:
+        return _undo_drop(handle, metadata_file)
+    loaded = load_metadata(handle)
+    metadata = loaded.metadata
+    replaced, log = metadata.properties.get(REPLACED_KEY), metadata.metadata_log
+    if replaced is not None and len(log) and log[len(log) - 1].metadata_file == replaced:
+        location = replace_location(handle.store, handle.identifier, replaced, expected=loaded.location)
+        return RepairResult(table=handle.table_name, repairs=("undo",), metadata_location=location)
+    ref = metadata.refs.get(branch)
+    snapshot = None if ref is None else metadata.snapshot_by_id(ref.snapshot_id)
+    if snapshot is None or REPAIR_KEY not in snapshot.summary or snapshot.parent_snapshot_id is None:
+        raise InvalidInputError(
+            f"the last commit to {branch} of {handle.table_name} was no repair",
+            table=handle.table_name,
+            next_step="roll the branch back to an older snapshot with icefloe rollback",
+        )
+    table = Table(handle, loaded)
+    table.manage_snapshots().rollback_to_snapshot(snapshot.parent_snapshot_id, branch).commit()
+    return RepairResult(
+        table=handle.table_name,
+        repairs=(f"undo of {snapshot.summary[REPAIR_KEY]}",),
+        snapshot_id=snapshot.parent_snapshot_id,
+        metadata_location=table.metadata_location,
+    )
+
+
+def _undo_drop(handle: TableHandle, metadata_file: str) -> RepairResult:
+    try:
+        current = handle.store.load(handle.identifier).metadata_location
+    except NoSuchTableError:
+        location = handle.store.create(handle.identifier, metadata_file)
+        return RepairResult(table=handle.table_name, repairs=("undo of drop-table",), metadata_location=location)
+    raise TableAlreadyExistsError(
+        f"{handle.table_name} exists, with the metadata file {current}",
+        table=handle.table_name,
+        next_step="leave --metadata-file out to undo the last repair of the table",
+    )

@@ -1,0 +1,85 @@
+"""Each rule that a repair mends is broken with real bytes: the plan changes nothing, the repair mends it without a change of rows, and is undone."""
+
+from collections.abc import Callable
+
+import pytest
+from tests.repair.broken_table import BrokenTable
+from tests.validation.breaks import BREAKS, Break
+from tests.validation.file_breaks import FILE_BREAKS
+
+from icefloe.repair.repair_kinds import REPAIRS, Scope, repairs_of
+from icefloe.validation.rules import RULES
+
+# Rules that are broken so that no row changes, and mended without a repair that has to be named.
+STATE_KEEPING = {
+    rule: broken
+    for rule, broken in {**BREAKS, **FILE_BREAKS}.items()
+    if any(kind.is_default for kind in repairs_of(rule))
+    and rule not in ("file-missing", "file-row-count", "column-nan-count", "manifest-missing", "manifest-damaged")
+}
+# An older snapshot keeps its wrong number, which validation reports of every snapshot.
+OF_OLDER_SNAPSHOTS = {"summary-number"}
+
+
+MakeTable = Callable[[str, int], BrokenTable]
+
+
+@pytest.mark.parametrize("rule", STATE_KEEPING)
+def test_a_break_without_lost_rows_is_mended_and_undone(sound: MakeTable, rule: str) -> None:
+    breaking: Break = STATE_KEEPING[rule]
+    broken = sound("of" if rule in BREAKS else "of_files", breaking.version)
+    before = broken.rows()
+    broken.break_by(breaking)
+    if rule in ("dangling-delete", "dangling-vector"):
+        before = broken.rows()  # the break itself changes what readers get
+    files, location = broken.files(), broken.location()
+    wrong = {(finding.rule, finding.path) for finding in broken.findings()}
+
+    planned = broken.plan()
+
+    assert planned.has_faults
+    assert rule in {name for repair in planned.chosen for name in repair.rules}
+    assert not any(repair.rows_lost or repair.rows_back for repair in planned.chosen)
+    assert (broken.files(), broken.location()) == (files, location), "a plan changes nothing"
+
+    result = planned.apply()
+
+    assert result.undo == "icefloe repair db.t --catalog lake --undo" == planned.undo
+    assert broken.rows() == before
+    assert {finding.rule for finding in broken.findings()} <= {rule} & OF_OLDER_SNAPSHOTS
+    after = broken.files()
+    assert files.items() <= after.items(), "no file is changed or deleted"
+    is_snapshot = next(kind for kind in repairs_of(rule) if kind.is_default).scope is Scope.SNAPSHOT
+    assert (result.snapshot_id is not None) is is_snapshot
+    if rule not in OF_OLDER_SNAPSHOTS:
+        assert not broken.plan().chosen, "nothing is left to do"
+
+    undone = broken.undo()
+
+    assert files.items() <= broken.files().items()
+    assert {(finding.rule, finding.path) for finding in broken.findings()} == wrong
+    assert undone.metadata_location == broken.location()
+    if not is_snapshot:
+        assert broken.location() == location
+
+
+def test_every_rule_of_a_repair_exists_and_is_broken_by_a_test() -> None:
+    mended = {rule for kind in REPAIRS for rule in kind.rules}
+    assert mended <= {rule.id for rule in RULES}
+    assert mended <= BREAKS.keys() | FILE_BREAKS.keys() | {"metadata-newer"}
+
+
+def test_a_repair_that_can_change_rows_has_to_be_named_with_the_reason() -> None:
+    may_change = ("drop-lost-delete-files", "drop-damaged-files", "drop-lost-manifests", "rebuild-manifests-from-files", "restore-metadata")
+    by_id = {kind.id: kind for kind in REPAIRS}
+    assert all(by_id[name].named_because for name in (*may_change, "rebuild-metadata", "follow-newer-metadata", "drop-table"))
+
+
+def test_a_sound_table_has_an_empty_plan_that_does_nothing(sound: MakeTable) -> None:
+    broken = sound("of", 2)
+    files = broken.files()
+    planned = broken.plan()
+    assert (planned.has_faults, planned.repairs, planned.left, planned.undo) == (False, (), (), "")
+    assert planned.apply().repairs == ()
+    assert broken.files() == files
+    assert "Nothing is wrong" in str(planned)
