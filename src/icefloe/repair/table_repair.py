@@ -41,7 +41,7 @@ from icefloe.repair.snapshot_planner import SnapshotPlanner
 from icefloe.table.commits.commit_loop import commit
 from icefloe.table.rows.write_context import snapshot_context
 from icefloe.table.table import Table
-from icefloe.table.table_handle import LoadedMetadata, TableHandle, load_metadata, read_metadata_at
+from icefloe.table.table_handle import LoadedMetadata, TableHandle, load_metadata, metadata_of, read_metadata_at
 from icefloe.validation.catalog_rules import location_findings
 from icefloe.validation.file_check import FileCheck, FileTask
 from icefloe.validation.finding import Finding
@@ -156,7 +156,8 @@ def undo_command(handle: TableHandle, branch: str = MAIN, metadata_file: str = "
 
 def _loaded(handle: TableHandle, location: str) -> LoadedMetadata | None:
     try:
-        return read_metadata_at(handle.io, location)
+        stored = handle.store.load(handle.identifier)
+        return metadata_of(handle.io, stored) if stored.metadata_location == location else read_metadata_at(handle.io, location)
     except _UNREADABLE:
         return None
 
