@@ -50,6 +50,13 @@ Rate = Annotated[
 StopTimeout = Annotated[
     int, typer.Option("--stop-timeout", metavar="SECONDS", min=1, help="Seconds that a stopping server waits for running requests.")
 ]
+StsRole = Annotated[
+    str | None,
+    typer.Option("--sts-role", metavar="ARN", help="Give clients temporary credentials of this role, for the folder of a table in S3."),
+]
+StsEndpoint = Annotated[str | None, typer.Option("--sts-endpoint", metavar="URL", help="The token service, where it is not that of AWS.")]
+StsSeconds = Annotated[int, typer.Option("--sts-seconds", metavar="N", help="Seconds that temporary credentials are valid.")]
+RemoteSigning = Annotated[bool, typer.Option("--remote-signing", help="Sign the requests of clients to S3, for files of their tables.")]
 ServerLog = Annotated[
     str, typer.Option("--server-log", metavar="LEVEL", help="Level of the JSON log on standard error: INFO has each request.")
 ]
@@ -81,6 +88,10 @@ def serve(
     request_timeout: Timeout = 120,
     rate_limit: Rate = 1000,
     stop_timeout: StopTimeout = 60,
+    sts_role: StsRole = None,
+    sts_endpoint: StsEndpoint = None,
+    sts_seconds: StsSeconds = 3600,
+    remote_signing: RemoteSigning = False,
     server_log: ServerLog = "INFO",
 ) -> None:
     """Serve a catalog to other engines, as an Iceberg REST catalog. Stop it with Ctrl-C or SIGTERM: requests that run are answered first."""
@@ -109,6 +120,9 @@ def serve(
         behind_tls=behind_tls,
         limits=replace(
             defaults, body_bytes=max_body * 1024 * 1024, request_s=request_timeout, requests_per_second=rate_limit, stop_s=stop_timeout
+        ),
+        delegation=server_settings.Delegation(
+            sts_role=sts_role, sts_endpoint=sts_endpoint, sts_seconds=sts_seconds, signs_requests=remote_signing
         ),
         key=server.new_key(),
     )

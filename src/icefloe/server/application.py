@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from icefloe.errors import IcefloeError
-from icefloe.server import catalog_operations, namespace_operations, table_operations, view_operations
+from icefloe.server import catalog_operations, namespace_operations, scan_operations, storage_operations, table_operations, view_operations
 from icefloe.server.error_response import NOT_ALLOWED, ErrorModel
 from icefloe.server.idempotency_store import MemoryIdempotencyStore
 from icefloe.server.operations import OPERATIONS, Operation
@@ -50,9 +50,15 @@ HANDLERS: Mapping[str, Handler] = {
     "updateTable": table_operations.update_table,
     "dropTable": table_operations.drop_table,
     "unregisterTable": table_operations.unregister_table,
+    "planTableScan": scan_operations.plan_table_scan,
+    "fetchPlanningResult": scan_operations.fetch_planning_result,
+    "cancelPlanning": scan_operations.cancel_planning,
+    "fetchScanTasks": scan_operations.fetch_scan_tasks,
     "renameTable": table_operations.rename_table,
     "commitTransaction": table_operations.commit_transaction,
     "reportMetrics": report_metrics,
+    "loadCredentials": storage_operations.load_credentials,
+    "signRequest": storage_operations.sign_request,
     "listViews": view_operations.list_views,
     "createView": view_operations.create_view,
     "viewExists": view_operations.view_exists,
@@ -99,9 +105,9 @@ def application(settings: ServerSettings) -> ASGIApp:
     Args:
         settings: The settings.
     """
-    served = ServedCatalog.of(settings.catalog)
+    served = ServedCatalog.of(settings)
     handler = RequestHandler(settings, served, HANDLERS, MemoryIdempotencyStore())
-    routes = [_route(operation, handler) for operation in OPERATIONS if operation.name in HANDLERS or operation.name == "getToken"]
+    routes = [_route(operation, handler) for operation in OPERATIONS]
     routes.append(Route("/health", _health(served), methods=["GET"]))
     errors: Any = {HTTPException: _http_error}
     app = Starlette(routes=routes, exception_handlers=errors)

@@ -4,7 +4,7 @@ This module is the one place where the updates of a request are applied. A requi
 that the commit lost, the requirements are checked again on the newer table, and the updates applied to it. Spec: REST catalog, updateTable, commitTransaction.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,12 +93,14 @@ def parsed_commit(content: Mapping[str, Any], where: str) -> tuple[tuple[Require
     return tuple(requirements), tuple(updates)
 
 
-def commit_requested(catalog: Catalog, locations: ServedLocations, commits: Sequence[RequestedCommit]) -> list[LoadedMetadata]:
+def commit_requested(
+    catalog: Catalog, locations: Callable[[Identifier], ServedLocations], commits: Sequence[RequestedCommit]
+) -> list[LoadedMetadata]:
     """Commit to one table or to several, all or none.
 
     Args:
         catalog: the catalog.
-        locations: the locations that clients may name.
+        locations: returns the locations that the client may name for tables of a namespace.
         commits: the commit of each table.
 
     Returns:
@@ -113,7 +115,7 @@ def commit_requested(catalog: Catalog, locations: ServedLocations, commits: Sequ
     """
     existing = [requested.identifier for requested in commits if not requested.creates]
     tables = dict(zip(existing, catalog.load_tables(*existing) if len(existing) > 1 else map(catalog.load_table, existing), strict=True))
-    changes = [_change(catalog, locations, requested, tables.get(requested.identifier)) for requested in commits]
+    changes = [_change(catalog, locations(requested.identifier[:-1]), requested, tables.get(requested.identifier)) for requested in commits]
     return [report.loaded for report in commit_together(changes)]
 
 

@@ -1,11 +1,15 @@
 """The operations on namespaces. Spec: REST catalog, /v1/{prefix}/namespaces."""
 
-from icefloe.catalog_store.identifier import dotted
+from collections.abc import Mapping
+
+from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.errors import NoSuchNamespaceError
 from icefloe.kernel.schema.json_shape import Key, a_string, array_of, strings_by_name
 from icefloe.server.error_response import unprocessable
+from icefloe.server.operations import Role
 from icefloe.server.request import NO_CONTENT, Answer, Call, levels, namespace_of, page_of
 from icefloe.server.served_catalog import ServedCatalog
+from icefloe.server.served_locations import NAMESPACE_LOCATION, ServedLocations
 
 
 def list_namespaces(served: ServedCatalog, call: Call) -> Answer:
@@ -22,9 +26,9 @@ def create_namespace(served: ServedCatalog, call: Call) -> Answer:
     content = call.json_object(Key("namespace", levels), Key("properties", strings_by_name, required=False))
     name = served.catalog.identifier_to_tuple(content["namespace"])
     properties = content.get("properties") or {}
-    served.locations.check_namespace(properties, f"namespace {dotted(name)}")
     if name[:-1] and not served.catalog.namespace_exists(name[:-1]):
         raise NoSuchNamespaceError(f"Namespace does not exist: {dotted(name[:-1])}")
+    _check_location(served, call, name, properties)
     served.catalog.create_namespace(name, properties)
     return Answer(content={"namespace": list(name), "properties": served.catalog.load_namespace_properties(name)})
 
@@ -55,6 +59,16 @@ def update_properties(served: ServedCatalog, call: Call) -> Answer:
     twice = sorted(set(removals) & updates.keys())
     if twice:
         raise unprocessable(f"{', '.join(twice)}: both removed and updated; a property is in one of them")
-    served.locations.check_namespace(updates, f"namespace {dotted(name)}")
+    _check_location(served, call, name, updates)
     change = served.catalog.update_namespace_properties(name, removals, updates)
     return Answer(content={"updated": change.updated, "removed": change.removed, "missing": change.missing})
+
+
+def _check_location(served: ServedCatalog, call: Call, name: Identifier, properties: Mapping[str, str]) -> None:
+    """Refuse a `location` of a namespace that its user may not name. Raises `LocationNotAllowedError`."""
+    location = properties.get(NAMESPACE_LOCATION)
+    if not location:
+        return
+    is_admin = call.access.role_in(()) >= Role.ADMIN
+    locations = ServedLocations.of_catalog(served.policy) if is_admin else ServedLocations.of_namespace(served.policy, name, None)
+    locations.check_folder(location, f"the location of namespace {dotted(name)}")

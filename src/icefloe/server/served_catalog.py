@@ -1,16 +1,24 @@
 """`ServedCatalog`: what the operations of the server work with: the catalog, the locations that clients may name, and what the process keeps."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import Identifier
-from icefloe.io.locations import LocationPolicy
+from icefloe.io.file_io_by_scheme import load_file_io
+from icefloe.io.locations import ALLOWED_LOCATIONS, WAREHOUSE, LocationPolicy, join, place_of_folder
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.ports import FileIO
 from icefloe.server.load_table_result import TableBodies
 from icefloe.server.metrics_reports import MetricsReports
+from icefloe.server.operations import Role
+from icefloe.server.planned_scans import PlanIds, PlannedScans
 from icefloe.server.request import Answer, Call
-from icefloe.server.served_locations import ServedLocations
+from icefloe.server.served_locations import NAMESPACE_LOCATION, ServedLocations
+from icefloe.server.server_settings import ServerSettings
+from icefloe.server.storage_access import StorageAccess
+from icefloe.table.own_location import is_configured
+from icefloe.table.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,33 +27,71 @@ class ServedCatalog:
 
     Attributes:
         catalog: The catalog.
-        locations: The locations that clients may name.
+        policy: Where the tables of the catalog may be.
         bodies: The responses for tables that were loaded last.
         reports: The metrics reports of clients.
+        plans: The scans that were planned last.
+        plan_ids: The ids of plans.
+        storage: The access to files that clients are given.
+        plan_wait_s: Seconds that a client waits for a plan before it is told to ask again.
+        longest_wait_s: Seconds that a client waits for a plan that it cannot ask for again.
+        files_of_page: Files of a response of planning.
     """
 
     catalog: Catalog
-    locations: ServedLocations
+    policy: LocationPolicy
     bodies: TableBodies
     reports: MetricsReports
+    plans: PlannedScans
+    plan_ids: PlanIds
+    storage: StorageAccess
+    plan_wait_s: float = 20.0
+    longest_wait_s: float = 100.0
+    files_of_page: int = 10_000
 
     @classmethod
-    def of(cls, catalog: Catalog) -> "ServedCatalog":
-        """Return the served catalog of a catalog, whose properties have the strict policy of locations."""
+    def of(cls, settings: ServerSettings) -> "ServedCatalog":
+        """Return the served catalog of a server."""
+        catalog = settings.catalog
         return cls(
             catalog=catalog,
-            locations=ServedLocations(LocationPolicy.of(catalog.properties)),
+            policy=LocationPolicy.of(catalog.properties),
             bodies=TableBodies(),
             reports=MetricsReports(),
+            plans=PlannedScans(),
+            plan_ids=PlanIds(settings.key),
+            storage=StorageAccess(catalog.properties, settings.delegation),
+            plan_wait_s=settings.limits.plan_wait_s,
+            files_of_page=settings.limits.files_of_page,
         )
 
-    def vends(self, call: Call) -> bool:  # noqa: ARG002
-        """Return whether the response for a table depends on the request, since access to its files is part of it."""
-        return False
+    def locations(self, call: Call, namespace: Identifier) -> ServedLocations:
+        """Return the folders that the user of a request may name for tables of a namespace. Raises `NoSuchNamespaceError`."""
+        if call.access.role_in(()) >= Role.ADMIN:
+            return ServedLocations.of_catalog(self.policy)
+        location = self.catalog.load_namespace_properties(namespace).get(NAMESPACE_LOCATION)
+        return ServedLocations.of_namespace(self.policy, namespace, location)
 
-    def access_to(self, metadata: TableMetadata, name: Identifier, call: Call) -> dict[str, object]:  # noqa: ARG002
+    def file_io(self, call: Call, table: Table) -> FileIO:
+        """Return the storage by which metadata of a table is read for the user of a request: its own folder, and where the user may name files.
+
+        Manifests name other files, and a client writes them itself: without this, a scan would show the files of tables that the user may not read.
+        """
+        if call.access.role_in(()) >= Role.READ or not self.policy.warehouse:
+            return table.io
+        properties = {**self.catalog.properties, WAREHOUSE: join(self.policy.warehouse, *table.name()[:-1]), ALLOWED_LOCATIONS: ""}
+        return load_file_io(properties, table.metadata_location)
+
+    def vends(self, call: Call) -> bool:
+        """Return whether the response for a table has credentials, so that it depends on the request and is not kept."""
+        return self.storage.vends(call)
+
+    def access_to(self, metadata: TableMetadata, name: Identifier, call: Call) -> dict[str, Any]:
         """Return what a response with a table has about access to its files. Spec: REST catalog, LoadTableResult."""
-        return {"config": {}}
+        place = place_of_folder(metadata.location)
+        if place is None or not is_configured(self.policy, place):  # access is given to folders that the configuration names
+            return {"config": {}}
+        return self.storage.access_to(metadata, name, call)
 
 
 class Handler(Protocol):

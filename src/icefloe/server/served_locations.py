@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import LocationNotAllowedError
 from icefloe.io.locations import (
     ALLOWED_LOCATIONS,
@@ -18,6 +19,7 @@ from icefloe.io.locations import (
     LocationScope,
     folders_of,
     is_relative,
+    join,
     listed,
     local_path,
     place_of_folder,
@@ -48,15 +50,42 @@ def strict_properties(properties: Mapping[str, str], allowed: Iterable[str] = ()
     return {**strict, ALLOWED_LOCATIONS: ",".join(folders)} if folders else strict
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServedLocations:
-    """The folders that clients may name.
+    """The folders that the user of a request may name.
+
+    An admin of the whole catalog may name every folder in the warehouse and in the allowed locations. Any other user may name those of the namespace alone:
+    with a table in the folder of another namespace, its files could be read, and access to them given.
 
     Attributes:
-        policy: The policy of the catalog.
+        folders: Folders in which tables may be.
+        itself: Folders that may be the location of a table themselves.
     """
 
-    policy: LocationPolicy
+    folders: tuple[str, ...]
+    itself: tuple[str, ...] = ()
+
+    @classmethod
+    def of_catalog(cls, policy: LocationPolicy) -> "ServedLocations":
+        """Return the folders that an admin of the whole catalog may name."""
+        warehouse = (policy.warehouse,) if policy.warehouse else ()
+        return cls(folders=(*warehouse, *policy.allowed_locations), itself=policy.allowed_locations)
+
+    @classmethod
+    def of_namespace(cls, policy: LocationPolicy, namespace: Identifier, location: str | None) -> "ServedLocations":
+        """Return the folders that a user with rights in one namespace may name.
+
+        Args:
+            policy: The policy of the catalog.
+            namespace: The namespace.
+            location: Its property `location`, which an admin has set.
+        """
+        warehouse = (join(policy.warehouse, *namespace),) if policy.warehouse else ()
+        return cls(folders=(*warehouse, *((location,) if location else ())))
+
+    def scope(self, own: Sequence[str] = ()) -> LocationScope:
+        """Return the folders, and those of a table."""
+        return LocationScope(folders_of((*self.folders, *own)))
 
     def check_folder(self, location: str, what: str) -> None:
         """Refuse a folder that clients may not name.
@@ -71,8 +100,7 @@ class ServedLocations:
         """
         self._check_form(location, what)
         place = place_of_folder(location)
-        trusted = self.policy.trusted()
-        if place is None or not (trusted.holds(place) or place in folders_of(self.policy.allowed_locations)):
+        if place is None or not (self.scope().holds(place) or place in folders_of(self.itself)):
             raise _outside(location, what)
 
     def check_file(self, location: str, what: str, own: Sequence[str] = ()) -> None:
@@ -88,7 +116,7 @@ class ServedLocations:
             LocationNotAllowedError: It is outside, or a link that leads outside.
         """
         self._check_form(location, what)
-        scope = LocationScope((*self.policy.trusted().folders, *folders_of(own)))
+        scope = self.scope(own)
         if not scope.contains(location) or (scheme_of(location) == "file" and not scope.contains(os.path.realpath(local_path(location)))):
             raise _outside(location, what)
 
@@ -102,12 +130,6 @@ class ServedLocations:
                     self.check_folder(path, f"{name} of {what}")
             elif path and ".." in path.split("/"):
                 raise _outside(path, f"{name} of {what}")
-
-    def check_namespace(self, properties: Mapping[str, str], what: str) -> None:
-        """Refuse a `location` of a namespace, in which its tables would be created, that is outside. Raises as `check_folder`."""
-        location = properties.get(NAMESPACE_LOCATION)
-        if location:
-            self.check_folder(location, f"the location of {what}")
 
     def check_updates(self, updates: Sequence[Update], what: str, table: Table | None) -> None:
         """Refuse updates that make a table name files or folders outside.
@@ -149,7 +171,7 @@ class ServedLocations:
 
 def _outside(location: str, what: str) -> LocationNotAllowedError:
     return LocationNotAllowedError(
-        f"{what} may not be {location}: it is outside the warehouse",
+        f"{what} may not be {location}: it is outside the folders that the user may name",
         path=location,
-        next_step="choose a folder in the warehouse; the server's operator can allow others with --allow-location",
+        next_step="choose a folder of the namespace in the warehouse; the server's operator can allow admins others with --allow-location",
     )

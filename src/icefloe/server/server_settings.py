@@ -25,6 +25,8 @@ class ServerLimits:
         connections: Connections of a worker at once.
         idle_s: Seconds until an idle connection is closed.
         stop_s: Seconds that a stopping server waits for requests that still run.
+        plan_wait_s: Seconds that a client waits for a planned scan before it is told to ask again.
+        files_of_page: Files of a response of planning.
     """
 
     body_bytes: int = 16 * 1024 * 1024
@@ -35,12 +37,36 @@ class ServerLimits:
     connections: int = 1000
     idle_s: int = 30
     stop_s: int = 60
+    plan_wait_s: float = 20.0
+    files_of_page: int = 10_000
 
     def __post_init__(self) -> None:
         """Raise `InvalidInputError` for a limit that leaves nothing."""
-        for name in ("body_bytes", "request_s", "threads", "connections", "idle_s", "stop_s"):
+        for name in ("body_bytes", "request_s", "threads", "connections", "idle_s", "stop_s", "files_of_page"):
             if getattr(self, name) <= 0:
                 raise InvalidInputError(f"the limit {name} is {getattr(self, name)}", next_step="set it above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delegation:
+    """How clients get access to the files of tables in S3.
+
+    Attributes:
+        sts_role: The role whose temporary credentials clients get, restricted to the folder of the table; None for none.
+        sts_endpoint: The address of the token service; None for that of AWS.
+        sts_seconds: Seconds that these credentials are valid.
+        signs_requests: Whether the server signs requests of clients.
+    """
+
+    sts_role: str | None = None
+    sts_endpoint: str | None = None
+    sts_seconds: int = 3600
+    signs_requests: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidInputError` for a time that the token service does not have."""
+        if not 900 <= self.sts_seconds <= 43200:
+            raise InvalidInputError(f"credentials cannot be valid for {self.sts_seconds} s", next_step="choose 900 to 43200 seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +83,7 @@ class ServerSettings:
         tls_key: The file of the certificate's key.
         behind_tls: Whether a proxy in front of the server ends TLS, so that tokens may come without it.
         limits: The limits.
+        delegation: How clients get access to files.
         key: The key that this server signs access tokens and plan tasks with; the same in all workers.
     """
 
@@ -69,6 +96,7 @@ class ServerSettings:
     tls_key: str | None = None
     behind_tls: bool = False
     limits: ServerLimits = field(default_factory=ServerLimits)
+    delegation: Delegation = field(default_factory=Delegation)
     key: bytes = field(repr=False)
 
     def __post_init__(self) -> None:

@@ -46,12 +46,12 @@ def create_table(served: ServedCatalog, call: Call) -> Answer:
     served.catalog.load_namespace_properties(name[:-1])
     schema, spec, order = _definition(content)
     properties = content.get("properties") or {}
-    location = content.get("location")
+    locations, location = served.locations(call, name[:-1]), content.get("location")
     if location:
-        served.locations.check_folder(location, f"the location of {dotted(name)}")
+        locations.check_folder(location, f"the location of {dotted(name)}")
     _, metadata = served.catalog.new_table(name, schema, location, spec, order, properties)
-    served.locations.check_folder(metadata.location, f"the location of {dotted(name)}")
-    served.locations.check_properties(metadata.properties, dotted(name), [metadata.location])
+    locations.check_folder(metadata.location, f"the location of {dotted(name)}")
+    locations.check_properties(metadata.properties, dotted(name), [metadata.location])
     if content.get("stage-create"):
         return table_answer(served.bodies, LoadedMetadata(location="", metadata=metadata), extra=served.access_to(metadata, name, call))
     table = served.catalog.create_table(name, schema, metadata.location, spec, order, properties)
@@ -76,16 +76,17 @@ def register_table(served: ServedCatalog, call: Call) -> Answer:
     content = call.json_object(Key("name", text_value), Key("metadata-location", text_value), Key("overwrite", a_boolean, required=False))
     name = to_table_identifier((*call.namespace(), content["name"]))
     location = content["metadata-location"]
-    served.locations.check_file(location, "the metadata file")
     served.catalog.load_namespace_properties(name[:-1])
+    locations = served.locations(call, name[:-1])
+    locations.check_file(location, "the metadata file")
     handle = served.catalog.new_handle(name, location)
     try:
         metadata = read_metadata_at(handle.io, location).metadata
     except FormatError as error:
         raise bad_request(str(error)) from error
     # A forged file would make the folder of another table this one's own.
-    served.locations.check_folder(metadata.location, f"the location in {location}")
-    served.locations.check_properties(metadata.properties, location, [metadata.location])
+    locations.check_folder(metadata.location, f"the location in {location}")
+    locations.check_properties(metadata.properties, location, [metadata.location])
     table = served.catalog.register_table(name, location, overwrite=bool(content.get("overwrite")))
     return _answer(served, table.handle, LoadedMetadata(location=table.metadata_location, metadata=table.metadata), call)
 
@@ -117,7 +118,7 @@ def update_table(served: ServedCatalog, call: Call) -> Answer:
     requested = requested_commit(name, call.content)
     if requested.creates:
         served.catalog.load_namespace_properties(name[:-1])
-    (loaded,) = commit_requested(served.catalog, served.locations, [requested])
+    (loaded,) = commit_requested(served.catalog, lambda namespace: served.locations(call, namespace), [requested])
     handle = served.catalog.new_handle(name, loaded.location)
     return table_answer(served.bodies, loaded, version=file_version(handle.io, loaded.location))
 
@@ -135,7 +136,7 @@ def commit_transaction(served: ServedCatalog, call: Call) -> Answer:
     twice = sorted({dotted(name) for name in names if names.count(name) > 1})
     if twice:
         raise bad_request(f"{', '.join(twice)}: a table is in a transaction once, with all of its updates")
-    commit_requested(served.catalog, served.locations, commits)
+    commit_requested(served.catalog, lambda namespace: served.locations(call, namespace), commits)
     return NO_CONTENT
 
 

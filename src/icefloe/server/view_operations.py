@@ -52,7 +52,7 @@ def create_view(served: ServedCatalog, call: Call) -> Answer:
             BAD_REQUEST, "IllegalArgumentException", f"Invalid view version: Cannot add multiple queries for dialect {', '.join(dialects)}"
         )
     folder = served.catalog.view_location(name, content.get("location"))
-    served.locations.check_folder(folder, f"the location of view {dotted(name)}")
+    served.locations(call, name[:-1]).check_folder(folder, f"the location of view {dotted(name)}")
     view = served.catalog.create_view(
         name, view_version=version, schema=schema, properties=content.get("properties") or {}, location=folder
     )
@@ -64,14 +64,15 @@ def register_view(served: ServedCatalog, call: Call) -> Answer:
     content = call.json_object(Key("name", text_value), Key("metadata-location", text_value))
     name = to_table_identifier((*call.namespace(), content["name"]))
     location = content["metadata-location"]
-    served.locations.check_file(location, "the metadata file")
     served.catalog.load_namespace_properties(name[:-1])
+    locations = served.locations(call, name[:-1])
+    locations.check_file(location, "the metadata file")
     handle = served.catalog.new_handle(name, location)
     try:
         metadata = read_view_metadata(handle.io.read(location), location)
     except FormatError as error:
         raise bad_request(str(error)) from error
-    served.locations.check_folder(metadata.location, f"the location in {location}")
+    locations.check_folder(metadata.location, f"the location in {location}")
     return _answer(served.catalog.register_view(name, location).loaded)
 
 
@@ -93,7 +94,7 @@ def replace_view(served: ServedCatalog, call: Call) -> Answer:
     view = served.catalog.load_view(call.view())
     for update in updates:
         if isinstance(update, SetLocation) and update.location.rstrip("/") != view.metadata.location:
-            served.locations.check_folder(update.location, f"the location of view {dotted(call.view())}")
+            served.locations(call, call.view()[:-1]).check_folder(update.location, f"the location of view {dotted(call.view())}")
 
     def change(base: ViewMetadata, _: int) -> Sequence[ViewUpdate]:
         for requirement in requirements:

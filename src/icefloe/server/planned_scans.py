@@ -1,0 +1,153 @@
+"""`PlannedScans`: scans that the server plans: at once, or while the client asks again; and their files in pages.
+
+A plan is identified by what it plans: the table, the snapshot, the filter. This is in the ids that a client gets, which the server signs, so that any worker
+can answer: one that does not have the plan makes it again, which gives the same files, as a snapshot never changes. The last plans are kept as columns.
+Spec: REST catalog, planTableScan, fetchPlanningResult, cancelPlanning, fetchScanTasks.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import threading
+import zlib
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.kernel.scan.scan_plan import ScanPlan
+
+# Plans that a process keeps, and their files together; one plan may have more files.
+KEPT_PLANS = 16
+KEPT_FILES = 2_000_000
+# Plans that were cancelled, which a process remembers.
+REMEMBERED = 10_000
+# Plans that a process makes at once.
+PLANNERS = 4
+# Bytes of an unpacked id, so that a forged one unpacks to nothing large.
+MOST_BYTES = 1024 * 1024
+_SIGNATURE_BYTES = 16
+
+
+class PlanIds:
+    """Ids of plans and of their pages: signed, so that the server takes its own alone."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def sealed(self, content: Any) -> str:
+        """Return the id of what is planned."""
+        packed = zlib.compress(msgspec.json.encode(content, order="deterministic"), 9)
+        return base64.urlsafe_b64encode(self._signature(packed) + packed).rstrip(b"=").decode()
+
+    def opened(self, text: str) -> Any:
+        """Return what an id is of; None for an id that this server has not made."""
+        try:
+            sealed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        except (ValueError, binascii.Error):
+            return None
+        signature, packed = sealed[:_SIGNATURE_BYTES], sealed[_SIGNATURE_BYTES:]
+        if not hmac.compare_digest(signature, self._signature(packed)):
+            return None
+        return msgspec.json.decode(zlib.decompressobj().decompress(packed, MOST_BYTES))
+
+    def _signature(self, packed: bytes) -> bytes:
+        return hmac.new(self._key, b"plan\0" + packed, hashlib.sha256).digest()[:_SIGNATURE_BYTES]
+
+
+class PlannedScans:
+    """The plans of this process. Any number of threads may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._plans: OrderedDict[tuple[str, bool], Future[ScanPlan]] = OrderedDict()  # by id, and by whether all files may be read
+        self._cancelled: OrderedDict[str, None] = OrderedDict()
+        self._planners = ThreadPoolExecutor(PLANNERS, thread_name_prefix="icefloe-plan")
+
+    def plan(self, plan_id: str, make: Callable[[], ScanPlan], wait_s: float, *, reads_all: bool = True) -> ScanPlan | None:
+        """Return a plan, made now unless it is kept.
+
+        Args:
+            plan_id: The id of the plan.
+            make: Makes it.
+            wait_s: Seconds to wait for it.
+            reads_all: Whether the plan may read every file of the catalog; one that may is kept apart from one that may not.
+
+        Returns:
+            The plan; None if it is not ready yet.
+
+        Raises:
+            IcefloeError: It cannot be made.
+        """
+        key = (plan_id, reads_all)
+        with self._lock:
+            future = self._plans.get(key)
+            if future is None:
+                future = self._plans[key] = self._planners.submit(make)
+            self._plans.move_to_end(key)
+        try:
+            plan = future.result(wait_s)
+        except FutureTimeoutError:
+            return None
+        except CancelledError:
+            return None
+        except BaseException:
+            self._drop(key)
+            raise
+        self._drop_old()
+        return plan
+
+    def cancel(self, plan_id: str) -> None:
+        """Give up a plan, so that it takes no more memory; one that is being made is dropped when it is ready."""
+        with self._lock:
+            self._cancelled[plan_id] = None
+            if len(self._cancelled) > REMEMBERED:
+                self._cancelled.popitem(last=False)
+            futures = [self._plans.pop(key) for key in ((plan_id, True), (plan_id, False)) if key in self._plans]
+        for future in futures:
+            future.cancel()
+
+    def is_cancelled(self, plan_id: str) -> bool:
+        """Return whether this process has cancelled the plan."""
+        with self._lock:
+            return plan_id in self._cancelled
+
+    def _drop(self, key: tuple[str, bool]) -> None:
+        with self._lock:
+            self._plans.pop(key, None)
+
+    def _drop_old(self) -> None:
+        with self._lock:
+            ready = [(key, future) for key, future in self._plans.items() if future.done()]
+            files = sum(future.result().kept.files for _, future in ready if not future.cancelled() and future.exception() is None)
+            while len(ready) > 1 and (len(ready) > KEPT_PLANS or files > KEPT_FILES):
+                key, future = ready.pop(0)
+                del self._plans[key]
+                files -= 0 if future.cancelled() or future.exception() is not None else future.result().kept.files
+
+
+def files_of(plan: ScanPlan, start: int, stop: int) -> list[FileScanTask]:
+    """Return some tasks of a plan, by their places in the order of its files.
+
+    Args:
+        plan: The plan.
+        start: The place of the first task.
+        stop: The place after the last one.
+    """
+    ends = list(accumulate(len(part) for part in plan.parts))
+    tasks: list[FileScanTask] = []
+    for at in range(bisect_right(ends, start), len(ends)):
+        begin = ends[at] - len(plan.parts[at])
+        if begin >= stop:
+            break
+        rows = np.arange(max(start - begin, 0), min(stop - begin, len(plan.parts[at])))
+        tasks.extend(plan.parts[at].take(rows).tasks())
+    return tasks

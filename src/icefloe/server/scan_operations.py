@@ -1,0 +1,167 @@
+"""The operations of scan planning by the server. Spec: REST catalog, planTableScan, fetchPlanningResult, cancelPlanning, fetchScanTasks."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from icefloe.catalog_store.identifier import dotted
+from icefloe.errors import IcefloeError, NoSuchSnapshotError
+from icefloe.kernel.expressions.expression_json import expression_from_json
+from icefloe.kernel.ports import FileIO
+from icefloe.kernel.scan.scan_plan import ScanPlan
+from icefloe.kernel.schema.json_shape import Key, a_boolean, a_long, a_string, anything, array_of
+from icefloe.server.error_response import NOT_FOUND, RefusedRequest, bad_request, error_model
+from icefloe.server.planned_scans import files_of
+from icefloe.server.request import NO_CONTENT, Answer, Call, decoded
+from icefloe.server.scan_task_json import ScanTaskJson
+from icefloe.server.served_catalog import ServedCatalog
+from icefloe.table.data_scan import DataScan
+from icefloe.table.table import Table
+
+_KEYS = (
+    Key("snapshot-id", a_long, required=False),
+    Key("start-snapshot-id", a_long, required=False),
+    Key("end-snapshot-id", a_long, required=False),
+    Key("select", array_of(a_string), required=False),
+    Key("filter", anything, required=False),
+    Key("min-rows-requested", a_long, required=False),
+    Key("case-sensitive", a_boolean, required=False),
+    Key("use-snapshot-schema", a_boolean, required=False),
+    Key("stats-fields", array_of(a_string), required=False),
+)
+# Characters of a plan's id, which is a segment of a path: a longer one is planned while the client waits.
+LONGEST_PLAN_ID = 4000
+
+
+def plan_table_scan(served: ServedCatalog, call: Call) -> Answer:
+    """Plan a scan, and return its first files; or the id to ask again with. Spec: REST catalog, planTableScan."""
+    table = served.catalog.load_table(call.table())
+    request = _request(table, call.json_object(*_KEYS) if call.content is not None else {})
+    plan_id = served.plan_ids.sealed(request)
+    _scan(table, request)  # so that a wrong request is refused now, and not by the plan
+    wait_s = served.plan_wait_s if len(plan_id) <= LONGEST_PLAN_ID else served.longest_wait_s
+    plan = _planned(served, call, table, request, plan_id, wait_s)
+    if plan is None:
+        return Answer(content={"status": "submitted", "plan-id": plan_id})
+    return Answer(content={"status": "completed", "plan-id": plan_id, **_first_page(served, table, request, plan, call)})
+
+
+def fetch_planning_result(served: ServedCatalog, call: Call) -> Answer:
+    """Return the first files of a plan, or that it is not ready yet. Spec: REST catalog, fetchPlanningResult."""
+    table, request, plan_id = _known(served, call)
+    if served.plans.is_cancelled(plan_id):
+        return Answer(content={"status": "cancelled"})
+    try:
+        plan = _planned(served, call, table, request, plan_id, served.plan_wait_s)
+    except IcefloeError as error:
+        return Answer(content={"status": "failed", **error_model(error).as_json()})
+    if plan is None:
+        return Answer(content={"status": "submitted"})
+    return Answer(content={"status": "completed", **_first_page(served, table, request, plan, call)})
+
+
+def cancel_planning(served: ServedCatalog, call: Call) -> Answer:
+    """Give up a plan. Spec: REST catalog, cancelPlanning."""
+    _, _, plan_id = _known(served, call)
+    served.plans.cancel(plan_id)
+    return NO_CONTENT
+
+
+def fetch_scan_tasks(served: ServedCatalog, call: Call) -> Answer:
+    """Return a page of the files of a plan. Spec: REST catalog, fetchScanTasks."""
+    table = served.catalog.load_table(call.table())
+    page = served.plan_ids.opened(call.json_object(Key("plan-task", a_string))["plan-task"])
+    if not isinstance(page, dict) or "files" not in page or page["plan"].get("table") != _identity(table):
+        raise RefusedRequest(NOT_FOUND, "NoSuchPlanTaskException", f"Plan task does not exist for table {dotted(call.table())}")
+    request = page["plan"]
+    plan = _planned(served, call, table, request, served.plan_ids.sealed(request), served.longest_wait_s)
+    if plan is None:
+        raise RefusedRequest(503, "ServiceUnavailableException", "the scan is not planned yet", ("Retry-After", "1"))
+    start, stop = page["files"]
+    return Answer(content=_writer(table, request).page(files_of(plan, start, stop)))
+
+
+def _request(table: Table, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is planned: the request with its snapshot, without what does not change the files.
+
+    Raises:
+        RefusedRequest: It asks for a snapshot and for what was appended between two.
+    """
+    start, end, snapshot_id = (content.get(name) for name in ("start-snapshot-id", "end-snapshot-id", "snapshot-id"))
+    if snapshot_id is not None and (start is not None or end is not None):
+        raise bad_request(
+            "a scan is of one snapshot, snapshot-id, or of the rows that were appended after start-snapshot-id up to end-snapshot-id"
+        )
+    if (start is None) != (end is None):
+        raise bad_request("start-snapshot-id and end-snapshot-id go together")
+    request: dict[str, Any] = {"table": _identity(table), "snapshot": end if end is not None else snapshot_id}
+    if request["snapshot"] is None:
+        request["snapshot"] = table.metadata.current_snapshot_id
+    if start is not None:
+        request["after"] = start
+    for name, key, default in (("filter", "filter", True), ("case-sensitive", "case", True), ("use-snapshot-schema", "own-schema", False)):
+        if name in content and content[name] != default:
+            request[key] = content[name]
+    if "filter" in content and content["filter"] is None:
+        raise bad_request("the filter is null; leave it out for a scan of all rows")
+    for name, key in (("min-rows-requested", "rows"), ("stats-fields", "statistics")):
+        if content.get(name):
+            request[key] = content[name]
+    return request
+
+
+def _identity(table: Table) -> str:
+    return f"{table.metadata.table_uuid}"
+
+
+def _scan(table: Table, request: Mapping[str, Any], io: FileIO | None = None) -> DataScan:
+    """Return the scan of a request. Raises `IcefloeError`."""
+    scan = DataScan(
+        table_name=dotted(table.name()),
+        metadata=table.metadata,
+        io=table.io if io is None else io,
+        snapshot_id=request["snapshot"],
+        by_table_schema=not request.get("own-schema", False),
+        case_sensitive=request.get("case", True),
+    )
+    if request["snapshot"] is not None and scan.snapshot() is None:
+        raise NoSuchSnapshotError(f"Cannot find snapshot with ID {request['snapshot']}")
+    schema = scan.schema()
+    if "filter" in request:
+        scan = scan.filter(expression_from_json(request["filter"], schema, case_sensitive=scan.case_sensitive))
+    return scan if "after" not in request else scan.appended_after(request["after"])
+
+
+def _planned(served: ServedCatalog, call: Call, table: Table, request: Mapping[str, Any], plan_id: str, wait_s: float) -> ScanPlan | None:
+    io = served.file_io(call, table)
+
+    def make() -> ScanPlan:
+        return _scan(table, request, io).plan(include_statistics="statistics" in request, enough_rows=request.get("rows"))
+
+    return served.plans.plan(plan_id, make, wait_s, reads_all=io is table.io)
+
+
+def _first_page(served: ServedCatalog, table: Table, request: Mapping[str, Any], plan: ScanPlan, call: Call) -> dict[str, Any]:
+    size, files = served.files_of_page, sum(map(len, plan.parts))
+    content = _writer(table, request).page(files_of(plan, 0, size))
+    if files > size:
+        pages = [{"plan": request, "files": [start, min(start + size, files)]} for start in range(size, files, size)]
+        content["plan-tasks"] = [served.plan_ids.sealed(page) for page in pages]
+    credentials = served.access_to(table.metadata, table.name(), call).get("storage-credentials")
+    return {**content, "storage-credentials": credentials} if credentials else content
+
+
+def _writer(table: Table, request: Mapping[str, Any]) -> ScanTaskJson:
+    schema = _scan(table, request).schema()
+    names = request.get("statistics", ())
+    found = (schema.find_id(name, case_sensitive=request.get("case", True)) for name in names)
+    return ScanTaskJson(table.metadata, frozenset(field_id for field_id in found if field_id is not None))
+
+
+def _known(served: ServedCatalog, call: Call) -> tuple[Table, dict[str, Any], str]:
+    """Return the table and the request of a plan's id. Raises `RefusedRequest` for an id that the server has not made for this table."""
+    table = served.catalog.load_table(call.table())
+    plan_id = decoded(call.path["plan_id"])
+    request = served.plan_ids.opened(plan_id)
+    if not isinstance(request, dict) or request.get("table") != _identity(table):
+        raise RefusedRequest(NOT_FOUND, "NoSuchPlanIdException", f"Plan does not exist for table {dotted(call.table())}")
+    return table, request, plan_id

@@ -1,0 +1,235 @@
+"""`StorageAccess`: the access to a table's files in S3 that clients get: temporary credentials for its folder, or signatures of single requests.
+
+The keys of the catalog itself never leave the server. Temporary credentials come from the token service (STS), with a policy that allows the folder of the
+table alone: reading for the role `read`, writing too from the role `write` on. Spec: REST catalog, LoadTableResult, LoadCredentialsResponse.
+"""
+
+import json
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from icefloe.catalog_store.identifier import Identifier
+from icefloe.errors import StorageUnavailableError
+from icefloe.io.locations import STORE_OF_SCHEME, scheme_of
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.optional_packages import optional_module
+from icefloe.server.operations import Role
+from icefloe.server.request import SEPARATOR, Call
+from icefloe.server.server_settings import Delegation
+
+HEADER = "x-iceberg-access-delegation"
+VENDED, SIGNED = "vended-credentials", "remote-signing"
+# Credentials are not handed out any more in the last part of their time, so that a client has time to use them.
+USED_PART = 0.5
+KEPT_CREDENTIALS = 1000
+# The session of the token service has no names of tables, which others can read in its log.
+SESSION_NAME = "icefloe"
+_READ_ACTIONS = ["s3:GetObject", "s3:GetObjectVersion"]
+_WRITE_ACTIONS = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemporaryCredentials:
+    """Credentials of the token service. Times are in milliseconds since 1970-01-01 UTC."""
+
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
+    session_token: str = field(repr=False)
+    made_ms: int
+    expires_ms: int
+
+    def is_fresh(self, now_ms: int) -> bool:
+        """Return whether a client that gets them now has time to use them."""
+        return now_ms < self.made_ms + (self.expires_ms - self.made_ms) * USED_PART
+
+
+class StorageAccess:
+    """The access to files that clients are given. Any number of threads may use it."""
+
+    def __init__(self, properties: Mapping[str, str], delegation: Delegation) -> None:
+        """Prepare to give access.
+
+        Args:
+            properties: The properties of the catalog, which have the address of the store and the server's own keys.
+            delegation: How access is given.
+        """
+        self._properties = dict(properties)
+        self.delegation = delegation
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, bool], TemporaryCredentials] = OrderedDict()
+        self._client: Any = None
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The properties of the catalog."""
+        return self._properties
+
+    def vends(self, call: Call) -> bool:
+        """Return whether a response for a table has credentials, or names of this server."""
+        return (self.delegation.sts_role is not None and VENDED in _wanted(call)) or self.delegation.signs_requests
+
+    def access_to(self, metadata: TableMetadata, name: Identifier, call: Call) -> dict[str, Any]:
+        """Return the keys of a response with a table that are about its files.
+
+        Args:
+            metadata: The table.
+            name: Its name.
+            call: The request, which names the ways of access that the client has.
+
+        Raises:
+            StorageUnavailableError: The token service gives no credentials.
+        """
+        if not _is_s3(metadata.location):
+            return {"config": {}}
+        config = self._public_settings()
+        wanted = _wanted(call)
+        if self.delegation.sts_role is not None and VENDED in wanted:
+            vended = self.vended(metadata, name, call)
+            return {"config": vended[0]["config"], "storage-credentials": vended}
+        if self.delegation.signs_requests and (SIGNED in wanted or not wanted):
+            endpoint = f"v1/namespaces/{_quoted(SEPARATOR.join(name[:-1]))}/tables/{_quoted(name[-1])}/sign"
+            signing = {"s3.remote-signing-enabled": "true", "signer.uri": call.base_url, "signer.endpoint": endpoint}
+            # The names of these settings before there was a common specification of signing.
+            older = {"s3.signer": "S3V4RestSigner", "s3.signer.uri": call.base_url, "s3.signer.endpoint": endpoint}
+            return {"config": {**config, **signing, **older}, "remote-signing-config": {"properties": {}}}
+        return {"config": config}
+
+    def vended(self, metadata: TableMetadata, name: Identifier, call: Call) -> list[dict[str, Any]]:
+        """Return the credentials of a table's folder, with its prefix; none where the server vends none. Raises `StorageUnavailableError`."""
+        if self.delegation.sts_role is None or not _is_s3(metadata.location):
+            return []
+        credentials = self.credentials(metadata.location, may_write=may_write(call, name))
+        return [{"prefix": metadata.location, "config": {**self._public_settings(), **_settings(credentials)}}]
+
+    def credentials(self, location: str, *, may_write: bool) -> TemporaryCredentials:
+        """Return credentials for a folder: the kept ones while they are fresh, else new ones.
+
+        Args:
+            location: The folder.
+            may_write: Whether they allow to write and delete.
+
+        Raises:
+            StorageUnavailableError: The token service gives none.
+        """
+        now_ms = time.time_ns() // 1_000_000
+        key = (location, may_write)
+        with self._lock:
+            kept = self._kept.get(key)
+        if kept is not None and kept.is_fresh(now_ms):
+            return kept
+        made = self._assume_role(location, may_write, now_ms)
+        with self._lock:
+            self._kept[key] = made
+            self._kept.move_to_end(key)
+            if len(self._kept) > KEPT_CREDENTIALS:
+                self._kept.popitem(last=False)
+        return made
+
+    def _public_settings(self) -> dict[str, str]:
+        """Return the settings of the store that are no secrets."""
+        properties = self._properties
+        settings = {
+            "s3.endpoint": properties.get("s3.endpoint"),
+            "client.region": properties.get("s3.region"),
+            "s3.region": properties.get("s3.region"),
+        }
+        if properties.get("s3.endpoint"):
+            settings["s3.path-style-access"] = "true"
+        return {name: value for name, value in settings.items() if value}
+
+    def _assume_role(self, location: str, may_write: bool, now_ms: int) -> TemporaryCredentials:
+        botocore = optional_module("botocore.exceptions", extra="s3", feature="vended credentials")
+        try:
+            answer = self._sts().assume_role(
+                RoleArn=self.delegation.sts_role,
+                RoleSessionName=SESSION_NAME,
+                DurationSeconds=self.delegation.sts_seconds,
+                Policy=json.dumps(folder_policy(location, may_write=may_write)),
+            )
+        except (botocore.BotoCoreError, botocore.ClientError) as error:
+            # The text of the error may have parts of the request.
+            raise StorageUnavailableError(
+                f"the token service gave no credentials: {type(error).__name__}", next_step="check the server's role and its keys"
+            ) from None
+        found = answer["Credentials"]
+        return TemporaryCredentials(
+            access_key_id=found["AccessKeyId"],
+            secret_access_key=found["SecretAccessKey"],
+            session_token=found["SessionToken"],
+            made_ms=now_ms,
+            expires_ms=int(found["Expiration"].timestamp() * 1000),
+        )
+
+    def _sts(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                session = optional_module("botocore.session", extra="s3", feature="vended credentials").get_session()
+                properties = self._properties
+                self._client = session.create_client(
+                    "sts",
+                    region_name=properties.get("s3.region") or "us-east-1",
+                    endpoint_url=self.delegation.sts_endpoint,
+                    aws_access_key_id=properties.get("s3.access-key-id"),
+                    aws_secret_access_key=properties.get("s3.secret-access-key"),
+                    aws_session_token=properties.get("s3.session-token"),
+                )
+            return self._client
+
+
+def folder_policy(location: str, *, may_write: bool) -> dict[str, Any]:
+    """Return the policy that allows the files of one folder alone.
+
+    Args:
+        location: The folder, such as `s3://bucket/db/t`.
+        may_write: Whether it allows to write and delete.
+    """
+    bucket, _, prefix = location.partition("://")[2].partition("/")
+    folder = prefix.rstrip("/")
+    # A star or a question mark in a name would match other names.
+    escaped = folder.replace("$", "${$}").replace("*", "${*}").replace("?", "${?}")
+    actions = [*_READ_ACTIONS, *(_WRITE_ACTIONS if may_write else ())]
+    return {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Effect": "Allow", "Action": actions, "Resource": [f"arn:aws:s3:::{bucket}/{escaped}/*"]},
+            {
+                "Effect": "Allow",
+                "Action": ["s3:ListBucket"],
+                "Resource": [f"arn:aws:s3:::{bucket}"],
+                "Condition": {"StringLike": {"s3:prefix": [f"{escaped}/*"]}},
+            },
+            {"Effect": "Allow", "Action": ["s3:GetBucketLocation"], "Resource": [f"arn:aws:s3:::{bucket}"]},
+        ],
+    }
+
+
+def may_write(call: Call, table: Identifier) -> bool:
+    """Return whether the user of a request may write the files of a table."""
+    return call.access.role_in(table[:-1]) >= Role.WRITE
+
+
+def _settings(credentials: TemporaryCredentials) -> dict[str, str]:
+    return {
+        "s3.access-key-id": credentials.access_key_id,
+        "s3.secret-access-key": credentials.secret_access_key,
+        "s3.session-token": credentials.session_token,
+        "s3.session-token-expires-at-ms": str(credentials.expires_ms),
+    }
+
+
+def _wanted(call: Call) -> frozenset[str]:
+    return frozenset(text.strip().lower() for text in call.headers.get(HEADER, "").split(",") if text.strip())
+
+
+def _is_s3(location: str) -> bool:
+    scheme = scheme_of(location)
+    return STORE_OF_SCHEME.get(scheme, scheme) == "s3"
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="")

@@ -1,0 +1,61 @@
+"""The operations on the storage of a table: credentials and signatures. Spec: REST catalog, loadCredentials, signRequest."""
+
+from icefloe.catalog_store.identifier import dotted
+from icefloe.io.locations import LocationScope, folders_of
+from icefloe.kernel.metadata.moved_metadata import PATH_PROPERTIES
+from icefloe.kernel.schema.json_shape import Key, a_string, an_object
+from icefloe.server.error_response import UNSUPPORTED, RefusedRequest, bad_request, forbidden
+from icefloe.server.request import Answer, Call
+from icefloe.server.request_signing import SignRequest, check_request, signed
+from icefloe.server.served_catalog import ServedCatalog
+from icefloe.server.storage_access import may_write
+from icefloe.table.own_location import is_configured
+from icefloe.table.table import Table
+
+
+def load_credentials(served: ServedCatalog, call: Call) -> Answer:
+    """Return temporary credentials for a table's files; none where the server vends none. Spec: REST catalog, loadCredentials."""
+    table = served.catalog.load_table(call.table())
+    _folders(served, table)
+    access = served.storage.vended(table.metadata, table.name(), call)
+    return Answer(content={"storage-credentials": access})
+
+
+def sign_request(served: ServedCatalog, call: Call) -> Answer:
+    """Sign one request to S3 for a file of a table. Spec: REST catalog, signRequest."""
+    if not served.storage.delegation.signs_requests:
+        raise RefusedRequest(UNSUPPORTED, "UnsupportedOperationException", "the server signs no requests; start it with --remote-signing")
+    content = call.json_object(
+        Key("region", a_string),
+        Key("uri", a_string),
+        Key("method", a_string),
+        Key("headers", an_object),
+        Key("body", a_string, required=False),
+        Key("provider", a_string, required=False),
+    )
+    if content.get("provider") not in (None, "s3"):
+        raise bad_request(f"the provider is {content['provider']!r}; the server signs requests to s3")
+    headers = {name: values if isinstance(values, list) else [values] for name, values in content["headers"].items()}
+    if not all(isinstance(text, str) for values in headers.values() for text in values):
+        raise bad_request("a header has a value that is no text")
+    request = SignRequest(
+        method=content["method"].upper(), uri=content["uri"], region=content["region"], headers=headers, body=content.get("body")
+    )
+    table = served.catalog.load_table(call.table())
+    writes = may_write(call, table.name())
+    check_request(request, _folders(served, table), served.storage.properties.get("s3.endpoint"), may_write=writes)
+    cacheable = request.method in ("GET", "HEAD")
+    return Answer(
+        content={"uri": request.uri, "headers": signed(request, served.storage.properties)},
+        headers={"Cache-Control": "private" if cacheable else "no-cache"},
+    )
+
+
+def _folders(served: ServedCatalog, table: Table) -> LocationScope:
+    """Return the folders of a table that the configuration names: its location, and those of its properties. Raises `RefusedRequest` where there is none."""
+    metadata = table.metadata
+    locations = [metadata.location, *(metadata.properties[name] for name in PATH_PROPERTIES if metadata.properties.get(name))]
+    folders = tuple(place for place in folders_of(locations) if not place.is_root and is_configured(served.policy, place))
+    if not folders:
+        raise forbidden(f"{dotted(table.name())} is outside the warehouse, so no access to its files is given")
+    return LocationScope(folders)

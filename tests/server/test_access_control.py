@@ -1,0 +1,300 @@
+"""Who may do what: tokens, roles in namespaces, and every operation of the protocol tried with each role."""
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.server.conftest import SCHEMA, Served, serve
+
+from icefloe.catalog import load_catalog
+from icefloe.errors import InvalidInputError, StoragePermissionError
+from icefloe.server.access_control import Grant, User, Users, new_token, token_digest
+from icefloe.server.access_tokens import AccessTokens
+from icefloe.server.operations import OPERATIONS, Operation, Role
+from icefloe.server.server_settings import ServerLimits, ServerSettings
+from icefloe.server.users_file import add_user, read_token, read_users
+
+TOKENS = {name: new_token() for name in ("admin", "reader", "writer", "sales", "stranger")}
+GRANTS = {
+    "admin": ["admin"],
+    "reader": ["read"],
+    "writer": ["write"],
+    "sales": ["admin:sales", "read:open.data"],
+    "stranger": ["read:nowhere"],
+}
+USERS = Users.of(
+    User(name=name, token_sha256=token_digest(TOKENS[name]), grants=tuple(map(Grant.of, grants))) for name, grants in GRANTS.items()
+)
+
+
+@pytest.fixture
+def guarded(warehouse: Path) -> Iterator[Served]:
+    catalog = load_catalog("lake", warehouse=str(warehouse))
+    served = Served(catalog, serve(catalog, USERS), warehouse)
+    for namespace in (["db"], ["sales"], ["sales", "eu"], ["open"], ["open", "data"]):
+        served.ask("POST", "/namespaces", {"namespace": namespace}, token=TOKENS["admin"])
+    for namespace in ("db", "sales", "open%1Fdata"):
+        served.ask("POST", f"/namespaces/{namespace}/tables", {"name": "t", "schema": SCHEMA}, token=TOKENS["admin"])
+        version = {
+            "version-id": 1,
+            "schema-id": 0,
+            "timestamp-ms": 1,
+            "summary": {},
+            "default-namespace": ["db"],
+            "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
+        }
+        body = {"name": "v", "schema": {"type": "struct", "fields": []}, "view-version": version, "properties": {}}
+        served.ask("POST", f"/namespaces/{namespace}/views", body, token=TOKENS["admin"])
+    yield served
+    catalog.close()
+
+
+def path_of(operation: Operation, namespace: str = "db") -> str:
+    return operation.path.format(namespace=namespace, table="t", view="v", function="f", **{"plan-id": "x"})
+
+
+def body_of(operation: Operation, namespace: str = "db") -> Any:
+    name = {"namespace": namespace.split("%1F"), "name": "t"}
+    if operation.method != "POST":
+        return None
+    if operation.name == "createNamespace":
+        return {"namespace": [*namespace.split("%1F"), "new"]}
+    if operation.name in ("renameTable", "renameView"):
+        return {"source": {**name, "name": "t" if operation.name == "renameTable" else "v"}, "destination": {**name, "name": "u"}}
+    if operation.name == "commitTransaction":
+        return {"table-changes": [{"identifier": name, "requirements": [], "updates": []}]}
+    return {}
+
+
+def status(served: Served, operation: Operation, token: str | None, namespace: str = "db") -> int:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return served.client.request(
+        operation.method, path_of(operation, namespace), json=body_of(operation, namespace), headers=headers
+    ).status_code
+
+
+GUARDED = [operation for operation in OPERATIONS if operation.role > Role.ANY]
+
+
+def test_every_operation_needs_a_token_but_the_one_that_gives_tokens(guarded: Served) -> None:
+    for operation in OPERATIONS:
+        for token in (None, "x", TOKENS["admin"][:-1], TOKENS["admin"] + "x"):
+            expected = 400 if operation.name == "getToken" else 401
+            assert status(guarded, operation, token) == expected, operation.name
+
+
+def test_a_reader_can_do_nothing_that_changes_a_table_or_a_namespace(guarded: Served) -> None:
+    before = sorted(path.name for path in guarded.warehouse.rglob("*.json"))
+    refused = {operation.name for operation in GUARDED if status(guarded, operation, TOKENS["reader"]) == 403}
+    assert refused == {operation.name for operation in GUARDED if operation.role > Role.READ}
+    assert len(refused) == 15
+    assert sorted(path.name for path in guarded.warehouse.rglob("*.json")) == before
+    assert guarded.catalog.list_tables("db") == [("db", "t")]
+
+
+def test_a_writer_changes_tables_and_no_namespace(guarded: Served) -> None:
+    refused = {operation.name for operation in GUARDED if operation.role > Role.WRITE}
+    for operation in GUARDED:
+        if operation.name in refused:
+            assert status(guarded, operation, TOKENS["writer"]) == 403, operation.name
+    assert refused == {"createNamespace", "dropNamespace", "updateProperties", "registerTable", "unregisterTable", "registerView"}
+    assert status(guarded, next(one for one in GUARDED if one.name == "dropTable"), TOKENS["writer"]) == 204
+
+
+@pytest.mark.parametrize("namespace", ["db", "open", "missing"])
+def test_nothing_is_done_outside_the_namespaces_of_a_token_and_nothing_about_them_is_told(guarded: Served, namespace: str) -> None:
+    for operation in GUARDED:
+        if operation.name == "listNamespaces":
+            continue
+        answer = guarded.client.request(
+            operation.method,
+            path_of(operation, namespace),
+            json=body_of(operation, namespace),
+            headers={"Authorization": f"Bearer {TOKENS['sales']}"},
+        )
+        assert answer.status_code == 403, operation.name
+
+
+def test_only_namespaces_are_listed_that_lead_to_one_of_the_token(guarded: Served) -> None:
+    assert guarded.ask("GET", "/namespaces", token=TOKENS["sales"])["namespaces"] == [["open"], ["sales"]]
+    assert guarded.ask("GET", "/namespaces?parent=open", token=TOKENS["sales"])["namespaces"] == [["open", "data"]]
+    assert guarded.ask("GET", "/namespaces", token=TOKENS["stranger"])["namespaces"] == []
+    guarded.ask("GET", "/namespaces?parent=db", token=TOKENS["sales"], expect=403)
+
+
+def test_a_role_holds_in_the_namespaces_below(guarded: Served) -> None:
+    guarded.ask("POST", "/namespaces/sales%1Feu/tables", {"name": "t", "schema": SCHEMA}, token=TOKENS["sales"])
+    guarded.ask("GET", "/namespaces/open%1Fdata/tables/t", token=TOKENS["sales"])
+    guarded.ask("DELETE", "/namespaces/open%1Fdata/tables/t", token=TOKENS["sales"], expect=403)
+
+
+def test_both_names_of_a_rename_and_every_table_of_a_transaction_are_checked(guarded: Served) -> None:
+    here, there = {"namespace": ["sales"], "name": "t"}, {"namespace": ["db"], "name": "u"}
+    guarded.ask("POST", "/tables/rename", {"source": here, "destination": there}, token=TOKENS["sales"], expect=403)
+    guarded.ask(
+        "POST",
+        "/tables/rename",
+        {"source": {**there, "name": "t"}, "destination": {**here, "name": "u"}},
+        token=TOKENS["sales"],
+        expect=403,
+    )
+    changes = [{"identifier": name, "requirements": [], "updates": []} for name in (here, {**there, "name": "t"})]
+    guarded.ask("POST", "/transactions/commit", {"table-changes": changes}, token=TOKENS["sales"], expect=403)
+
+
+def test_an_admin_of_a_namespace_gets_no_hold_of_the_folder_of_another(guarded: Served) -> None:
+    token, other = TOKENS["sales"], guarded.catalog.load_table("db.t")
+    folder = f"{guarded.warehouse}/db/t"
+    guarded.ask("POST", "/namespaces/sales/tables", {"name": "x", "schema": SCHEMA, "location": folder}, token=token, expect=403)
+    guarded.ask("POST", "/namespaces/sales/properties", {"updates": {"location": f"{guarded.warehouse}/db"}}, token=token, expect=403)
+    guarded.ask("POST", "/namespaces/sales/register", {"name": "x", "metadata-location": other.metadata_location}, token=token, expect=403)
+    for update in (
+        {"action": "set-location", "location": folder},
+        {"action": "set-properties", "updates": {"write.data.path": f"{folder}/data"}},
+        {"action": "set-statistics", "statistics": statistics_at(f"{folder}/metadata/s.puffin")},
+        {"action": "add-snapshot", "snapshot": snapshot_at(f"{folder}/metadata/snap.avro")},
+    ):
+        guarded.ask("POST", "/namespaces/sales/tables/t", {"requirements": [], "updates": [update]}, token=token, expect=403)
+
+
+def statistics_at(path: str) -> dict[str, Any]:
+    return {"snapshot-id": 1, "statistics-path": path, "file-size-in-bytes": 1, "file-footer-size-in-bytes": 1, "blob-metadata": []}
+
+
+def snapshot_at(path: str) -> dict[str, Any]:
+    return {
+        "snapshot-id": 1,
+        "sequence-number": 1,
+        "timestamp-ms": 4102444800000,
+        "manifest-list": path,
+        "summary": {"operation": "append"},
+        "schema-id": 0,
+    }
+
+
+def test_client_credentials_give_a_token_that_runs_out(guarded: Served) -> None:
+    form = {"grant_type": "client_credentials", "client_id": "reader", "client_secret": TOKENS["reader"], "scope": "catalog"}
+    answer = guarded.client.post("/v1/oauth/tokens", data=form)
+    token = answer.json()["access_token"]
+    assert (answer.json()["token_type"], answer.json()["expires_in"], answer.json()["scope"]) == ("bearer", 3600, "catalog")
+    guarded.ask("GET", "/namespaces", token=token)
+    guarded.ask("DELETE", "/namespaces/db/tables/t", token=token, expect=403)
+    exchange = {"grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": token, "subject_token_type": "x"}
+    guarded.ask("GET", "/namespaces", token=guarded.client.post("/v1/oauth/tokens", data=exchange).json()["access_token"])
+    wrong = guarded.client.post("/v1/oauth/tokens", data={**form, "client_secret": "x"})
+    assert (wrong.status_code, wrong.json()["error"]) == (401, "invalid_client")
+    assert guarded.client.post("/v1/oauth/tokens", data={"grant_type": "password"}).json()["error"] == "unsupported_grant_type"
+    basic = guarded.client.post("/v1/oauth/tokens", data={"grant_type": "client_credentials"}, auth=("reader", TOKENS["reader"]))
+    assert basic.status_code == 200
+
+
+def test_an_access_token_is_of_one_server_one_secret_and_one_hour() -> None:
+    user = USERS.by_name["reader"]
+    tokens = AccessTokens(USERS, b"a")
+    token = tokens.token_of(user)
+    assert tokens.user_of(token) is user
+    assert AccessTokens(USERS, b"b").user_of(token) is None
+    assert AccessTokens(USERS, b"a").user_of(AccessTokens(USERS, b"a", lifetime_s=-1).token_of(user)) is None
+    changed = Users.of([User(name="reader", token_sha256=token_digest("other"), grants=user.grants)])
+    assert AccessTokens(changed, b"a").user_of(token) is None
+    head, claims, signature = token.split(".")
+    for forged in (
+        f"{head}.{claims}.",
+        f"{head}.{claims}",
+        f"{head}..{signature}",
+        f"{head}.{claims}x.{signature}",
+        f"{head}.é.{signature}",
+    ):
+        assert tokens.user_of(forged) is None
+
+
+def test_tokens_are_in_the_file_as_digests_alone_and_the_file_is_private(tmp_path: Path) -> None:
+    path = tmp_path / "users.yaml"
+    token = add_user(str(path), "etl", (Grant.of("write:sales"), Grant.of("read")))
+    other = add_user(str(path), "bi", (Grant.of("read"),))
+    assert token not in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    users = read_users(str(path))
+    assert users.of_token(token) is users.by_name["etl"]
+    assert [str(grant) for grant in users.by_name["etl"].grants] == ["write:sales", "read"]
+    assert token not in repr(users)
+    again = add_user(str(path), "etl", (Grant.of("read"),))
+    assert read_users(str(path)).of_token(token) is None
+    assert read_users(str(path)).of_token(again) is not None
+    assert read_users(str(path)).of_token(other) is not None
+    path.chmod(0o666)
+    with pytest.raises(StoragePermissionError, match="may change the file"):
+        read_users(str(path))
+
+
+@pytest.mark.parametrize(
+    "text", ["users: [a]", "users: {a: {grants: [read]}}", "users: {a: {token-sha256: x, grants: [read]}}", "{", "a: b", ""]
+)
+def test_a_damaged_file_of_users_lets_nobody_in(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "users.yaml"
+    path.write_text(text)
+    path.chmod(0o600)
+    with pytest.raises(InvalidInputError):
+        read_users(str(path))
+
+
+def test_a_token_file_has_one_long_token(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    token = new_token()
+    path.write_text(f"{token}\n")
+    path.chmod(0o600)
+    users = read_token(str(path))
+    assert str(users.by_name["admin"].grants[0]) == "admin"
+    assert users.of_token(token) is not None
+    path.write_text("short")
+    with pytest.raises(InvalidInputError, match="fewer than 32"):
+        read_token(str(path))
+
+
+@pytest.mark.parametrize("text", ["", "owner", "read:", "read:a/b", "read:..", ":x"])
+def test_a_grant_that_means_nothing_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInputError):
+        Grant.of(text)
+
+
+def settings(served: Served, **more: Any) -> ServerSettings:
+    return ServerSettings(catalog=served.catalog, key=b"k", **more)
+
+
+def test_a_server_without_authentication_is_on_loopback_alone(served: Served) -> None:
+    for host in ("127.0.0.1", "localhost", "::1"):
+        settings(served, host=host)
+    for host in ("0.0.0.0", "::", "192.168.1.7", "example.com"):  # noqa: S104  none is listened on
+        with pytest.raises(InvalidInputError, match="loopback"):
+            settings(served, host=host)
+        with pytest.raises(InvalidInputError, match="plain text"):
+            settings(served, host=host, users=USERS)
+        settings(served, host=host, users=USERS, behind_tls=True)
+        settings(served, host=host, users=USERS, tls_certificate="c", tls_key="k")
+
+
+def test_several_workers_need_a_catalog_that_they_share(served: Served) -> None:
+    with pytest.raises(InvalidInputError, match="PostgreSQL"):
+        settings(served, workers=2)
+
+
+def test_web_pages_cannot_use_a_server_without_authentication(served: Served) -> None:
+    assert served.client.get("/v1/config", headers={"Host": "rebound.example"}).status_code == 403
+    assert served.client.get("/v1/config", headers={"Origin": "https://page.example"}).status_code == 403
+    plain = served.client.post("/v1/namespaces", content='{"namespace": ["a"]}', headers={"Content-Type": "text/plain"})
+    assert plain.status_code == 400
+    assert not served.catalog.list_namespaces()
+
+
+def test_a_user_has_so_many_requests_and_guesses_are_slower(warehouse: Path) -> None:
+    catalog = load_catalog("lake", warehouse=str(warehouse))
+    served = Served(catalog, serve(catalog, USERS, ServerLimits(requests_per_second=0.5, refused_per_second=0.5)), warehouse)
+    served.ask("GET", "/config", token=TOKENS["reader"])
+    answer = served.client.get("/v1/config", headers={"Authorization": f"Bearer {TOKENS['reader']}"})
+    assert (answer.status_code, answer.headers["Retry-After"]) == (429, "2")
+    served.ask("GET", "/config", token=TOKENS["writer"])
+    served.ask("GET", "/config", token=new_token(), expect=401)
+    served.ask("GET", "/config", token=new_token(), expect=429)
+    catalog.close()

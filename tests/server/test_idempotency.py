@@ -1,0 +1,128 @@
+"""Requests that are sent again under their idempotency key."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.server.conftest import SCHEMA, Served
+
+from icefloe.errors import StorageUnavailableError
+from icefloe.server import idempotency_store
+from icefloe.server.error_response import RefusedRequest
+from icefloe.server.idempotency_store import MemoryIdempotencyStore
+from icefloe.server.request import Answer
+
+KEY = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
+OTHER = "017f22e2-79b0-7cc3-98c4-dc0c0c073990"
+
+
+def test_a_request_that_is_sent_again_gets_the_first_answer(served: Served) -> None:
+    served.ask("POST", "/namespaces", {"namespace": ["db"]}, Idempotency_Key=KEY)
+    served.ask("POST", "/namespaces", {"namespace": ["db"]}, Idempotency_Key=KEY)
+    served.ask("POST", "/namespaces", {"namespace": ["db"]}, Idempotency_Key=KEY.upper())
+    served.ask("POST", "/namespaces", {"namespace": ["db"]}, Idempotency_Key=OTHER, expect=409)
+    served.ask("POST", "/namespaces", {"namespace": ["db"]}, expect=409)
+
+
+def test_a_commit_whose_reply_was_lost_is_not_made_twice(served: Served) -> None:
+    served.create()
+    body = {
+        "requirements": [{"type": "assert-current-schema-id", "current-schema-id": 0}],
+        "updates": [
+            {"action": "add-schema", "schema": {**SCHEMA, "fields": SCHEMA["fields"][:2]}},
+            {"action": "set-current-schema", "schema-id": -1},
+        ],
+    }
+    first = served.ask("POST", "/namespaces/db/tables/t", body, Idempotency_Key=KEY)
+    location = served.catalog.load_table("db.t").metadata_location
+    assert served.ask("POST", "/namespaces/db/tables/t", body, Idempotency_Key=KEY) == first
+    assert served.catalog.load_table("db.t").metadata_location == location
+    served.ask("POST", "/namespaces/db/tables/t", body, Idempotency_Key=OTHER, expect=409)
+
+
+def test_a_long_answer_is_loaded_again_for_a_retry(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idempotency_store, "MOST_BYTES", 10)
+    body = {"name": "t", "schema": SCHEMA}
+    served.ask("POST", "/namespaces", {"namespace": ["db"]})
+    first = served.ask("POST", "/namespaces/db/tables", body, Idempotency_Key=KEY)
+    assert served.ask("POST", "/namespaces/db/tables", body, Idempotency_Key=KEY) == first
+
+
+def test_a_refusal_is_final_and_a_failure_is_not(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    served.ask("DELETE", "/namespaces/db", Idempotency_Key=KEY, expect=404)
+    real = served.catalog.store.create_namespace
+    monkeypatch.setattr(served.catalog.store, "create_namespace", failing)
+    served.ask("POST", "/namespaces", {"namespace": ["db"]}, Idempotency_Key=OTHER, expect=503)
+    monkeypatch.setattr(served.catalog.store, "create_namespace", real)
+    served.ask("POST", "/namespaces", {"namespace": ["db"]}, Idempotency_Key=OTHER)
+    served.ask("DELETE", "/namespaces/db", Idempotency_Key=KEY, expect=404)
+
+
+def failing(*_: Any) -> None:
+    raise StorageUnavailableError("the database is away")
+
+
+def test_a_key_is_of_one_request(served: Served) -> None:
+    served.ask("POST", "/namespaces", {"namespace": ["a"]}, Idempotency_Key=KEY)
+    served.ask("POST", "/namespaces", {"namespace": ["b"]}, Idempotency_Key=KEY, expect=422)
+    served.ask("DELETE", "/namespaces/a", Idempotency_Key=KEY, expect=422)
+
+
+@pytest.mark.parametrize("key", ["x", KEY[:-1], KEY.replace("-7", "-4"), f"{KEY}0", "017f22e279b07cc398c4dc0c0c07398f"])
+def test_a_key_that_is_no_uuid_of_version_7_is_a_bad_request(served: Served, key: str) -> None:
+    served.ask("POST", "/namespaces", {"namespace": ["a"]}, Idempotency_Key=key, expect=400)
+
+
+def once(store: MemoryIdempotencyStore, act: Callable[[], Answer], user: str = "u") -> Answer:
+    return store.once(user, KEY, "request", act)
+
+
+def test_two_requests_of_a_key_at_once_run_once() -> None:
+    store, runs, may_end = MemoryIdempotencyStore(), [], threading.Event()
+
+    def act() -> Answer:
+        runs.append(1)
+        may_end.wait(10)
+        return Answer(content={"run": len(runs)})
+
+    answers: list[Answer] = []
+    threads = [threading.Thread(target=lambda: answers.append(once(store, act))) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    may_end.set()
+    for thread in threads:
+        thread.join()
+    assert [answer.content for answer in answers] == [{"run": 1}] * 5
+
+
+def test_a_retry_of_a_request_that_still_runs_is_told_to_wait() -> None:
+    store, may_end, runs = MemoryIdempotencyStore(wait_s=0.01), threading.Event(), threading.Event()
+
+    def act() -> Answer:
+        runs.set()
+        may_end.wait(10)
+        return Answer()
+
+    first = threading.Thread(target=lambda: once(store, act))
+    first.start()
+    runs.wait(10)
+    with pytest.raises(RefusedRequest) as refused:
+        once(store, act)
+    assert (refused.value.model.code, refused.value.model.headers) == (503, (("Retry-After", "1"),))
+    may_end.set()
+    first.join()
+
+
+def test_answers_are_forgotten_after_their_time_and_are_of_one_user() -> None:
+    now = [0.0]
+    store = MemoryIdempotencyStore(lifetime_s=10, clock=lambda: now[0])
+    runs: list[int] = []
+
+    def act() -> Answer:
+        runs.append(1)
+        return Answer(content=len(runs))
+
+    assert [once(store, act).content, once(store, act).content, once(store, act, "other").content] == [1, 1, 2]
+    now[0] = 11.0
+    assert once(store, act).content == 3

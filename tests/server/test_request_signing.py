@@ -1,0 +1,146 @@
+"""Signatures of requests to S3: only files of the table, and only what the role allows."""
+
+import pytest
+from tests.server.conftest import Served
+
+from icefloe.io.locations import LocationScope, Place
+from icefloe.server.error_response import RefusedRequest
+from icefloe.server.request_signing import SignRequest, check_request
+from icefloe.server.storage_access import folder_policy
+
+SCOPE = LocationScope((Place("s3://lake", "/db/t"),))
+ENDPOINT = "http://minio:9000"
+BASE = "http://minio:9000/lake"
+
+
+def check(method: str, uri: str, *, write: bool = True, body: str | None = None, endpoint: str | None = ENDPOINT, **headers: str) -> None:
+    sent = {name.replace("_", "-"): [value] for name, value in headers.items()}
+    check_request(SignRequest(method=method, uri=uri, region="eu", headers=sent, body=body), SCOPE, endpoint, may_write=write)
+
+
+def deleting(*keys: str) -> str:
+    objects = "".join(f"<Object><Key>{key}</Key></Object>" for key in keys)
+    return f"<Delete>{objects}<Quiet>true</Quiet></Delete>"
+
+
+ALLOWED = [
+    ("GET", f"{BASE}/db/t/data/a.parquet"),
+    ("HEAD", f"{BASE}/db/t/data/day=1%202/a%C3%A9.parquet"),
+    ("PUT", f"{BASE}/db/t/data/a.parquet?x-id=PutObject"),
+    ("POST", f"{BASE}/db/t/data/a.parquet?uploads"),
+    ("PUT", f"{BASE}/db/t/data/a.parquet?partNumber=1&uploadId=u"),
+    ("DELETE", f"{BASE}/db/t/metadata/v1.json"),
+    ("GET", f"{BASE}?list-type=2&prefix=db/t/"),
+    ("GET", f"{BASE}/?list-type=2&prefix=db%2Ft%2Fdata"),
+    ("GET", "http://lake.minio:9000/db/t/data/a.parquet"),
+]
+REFUSED = [
+    ("GET", f"{BASE}/db/t2/data/a.parquet"),
+    ("GET", f"{BASE}/db/t"),
+    ("GET", f"{BASE}/db/t/../other/a"),
+    ("GET", f"{BASE}/db/t/%2e%2e/other/a"),
+    ("GET", f"{BASE}/db/t//a"),
+    ("GET", f"{BASE}/db/t/./a"),
+    ("GET", "http://minio:9000/other/db/t/data/a.parquet"),
+    ("GET", "http://other.minio:9000/db/t/data/a.parquet"),
+    ("GET", "http://evil.example/lake/db/t/a"),
+    ("GET", "http://minio:9001/lake/db/t/a"),
+    ("GET", "http://minio:9000@evil.example/lake/db/t/a"),
+    ("GET", "http://evil.example\\@minio:9000/lake/db/t/a"),
+    ("GET", "file:///lake/db/t/a"),
+    ("GET", f"{BASE}/db/t/a#x"),
+    ("GET", f"{BASE}?list-type=2"),
+    ("GET", f"{BASE}?list-type=2&prefix="),
+    ("GET", f"{BASE}?list-type=2&prefix=db/t"),
+    ("GET", f"{BASE}?list-type=2&prefix=db/t/&prefix=other"),
+    ("GET", f"{BASE}?policy"),
+    ("GET", "http://minio:9000/"),
+    ("PUT", f"{BASE}/db/t/a?acl"),
+    ("PUT", f"{BASE}/db/t/a?tagging"),
+    ("PUT", BASE),
+    ("DELETE", BASE),
+    ("PATCH", f"{BASE}/db/t/a"),
+]
+
+
+@pytest.mark.parametrize(("method", "uri"), ALLOWED)
+def test_requests_for_files_of_the_table_are_signed(method: str, uri: str) -> None:
+    check(method, uri)
+
+
+@pytest.mark.parametrize(("method", "uri"), REFUSED)
+def test_requests_for_anything_else_are_not(method: str, uri: str) -> None:
+    with pytest.raises(RefusedRequest):
+        check(method, uri)
+
+
+@pytest.mark.parametrize(("method", "uri"), ALLOWED)
+def test_a_reader_gets_signatures_to_read_alone(method: str, uri: str) -> None:
+    if method in ("GET", "HEAD"):
+        check(method, uri, write=False)
+    else:
+        with pytest.raises(RefusedRequest, match="write"):
+            check(method, uri, write=False)
+
+
+def test_every_key_of_a_deletion_is_checked() -> None:
+    check("POST", f"{BASE}?delete", body=deleting("db/t/a", "db/t/b &amp; c"))
+    for body in (
+        None,
+        deleting(),
+        deleting("db/t/a", "other/a"),
+        deleting("db/t/../../other/a"),
+        deleting("db/t/a").replace("<Key>", "<Key >"),
+        deleting("db/t/a") + "<!DOCTYPE x>",
+        deleting("db/t/a").replace("<Object>", "<Object><Key>x</Key></Object><Object>"),
+        deleting("db/t/&#46;./x"),
+        deleting(*["db/t/a"] * 1001),
+        deleting("db/t/a").replace("</Delete>", "<Object><KEY>other</KEY></Object></Delete>"),
+    ):
+        with pytest.raises(RefusedRequest):
+            check("POST", f"{BASE}?delete", body=body)
+
+
+def test_headers_that_change_rights_or_read_other_objects_are_not_signed() -> None:
+    check("PUT", f"{BASE}/db/t/a", x_amz_content_sha256="UNSIGNED-PAYLOAD", x_amz_copy_source="/lake/db/t/b", content_type="x")
+    for headers in (
+        {"x_amz_acl": "public-read"},
+        {"x_amz_copy_source": "/lake/other/b"},
+        {"x_amz_copy_source": "/lake/db/t/%2e%2e/x"},
+        {"range": "a\r\nb"},
+    ):
+        with pytest.raises(RefusedRequest):
+            check("PUT", f"{BASE}/db/t/a", **headers)
+
+
+def test_the_hosts_of_aws_are_those_of_buckets_in_every_form() -> None:
+    for uri in (
+        "https://lake.s3.eu-west-1.amazonaws.com/db/t/a",
+        "https://s3.eu-west-1.amazonaws.com/lake/db/t/a",
+        "https://lake.s3.amazonaws.com/db/t/a",
+    ):
+        check("GET", uri, endpoint=None)
+    for uri in (
+        "https://lake.s3.amazonaws.com.evil.example/db/t/a",
+        "https://evil.amazonaws.com/lake/db/t/a",
+        "https://other.s3.amazonaws.com/db/t/a",
+    ):
+        with pytest.raises(RefusedRequest):
+            check("GET", uri, endpoint=None)
+
+
+def test_a_policy_allows_the_folder_of_the_table_alone() -> None:
+    read, write = (folder_policy("s3://lake/db/t*", may_write=writes)["Statement"] for writes in (False, True))
+    assert read[0]["Resource"] == ["arn:aws:s3:::lake/db/t${*}/*"]
+    assert read[0]["Action"] == ["s3:GetObject", "s3:GetObjectVersion"]
+    assert {"s3:PutObject", "s3:DeleteObject"} < set(write[0]["Action"])
+    assert read[1]["Condition"] == {"StringLike": {"s3:prefix": ["db/t${*}/*"]}}
+
+
+def test_a_server_that_signs_nothing_says_so_and_vends_no_credentials(served: Served) -> None:
+    served.create()
+    body = {"region": "eu", "uri": f"{BASE}/db/t/a", "method": "GET", "headers": {}}
+    assert served.ask("POST", "/namespaces/db/tables/t/sign", body, expect=406)["error"]["type"] == "UnsupportedOperationException"
+    assert served.ask("GET", "/namespaces/db/tables/t/credentials") == {"storage-credentials": []}
+    answer = served.ask("GET", "/namespaces/db/tables/t", X_Iceberg_Access_Delegation="vended-credentials,remote-signing")
+    assert answer["config"] == {}
