@@ -24,6 +24,7 @@ EXTRAS = {
     "azure": "tables in Azure storage",
     "postgres": "a catalog in PostgreSQL",
     "server": "`icefloe serve`, the REST catalog server",
+    "explore": "the server of `icefloe explore`",
     "demo": "the data set of `icefloe demo`",
     "polars": "polars DataFrames",
     "duckdb": "tables of DuckDB",

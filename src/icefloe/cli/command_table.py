@@ -48,6 +48,12 @@ COMMANDS = (
         "Explain why a query reads what it reads: what is kept and skipped at each level, and the bound that decided.",
     ),
     LazyCommand("show", LOOK, "show_commands:app", "Show one level of a table."),
+    LazyCommand(
+        "explore",
+        LOOK,
+        "explore_command:explore",
+        "Serve a page that shows a table from its catalog to the bytes of its files, what is wrong with it, and why queries read what they read.",
+    ),
     LazyCommand("create", CHANGE, "catalog_commands:create", "Create an empty table, and its namespace if that does not exist."),
     LazyCommand("rename", CHANGE, "catalog_commands:rename", "Rename a table or a view; its files are not moved."),
     LazyCommand("drop", CHANGE, "catalog_commands:drop", "Drop a table, a view or an empty namespace."),

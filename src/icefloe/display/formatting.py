@@ -10,6 +10,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST_TEXT = 200
 # Columns or rows that a value displays of itself.
 MOST_SHOWN = 20
+# Units of ages in milliseconds.
+_AGES = (
+    ("year", 31_536_000_000),
+    ("month", 2_592_000_000),
+    ("day", 86_400_000),
+    ("hour", 3_600_000),
+    ("minute", 60_000),
+    ("second", 1_000),
+)
 # Powers of 1024, as storage tools show them.
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -46,6 +55,14 @@ def time_text(timestamp_ms: int | None) -> str:
         return f"{(_EPOCH + timedelta(milliseconds=timestamp_ms)).replace(tzinfo=None).isoformat(sep=' ', timespec='milliseconds')} UTC"
     except OverflowError:
         return f"{timestamp_ms} ms since 1970"
+
+
+def age_text(milliseconds: int) -> str:
+    """Return the age of something as `3 days`, in the largest unit that gives a whole number of at least 1; `0 seconds` for the future."""
+    for unit, size in _AGES:
+        if milliseconds >= size:
+            return count_text(milliseconds // size, unit)
+    return "0 seconds"
 
 
 def within(path: str, location: str) -> str:

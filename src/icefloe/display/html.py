@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from html import escape
 
+from icefloe.display.figures.figure import Figure
 from icefloe.display.report import Document, Facts, Grid, Mark, Outline, Part, Prose, Report
 from icefloe.errors import visible
 
@@ -60,6 +61,8 @@ def _drawn(part: Part) -> Iterator[str]:
         case Document():
             yield _title(part.title)
             yield f"<pre>{_escaped(json.dumps(part.content, indent=2, ensure_ascii=False))}</pre>"
+        case Figure():
+            yield f'<figure style="margin:0;max-width:60em">{part.svg()}<figcaption {_DIM}>{_escaped(part.summary)}</figcaption></figure>'
 
 
 def _title(title: str) -> str:

@@ -1,4 +1,4 @@
-"""The parts of a report before it is drawn: facts, grids, outlines, prose and JSON, as values that need no drawing library.
+"""The parts of a report before it is drawn: facts, grids, outlines, figures, prose and JSON, as values that need no drawing library.
 
 A terminal draws them with `inspect/terminal.py`, a notebook with `html.py`.
 """
@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+from icefloe.display.figures.figure import Figure
 
 
 class Mark(Enum):
@@ -82,7 +84,7 @@ class Document:
     title: str = ""
 
 
-Part = Prose | Facts | Grid | Outline | Document
+Part = Prose | Facts | Grid | Outline | Document | Figure
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,13 +148,28 @@ def data_file(reader: TableReader, which: str | int = 1, snapshot_id: int | None
     snapshot = existing_snapshot_of(reader, snapshot_id)
     found = list(_live_entries(reader, snapshot.manifests(reader.io)))
     manifest, entry = found[position_of([entry.data_file.file_path for _, entry in found], str(which), "data file", reader.full_name)]
+    return data_file_contents(reader, snapshot.snapshot_id, manifest, entry)
+
+
+def data_file_contents(reader: TableReader, snapshot_id: int, manifest: TableManifest, entry: ManifestEntry) -> DataFileContents:
+    """Return a file by its manifest entry.
+
+    Args:
+        reader: The table.
+        snapshot_id: The snapshot that has the manifest.
+        manifest: The manifest.
+        entry: Its entry.
+
+    Raises:
+        NoSuchFileError, DataFileFormatError: As `data_file`.
+    """
     path = entry.data_file.file_path
     footer = parquet_footer(reader, path) if entry.data_file.file_format is FileFormat.PARQUET else None
     partition = partition_columns(reader.metadata, manifest.partition_spec_id)
     return DataFileContents(
         table=reader.full_name,
         location=reader.location(),
-        snapshot_id=snapshot.snapshot_id,
+        snapshot_id=snapshot_id,
         manifest_path=manifest.manifest_path,
         entry=entry_overview(entry, partition, columns_by_id(reader.metadata), reader.location()),
         footer=footer,

@@ -20,6 +20,7 @@ from icefloe.maintenance.health_measures import (
     MIB,
     SIZE_CLASSES,
     ColumnClustering,
+    FilesOfBranch,
     PartitionMeasures,
     TableMeasures,
     files_of_branch,
@@ -193,8 +194,12 @@ def health(reader: TableReader, branch: str = MAIN, columns: Sequence[str] | Non
     """
     metadata = reader.metadata
     scan = reader.scan().use_ref(branch) if metadata.refs else reader.scan()
-    files = files_of_branch(metadata, scan.snapshot(), reader.io.read, columns)
-    counted = measure(files, max(int(time.time() * 1000), metadata.last_updated_ms))
+    return health_of_files(reader, branch, files_of_branch(metadata, scan.snapshot(), reader.io.read, columns))
+
+
+def health_of_files(reader: TableReader, branch: str, files: FilesOfBranch) -> TableHealth:
+    """Return the health of a branch whose files are planned already. Raises `InvalidPropertyError` as `health`."""
+    counted = measure(files, max(int(time.time() * 1000), reader.metadata.last_updated_ms))
     return TableHealth(
         table=reader.full_name,
         branch=branch,

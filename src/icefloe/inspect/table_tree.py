@@ -194,7 +194,7 @@ def tree(reader: TableReader, snapshot_id: int | None = None) -> TableTree:
     manifests: tuple[ManifestNode, ...] = ()
     opened = None
     if chosen is not None:
-        manifests = tuple(_manifest_node(reader, manifest) for manifest in chosen.manifests(reader.io))
+        manifests = tuple(manifest_node(reader, manifest) for manifest in chosen.manifests(reader.io))
         opened = SnapshotNode(
             snapshot_id=chosen.snapshot_id,
             timestamp_ms=chosen.timestamp_ms,
@@ -233,8 +233,8 @@ def tree(reader: TableReader, snapshot_id: int | None = None) -> TableTree:
     )
 
 
-def _manifest_node(reader: TableReader, manifest: TableManifest) -> ManifestNode:
-    """Return the node of a manifest. Its statistics are not decoded: they are most of its bytes and not part of the tree."""
+def manifest_node(reader: TableReader, manifest: TableManifest) -> ManifestNode:
+    """Return the node of a manifest. Raises as `tree`. Its statistics are not decoded: they are most of its bytes and not part of the tree."""
     columns = partition_columns(reader.metadata, manifest.partition_spec_id)
     overview = manifest_overview(manifest, reader.metadata, {manifest.partition_spec_id: columns})
     files, deleted = _files(reader, manifest, columns)

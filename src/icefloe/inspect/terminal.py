@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from icefloe.display.figures.figure import Figure
 from icefloe.display.report import Document, Facts, Grid, Mark, Outline, Part, Prose, Report
 from icefloe.errors import visible
 from icefloe.inspect.grid_layout import SPACE, GridLayout, fit_grid, natural_width, natural_widths, total_width
@@ -94,6 +95,8 @@ def _drawn(part: Part) -> Iterator[RenderableType]:
             yield _tree(part)
         case Document():
             yield from _titled(part.title, _FittedDocument(part))
+        case Figure():
+            yield Text(visible(str(part)))
 
 
 def _titled(title: str, body: RenderableType) -> Iterator[RenderableType]:
@@ -234,6 +237,8 @@ def _natural_width(part: Part) -> int:
             return max([_label(part).cell_len, *children])
         case Document():
             return max(map(cell_len, _json_text(part).splitlines()))
+        case Figure():
+            return max(map(cell_len, visible(str(part)).split()), default=0)
 
 
 def _json_text(part: Document) -> str:

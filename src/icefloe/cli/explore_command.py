@@ -1,0 +1,148 @@
+"""`icefloe explore`: a page that shows a table, served on loopback, or written as one file."""
+
+import os
+import shlex
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog, open_table
+from icefloe.cli.screen import print_message, step
+from icefloe.cli.shared_options import CatalogName, CatalogUri, SnapshotName, Warehouse, complete_name
+from icefloe.errors import InvalidInputError, NoSuchFileError
+from icefloe.explorer.standalone import standalone
+from icefloe.lazy_imports import lazy_module
+from icefloe.optional_packages import optional_module
+
+if TYPE_CHECKING:  # they need the packages of the extra `explore`
+    import uvicorn
+
+    from icefloe.explorer import server
+else:
+    uvicorn = lazy_module("uvicorn")
+    server = lazy_module("icefloe.explorer.server")
+
+LOOPBACK = "127.0.0.1"
+_GRACE_S = 2  # that requests have after Ctrl-C
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="[TABLE]",
+        help="A table by its name or the path of its metadata file; without it the tables of the catalog.",
+        show_default=False,
+        autocompletion=complete_name,
+    ),
+]
+Port = Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="The port; a free one by default.", show_default=False)]
+Host = Annotated[
+    str | None,
+    typer.Option("--host", metavar="ADDRESS", help="Listen on this address of the machine instead of loopback."),
+]
+Html = Annotated[str | None, typer.Option("--html", metavar="FILE", help="Write the page as one self-contained file, and serve nothing.")]
+Where = Annotated[
+    str | None, typer.Option("--where", metavar="FILTER", help="With --html: trace a query with this filter too.", show_default=False)
+]
+
+
+def explore(
+    name: Name = "",
+    port: Port = 0,
+    host: Host = None,
+    html: Html = None,
+    where: Where = None,
+    snapshot: SnapshotName = None,
+    catalog: CatalogName = None,
+    uri: CatalogUri = None,
+    warehouse: Warehouse = None,
+) -> None:
+    """Serve a page that shows a table from its catalog to the bytes of its files, what is wrong with it, and why queries read what they read."""
+    choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
+    if html is not None:
+        _write(html, name, choice, where, snapshot)
+        return
+    if where is not None or snapshot is not None:
+        raise InvalidInputError("--where and --snapshot are options of --html", next_step="choose filter and snapshot in the page")
+    optional_module("starlette", extra="explore", feature="icefloe explore")
+    optional_module("uvicorn", extra="explore", feature="icefloe explore")
+    _serve(_tables(name, choice), name, choice, host, port)
+
+
+def _write(html: str, name: str, choice: CatalogChoice, where: str | None, snapshot: str | None) -> None:
+    if not name:
+        raise InvalidInputError("--html writes the page of one table", next_step="name a table")
+    reader = open_table(name, choice)
+    with step(f"Writing the page of {name}"):
+        page = standalone(
+            reader, time.time_ns() // 1_000_000, typed=name, where=where, snapshot=snapshot, arguments=_arguments(name, choice)
+        )
+        target = Path(html)
+        try:
+            # A reader of the file never sees half of it.
+            unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+            unfinished.write_text(page, encoding="utf-8", errors="replace")
+            unfinished.replace(target)
+        except OSError as error:
+            with suppress(OSError):
+                unfinished.unlink()
+            raise NoSuchFileError(f"cannot write {html}: {error.strerror}", next_step="choose a folder that you may write to") from error
+    sys.stdout.write(f"{target}\n")
+
+
+def _tables(name: str, choice: CatalogChoice) -> "server.Tables":
+    """Return what is shown. An error of the table or the catalog is raised here, before a server is there."""
+    if not name:
+        opened = open_catalog(choice)
+        opened.list_namespaces()
+        return server.CatalogTables(opened)
+    reader = open_table(name, choice)
+    if is_path(name):
+        return server.OneTable(lambda: reader)
+    of_catalog = open_catalog(choice)
+    return server.OneTable(lambda: of_catalog.load_table(name))
+
+
+def _serve(tables: "server.Tables", name: str, choice: CatalogChoice, host: str | None, port: int) -> None:
+    """Serve until Ctrl-C."""
+    address = LOOPBACK if host is None else host
+    token = server.new_token()  # other users of the machine reach loopback too
+    hosts = server.LOOPBACK if host is None else server.LOOPBACK | {address.lower(), socket.gethostname().lower()}
+    application = server.application(tables, typed=name, arguments=_arguments(name, choice), hosts=hosts, token=token)
+    # No access log: it would have the token and the values of filters.
+    config = uvicorn.Config(
+        application, log_level="error", access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=_GRACE_S
+    )
+    with _listening(address, port) as listening:
+        shown = f"[{address}]" if ":" in address else address
+        sys.stdout.write(f"http://{shown}:{listening.getsockname()[1]}/?{server.PARAMETER}={token}\n")
+        sys.stdout.flush()
+        print_message("Press Ctrl-C to stop.")
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listening(address: str, port: int) -> socket.socket:
+    """Return a socket that listens. Raises `InvalidInputError`."""
+    listening = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((address, port))
+    except OSError as error:
+        listening.close()
+        what = f"cannot listen on {address}, port {port}: {error.strerror}"
+        raise InvalidInputError(what, next_step="choose another port or address") from error
+    return listening
+
+
+def _arguments(name: str, choice: CatalogChoice) -> str:
+    """Return the options that name the catalog, as a reader of the page types them again."""
+    if is_path(name):
+        return ""
+    given = (("--catalog", choice.name), ("--uri", choice.uri), ("--warehouse", choice.warehouse))
+    # A URI may have a password, which is on no page.
+    return "".join(f" {option} {'URI' if option == '--uri' and '@' in value else shlex.quote(value)}" for option, value in given if value)

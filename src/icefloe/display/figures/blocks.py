@@ -1,0 +1,108 @@
+"""`Blocks`: levels below each other, the blocks of a level side by side: a hierarchy, or what a scan keeps and skips at each level."""
+
+from dataclasses import dataclass, field
+
+from icefloe.display.figures.figure import Figure, box, fitted, label, link, picture
+from icefloe.display.markup import Markup, element
+
+_WIDTH, _NAMES, _LEVEL_HEIGHT, _LEVEL_GAP = 960, 128, 44, 12
+_LEAST_WIDTH = 2.0
+_STRONG = 0.8  # from which on the text in a block is light
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A file, or some files that are drawn as one.
+
+    Attributes:
+        concept: Its concept.
+        weight: Its share of its level, relative to the others.
+        text: What is written in it, if it is wide enough.
+        aside: A second line.
+        tip: What is shown where the mouse rests on it.
+        target: Where it leads.
+        strength: How strong its colour is, to 1: younger files are stronger.
+        state: `kept` or `skipped` of a scan, `fault` of a damaged or lost file, else empty.
+    """
+
+    concept: str
+    weight: float
+    text: str = ""
+    aside: str = ""
+    tip: str = ""
+    target: str | None = None
+    strength: float = 1.0
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """A level with its name and a line about it."""
+
+    name: str
+    aside: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Blocks(Figure):
+    """Levels from top to bottom. With a `waterline`, the levels from that place on are drawn below it."""
+
+    title: str
+    summary: str
+    levels: tuple[Level, ...] = field(default=())
+    waterline: int | None = None
+
+    def svg(self) -> Markup:
+        """See `Figure.svg`."""
+        height = len(self.levels) * (_LEVEL_HEIGHT + _LEVEL_GAP) + 4
+        shapes: list[Markup] = []
+        if self.waterline is not None:
+            y = self.waterline * (_LEVEL_HEIGHT + _LEVEL_GAP) - _LEVEL_GAP / 2
+            shapes.append(element("rect", x=0, y=y, width=_WIDTH, height=height - y, fill="#3b82c4", fill_opacity=0.06, class_="water"))
+            shapes.append(element("line", x1=0, x2=_WIDTH, y1=y, y2=y, stroke="#3b82c4", stroke_opacity=0.5, class_="waterline"))
+        for place, level in enumerate(self.levels):
+            shapes += _drawn(level, place * (_LEVEL_HEIGHT + _LEVEL_GAP) + 2)
+        return picture(self, _WIDTH, height, *shapes, class_="figure blocks")
+
+
+def _drawn(level: Level, top: float) -> list[Markup]:
+    shapes = [
+        label(0, top + 18, level.name, size=12.5, width=_NAMES - 6),
+        label(0, top + 33, level.aside, size=10.5, dim=True, width=_NAMES - 4),
+    ]
+    across = _WIDTH - _NAMES
+    total = sum(block.weight for block in level.blocks) or 1.0
+    # Small blocks have a least width, for which the others give way.
+    wanted = [max(across * block.weight / total, _LEAST_WIDTH) for block in level.blocks]
+    scale = across / max(sum(wanted), across)
+    x = float(_NAMES)
+    for block, width in zip(level.blocks, wanted, strict=True):
+        shapes.append(_block(block, x, top, width * scale))
+        x += width * scale
+    return shapes
+
+
+def _block(block: Block, x: float, top: float, width: float) -> Markup:
+    gap = min(1.5, width * 0.25)
+    inner = [
+        box(x, top, width - gap, _LEVEL_HEIGHT, block.concept, tip=block.tip, strength=block.strength, more=f"block {block.state}".strip())
+    ]
+    if block.state == "skipped":
+        inner.append(element("line", x1=x, x2=x + width - gap, y1=top + _LEVEL_HEIGHT, y2=top, stroke="currentColor", stroke_opacity=0.25))
+    is_strong = block.strength >= _STRONG and block.state != "fault"
+    for line, size, y in ((block.text, 11.5, 19), (block.aside, 10, 34)):
+        text = fitted(line, width - 14, size)
+        if text:
+            inner.append(
+                element(
+                    "text",
+                    text,
+                    x=x + 7,
+                    y=top + y,
+                    font_size=size,
+                    class_="on-strong" if is_strong else "on-weak",
+                    fill="#ffffff" if is_strong else "currentColor",
+                )
+            )
+    return link(block.target, inner, block.tip) if block.target is not None else element("g", *inner)

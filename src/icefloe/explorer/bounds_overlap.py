@@ -1,0 +1,261 @@
+"""The overlap of files in a column by their bounds, which shows why a filter skips files or does not. Spec: Data File Fields (`lower_bounds`, `upper_bounds`).
+
+Ranges of numbers and times are drawn at their values if these are spread evenly enough to be seen, all others at their ranks.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from icefloe.display.figures.ranges import Ranges, Span
+from icefloe.display.formatting import count_text
+from icefloe.display.markup import Markup, element
+from icefloe.explorer.concerns import quoted
+from icefloe.explorer.section import Request, copyable, drawn, panel
+from icefloe.kernel.arrow_values import array_of_chunks, numpy_of
+from icefloe.kernel.expressions.metrics_evaluator import valid_bounds
+from icefloe.kernel.manifest.manifest_columns import ManifestColumns
+from icefloe.kernel.scan.pruning import column_bounds
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import GeographyType, GeometryType, PrimitiveType, UnknownType
+from icefloe.kernel.values import physical_list, to_human
+from icefloe.maintenance.clustering_depth import LEAST_DEPTH, clustering_depths
+from icefloe.maintenance.health_measures import FilesOfBranch
+
+# Ranges that are drawn one by one; more are drawn in groups.
+_MOST_SPANS = 240
+_PLACES = 240
+# Columns in the list of columns.
+_MOST_COLUMNS = 60
+# Values are drawn at their ranks if most of them would share so small a part of the axis.
+_LEAST_SPREAD = 0.05
+_TICKS, _LEAST_DISTANCE = 6, 0.12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnRanges:
+    """The bounds of the files in one column: their places on the axis from 0 to 1, and their texts on demand.
+
+    Attributes:
+        column: The name of the column.
+        kind: Its type.
+        low: The place of each lower bound.
+        high: The place of each upper bound.
+        lower: The lower bounds as Arrow.
+        upper: The upper bounds.
+        files: The number of all files; the others have no bounds that can be compared.
+        mean_depth: With how many files of its partition a file overlaps on average.
+    """
+
+    column: str
+    kind: PrimitiveType
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    lower: Any
+    upper: Any
+    files: int
+    mean_depth: float
+
+    @property
+    def opened(self) -> float:
+        """How many files hold one value on average, over the values at which a file begins."""
+        if not len(self.low):
+            return 0.0
+        begun = np.searchsorted(np.sort(self.low), self.low, "right")
+        ended = np.searchsorted(np.sort(self.high), self.low, "left")
+        return float((begun - ended).mean())
+
+
+def bounds_overlap(request: Request) -> Markup:
+    """Return the picture of the chosen column, and a list of all columns. Raises as `OpenedTable.files`."""
+    metadata = request.opened.reader.metadata
+    fields = comparable_columns(metadata.schema())
+    if not fields:
+        return panel("Overlap of bounds", element("p", "The table has no column whose bounds can be compared."))
+    order = metadata.sort_order()
+    keys = [] if order.is_unsorted else [field.source_id for field in order.fields]
+    default = next((field_id for field_id in keys if field_id in fields), next(iter(fields)))
+    if request.is_file:
+        files = request.opened.files()
+        return element("div", *(_column_panel(request, files, field_id, keys) for field_id in files.schema.field_ids if field_id in fields))
+    chosen = request.number("column", default)
+    chosen = chosen if chosen in fields else default
+    measured = request.opened.files()
+    files = measured if chosen in measured.schema.field_ids else request.opened.files((fields[chosen],))
+    return element("div", _chooser(request, fields, chosen, keys), _column_panel(request, files, chosen, keys))
+
+
+def comparable_columns(schema: Schema) -> dict[int, str]:
+    """Return the top-level columns whose bounds can be compared, by field id."""
+    return {
+        field.field_id: field.name
+        for field in schema.fields
+        if isinstance(field.field_type, PrimitiveType) and not isinstance(field.field_type, GeometryType | GeographyType | UnknownType)
+    }
+
+
+def _chooser(request: Request, fields: dict[int, str], chosen: int, keys: list[int]) -> Markup:
+    links = [
+        element(
+            "a",
+            name,
+            " (sort key)" if field_id in keys else None,
+            href=request.links.to("clustering", column=field_id, snapshot=request.opened.snapshot),
+            aria_current="true" if field_id == chosen else None,
+        )
+        for field_id, name in list(fields.items())[:_MOST_COLUMNS]
+    ]
+    more = element("span", f"… and {len(fields) - _MOST_COLUMNS:,} more columns", class_="dim") if len(fields) > _MOST_COLUMNS else None
+    return element("nav", *links, more, class_="tabs", aria_label="columns")
+
+
+def _column_panel(request: Request, files: FilesOfBranch, field_id: int, keys: list[int]) -> Markup:
+    ranges = column_ranges(files, field_id)
+    name = files.schema.find_column_name(field_id) or ""
+    title = f"Overlap of files in {name}"
+    if ranges is None:
+        return panel(
+            title,
+            element(
+                "p", "No file has bounds of this column that can be compared: a filter on it opens every file of the partitions it allows."
+            ),
+        )
+    figure = overlap_figure(ranges)
+    is_key = bool(keys) and keys[0] == field_id
+    useless = is_key and ranges.mean_depth >= LEAST_DEPTH
+    advice = (
+        element(
+            "div",
+            element(
+                "p",
+                f"The table's sort order begins with {name}, and its files overlap all the same: the sort is of no use to filters.",
+                class_="fault",
+            ),
+            copyable(f"icefloe rewrite-data-files {quoted(request.opened.typed)} --strategy sort{request.opened.arguments}"),
+        )
+        if useless
+        else None
+    )
+    return panel(title, advice, drawn(figure), _explanation(ranges))
+
+
+def _explanation(ranges: ColumnRanges) -> Markup:
+    unknown = ranges.files - len(ranges.low)
+    facts = [
+        ("a filter on one value opens", f"{ranges.opened:,.1f} of {ranges.files:,} files on average"),
+        ("clustering depth", f"{ranges.mean_depth:.2f} (1 is best: no file overlaps another of its partition)"),
+    ]
+    if unknown:
+        facts.append(("files without bounds", f"{unknown:,}, which every filter opens"))
+    return element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in facts), class_="facts")
+
+
+def column_ranges(files: FilesOfBranch, field_id: int) -> ColumnRanges | None:
+    """Return the bounds of all files in a column; None if no file has bounds that can be compared."""
+    kind = files.schema.find_type(field_id)
+    if not isinstance(kind, PrimitiveType):
+        return None
+    bounds = [_bounds(part.entries, field_id, kind) for part in files.plan.parts]
+    lower, upper = (pa.chunked_array([pair[side] for pair in bounds]).combine_chunks() if bounds else pa.array([]) for side in (0, 1))
+    known = pc.and_(pc.is_valid(lower), pc.is_valid(upper))
+    lower, upper = lower.filter(known), upper.filter(known)
+    if not len(lower):
+        return None
+    low, high = _places(lower, upper)
+    order = np.lexsort((high, low))
+    rows = pa.array(order)
+    depths = [clustering_depths(part, field_id, files.schema) for part in files.plan.parts]
+    measured = np.concatenate([one.depths[one.known] for one in depths])
+    return ColumnRanges(
+        column=files.schema.find_column_name(field_id) or "",
+        kind=kind,
+        low=low[order],
+        high=high[order],
+        lower=lower.take(rows),
+        upper=upper.take(rows),
+        files=files.plan.files_kept,
+        mean_depth=float(np.maximum(measured, 1).mean()) if len(measured) else 0.0,
+    )
+
+
+def _bounds(entries: Any, field_id: int, kind: PrimitiveType) -> tuple[Any, Any]:
+    columns = ManifestColumns(entries)
+    stored = [column_bounds(columns, statistic, field_id, kind) for statistic in ("lower_bound", "upper_bound")]
+    lower, upper = valid_bounds(kind, *stored)
+    return array_of_chunks(lower), array_of_chunks(upper)
+
+
+def _places(lower: Any, upper: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the places of bounds on the axis from 0 to 1: by value if these are numbers that are spread, else by rank."""
+    both = pa.concat_arrays([lower, upper])
+    if pa.types.is_integer(both.type) or pa.types.is_floating(both.type) or pa.types.is_temporal(both.type):
+        plain = both if pa.types.is_floating(both.type) else both.cast(pa.int64() if both.type.bit_width == 64 else pa.int32())
+        values = numpy_of(plain.cast(pa.float64(), safe=False))
+        least, most = values.min(), values.max()
+        with np.errstate(over="ignore", invalid="ignore"):
+            width = most - least
+        if np.isfinite(width) and width > 0:
+            places = (values - least) / width
+            if np.quantile(places, 0.9) - np.quantile(places, 0.1) >= _LEAST_SPREAD:
+                return places[: len(lower)], places[len(lower) :]
+    ranks = numpy_of(pc.rank(both, tiebreaker="dense").cast(pa.int64())).astype(np.float64) - 1
+    places = ranks / max(ranks.max(), 1.0)
+    return places[: len(lower)], places[len(lower) :]
+
+
+def overlap_figure(ranges: ColumnRanges) -> Ranges:
+    """Return the picture of a column."""
+    count = len(ranges.low)
+    group = max(1, -(-count // _MOST_SPANS))
+    starts = np.arange(0, count, group)
+    ends = np.minimum(starts + group, count)
+    lowers, uppers = _texts(ranges, starts, "lower"), _texts(ranges, ends - 1, "upper")
+    spans = tuple(
+        Span(
+            lowest=float(ranges.low[start:end].min()),
+            highest=float(ranges.high[start:end].max()),
+            low=float(np.median(ranges.low[start:end])),
+            high=float(np.median(ranges.high[start:end])),
+            tip=f"{lowers[place]} to {uppers[place]}" if end - start == 1 else f"{end - start:,} files from {lowers[place]} on",
+        )
+        for place, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True))
+    )
+    at = (np.arange(_PLACES) + 0.5) / _PLACES
+    depth = np.searchsorted(np.sort(ranges.low), at, "right") - np.searchsorted(np.sort(ranges.high), at, "left")
+    best = "one after the other" if ranges.opened < 2 else "overlapping"
+    return Ranges(
+        title=f"Ranges of files in {ranges.column}"[:200],
+        summary=f"{count_text(count, 'file')} by their lower bounds, {best}: a filter on one value opens {ranges.opened:,.1f} of them on average"
+        + (f", at most {int(depth.max()):,}." if len(depth) else "."),
+        spans=spans,
+        ticks=_ticks(ranges),
+        depth=tuple(depth.tolist()),
+        files=count,
+    )
+
+
+def _ticks(ranges: ColumnRanges) -> tuple[tuple[float, str], ...]:
+    """Return bounds at about equal distances, from the lowest to the highest, with their places."""
+    places = np.concatenate([ranges.low, ranges.high])
+    order = np.argsort(places, kind="stable")
+    found: list[tuple[float, str]] = []
+    for wanted in np.linspace(0, 1, _TICKS).tolist():
+        row = int(order[min(int(np.searchsorted(places[order], wanted)), len(order) - 1)])
+        place = float(places[row])
+        if found and place - found[-1][0] < _LEAST_DISTANCE:
+            continue
+        is_lower = row < len(ranges.low)
+        found.append((place, _texts(ranges, np.array([row if is_lower else row - len(ranges.low)]), "lower" if is_lower else "upper")[0]))
+    return tuple(found)
+
+
+def _texts(ranges: ColumnRanges, rows: NDArray[np.int64], side: str) -> list[str]:
+    values = getattr(ranges, side).take(pa.array(rows))
+    try:
+        return [to_human(ranges.kind, value) for value in physical_list(ranges.kind, values)]
+    except (TypeError, ValueError, pa.ArrowException):
+        return [str(value) for value in values.to_pylist()]

@@ -1,0 +1,155 @@
+"""The sizes of data files as a histogram, over all partitions and of those with the most small files. Spec: Data File Fields (`file_size_in_bytes`)."""
+
+import numpy as np
+
+from icefloe.display.figures.bars import Bar, Bars, mini_bars
+from icefloe.display.formatting import count_text, share_text, size_text
+from icefloe.display.markup import Markup, element
+from icefloe.explorer.live_files import LiveFiles, Longs, SpecFiles
+from icefloe.explorer.section import Request, drawn, pager, panel, table
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
+from icefloe.maintenance.rewrite_options import rewrite_options
+
+# Classes of sizes: powers of 2 from 1 KiB to 1 GiB, and what is smaller and larger.
+_FIRST_POWER, _LAST_POWER = 10, 30
+EDGES = tuple(1 << power for power in range(_FIRST_POWER, _LAST_POWER + 1))
+# Classes that are drawn at least, so that one size does not fill the width.
+_LEAST_CLASSES = 10
+# Up to which ratio of the largest to the smallest size classes are quarters of powers of 2.
+_NARROW, _PARTS = 8, 4
+_PARTITIONS = 25
+
+
+def file_sizes(request: Request) -> Markup:
+    """Return the histograms. Raises as `OpenedTable.live_files`."""
+    files = request.opened.live_files()
+    least = small_size(request.opened.reader.metadata)
+    return element("div", panel("Sizes of data files", drawn(size_bars(files, least)), _facts(files)), _by_partition(request, files, least))
+
+
+def size_bars(files: LiveFiles, least: int) -> Bars:
+    """Return the histogram of all files.
+
+    Args:
+        files: The files.
+        least: The size below which a file is small, in bytes.
+    """
+    sizes = files.sizes
+    edges = fitting_edges(sizes)
+    counts = np.bincount(np.searchsorted(edges, sizes, "right"), minlength=len(edges) + 1)
+    first, last = _drawn_classes(counts)
+    small = int((sizes < least).sum())
+    border = int(np.searchsorted(edges, least, "left")) + 1
+    bars = tuple(
+        Bar(
+            name=class_name(place, edges),
+            count=int(counts[place]),
+            tip=f"{count_text(int(counts[place]), 'file')} from {class_name(place, edges)}",
+            needs_care=place < border,
+        )
+        for place in range(first, last)
+    )
+    summary = (
+        f"{count_text(len(sizes), 'data file')}, {small:,} of them small: below {size_text(least)}, from which on a file is left as it is by a rewrite."
+        if len(sizes)
+        else "There are no data files."
+    )
+    inside = first < border <= last
+    return Bars(
+        title="Sizes of data files",
+        summary=summary,
+        bars=bars,
+        unit="files",
+        axis="size of a file",
+        mark=border - first if inside else None,
+        mark_text=f"right size from {size_text(least)}" if inside else "",
+    )
+
+
+def fitting_edges(sizes: Longs) -> tuple[int, ...]:
+    """Return the edges of classes: powers of 2, or quarters of them where the sizes span few."""
+    if len(sizes) and int(sizes.max()) < _NARROW * max(int(sizes.min()), 1):
+        first = np.log2(max(int(sizes.min()), 1)) // 1
+        return tuple(round(2 ** (first + place / _PARTS)) for place in range(_PARTS * int(np.log2(_NARROW) + 2)))
+    return EDGES
+
+
+def class_name(place: int, edges: tuple[int, ...] = EDGES) -> str:
+    """Return the name of a class of sizes by its place: its lower edge."""
+    if place == 0:
+        return f"< {size_text(edges[0])}"
+    return f"≥ {size_text(edges[-1])}" if place == len(edges) else size_text(edges[place - 1])
+
+
+def _drawn_classes(counts: Longs) -> tuple[int, int]:
+    """Return the range of classes with files in them, and some around them."""
+    found = np.flatnonzero(counts)
+    if not len(found):
+        return 0, _LEAST_CLASSES
+    first, last = int(found[0]), int(found[-1]) + 1
+    lack = max(0, _LEAST_CLASSES - (last - first))
+    return max(0, first - (lack + 1) // 2), min(len(counts), last + (lack + 1) // 2)
+
+
+def _facts(files: LiveFiles) -> Markup:
+    sizes, records = files.sizes, files.records
+    if not len(sizes):
+        return element("p", "Nothing has been written to the table.")
+    deleted = sum(float(spec.deleted.sum()) for spec in files.specs)
+    facts = (
+        ("data files", f"{len(sizes):,}"),
+        ("bytes", size_text(int(sizes.sum()))),
+        ("rows", f"{int(records.sum()):,}"),
+        ("deleted rows", share_text(round(deleted), int(records.sum()))),
+        ("median file", size_text(int(np.median(sizes)))),
+        ("smallest", size_text(int(sizes.min()))),
+        ("largest", size_text(int(sizes.max()))),
+    )
+    return element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in facts), class_="facts")
+
+
+def _by_partition(request: Request, files: LiveFiles, least: int) -> Markup | None:
+    """Return the partitions with the most small files, each with a small histogram."""
+    partitioned = [spec for spec in files.specs if spec.columns]
+    if not partitioned:
+        return None
+    found = [(int(small), spec, code) for spec in partitioned for code, small in enumerate(_small(spec, least))]
+    found.sort(key=lambda one: (-one[0], one[1].spec_id, one[2]))
+    start = request.number("from", most=max(len(found) - 1, 0))
+    shown = found[start : start + _PARTITIONS]
+    rows = [_row(spec, code, small) for small, spec, code in shown]
+    columns = ("partition", "sizes, 1 KiB to 1 GiB", "files", "small", "bytes", "rows", "median file")
+    return panel(
+        "Sizes by partition",
+        table(columns, rows, numbers=frozenset({2, 3, 4, 5, 6}), caption="partitions by their small files"),
+        pager(request, "files", "from", start, len(found), _PARTITIONS),
+        about=f"{count_text(len(found), 'partition')}; those with the most small files come first.",
+    )
+
+
+def _small(spec: SpecFiles, least: int) -> list[int]:
+    counts: list[int] = spec.total((spec.sizes < least).astype(np.float64)).astype(np.int64).tolist()
+    return counts
+
+
+def _row(spec: SpecFiles, code: int, small: int) -> tuple[str | Markup, ...]:
+    mine = spec.codes == code
+    sizes = spec.sizes[mine]
+    counts = np.bincount(np.searchsorted(EDGES, sizes, "right"), minlength=len(EDGES) + 1)
+    (name,) = spec.names([code])
+    names = tuple(class_name(place) for place in range(len(EDGES) + 1))
+    return (
+        name,
+        mini_bars(tuple(counts.tolist()), f"sizes of the files of {name}", names),
+        f"{len(sizes):,}",
+        f"{small:,}",
+        size_text(int(sizes.sum())),
+        f"{int(spec.records[mine].sum()):,}",
+        size_text(int(np.median(sizes))),
+    )
+
+
+def small_size(metadata: TableMetadata) -> int:
+    """Return the size below which a file of the table is small."""
+    return rewrite_options({}, metadata, UNSORTED_SORT_ORDER).sizes.least

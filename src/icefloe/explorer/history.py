@@ -1,0 +1,110 @@
+"""The history of a table: its snapshots as a graph with branches and tags, and what each commit did. Spec: Snapshots; Snapshot References."""
+
+from collections.abc import Mapping, Sequence
+
+from icefloe.display.figures.commit_lanes import lane_cells
+from icefloe.display.formatting import size_text, time_text
+from icefloe.display.markup import Markup, element
+from icefloe.explorer.concerns import attempts
+from icefloe.explorer.section import Request, anchor, pager, panel
+from icefloe.inspect.commit_graph import Commit, log
+from icefloe.inspect.table_overview import summary_number
+from icefloe.kernel.metadata.snapshot import Snapshot
+
+_COMMITS = 50
+_SIGNS = {"append": "+", "delete": "−", "overwrite": "±", "replace": "↻"}
+
+
+def history(request: Request) -> Markup:
+    """Return the graph of the snapshots, the newest first."""
+    reader = request.opened.reader
+    commits = log(reader, graph=True).commits
+    if not commits:
+        return panel("Snapshots", element("p", "Nothing has been committed to the table yet."))
+    start = request.number("from", most=len(commits) - 1)
+    shown = commits[start : start + _COMMITS]
+    cells = lane_cells([one.snapshot_id for one in commits], {one.snapshot_id: one.parent_snapshot_id for one in commits})
+    rows = [_row(request, commit, cell) for commit, cell in zip(shown, cells[start : start + _COMMITS], strict=True)]
+    head = ("", "snapshot", "made", "operation", "rows", "files", "rows in all", "size", "branches, tags and notes")
+    numbers = {4, 5, 6, 7}
+    header = element(
+        "tr", *(element("th", name, scope="col", class_="number" if place in numbers else None) for place, name in enumerate(head))
+    )
+    inner = element(
+        "table",
+        element("caption", "snapshots, the newest first", class_="unseen"),
+        element("thead", header),
+        element("tbody", *rows),
+        class_="commits",
+    )
+    return panel(
+        "Snapshots",
+        element("div", inner, class_="scrolled", tabindex=0, role="region", aria_label="snapshots, the newest first"),
+        pager(request, "history", "from", start, len(commits), _COMMITS),
+        about="Each line is a commit; the lines on the left lead to its parent. A snapshot's id leads to the table as it was then.",
+    )
+
+
+def _row(request: Request, commit: Commit, lanes: Markup) -> Markup:
+    snapshot = request.opened.reader.metadata.snapshot_by_id(commit.snapshot_id)
+    summary = {} if snapshot is None else snapshot.summary
+    operation = commit.operation or "unknown"
+    name = operation if operation in _SIGNS else "other"
+    made = time_text(commit.timestamp_ms).replace(" UTC", "")
+    return element(
+        "tr",
+        element("td", lanes, class_="lanes"),
+        element("td", anchor(request.links.to("overview", snapshot=commit.snapshot_id), str(commit.snapshot_id), "id")),
+        element(
+            "td",
+            element("time", made.partition(".")[0], title=f"{made} UTC"),
+            element("span", request.age(commit.timestamp_ms), class_="dim below"),
+        ),
+        element("td", element("span", f"{_SIGNS.get(operation, '')} {operation}", class_=f"operation {name}")),
+        element("td", _change(summary, "records"), class_="number"),
+        element("td", _change(summary, "data-files"), class_="number"),
+        element("td", _count(summary, "total-records"), class_="number"),
+        element("td", size_text(summary_number(summary, "total-files-size")), class_="number"),
+        element("td", *_notes(request, commit, snapshot)),
+        class_="current" if commit.is_current else None,
+    )
+
+
+def _change(summary: Mapping[str, str], what: str) -> Markup:
+    added, deleted = summary_number(summary, f"added-{what}") or 0, summary_number(summary, f"deleted-{what}") or 0
+    return element(
+        "span",
+        element("span", f"+{added:,}", class_="added") if added else None,
+        " " if added and deleted else None,
+        element("span", f"−{deleted:,}", class_="removed") if deleted else None,
+        None if added or deleted else element("span", "0", class_="dim"),
+    )
+
+
+def _count(summary: Mapping[str, str], key: str) -> str:
+    found = summary_number(summary, key)
+    return "unknown" if found is None else f"{found:,}"
+
+
+def _notes(request: Request, commit: Commit, snapshot: Snapshot | None) -> Sequence[Markup]:
+    notes = [element("span", name, class_="ref branch") for name in commit.branches]
+    notes += [element("span", name, class_="ref tag") for name in commit.tags]
+    tried = 1 if snapshot is None else attempts(snapshot)
+    if tried > 1:
+        notes.append(element("span", f"retried: {tried} attempts", class_="ref retried", title="Another writer committed first."))
+    if commit.is_staged:
+        notes.append(element("span", f"staged as {commit.wap_id}", class_="ref"))
+    elif not commit.is_reachable:
+        notes.append(element("span", "on no branch", class_="ref"))
+    if commit.source_snapshot_id is not None:
+        notes.append(element("span", f"picked from {commit.source_snapshot_id}", class_="ref"))
+    if commit.parent_is_expired:
+        notes.append(element("span", "parent expired", class_="dim"))
+    if commit.engine is not None:
+        notes.append(element("span", commit.engine, class_="dim"))
+    compare = (
+        request.links.to("compare", a=commit.parent_snapshot_id, b=commit.snapshot_id)
+        if commit.parent_snapshot_id and not commit.parent_is_expired
+        else None
+    )
+    return [*notes, anchor(compare, "changes", "change")] if compare else notes

@@ -1,0 +1,170 @@
+"""`OpenedTable`: a table that a page shows, with what was computed from its files so far.
+
+What needs manifests takes seconds for a large table. It is computed in a thread once for each metadata file, and a page that needs it waits a moment, then is
+sent with a notice and loaded again by the browser.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotReady
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import icefloe.inspect as look
+from icefloe.explorer.live_files import LiveFiles, live_files
+from icefloe.inspect.lookup import snapshot_id_of
+from icefloe.inspect.scan_trace import ScanTrace
+from icefloe.inspect.table_health import TableHealth, health_of_files
+from icefloe.inspect.table_overview import summary_number
+from icefloe.inspect.validation import Validation
+from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.maintenance.health_measures import FilesOfBranch, files_of_branch
+from icefloe.table.table_reader import TableReader
+
+T = TypeVar("T")
+# Results that are kept for a table: of the newest metadata file, and of some older ones.
+_MOST_RESULTS = 24
+# Seconds that a page waits for a result before it is sent without.
+_PATIENCE_S = 1.0
+# Data files up to which a page checks whether each one exists: one request for each.
+MOST_CHECKED_FILES = 2_000
+
+
+class StillRunningError(Exception):
+    """A result is not there yet; the text is what is computed."""
+
+
+@dataclass(slots=True)
+class Results:
+    """Results of computations by key, the least recently used of which are dropped. Any number of threads may use it."""
+
+    patience_s: float | None = _PATIENCE_S
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2, thread_name_prefix="icefloe-explore"))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _futures: "OrderedDict[Hashable, Future[Any]]" = field(default_factory=OrderedDict)
+
+    def get(self, key: Hashable, compute: Callable[[], T], what: str) -> T:
+        """Return a result, which a thread computes if there is none.
+
+        Args:
+            key: What identifies it.
+            compute: Computes it.
+            what: What it is, for the reader who waits.
+
+        Raises:
+            StillRunningError: It is not there within the patience.
+            Exception: What `compute` raised.
+        """
+        with self._lock:
+            future = self._futures.get(key)
+            if future is None:
+                future = self._futures[key] = self._pool.submit(compute)
+            self._futures.move_to_end(key)
+            while len(self._futures) > _MOST_RESULTS:
+                self._futures.popitem(last=False)
+        try:
+            result: T = future.result(self.patience_s)
+        except NotReady:
+            if future.done():  # the computation itself raised it
+                raise
+            raise StillRunningError(what) from None
+        return result
+
+    def close(self) -> None:
+        """Drop what does not run yet."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTable:
+    """A table at one metadata file, and one of its snapshots.
+
+    Attributes:
+        reader: The table.
+        results: The computations, which the pages of all tables share.
+        typed: The name of the table as commands take it.
+        arguments: The options of commands that name its catalog.
+        snapshot: The snapshot that the page was opened with: an id, a branch or a tag; None for the current one.
+    """
+
+    reader: TableReader
+    results: Results
+    typed: str
+    arguments: str = ""
+    snapshot: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the table."""
+        return self.reader.full_name
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The chosen snapshot; None for a table without snapshots. Raises `NoSuchSnapshotError`."""
+        chosen = snapshot_id_of(self.reader, self.snapshot)
+        return self.reader.metadata.current_snapshot_id if chosen is None else chosen
+
+    def files(self, columns: tuple[str, ...] | None = None) -> FilesOfBranch:
+        """Return all live files of the snapshot, with the bounds of some columns. Raises as `files_of_branch`, and `StillRunningError`."""
+        metadata, snapshot_id = self.reader.metadata, self.snapshot_id
+        snapshot = None if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
+        return self._result(
+            ("files", snapshot_id, columns),
+            lambda: files_of_branch(metadata, snapshot, self.reader.io.read, columns),
+            "Reading the manifests",
+        )
+
+    def live_files(self) -> LiveFiles:
+        """Return the live files of the snapshot by partition. Raises as `files`."""
+        files = self.files()
+        return self._result(("live files", self.snapshot_id), lambda: live_files(files), "Counting files by partition")
+
+    def health(self) -> TableHealth:
+        """Return the health of the snapshot. Raises as `files`."""
+        files = self.files()
+        branch = self.snapshot if self.snapshot in self.reader.metadata.refs else MAIN
+        return self._result(
+            ("health", self.snapshot_id), lambda: health_of_files(self.reader, branch or MAIN, files), "Measuring the table's health"
+        )
+
+    def validation(self, *, every_snapshot: bool = False) -> Validation:
+        """Return what breaks rules: in the snapshot, or in all snapshots. Of a small table each file is checked for its existence too.
+
+        Raises:
+            StillRunningError: It is not there yet.
+        """
+        snapshot_id = self.snapshot_id
+        chosen = None if every_snapshot or snapshot_id is None else str(snapshot_id)
+        return self._result(
+            ("validation", chosen),
+            lambda: look.validate(self.reader, snapshot=chosen, files=self.checks_files, most_findings=100),
+            "Validating the table",
+        )
+
+    @property
+    def checks_files(self) -> bool:
+        """Whether a validation checks that each file exists."""
+        snapshot_id = self.snapshot_id
+        snapshot = None if snapshot_id is None else self.reader.metadata.snapshot_by_id(snapshot_id)
+        count = None if snapshot is None else summary_number(snapshot.summary, "total-data-files")
+        return count is not None and count <= MOST_CHECKED_FILES
+
+    def overhead(self) -> Any:
+        """Return the bytes of metadata compared with data. Raises as `icefloe.inspect.overhead`, and `StillRunningError`."""
+        return self._result("overhead", lambda: look.overhead(self.reader), "Measuring the metadata of all snapshots")
+
+    def trace(self, where: str) -> ScanTrace:
+        """Return the trace of a scan with a filter. Raises as `icefloe.inspect.trace`, and `StillRunningError`."""
+        snapshot_id = self.snapshot_id
+        return self._result(
+            ("trace", snapshot_id, where), lambda: look.trace(self.reader, where or None, snapshot_id), "Planning the query"
+        )
+
+    def computed(self, key: Hashable, compute: Callable[[], T], what: str) -> T:
+        """Return a result about the table, see `Results.get`."""
+        return self._result(("other", key), compute, what)
+
+    def _result(self, key: Hashable, compute: Callable[[], T], what: str) -> T:
+        return self.results.get((self.name, self.reader.metadata_location, key), compute, what)

@@ -1,0 +1,104 @@
+"""The first page of a table: its numbers, what needs attention, its hierarchy, and what its metadata costs."""
+
+from icefloe.display.formatting import count_text, share_text, size_text
+from icefloe.display.markup import Markup, element
+from icefloe.errors import IcefloeError
+from icefloe.explorer.checks import attention, fault
+from icefloe.explorer.hierarchy import hierarchy
+from icefloe.explorer.opened_table import StillRunningError
+from icefloe.explorer.section import Request, panel
+from icefloe.inspect.metadata_overhead import LevelSize, MetadataOverhead
+from icefloe.inspect.table_overview import TableOverview, table
+
+_LARGE_LOG = 400  # snapshots whose manifests are not all opened for the cost of metadata
+
+
+def overview(request: Request) -> Markup:
+    """Return the page. What takes long is left out until it is there."""
+    reader = request.opened.reader
+    parts: list[Markup | None] = [_numbers(request, table(reader))]
+    waits = False
+    try:
+        parts.append(attention(request))
+    except StillRunningError as running:
+        waits = True
+        parts.append(panel("What needs attention", element("p", f"{running} …", class_="waiting", role="status")))
+    except IcefloeError as error:
+        parts.append(panel("What needs attention", fault(error)))
+    parts.append(panel("From the catalog to the files", hierarchy(request)))
+    try:
+        parts.append(_overhead(request))
+    except StillRunningError:
+        waits = True
+    except IcefloeError as error:
+        parts.append(panel("Metadata compared with data", fault(error)))
+    return element("div", *parts, data_waits="true" if waits else None)
+
+
+def _numbers(request: Request, facts: TableOverview) -> Markup:
+    metadata = request.opened.reader.metadata
+    pairs = (
+        ("rows", count_text(facts.total_records) + (", before deletes" if facts.total_delete_files else "")),
+        ("data files", f"{count_text(facts.total_data_files)}"),
+        ("size", size_text(facts.total_files_size)),
+        ("delete files", count_text(facts.total_delete_files or 0)),
+        ("snapshots", f"{facts.snapshots:,}"),
+        ("columns", f"{len(metadata.schema().fields):,}"),
+        ("partitioned by", facts.partitioning),
+        ("sorted by", ", ".join(facts.sort_order) or "nothing"),
+        ("format version", str(facts.format_version)),
+        ("last commit", request.age(facts.last_updated_ms)),
+    )
+    cards = [element("div", element("dt", name), element("dd", value)) for name, value in pairs]
+    return element("dl", *cards, class_="facts numbers", aria_label="the table in numbers")
+
+
+def _overhead(request: Request) -> Markup | None:
+    """Return the bytes of each level; None for a table with so long a history that all its manifests are many."""
+    opened = request.opened
+    if len(opened.reader.metadata.snapshots) > _LARGE_LOG and not request.is_file:
+        return None
+    cost: MetadataOverhead = opened.overhead()
+    most = max((level.size for level in (*cost.current, *cost.reachable)), default=0) or 1
+    rows = [
+        element(
+            "tr",
+            element("th", now.level, scope="row"),
+            element("td", _files(now), class_="number"),
+            element("td", size_text(now.size), class_="number"),
+            element("td", _bar(now, most)),
+            element("td", _files(ever), class_="number"),
+            element("td", size_text(ever.size), class_="number"),
+            element("td", _bar(ever, most)),
+        )
+        for now, ever in zip(cost.current, cost.reachable, strict=True)
+        if ever.files or ever.level != "delete files"
+    ]
+    head = ("level", "files now", "bytes now", "", "of all snapshots", "bytes", "")
+    header = element("tr", *(element("th", name, scope="col" if name else None) if name else element("td") for name in head))
+    inner = element("table", element("caption", "bytes of each level", class_="unseen"), element("thead", header), element("tbody", *rows))
+    data, metadata = cost.current[-1].size, sum(level.size for level in cost.current[:-2])
+    about = f"Metadata is {share_text(metadata, data)} of the data of this snapshot." if data else "There is no data to compare with."
+    grid = element("div", inner, class_="scrolled", tabindex=0, role="region", aria_label="bytes of each level")
+    return panel("Metadata compared with data", grid, about=about)
+
+
+_CONCEPTS = {
+    "metadata files": "metadata",
+    "manifest lists": "snapshot",
+    "manifests": "manifest",
+    "delete files": "delete",
+    "data files": "data",
+}
+
+
+def _bar(level: LevelSize, most: int) -> Markup:
+    share = level.size / most
+    bar = element(
+        "rect", x=0, y=3, width=max(120 * share, 1 if level.size else 0), height=10, class_=f"c-{_CONCEPTS.get(level.level, 'quiet')}"
+    )
+    return element("svg", bar, viewBox="0 0 120 16", width=120, height=16, aria_hidden="true")
+
+
+def _files(level: LevelSize) -> str:
+    return f"{level.files:,}" + (f" ({level.missing:,} missing)" if level.missing else "")

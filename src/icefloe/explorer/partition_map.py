@@ -1,0 +1,162 @@
+"""Partitions as a heat map of rows, bytes, files, or the share of deleted rows. Spec: Partitioning."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.display.figures.cells import Cell, Cells
+from icefloe.display.formatting import count_text, size_text
+from icefloe.display.markup import Markup, element
+from icefloe.explorer.live_files import Longs, SpecFiles
+from icefloe.explorer.section import Request, drawn, panel
+
+# Rows and columns that are drawn; neighbours share a cell where there are more partitions.
+_MOST_ROWS, _MOST_COLUMNS = 40, 60
+# Partitions of a spec with one field in a row of cells.
+_WRAPPED = 30
+
+MEASURES = {"bytes": "Bytes", "rows": "Rows", "files": "Files", "deletes": "Deleted rows"}
+_CONCEPTS = {"bytes": "data", "rows": "data", "files": "manifest", "deletes": "delete"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """The cell of each partition, and the names of rows and columns."""
+
+    row: Longs
+    column: Longs
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    row_axis: str
+    column_axis: str
+
+
+def partition_map(request: Request) -> Markup:
+    """Return a heat map for each partition spec with files. Raises as `OpenedTable.live_files`."""
+    files = request.opened.live_files()
+    specs = [spec for spec in files.specs if spec.columns]
+    if not specs:
+        return panel("Partitions", element("p", "The table is not partitioned: every scan considers every file, and bounds alone decide."))
+    chosen = request.query.get("by", "bytes")
+    chosen = chosen if chosen in MEASURES else "bytes"
+    measures = list(MEASURES) if request.is_file else [chosen]
+    tabs = None if request.is_file else _tabs(request, chosen)
+    parts = [_spec_panel(spec, measures, is_only=len(specs) == 1, tabs=tabs) for spec in reversed(specs)]
+    return element("div", *parts)
+
+
+def _tabs(request: Request, chosen: str) -> Markup:
+    links = [
+        element(
+            "a",
+            title,
+            href=request.links.to("partitions", by=name, snapshot=request.opened.snapshot),
+            aria_current="true" if name == chosen else None,
+        )
+        for name, title in MEASURES.items()
+    ]
+    return element("nav", *links, class_="tabs", aria_label="what the colour shows")
+
+
+def _spec_panel(spec: SpecFiles, measures: Sequence[str], *, is_only: bool, tabs: Markup | None) -> Markup:
+    fields = ", ".join(f"{column.transform}: {column.name}" for column in spec.columns)
+    title = "Partitions" if is_only else f"Partitions of spec {spec.spec_id}"
+    return panel(
+        title,
+        tabs,
+        *(drawn(cells(spec, measure)) for measure in measures),
+        about=f"{count_text(spec.partitions, 'partition')} by {fields}.",
+    )
+
+
+def cells(spec: SpecFiles, measure: str) -> Cells:
+    """Return the heat map of a partition spec by one of `MEASURES`."""
+    grid = _matrix(spec) if len(spec.columns) > 1 else _wrapped(spec)
+    places = grid.row * len(grid.columns) + grid.column
+    order, inverse, counts = np.unique(places, return_inverse=True, return_counts=True)
+    first = np.zeros(len(order), np.int64)
+    first[inverse[::-1]] = np.arange(len(places))[::-1]
+
+    def total(weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
+        return np.bincount(inverse, weights=spec.total(weights), minlength=len(order)).astype(np.float64)
+
+    files, size = total(None), total(spec.sizes.astype(np.float64))
+    rows, deleted = total(spec.records.astype(np.float64)), total(spec.deleted)
+    share = deleted / np.maximum(rows, 1)
+    values = {"bytes": size, "rows": rows, "files": files, "deletes": share}[measure]
+    names = spec.names(first.tolist())
+    found = tuple(
+        Cell(
+            row=int(place) // len(grid.columns),
+            column=int(place) % len(grid.columns),
+            value=float(values[number]),
+            tip=f"{names[number]}{f' and {counts[number] - 1:,} more partitions' if counts[number] > 1 else ''}: "
+            f"{count_text(int(files[number]), 'file')}, {size_text(int(size[number]))}, {count_text(int(rows[number]), 'row')}, "
+            f"{share[number]:.1%} deleted",
+        )
+        for number, place in enumerate(order.tolist())
+    )
+    return Cells(
+        title=f"{MEASURES[measure]} by partition",
+        summary=_summary(measure, values, names, counts),
+        rows=grid.rows,
+        columns=grid.columns,
+        cells=found,
+        concept=_CONCEPTS[measure],
+        is_log=measure != "deletes",
+        row_axis=grid.row_axis,
+        column_axis=grid.column_axis,
+    )
+
+
+def _summary(measure: str, values: NDArray[np.float64], names: Sequence[str], counts: Longs) -> str:
+    """Describe the strongest cell, compared with a usual one."""
+    if not len(values):
+        return "There are no files."
+    top = int(values.argmax())
+    of_cells = " of a cell" if int(counts.max()) > 1 else ""
+    most, median = _measured(measure, float(values[top])), _measured(measure, float(np.median(values)))
+    return f"{MEASURES[measure]}{of_cells}: most in {names[top]} with {most}; the median is {median}."
+
+
+def _measured(measure: str, value: float) -> str:
+    if measure == "bytes":
+        return size_text(int(value))
+    return f"{value:.1%}" if measure == "deletes" else count_text(int(value), "file" if measure == "files" else "row")
+
+
+def _wrapped(spec: SpecFiles) -> _Grid:
+    """Place the partitions of one field one after the other, in rows."""
+    count = spec.partitions
+    group = max(1, ceil(count / (_MOST_ROWS * _WRAPPED)))
+    cell = np.arange(count) // group
+    across = min(_WRAPPED, int(cell.max(initial=0)) + 1)
+    row, column = cell // across, cell % across
+    if count <= across and group == 1:  # each has its name above it
+        return _Grid(row, column, (spec.columns[0].name,), tuple(texts[0] for texts in spec.texts(range(count))), "", spec.columns[0].name)
+    starts = np.flatnonzero((column == 0) & np.concatenate([[True], np.diff(cell) > 0])) if count else np.zeros(0, np.int64)
+    names = tuple(texts[0] for texts in spec.texts(starts.tolist()))
+    return _Grid(row, column, names, ("",) * across, spec.columns[0].name, "")
+
+
+def _matrix(spec: SpecFiles) -> _Grid:
+    """Place partitions by two fields: the one with fewer values in rows. Further fields share the cells."""
+    ordinals = [spec.ordinals(place) for place in range(len(spec.columns))]
+    sizes = [int(one.max(initial=0)) + 1 for one in ordinals]
+    down, across = sorted(sorted(range(len(sizes)), key=lambda place: -sizes[place])[:2], key=lambda place: sizes[place])
+    row, rows = _binned(spec, ordinals[down], down, _MOST_ROWS)
+    column, columns = _binned(spec, ordinals[across], across, _MOST_COLUMNS)
+    return _Grid(row, column, rows, columns, spec.columns[down].name, spec.columns[across].name)
+
+
+def _binned(spec: SpecFiles, ordinals: Longs, field: int, most: int) -> tuple[Longs, tuple[str, ...]]:
+    """Return the place of each partition by one field, in at most so many places, and the first value of each."""
+    count = int(ordinals.max(initial=0)) + 1
+    group = max(1, ceil(count / most))
+    places = ordinals // group
+    order = np.argsort(ordinals, kind="stable")
+    _, firsts = np.unique(places[order], return_index=True)
+    return places, tuple(texts[field] for texts in spec.texts(order[firsts].tolist()))

@@ -1,0 +1,151 @@
+"""`Section`: a part of a table's page; and `Request`: what a section is made from.
+
+A section works without scripts: whatever a reader can choose is a link or a form, and a part of the address.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from icefloe.display.figures.figure import Figure
+from icefloe.display.formatting import age_text
+from icefloe.display.markup import Child, Markup, element
+from icefloe.explorer.opened_table import OpenedTable
+
+# Lines of a list on one page.
+PAGE_LINES = 100
+
+
+class Links:
+    """Addresses of pages; a file without a server has few of them."""
+
+    @abstractmethod
+    def to(self, page: str, **query: object) -> str | None:
+        """Return the address of a page of the table; None if there is none. Empty and None values of the query are left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The table, and what the reader has chosen.
+
+    Attributes:
+        opened: The table.
+        links: The addresses of other pages.
+        query: The query of the page's address.
+        now_ms: The time, for ages.
+        is_file: True for a file without a server, in which all sections follow each other.
+    """
+
+    opened: OpenedTable
+    links: Links
+    query: Mapping[str, str]
+    now_ms: int
+    is_file: bool = False
+
+    def age(self, timestamp_ms: int) -> str:
+        """Return how long ago a time was."""
+        return f"{age_text(self.now_ms - timestamp_ms)} ago"
+
+    def number(self, name: str, default: int = 0, most: int = 1 << 31) -> int:
+        """Return a number of the query; the default if it is none."""
+        text = self.query.get(name, "")
+        return min(int(text), most) if text.isascii() and text.isdecimal() and len(text) < 12 else default
+
+    def span(self, name: str, count: int) -> tuple[int, int]:
+        """Return a range of the query such as `3-17` as (first, end), from 0 and within `count`; all where it is none."""
+        first, _, last = self.query.get(name, "").partition("-")
+        if not (first.isascii() and first.isdecimal() and last.isascii() and last.isdecimal() and len(first) < 12 and len(last) < 12):
+            return 0, count
+        start, end = max(int(first) - 1, 0), min(int(last), count)
+        return (start, end) if start < end else (0, count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A section: its name in addresses, its title, and the function that makes its content."""
+
+    name: str
+    title: str
+    content: Callable[[Request], Markup]
+
+
+def panel(title: str, *children: Child, about: str = "", id_: str | None = None) -> Markup:
+    """Return a part of a section with a title and a sentence about it."""
+    return element(
+        "section", element("h2", title), element("p", about, class_="about") if about else None, *children, class_="panel", id=id_
+    )
+
+
+def drawn(figure: Figure) -> Markup:
+    """Return a figure with its summary below it."""
+    return element("figure", figure.svg(), element("figcaption", figure.summary))
+
+
+def anchor(target: str | None, text: Child, class_: str | None = None) -> Markup:
+    """Return a link; the text alone where there is no target."""
+    return element("span", text, class_=class_) if target is None else element("a", text, href=target, class_=class_)
+
+
+def table(
+    columns: tuple[str, ...], rows: Sequence[tuple[Child, ...]], *, numbers: frozenset[int] = frozenset(), caption: str = ""
+) -> Markup:
+    """Return a table.
+
+    Args:
+        columns: The headers.
+        rows: The cells.
+        numbers: The places of columns with numbers, which are aligned right.
+        caption: What it lists, for readers who do not see it.
+    """
+    head = [element("th", name, scope="col", class_="number" if place in numbers else None) for place, name in enumerate(columns)]
+    body = [
+        element("tr", *(element("td", cell, class_="number" if place in numbers else None) for place, cell in enumerate(row)))
+        for row in rows
+    ]
+    inner = element(
+        "table",
+        element("caption", caption, class_="unseen") if caption else None,
+        element("thead", element("tr", *head)),
+        element("tbody", *body),
+    )
+    return element("div", inner, class_="scrolled", tabindex=0, role="region", aria_label=caption or columns[0])
+
+
+def pager(
+    request: Request, page: str, name: str, start: int, count: int, size: int = PAGE_LINES, query: Mapping[str, object] | None = None
+) -> Markup | None:
+    """Return links to the lines before and after; None if all are on this page.
+
+    Args:
+        request: The request.
+        page: The page of the lines.
+        name: The parameter of the query with the first line.
+        start: The first line, from 0.
+        count: The number of all lines.
+        size: The lines of a page.
+        query: The other parameters.
+    """
+    rest = {"snapshot": request.opened.snapshot} if query is None else query
+    if count <= size or request.is_file:
+        return element("p", f"… and {count - size:,} more", class_="dim") if count > size else None
+    before = request.links.to(page, **rest, **{name: max(start - size, 0)}) if start else None
+    after = request.links.to(page, **rest, **{name: start + size}) if start + size < count else None
+    shown = f"{start + 1:,} to {min(start + size, count):,} of {count:,}"
+    return element(
+        "nav",
+        anchor(before, "← earlier"),
+        element("span", shown, class_="dim"),
+        anchor(after, "later →"),
+        class_="pager",
+        aria_label="lines",
+    )
+
+
+def copyable(command: str) -> Markup:
+    """Return a command to copy, which a button copies where scripts run."""
+    return element(
+        "span",
+        element("code", command),
+        element("button", "copy", type="button", class_="copy", data_copy=command, hidden=True),
+        class_="command",
+    )

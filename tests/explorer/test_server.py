@@ -1,0 +1,142 @@
+"""The server reads only, for the right host and token only, and whatever a table contains is text on its pages."""
+
+import html
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from starlette.testclient import TestClient
+from tests.explorer.conftest import Served, base_of, page
+
+from icefloe import SqlCatalog
+from icefloe.explorer.page import MOST_BYTES, SECTIONS
+from icefloe.explorer.server import OneTable, application, is_allowed_host
+from icefloe.explorer.standalone import standalone
+from icefloe.table import Table
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u202e"
+TOKEN = "t0ken"  # noqa: S105
+
+
+def test_the_first_page_leads_to_the_only_table(client: TestClient, orders: Table) -> None:
+    response = client.get("/", follow_redirects=False)
+    assert (response.status_code, response.headers["location"]) == (303, f"{base_of(orders)}/overview")
+
+
+def test_the_first_page_of_a_catalog_lists_its_tables(catalog_client: TestClient) -> None:
+    content = page(catalog_client, "/")
+    (target,) = re.findall(r'href="(/t/[^"]*)"', content)
+    assert catalog_client.get(target).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/t/other/overview", "/t/lake.shop.orders/nothing", "/nothing", "/assets/../server.py", "/assets/page.py"]
+)
+def test_what_is_not_there_is_a_page_of_its_own(client: TestClient, path: str) -> None:
+    response = client.get(path)
+    assert response.status_code == 404
+    assert "Traceback" not in response.text
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_nothing_but_reading_is_allowed(client: TestClient, orders: Table, method: str) -> None:
+    assert client.request(method, f"{base_of(orders)}/overview").status_code == 405
+
+
+def test_every_response_has_a_policy_that_runs_and_loads_nothing_else(client: TestClient, orders: Table) -> None:
+    for path in ("/", f"{base_of(orders)}/history", "/nothing", "/assets/explorer.js"):
+        headers = client.get(path, follow_redirects=False).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+
+
+def test_no_page_has_inline_scripts_or_styles_or_remote_addresses(client: TestClient, orders: Table) -> None:
+    for section in SECTIONS:
+        content = page(client, f"{base_of(orders)}/{section.name}")
+        assert not re.search(r"<script(?![^>]*\bsrc=\"/assets/)|<style|\sstyle=|\son[a-z]+=|javascript:", content)
+        assert not re.search(r"(?:src|href)=\"(?!/|#)", content)
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "10.0.0.7:8080", "", "localhost:x"])
+def test_a_request_by_another_host_name_is_refused(client: TestClient, orders: Table, host: str) -> None:
+    assert client.get(f"{base_of(orders)}/history", headers={"host": host}).status_code == 421
+
+
+def test_host_names_are_compared_without_port_and_case() -> None:
+    hosts = frozenset({"localhost", "127.0.0.1", "[::1]"})
+    assert all(is_allowed_host(host, hosts, any_address=False) for host in ("LOCALHOST:1", "127.0.0.1", "[::1]:80"))
+    assert not any(is_allowed_host(host, hosts, any_address=False) for host in ("192.168.0.1", "[fe80::1]", "localhost.", "a"))
+    assert is_allowed_host("192.168.0.1:80", hosts, any_address=True)
+    assert not is_allowed_host("evil.example", hosts, any_address=True)
+
+
+def test_a_server_with_a_token_needs_it_once_and_keeps_it_in_a_cookie(orders: Table) -> None:
+    with TestClient(application(OneTable(lambda: orders), token=TOKEN), base_url="http://localhost") as client:
+        path = f"{base_of(orders)}/history"
+        assert client.get(path).status_code == 401
+        assert client.get(f"{path}?token=wrong").status_code == 401
+        assert client.get(path, headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+        response = client.get(f"{path}?token={TOKEN}&from=1", follow_redirects=False)
+        assert (response.status_code, response.headers["location"]) == (303, f"{path}?from=1")
+        cookie = response.headers["set-cookie"].lower()
+        assert all(word in cookie for word in ("icefloe_token_80", "httponly", "samesite=strict"))
+        assert client.get(path).status_code == 200
+        assert TOKEN not in client.get(path).text
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    """Return a table whose names and values are markup, and one of whose comments has a megabyte."""
+    folder = tmp_path_factory.mktemp("hostile")
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder))
+    catalog.create_namespace("db")
+    schema = pa.schema([(HOSTILE, pa.string()), ("n", pa.int64())])
+    table = catalog.create_table("db.hostile", schema, partition_spec=[HOSTILE], properties={HOSTILE: HOSTILE, "long": "x" * 1_000_000})
+    for value in (HOSTILE, "<b>", "y" * 1_000_000):
+        table.append(pa.table({HOSTILE: [value], "n": [1]}, schema=schema)) if len(value) < 200 else None
+    table.manage_snapshots().create_tag(table.metadata.current_snapshot_id, "tag<script>").commit()
+    with table.update_schema() as update:
+        update.update_column("n", doc="z" * 1_000_000)
+    return catalog.load_table("db.hostile")
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?where=n+%3C+%27%3Cscript%3E%27", "?kind=metadata", "?kind=manifest-list", "?kind=file", "?snapshot=%3Cscript%3E"]
+)
+def test_names_and_values_that_are_markup_are_text(served: Served, hostile: Table, query: str) -> None:
+    client = served(hostile)
+    for section in SECTIONS:
+        response = client.get(f"{base_of(hostile)}/{section.name}{query}")
+        assert "<script>" not in response.text
+        assert "<img" not in response.text
+        assert "<b>" not in response.text
+        assert "\u202e" not in response.text
+        assert len(response.content) < MOST_BYTES
+        assert "x" * 2_000 not in response.text
+
+
+def test_the_file_without_a_server_has_hostile_names_as_text_too(hostile: Table) -> None:
+    content = standalone(hostile, 0, typed=HOSTILE, where="n > 0")
+    assert content.count("<script") == 1
+    assert content.count("</script>") == 1
+    assert html.escape("<script>alert(1)") in content
+    assert len(content.encode()) < MOST_BYTES
+
+
+def test_a_path_outside_of_the_table_is_not_read(client: TestClient, orders: Table, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.json"
+    secret.write_text('{"secret": 1}')
+    for name in ("path", "file", "location", "log", "manifest"):
+        response = client.get(f"{base_of(orders)}/contents?kind=metadata&{name}={secret}")
+        assert '"secret"' not in response.text
+
+
+def test_a_fault_is_a_page_without_its_trace(orders: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("icefloe.explorer.server.table_page", lambda *_: 1 / 0)
+    with TestClient(application(OneTable(lambda: orders)), base_url="http://localhost", raise_server_exceptions=False) as client:
+        response = client.get(f"{base_of(orders)}/history")
+    assert response.status_code == 500
+    assert "ZeroDivisionError" not in response.text
