@@ -193,6 +193,7 @@ class SnapshotPlanner:
             self._lost_manifest(known, manifest, rule)
 
     def _lost_manifest(self, known: LostManifests, manifest: ManifestFile, rule: str) -> None:
+        reasons: list[str] = []
         rebuilt, why = known.from_snapshots(manifest)
         if rebuilt is not None:
             change = RepairChange(what=f"{len(rebuilt.entries)} entries are in manifests of other snapshots", path=manifest.manifest_path)
@@ -200,7 +201,7 @@ class SnapshotPlanner:
                 self._rebuilt.append(rebuilt)
                 return
         else:
-            self.left[rule].append(why)
+            reasons.append(why)
             from_files, why = known.from_files(manifest)
             if from_files is not None:
                 change = RepairChange(what=f"{len(from_files.entries)} data files have its counts", path=manifest.manifest_path)
@@ -208,7 +209,7 @@ class SnapshotPlanner:
                     self._rebuilt.append(from_files)
                     return
             else:
-                self.left[rule].append(why)
+                reasons.append(why)
         rows, is_data = manifest.live_rows_count, manifest.content is ManifestContent.DATA
         change = RepairChange(
             what=f"the {manifest.live_files_count} files of the manifest leave the table",
@@ -218,6 +219,8 @@ class SnapshotPlanner:
         )
         if self._record(kinds.DROP_LOST_MANIFESTS, rule, change):
             self._dropped.add(manifest.manifest_path)
+        else:
+            self.left[rule] += reasons
 
     def _rewritten(self, by_rule: Mapping[str, Sequence[Finding]]) -> None:
         # A file of Avro that is cut between two blocks looks whole, with fewer entries.

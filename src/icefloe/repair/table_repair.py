@@ -94,14 +94,16 @@ class _Draft:
         return [finding for finding in self.findings if finding.rule in kind.rules]
 
     def left(self) -> tuple[LeftFinding, ...]:
-        """Return the findings of rules that no chosen repair mends."""
+        """Return the findings of rules that no chosen repair mends, and those of others for which a reason is known."""
         planned = {rule for repair in self.repairs for rule in repair.rules}
         mended = {rule for repair in self.repairs if repair.is_chosen for rule in repair.rules}
-        return tuple(
-            left_finding(rule, count, "; ".join(dict.fromkeys(self.why.get(rule, ()))) or _without_reason(is_planned=rule in planned))
-            for rule, count in self.counts.items()
-            if rule not in mended and count
-        )
+        left = []
+        for rule, count in self.counts.items():
+            reasons = self.why.get(rule, [])
+            if count and (reasons or rule not in mended):
+                why = "; ".join(dict.fromkeys(reasons)) or _without_reason(is_planned=rule in planned)
+                left.append(left_finding(rule, count if rule not in mended else len(reasons), why))
+        return tuple(left)
 
 
 def _without_reason(*, is_planned: bool) -> str:
@@ -341,7 +343,6 @@ def _plan_restore(handle: TableHandle, location: str, draft: _Draft, chosen: fro
         later = lists_of_lost_commits(search, known)
         what = f"the table is that of {found.location}, version {found.version}"
         lost = f"; {len(later)} manifest lists in the folder are of snapshots that it does not have" if later else ""
-        draft.why["restore"].append(what)
         ways.append(
             (kinds.RESTORE_METADATA, lambda: _set_restored(handle, location, draft, found, dict(found.document), kinds.RESTORE_METADATA))
         )

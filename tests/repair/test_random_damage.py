@@ -1,0 +1,158 @@
+"""Random damage of random files: whatever default repairs do, no row is there that no snapshot had, and none is gone whose file is there."""
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+from tests.repair.broken_table import BrokenTable
+from tests.validation.stored_table import Record, edit_avro, records_of
+
+from icefloe.errors import IcefloeError
+from icefloe.repair.repair_kinds import REPAIRS
+
+LEVELS = ("data", "deletes", "manifest", "manifest list", "metadata")
+Damage = tuple[str, str, int, float]
+DAMAGES = st.lists(
+    st.tuples(
+        st.sampled_from(LEVELS),
+        st.sampled_from(("delete", "truncate", "flip", "wrong count", "wrong bound", "twice", "wrong total")),
+        st.integers(0, 10),
+        st.floats(0, 1, exclude_max=True),
+    ),
+    min_size=1,
+    max_size=3,
+)
+MakeTable = Callable[[str, int], BrokenTable]
+
+
+def files_of_level(broken: BrokenTable, level: str) -> list[Path]:
+    folder = broken.folder / "db" / "t"
+    patterns = {
+        "data": ("data/*/*.parquet", lambda name: "-deletes-" not in name),
+        "deletes": ("data/**/*", lambda name: "-deletes-" in name or name.endswith(".puffin")),
+        "manifest": ("metadata/*-m*.avro", lambda _: True),
+        "manifest list": ("metadata/snap-*.avro", lambda _: True),
+        "metadata": ("metadata/*.metadata.json", lambda _: True),
+    }
+    pattern, is_of_level = patterns[level]
+    return sorted(path for path in folder.glob(pattern) if is_of_level(path.name))
+
+
+def inflict(broken: BrokenTable, damage: Damage) -> None:
+    """Damage one file; a change of an entry is one of a manifest, which the lists still describe as before."""
+    level, how, which, where = damage
+    paths = files_of_level(broken, level)
+    if not paths:
+        return
+    path = paths[which % len(paths)]
+    if how == "delete":
+        path.unlink()
+        return
+    content = path.read_bytes()
+    place = int(len(content) * where)
+    if how == "truncate":
+        path.write_bytes(content[:place])
+    elif how == "flip" and content:
+        path.write_bytes(content[:place] + bytes([content[place] ^ 255]) + content[place + 1 :])
+    elif level == "manifest":
+        edit_avro(path, lambda entries: change_entry(entries, how, which))
+    elif level == "metadata" and how == "wrong total":
+        path.write_text(content.decode().replace('"total-records":"', '"total-records":"1'))
+
+
+def change_entry(entries: list[Record], how: str, which: int) -> None:
+    if not entries:
+        return
+    entry = entries[which % len(entries)]
+    if how == "wrong count":
+        entry["data_file"]["record_count"] += 1
+    elif how == "wrong bound":
+        entry["data_file"]["lower_bounds"] = None
+    elif how == "twice":
+        entries.append(entry)
+
+
+def rows_by_file(broken: BrokenTable) -> dict[str, list[str]]:
+    """Return the rows of the current snapshot by the path of their file."""
+    rows: dict[str, list[str]] = {}
+    found: list[dict[str, Any]] = broken.table.scan(selected_fields=("day", "n", "_file")).to_arrow().to_pylist()
+    for row in found:
+        rows.setdefault(str(row.pop("_file")), []).append(str(row))
+    return {path: sorted(values) for path, values in rows.items()}
+
+
+def check_rows_of_history(broken: BrokenTable, ever: Counter[str]) -> dict[str, list[str]] | None:
+    """Return the rows of the table by file, each of which some snapshot had; None if it cannot be read."""
+    try:
+        after = rows_by_file(broken)
+    except IcefloeError as error:
+        event(f"not readable: {error.code}")
+        return None
+    assert Counter(row for rows in after.values() for row in rows) <= ever
+    return after
+
+
+def history(broken: BrokenTable) -> Counter[str]:
+    """Return the rows that some snapshot had, each as often as the snapshot that had it most often."""
+    rows: Counter[str] = Counter()
+    table = broken.table
+    for snapshot in table.snapshots():
+        rows |= Counter(map(str, table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().to_pylist()))
+    return rows
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def model(request: pytest.FixtureRequest, sound: MakeTable) -> tuple[int, dict[str, list[str]], Counter[str], dict[str, bytes]]:
+    """Return a format version, the rows of its table by file, those of its history, and its files."""
+    broken = sound("of", request.param)
+    return request.param, rows_by_file(broken), history(broken), broken.files()
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(damages=DAMAGES, named=st.sampled_from((None, *(kind.id for kind in REPAIRS if not kind.is_default))))
+def test_repairs_never_add_a_row_and_default_ones_never_drop_one_whose_file_is_there(
+    model: tuple[int, dict[str, list[str]], Counter[str], dict[str, bytes]], sound: MakeTable, damages: list[Damage], named: str | None
+) -> None:
+    version, before, ever, _ = model
+    broken = sound("of", version)
+    for damage in damages:
+        inflict(broken, damage)
+    damaged_files = broken.files()
+    repaired: list[str] = []
+    for _ in range(4):  # the metadata file first, then the snapshot, then nothing
+        try:
+            planned = broken.plan()
+        except IcefloeError as error:
+            event(f"no plan: {error.code}")
+            break
+        assert damaged_files.items() <= broken.files().items(), "a plan changes nothing, and no repair deletes a file"
+        if not planned.chosen:
+            break
+        repaired += planned.apply().repairs
+    event(f"repaired: {len(repaired)}")
+    after = check_rows_of_history(broken, ever)
+    if named is not None and broken.plan(named).chosen:
+        event(f"named: {named}")
+        broken.plan(named).apply()
+        check_rows_of_history(broken, ever)
+        assert damaged_files.items() <= broken.files().items()
+        return
+    for path, rows in before.items():
+        is_intact = damaged_files.get(path) == model[3][path]
+        if is_intact and repaired and after is not None:
+            assert after.get(path) == rows, (repaired, path)
+
+
+def test_the_damages_reach_every_level(sound: MakeTable) -> None:
+    broken = sound("of", 3)
+    assert all(files_of_level(broken, level) for level in LEVELS)
+    path = files_of_level(broken, "manifest")[0]
+    count = len(records_of(path))
+    inflict(broken, ("manifest", "twice", 0, 0))
+    assert len(records_of(path)) == count + 1
+    shutil.rmtree(broken.folder / "db")
