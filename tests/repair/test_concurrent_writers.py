@@ -128,3 +128,40 @@ def test_only_the_named_branch_is_repaired(sound: MakeTable) -> None:
     assert sorted(map(str, broken.table.scan().use_ref("audit").to_arrow().to_pylist())) == main
     with pytest.raises(NoSuchSnapshotError, match="no branch 'other'"):
         broken.plan(branch="other")
+
+
+def test_an_undo_never_drops_the_commit_of_another_writer(sound: MakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = sound("of", 2)
+    lose_a_file(broken)
+    broken.plan().apply()
+    commit = SqlCatalogStore.commit
+    raced: list[bool] = []
+
+    def after_another(store: Any, requests: Any) -> Any:
+        if not raced:
+            raced.append(True)
+            broken.table.append(ROW)
+        return commit(store, requests)
+
+    monkeypatch.setattr(SqlCatalogStore, "commit", after_another)
+    with pytest.raises(CommitInvalidatedError):
+        broken.undo()
+    assert "{'day': 'new', 'n': 1}" in broken.rows()
+
+
+def test_ctrl_c_after_the_swap_of_a_metadata_file_keeps_the_file(sound: MakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = sound("of_files", 2)
+    before = broken.rows()
+    broken.break_by(FILE_BREAKS["statistics-missing"])
+    planned = broken.plan()
+    commit = SqlCatalogStore.commit
+
+    def interrupted(store: Any, requests: Any) -> Any:
+        commit(store, requests)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SqlCatalogStore, "commit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        planned.apply()
+    monkeypatch.undo()
+    assert (broken.rows(), broken.findings()) == (before, [])

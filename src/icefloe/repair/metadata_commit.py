@@ -12,11 +12,13 @@ from typing import Any
 from icefloe.catalog.replace_location import replace_location
 from icefloe.catalog_store.catalog_store import KeepsFolders
 from icefloe.errors import (
+    CommitConflictError,
     CommitInvalidatedError,
-    CommitUnknownError,
     FormatError,
+    IcefloeError,
     LocationNotAllowedError,
     Problem,
+    StorageError,
     UnsupportedFeatureError,
 )
 from icefloe.kernel.commit.attempt import NewFile
@@ -25,8 +27,8 @@ from icefloe.kernel.metadata.json_file import deflated, inflated, parsed
 from icefloe.kernel.metadata.metadata_reader import read_table_metadata
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.table.commits.commit_loop import delete_quietly
-from icefloe.table.own_location import check_paths_for_writes, own_location
-from icefloe.table.table_handle import TableHandle, new_metadata_location
+from icefloe.table.own_location import check_location_is_own, check_paths_for_writes
+from icefloe.table.table_handle import TableHandle, load_metadata, new_metadata_location
 
 # The property of a repaired metadata file with the location of the file that it replaced.
 REPLACED_KEY = "icefloe.repair.replaced-metadata"
@@ -84,13 +86,7 @@ def commit_document(handle: TableHandle, repaired: RepairedDocument) -> str:
         _refuse_damaged_version(handle, repaired.replaced)
     document = _with_commit(repaired, handle.clock.now_ms())
     metadata = as_metadata(document, repaired.replaced)
-    if own_location(handle, metadata.location, repaired.replaced) is None:
-        raise LocationNotAllowedError(
-            f"the repaired metadata file claims the location {metadata.location}, which is not known to be the table's own",
-            table=handle.table_name,
-            path=repaired.replaced,
-            next_step="if the table may have that folder, add it to the catalog property io.allowed-locations",
-        )
+    _check_location(handle, metadata, repaired)
     check_paths_for_writes(handle, metadata)
     location = new_metadata_location(handle.ids, metadata, previous_location=repaired.replaced)
     handle.store.check(handle.identifier, location, metadata)
@@ -100,11 +96,15 @@ def commit_document(handle: TableHandle, repaired: RepairedDocument) -> str:
     try:
         for file in files:
             handle.io.write(file.location, file.content)
-        return replace_location(handle.store, handle.identifier, location, expected=repaired.replaced)
-    except CommitUnknownError:
-        raise  # the files may be the table's by now
     except BaseException:
         delete_quietly(handle, [file.location for file in files])
+        raise
+    try:
+        # Once the swap is begun, files are deleted only if the table is known not to have them: never after Ctrl-C or a lost reply.
+        return replace_location(handle.store, handle.identifier, location, expected=repaired.replaced)
+    except (CommitConflictError, StorageError):
+        if _is_without(handle, location):
+            delete_quietly(handle, [file.location for file in files])
         raise
 
 
@@ -122,6 +122,27 @@ def check_unchanged(handle: TableHandle, location: str) -> None:
             ),
             next_step="nothing was changed: plan the repair again",
         )
+
+
+def _is_without(handle: TableHandle, location: str) -> bool:
+    """Return whether the table neither is at a metadata file nor has it in its log; False if that is not known."""
+    try:
+        loaded = load_metadata(handle)
+    except IcefloeError:
+        return False
+    return loaded.location != location and all(entry.metadata_file != location for entry in loaded.metadata.metadata_log)
+
+
+def _check_location(handle: TableHandle, metadata: TableMetadata, repaired: RepairedDocument) -> None:
+    """Check that a file of the table vouches for its location. Raises `LocationNotAllowedError`."""
+    *others, last = (repaired.replaced, *(location for _, location in repaired.predecessors))
+    for location in others:
+        try:
+            check_location_is_own(handle, metadata, metadata, location)
+        except LocationNotAllowedError:
+            continue  # a lost file vouches for nothing; the one before it may
+        return
+    check_location_is_own(handle, metadata, metadata, last)
 
 
 def _refuse_damaged_version(handle: TableHandle, location: str) -> None:

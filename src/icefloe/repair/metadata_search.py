@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from icefloe.catalog_store.catalog_store import other_tables
+from icefloe.display.formatting import file_name
 from icefloe.errors import (
     FormatError,
     IcefloeError,
@@ -40,6 +41,16 @@ class FoundMetadata:
     version: int
     metadata: TableMetadata
     document: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Candidate:
+    """A whole metadata file of the folder: its location and version, the table, and the files of its log."""
+
+    location: str
+    version: int
+    table_uuid: str | None
+    logged: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -121,30 +132,39 @@ def _choose(handle: TableHandle, location: str, search: MetadataSearch) -> None:
     lost_version = metadata_version(location)
     named = [(metadata_version(name), name) for name in search.names]
     versions = sorted(((version, name) for version, name in named if version is not None), reverse=True)
-    readable = [one for one in (_read(handle, search.folder, *pair) for pair in versions[:MOST_FILES]) if one is not None]
+    readable = [one for one in (_candidate(handle, search.folder, *pair) for pair in versions[:MOST_FILES]) if one is not None]
     readable = [one for one in readable if one.location != location]
     previous = handle.store.load(handle.identifier).previous_metadata_location
     before = next((one for one in readable if one.location == previous), None)
     if before is not None:
-        search.found = before
+        search.found = _read(handle, search.folder, before.version, file_name(before.location))
         return
-    if len({one.metadata.table_uuid for one in readable}) > 1:
+    if len({one.table_uuid for one in readable}) > 1:
         search.why = "its metadata folder has files of several tables"
         return
     # A file of the lost version or a later one is of a commit that failed, unless the catalog is older than it.
     earlier = [one for one in readable if lost_version is None or one.version < lost_version]
     newest = [one for one in earlier if one.version == earlier[0].version]
     if len(newest) > 1:
-        logged = {entry.metadata_file for one in readable for entry in one.metadata.metadata_log}
+        logged = frozenset[str]().union(*(one.logged for one in readable))
         newest = [one for one in newest if one.location in logged]
     if len(newest) == 1:
-        search.found = newest[0]
+        search.found = _read(handle, search.folder, newest[0].version, file_name(newest[0].location))
     else:
         search.why = (
             "its metadata folder has several files of the newest version"
             if newest
             else "its metadata folder has no other readable metadata file"
         )
+
+
+def _candidate(handle: TableHandle, folder: str, version: int, name: str) -> _Candidate | None:
+    """Return what has to be kept of a metadata file, of which a folder can have many large ones."""
+    found = _read(handle, folder, version, name)
+    if found is None:
+        return None
+    logged = frozenset(entry.metadata_file for entry in found.metadata.metadata_log)
+    return _Candidate(location=found.location, version=version, table_uuid=found.metadata.table_uuid, logged=logged)
 
 
 def _read(handle: TableHandle, folder: str, version: int, name: str) -> FoundMetadata | None:

@@ -4,7 +4,7 @@ The plan is the only way to a repair: what `apply` commits is what the plan show
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from icefloe.display.formatting import count_text, shortened
@@ -12,6 +12,7 @@ from icefloe.display.report import Column, Facts, Part, Prose, Report, grid
 from icefloe.inspect.as_json import json_ready
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.repair.repair_kinds import REPAIR_BY_ID, Scope
+from icefloe.validation.finding import bounded
 from icefloe.validation.rules import rule_named
 
 # Changes of one repair that a plan lists; the others are counted.
@@ -95,10 +96,14 @@ def planned_repair(repair: str, changes: list[RepairChange], rules: set[str], *,
         is_chosen=is_chosen,
         text=text or REPAIR_BY_ID[repair].title,
         count=len(changes),
-        changes=tuple(changes[:MOST_CHANGES]),
-        rows_lost=lost,
-        rows_back=back,
+        changes=tuple(map(_bounded, changes[:MOST_CHANGES])),
+        rows_lost={bounded(partition): rows for partition, rows in lost.items()},
+        rows_back={bounded(partition): rows for partition, rows in back.items()},
     )
+
+
+def _bounded(change: RepairChange) -> RepairChange:
+    return replace(change, what=bounded(change.what), path=bounded(change.path), partition=bounded(change.partition))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

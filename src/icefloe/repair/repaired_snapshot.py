@@ -18,6 +18,8 @@ from icefloe.kernel.manifest.manifest_reader import read_entries
 from icefloe.kernel.manifest.manifest_writer import write_manifest
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.manifests import spec_partition_type
+from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, AssertTableUUID
+from icefloe.kernel.metadata.snapshot_updates import SetSnapshotRef
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.validation.manifest_check import FileTotals, total_of
 
@@ -186,13 +188,41 @@ class RepairedSnapshot:
         return {} if None in counts else totals_in_summary(total_of([*counts, *built.totals]))
 
 
+class UndoneSnapshot:
+    """The action that sets a branch back to the snapshot before a repair, if the repair still is its newest."""
+
+    def __init__(self, branch: str, snapshot_id: int, parent_id: int) -> None:
+        """Create the action.
+
+        Args:
+            branch: The branch.
+            snapshot_id: The snapshot of the repair.
+            parent_id: The snapshot before it.
+        """
+        self._branch = branch
+        self._snapshot_id = snapshot_id
+        self._parent_id = parent_id
+
+    def new_data_files(self) -> Sequence[str]:
+        """See `Action.new_data_files`."""
+        return ()
+
+    def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt:  # noqa: ARG002  nothing is read
+        """See `Action.attempt`. Raises `CommitInvalidatedError` if the branch has another snapshot by now."""
+        check_head(base, self._branch, self._snapshot_id)
+        return Attempt(
+            updates=(SetSnapshotRef(self._branch, replace(base.refs[self._branch], snapshot_id=self._parent_id)),),
+            requirements=(AssertTableUUID(base.table_uuid), AssertRefSnapshotId(self._branch, self._snapshot_id)),
+        )
+
+
 def check_head(base: TableMetadata, branch: str, snapshot_id: int) -> None:
     """Check that a branch still has the snapshot that was planned for. Raises `CommitInvalidatedError`."""
     ref = base.refs.get(branch)
     if ref is not None and ref.snapshot_id == snapshot_id:
         return
     raise CommitInvalidatedError(
-        f"the repair was planned for snapshot {snapshot_id} of {branch}, and another writer has changed the table since",
+        f"this was to change snapshot {snapshot_id} of {branch}, and another writer has changed the table since the repair was planned",
         snapshot_id=None if ref is None else ref.snapshot_id,
         problems=(
             Problem(where="expected", what=f"snapshot {snapshot_id} as the newest of {branch}"),

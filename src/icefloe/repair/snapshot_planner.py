@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from icefloe.datafile.deletes.delete_file_reader import plain_location, spellings
 from icefloe.errors import FormatError, NoSuchFileError, StorageError, UnsupportedError
-from icefloe.kernel.commit.new_manifest import ManifestNumbers
+from icefloe.kernel.commit.new_manifest import ManifestNumbers, merge_rules
 from icefloe.kernel.commit.snapshot_attempt import path_of_partition
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.entry import ManifestEntry
@@ -154,11 +154,17 @@ class SnapshotPlanner:
     def _entries_of(self, path: str) -> list[ManifestEntry] | None:
         if path not in self._entries:
             manifest = self._head.manifests.get(path)
+            if manifest is not None and not self._can_be_written(manifest):
+                manifest = None
             try:
                 self._entries[path] = None if manifest is None else entries_of(manifest, self._metadata, self._handle.io.read)
             except (FormatError, UnsupportedError, NoSuchFileError):
                 self._entries[path] = None
         return self._entries[path]
+
+    def _can_be_written(self, manifest: ManifestFile) -> bool:
+        """Return whether a manifest can be written again: it is neither encrypted nor of a spec with an unknown transform."""
+        return manifest.key_metadata is None and manifest.partition_spec_id not in merge_rules(self._metadata).unmergeable_specs
 
     def _folder(self, file: DataFile) -> str:
         return self._partition(file.spec_id, file.partition)

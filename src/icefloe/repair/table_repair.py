@@ -36,11 +36,10 @@ from icefloe.repair.metadata_rebuild import rebuild_document
 from icefloe.repair.metadata_search import FoundMetadata, lists_of_lost_commits, search_metadata
 from icefloe.repair.repair_kinds import RepairKind, chosen_kinds
 from icefloe.repair.repair_plan import LeftFinding, PlannedRepair, RepairChange, RepairPlan, RepairResult, left_finding, planned_repair
-from icefloe.repair.repaired_snapshot import REPAIR_KEY, RepairedSnapshot, SnapshotEdits
+from icefloe.repair.repaired_snapshot import REPAIR_KEY, RepairedSnapshot, SnapshotEdits, UndoneSnapshot
 from icefloe.repair.snapshot_planner import SnapshotPlanner
 from icefloe.table.commits.commit_loop import commit
 from icefloe.table.rows.write_context import snapshot_context
-from icefloe.table.table import Table
 from icefloe.table.table_handle import LoadedMetadata, TableHandle, load_metadata, metadata_of, read_metadata_at
 from icefloe.validation.catalog_rules import location_findings
 from icefloe.validation.file_check import FileCheck, FileTask
@@ -471,7 +470,7 @@ def undo_table(handle: TableHandle, *, branch: str = MAIN, metadata_file: str | 
     Raises:
         InvalidInputError: The last commit was no repair.
         TableAlreadyExistsError: With a metadata file, the name is taken.
-        CommitConflictError: Another writer changed the table meanwhile.
+        CommitInvalidatedError, CommitConflictError: Another writer changed the table meanwhile.
     """
     if metadata_file is not None:
         return _undo_drop(handle, metadata_file)
@@ -489,13 +488,12 @@ def undo_table(handle: TableHandle, *, branch: str = MAIN, metadata_file: str | 
             table=handle.table_name,
             next_step="roll the branch back to an older snapshot with icefloe rollback",
         )
-    table = Table(handle, loaded)
-    table.manage_snapshots().rollback_to_snapshot(snapshot.parent_snapshot_id, branch).commit()
+    report = commit(handle, UndoneSnapshot(branch, snapshot.snapshot_id, snapshot.parent_snapshot_id), loaded)
     return RepairResult(
         table=handle.table_name,
         repairs=(f"undo of {snapshot.summary[REPAIR_KEY]}",),
         snapshot_id=snapshot.parent_snapshot_id,
-        metadata_location=table.metadata_location,
+        metadata_location=report.loaded.location,
     )
 
 
