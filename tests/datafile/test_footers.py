@@ -1,5 +1,6 @@
 """Footers of files with many sets of columns, read one after another by one reader: each result equals that of a new reader."""
 
+import io
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -7,13 +8,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.security.hostile_footers import CONTRADICTIONS, changed, sound_file
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tests.security.hostile_footers import CONTRADICTIONS, changed, divided, sound_file, with_footer
 
 from icefloe import IntegerType, LongType, NestedField, Schema, StringType
 from icefloe.datafile import foreign_files
 from icefloe.datafile.foreign_files import FooterReader, FooterRequest
 from icefloe.datafile.parquet import parquet_footer
-from icefloe.errors import DataFileFormatError, SchemaMismatchError
+from icefloe.datafile.parquet.parquet_footer import CheckedFooter, open_footer
+from icefloe.errors import DataFileFormatError, SchemaMismatchError, UnsupportedFeatureError
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.schema.name_mapping import mapping_for
 
@@ -127,6 +131,77 @@ def test_a_footer_is_checked_also_after_one_with_the_same_columns(tmp_path: Path
     shared.read(str(tmp_path / "sound.parquet"))
     with pytest.raises(DataFileFormatError, match="no valid footer"):
         shared.read(str(tmp_path / "bad.parquet"))
+
+
+def file_of(rows: dict[str, Any], **options: Any) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table(rows), file, row_group_size=3, store_decimal_as_integer=True, **options)
+    return file.getvalue()
+
+
+def rows_of(seed: int) -> dict[str, Any]:
+    numbers = [None if (seed + row) % 4 == 0 else seed * 1000 + row for row in range(5)]
+    return {
+        "long": pa.array(numbers, pa.int64()),
+        "text": [None if number is None else str(number) * (1 + seed) for number in numbers],
+        "flag": [None if number is None else number % 2 == 0 for number in numbers],
+        "half": [None if number is None else number / 2 for number in numbers],
+        "fixed": pa.array([None if number is None else number.to_bytes(5, "big") for number in numbers], pa.binary(5)),
+        "list": [[number] for number in numbers],
+        "price": pa.array(numbers, pa.decimal128(20, 0)),
+    }
+
+
+def outcome(footer: CheckedFooter, like: CheckedFooter | None) -> tuple[type | None, str]:
+    """Return the error of checking a footer; none, and no text, where it is sound."""
+    try:
+        footer.check_all(like=like)
+    except (pa.ArrowException, UnsupportedFeatureError) as error:
+        return type(error), str(error)
+    return None, ""
+
+
+def checked(data: bytes) -> CheckedFooter:
+    footer = open_footer(pa.BufferReader(data), "file")
+    footer.check_all()
+    return footer
+
+
+FILES = [file_of(rows_of(seed)) for seed in range(4)]
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.sampled_from(range(4)),
+    st.sampled_from(range(4)),
+    st.lists(st.tuples(st.integers(0, 4095), st.integers(0, 2), st.binary(max_size=3)), max_size=3),
+)
+def test_a_damaged_footer_has_the_same_error_after_a_sound_one(first: int, second: int, changes: list[tuple[int, int, bytes]]) -> None:
+    head, footer = divided(FILES[second])
+    for number, removed, inserted in changes:
+        place = number % len(footer)
+        footer = footer[:place] + inserted + footer[place + removed :]
+    data = with_footer(head, footer)
+    like = checked(FILES[first])
+    try:
+        alone, after = (open_footer(pa.BufferReader(data), "file") for _ in range(2))
+        assume(after.metadata.schema.equals(like.metadata.schema))
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        return
+    assert outcome(after, like) == outcome(alone, None)
+
+
+def test_chunks_of_the_same_fields_are_recognized_without_reading_their_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    like = checked(FILES[0])
+    read: list[int] = []
+    check = CheckedFooter._check
+    monkeypatch.setattr(CheckedFooter, "_check", lambda footer, group, leaf, chunk: (read.append(leaf), check(footer, group, leaf, chunk)))
+    for file in FILES[1:]:
+        open_footer(pa.BufferReader(file), "file").check_all(like=like)
+    assert read == []
+    long_texts = rows_of(1) | {"text": ["x" * 65] * 5}
+    open_footer(pa.BufferReader(file_of(long_texts)), "file").check_all(like=like)
+    assert read == [1, 1]  # one in each row group
 
 
 @pytest.mark.parametrize("bits", [63, 64, 65, 70])
