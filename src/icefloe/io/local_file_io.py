@@ -214,9 +214,8 @@ def _write_parts(file: BinaryIO, parts: Sequence[Part]) -> None:
                     raise
                 is_direct = _set_direct(descriptor, direct=False)  # the file system, or its disk, takes no pages of this size
             if is_direct and written % PAGE_BYTES:
-                is_direct = _set_direct(
-                    descriptor, direct=False
-                )  # a part of a page remains, of a file that was interrupted or a disk that is full
+                # The write ended within a page, as it was interrupted or the disk is full: direct writes begin at pages.
+                is_direct = _set_direct(descriptor, direct=False)
 
 
 def _set_direct(descriptor: int, *, direct: bool) -> bool:

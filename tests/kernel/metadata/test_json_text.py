@@ -1,5 +1,6 @@
 """Metadata files in parts: the parts of plain and gzip files, joined, are the whole text, and a part is compressed once."""
 
+import errno
 import gzip
 import zlib
 from mmap import mmap
@@ -76,6 +77,25 @@ def test_a_large_file_is_in_whole_pages_which_the_next_version_shares(monkeypatc
     assert shared > 0.9 * sum(map(len, first))
     assert read_table_metadata(b"".join(first), "t") == metadata
     assert read_table_metadata(b"".join(second), "t") == longer
+
+
+def test_a_process_without_another_map_of_memory_writes_the_same_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_text, "_PAGED", 256 * 1024)
+    maps = 0
+
+    def limited(*arguments: int, **options: int) -> mmap:
+        nonlocal maps
+        maps += 1
+        if maps > 1:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        return mmap(*arguments, **options)
+
+    monkeypatch.setattr(json_text.mmap, "mmap", limited)
+    metadata = with_snapshots(4_096)
+    parts = table_metadata_parts(metadata)
+    assert maps == 2
+    assert all(isinstance(part, bytes) for part in parts)
+    assert read_table_metadata(b"".join(parts), "t") == metadata
 
 
 def test_a_small_file_has_no_spaces_and_no_pages() -> None:

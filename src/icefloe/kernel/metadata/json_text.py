@@ -10,6 +10,7 @@ other work of a commit. Parts end with spaces, which JSON allows between any two
 import mmap
 import zlib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -69,8 +70,11 @@ class JsonText:
 
 def plain(parts: Sequence[JsonText]) -> list[Part]:
     """Return the text of all parts, the small ones joined with their neighbours; of a large file in whole pages, with spaces after each part."""
-    is_paged = sum(part.length for part in parts) >= _PAGED
-    return [part.pages() if is_paged else part.text for part in _without_small(parts)]
+    joined = list(_without_small(parts))
+    if sum(part.length for part in parts) >= _PAGED:
+        with suppress(OSError):  # the process has as many maps of memory as the system allows
+            return [part.pages() for part in joined]
+    return [part.text for part in joined]
 
 
 def gzipped(parts: Sequence[JsonText]) -> list[Part]:
