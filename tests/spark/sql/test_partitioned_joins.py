@@ -1,9 +1,10 @@
 """Storage-partitioned joins: scans that report their partitions, so that joins by partition fields need no shuffle."""
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,8 @@ from tests.spark.merge_on_read import delete_keys_everywhere, delete_positions
 from tests.spark.sql.conftest import Run
 
 from icefloe import LongType, SqlCatalog
+from icefloe.spark.bridge.callback import PythonCallback
+from icefloe.spark.bridge.gateway import java_array, java_class
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
@@ -219,7 +222,9 @@ def scan_rows(frame: DataFrame) -> list[int]:
 @pytest.mark.usefixtures("joined_by_storage")
 @pytest.mark.parametrize("kind", DELETES)
 @pytest.mark.parametrize("partition", ["bucket(4, id)", "day", "truncate(100, id)", "months(day), bucket(2, id)"])
-def test_tables_with_deletes_are_joined_without_a_shuffle(sql: Run, lake: SqlCatalog, partition: str, kind: str) -> None:
+def test_tables_with_deletes_are_joined_without_a_shuffle(
+    spark: SparkSession, sql: Run, lake: SqlCatalog, partition: str, kind: str
+) -> None:
     left, right = tables(sql, lake, partition)
     for table in (left, right):
         if kind == "vectors":
@@ -227,8 +232,10 @@ def test_tables_with_deletes_are_joined_without_a_shuffle(sql: Run, lake: SqlCat
         table.append(pa.table({"id": pa.array(range(2000, 2010), pa.int64()), "day": [date(2024, 1, 2)] * 10, "name": ["more"] * 10}))
         with_deletes(table, kind)
     text = by_keys("id", "day")
+    # Spark 4.0 loses the partitions of a scan in the broadcast join that removes pairs of keys.
+    shuffles = 2 if kind == "pairs of keys" and spark.version < "4.1" else 0
     for _ in range(2):  # the second query finds positions of deleted keys that are kept
-        assert exchanges(sql, text) == 0
+        assert exchanges(sql, text) == shuffles
         assert rows_of(sql, text) == joined(left, right, "id", "day")
 
 
@@ -415,6 +422,48 @@ def test_filters_skip_row_groups_and_joins_skip_files_by_transforms(spark: Spark
     finally:
         spark.conf.unset("spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly")
         spark.conf.unset("spark.sql.optimizer.dynamicPartitionPruning.fallbackFilterRatio")
+
+
+def filter_at_run_time(spark: SparkSession, scan: Any, values: Sequence[int]) -> None:
+    """Filter a scan of Spark's connector by the values that a join has in the column `id`."""
+    connector = "org.apache.spark.sql.connector.expressions"
+    column, literal = java_class(spark, f"{connector}.FieldReference").column("id"), java_class(spark, f"{connector}.LiteralValue")
+    kind = java_class(spark, "org.apache.spark.sql.types.DataTypes").LongType
+    children = java_array(spark, f"{connector}.Expression", [column, *(literal(value, kind) for value in values)])
+    predicate = java_class(spark, f"{connector}.filter.Predicate")("IN", children)
+    scan.filter(java_array(spark, f"{connector}.filter.Predicate", [predicate]))
+
+
+def files_in(scan: Any) -> int:
+    """Return the number of files that the next plan of a scan reads."""
+    return sum(len(split.files()) for split in scan.toBatch().planInputPartitions())
+
+
+@pytest.mark.usefixtures("joined_by_storage")
+def test_a_filter_at_run_time_holds_for_the_plan_of_its_thread_alone(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    tables(sql, lake, "bucket(4, id)")
+    scan = spark.sql(by_keys("id"))._jdf.queryExecution().executedPlan().collectLeaves().apply(0).scan()
+    filter_at_run_time(spark, scan, [8])
+    files: list[int] = []
+    other = Thread(target=lambda: files.append(files_in(scan)))
+    other.start()
+    other.join()
+    assert [*files, files_in(scan), files_in(scan)] == [4, 1, 4]
+
+
+@pytest.mark.usefixtures("joined_by_storage")
+def test_a_join_of_very_many_values_leaves_no_file_out(
+    spark: SparkSession, sql: Run, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables(sql, lake, "bucket(4, id)")
+    scan = spark.sql(by_keys("id"))._jdf.queryExecution().executedPlan().collectLeaves().apply(0).scan()
+    methods: list[str] = []
+    apply = PythonCallback.apply
+    monkeypatch.setattr(PythonCallback, "apply", lambda self, method, message: (methods.append(method), apply(self, method, message))[1])
+    for values, expected in (([8], 1), ([8] * 10_000, 4)):
+        filter_at_run_time(spark, scan, values)
+        assert files_in(scan) == expected
+    assert [method.split()[0] for method in methods] == ["matching_files"]
 
 
 @pytest.mark.usefixtures("joined_by_storage")

@@ -58,6 +58,18 @@ def test_a_namespace_has_iceberg_tables_and_others(sql: Run, lake: SqlCatalog) -
         sql("UPDATE p SET s = 'c' WHERE id = 1")
 
 
+def test_the_iceberg_tables_of_a_statement_are_loaded_by_one_call(sql: Run, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("t", "u"):
+        sql(f"CREATE TABLE {name} USING iceberg AS SELECT id FROM range(3)")
+    sql("CREATE TABLE p USING parquet AS SELECT id FROM range(2)")
+    load, load_all, loads = lake.store.load, lake.store.load_all, []
+    monkeypatch.setattr(lake.store, "load", lambda name: (loads.append([name]), load(name))[1])
+    monkeypatch.setattr(lake.store, "load_all", lambda names: (loads.append(list(names)), load_all(names))[1])
+    assert sql("SELECT count(*) FROM t JOIN mixed.u USING (id)") == [(3,)]
+    assert loads == [[("mixed", "t"), ("mixed", "u")]]
+    assert sql("SELECT count(*) FROM t JOIN u USING (id) JOIN p USING (id)") == [(2,)]  # one by one, as one is a table of Spark
+
+
 def test_the_format_iceberg_is_written_in_any_case_of_letters(session: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     sql("CREATE TABLE t (id BIGINT) USING ICEBERG")
     sql("CREATE TABLE u USING Iceberg AS SELECT 1L AS id")

@@ -44,9 +44,6 @@ _EXPRESSIONS = "org.apache.spark.sql.connector.expressions.Expressions"
 _PARTITIONING = "org.apache.spark.sql.connector.read.partitioning.KeyGroupedPartitioning"
 # Spark's functions of the transforms of times.
 _TIMES: Mapping[type[Transform], str] = {YearTransform: "years", MonthTransform: "months", DayTransform: "days", HourTransform: "hours"}
-# Values of a join by which files are pruned at run time. Above that all files are read: Spark sends the values as one message, and a table of so many values
-# seldom leaves a file out.
-_MOST_VALUES = 10_000
 
 
 def partitioned_scan(pushed: PushedScan) -> "PartitionedScan | None":
@@ -154,7 +151,7 @@ class PartitionedScan(SparkScan):
         """Return the numbers of the files that may have rows with the values that a join has, in the order of the groups' files."""
         paths = pa.chunked_array([group.files["file_path"].combine_chunks() for group in self._groups], pa.string())
         filters = [_of_column(predicate, self._columns_of_reader) for predicate in predicates]
-        if None in filters or sum(len(predicate["children"]) for predicate in predicates) > _MOST_VALUES:
+        if None in filters:
             return list(range(len(paths)))
         pushed = self._pushed
         narrowed = replace(pushed, query={**pushed.query, "filters": [*pushed.filters, *filters]})

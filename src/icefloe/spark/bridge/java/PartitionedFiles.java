@@ -55,13 +55,17 @@ import scala.runtime.AbstractFunction1;
  * The relation of the first group is in the place of the scan in the plan of its rows until `SparkRule` puts the scan in its place.
  */
 public final class PartitionedFiles implements SupportsReportStatistics, SupportsRuntimeV2Filtering {
+  // Values of a join by which files are left out. Above that all files are read: the values are one message to Python, and a table of so many values seldom leaves a file out.
+  private static final int MOST_VALUES = 10000;
+
   private final LogicalRelation[] groups;
   private final String[] keys; // columns of every group with the values of the partition fields
   private final String[] columns; // columns of every group that the scan returns
   private LogicalPlan rows; // the plan of the rows, over the first relation
   private PythonProxy python; // the scan that Python implements; null before it is in a plan
   private ArrayList conditions = new ArrayList(); // of Condition: what the rows are filtered by, for the statistics of row groups
-  private BitSet selected; // numbers of the files that the next batch has; null for all
+  // Numbers of the files that the next batch of a thread has; none for all. Spark asks for the batch in the thread that has set the filter, and another plan may do so at the same time.
+  private final ThreadLocal selected = new ThreadLocal();
 
   public PartitionedFiles(List groups, List keys, List columns) {
     this.groups = (LogicalRelation[]) groups.toArray(new LogicalRelation[0]);
@@ -312,8 +316,8 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
   }
 
   public Batch toBatch() {
-    BitSet numbers = selected;
-    selected = null; // another plan of the same scan may have another filter, or none
+    BitSet numbers = (BitSet) selected.get();
+    selected.remove(); // another plan of the same scan may have another filter, or none
     return new PartitionedBatch(this, numbers);
   }
 
@@ -337,10 +341,14 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
 
   /** Leaves the files out of the next batch in which no row has the values of a join. */
   public void filter(Predicate[] predicates) {
+    selected.remove();
+    int values = 0;
+    for (int i = 0; i < predicates.length; i++) values += predicates[i].children().length;
+    if (values > MOST_VALUES) return;
     List numbers = (List) PythonBridge.parsed((String) python.call("matching_files", ConnectorJson.json(new Object[] {predicates})));
     BitSet matching = new BitSet();
     for (int i = 0; i < numbers.size(); i++) matching.set(((Number) numbers.get(i)).intValue());
-    selected = matching;
+    selected.set(matching);
   }
 
   public Statistics estimateStatistics() {

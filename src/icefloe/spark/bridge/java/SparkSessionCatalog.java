@@ -67,6 +67,11 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
     return iceberg.name();
   }
 
+  /** Returns the catalog of the Iceberg tables. */
+  SparkCatalog iceberg() {
+    return iceberg;
+  }
+
   public String[] defaultNamespace() {
     return spark.defaultNamespace();
   }

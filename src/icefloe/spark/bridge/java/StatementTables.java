@@ -107,6 +107,7 @@ public final class StatementTables extends Rule {
     if (size == 1 && session.sessionState().catalog().isTempView(parts)) return;
     boolean namesCatalog = size > 1 && manager.isCatalogRegistered((String) parts.apply(0));
     CatalogPlugin catalog = namesCatalog ? manager.catalog((String) parts.apply(0)) : manager.currentCatalog();
+    if (catalog instanceof SparkSessionCatalog) catalog = ((SparkSessionCatalog) catalog).iceberg();
     if (!(catalog instanceof SparkCatalog)) return;
     ArrayList namespace = new ArrayList(size == 1 ? Arrays.asList(manager.currentNamespace()) : new ArrayList());
     for (int i = namesCatalog ? 1 : 0; i < size - 1; i++) namespace.add(parts.apply(i));
