@@ -108,7 +108,7 @@ def test_a_commit_that_always_conflicts_leaves_no_file_and_its_error_has_a_next_
     with pytest.raises(CommitConflictError, match="4 attempts") as lost:
         table.append(row_of(1))
     assert "commit.retry.num-retries" in str(lost.value)
-    assert [problem.where for problem in lost.value.problems] == ["expected", "found"]
+    assert [problem.where for problem in lost.value.problems] == ["expected", "found", "attempts"]
     assert {path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".db"} == before
 
 

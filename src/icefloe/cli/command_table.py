@@ -47,6 +47,13 @@ COMMANDS = (
         "show_commands:show_trace",
         "Explain why a query reads what it reads: what is kept and skipped at each level, and the bound that decided.",
     ),
+    LazyCommand(
+        "diff",
+        LOOK,
+        "diff_commands:diff",
+        "Compare two snapshots, branches or tags of a table, or two tables: what changed in layout, files, partitions, statistics and rows.",
+    ),
+    LazyCommand("explain", LOOK, "diff_commands:app", "Explain a commit: why it was retried, and what it was checked against."),
     LazyCommand("show", LOOK, "show_commands:app", "Show one level of a table."),
     LazyCommand(
         "explore",

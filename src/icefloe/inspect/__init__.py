@@ -1,7 +1,7 @@
 """Contents of a table, and why a query reads what it reads, as values. A public package.
 
     from icefloe.inspect import catalog, listing, table, snapshots, metadata, manifest_list, manifest, data_file, tree, overhead, trace, statistics,
-        refs, properties, log, health, validate, view_history, view_listing
+        refs, properties, log, health, validate, diff, explain_commit, view_history, view_listing
 
 Each function takes a table (or a catalog) and returns a frozen value: `print` it, display it in a notebook, or call `to_dict()`. The metadata tables, with the
 columns of Java's metadata tables, are Arrow tables:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from icefloe.inspect.branches_and_tags import refs as refs
     from icefloe.inspect.catalog_contents import catalog as catalog
     from icefloe.inspect.catalog_contents import listing as listing
+    from icefloe.inspect.commit_explanation import explain_commit as explain_commit
     from icefloe.inspect.commit_graph import log as log
     from icefloe.inspect.data_file_contents import data_file as data_file
     from icefloe.inspect.manifest_contents import manifest as manifest
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_table as metadata_table
     from icefloe.inspect.scan_trace import trace as trace
     from icefloe.inspect.snapshot_history import snapshots as snapshots
+    from icefloe.inspect.table_diff import diff as diff
     from icefloe.inspect.table_health import health as health
     from icefloe.inspect.table_overview import table as table
     from icefloe.inspect.table_statistics import statistics as statistics
@@ -43,6 +45,7 @@ else:
         {
             "icefloe.inspect.branches_and_tags": "properties, refs",
             "icefloe.inspect.catalog_contents": "catalog, listing",
+            "icefloe.inspect.commit_explanation": "explain_commit",
             "icefloe.inspect.commit_graph": "log",
             "icefloe.inspect.data_file_contents": "data_file",
             "icefloe.inspect.manifest_contents": "manifest, manifest_list",
@@ -52,6 +55,7 @@ else:
             "icefloe.inspect.metadata_tables.metadata_table_registry": "METADATA_TABLES, MetadataTable, metadata_table",
             "icefloe.inspect.scan_trace": "trace",
             "icefloe.inspect.snapshot_history": "snapshots",
+            "icefloe.inspect.table_diff": "diff",
             "icefloe.inspect.table_health": "health",
             "icefloe.inspect.table_overview": "table",
             "icefloe.inspect.table_statistics": "statistics",

@@ -12,7 +12,7 @@ from icefloe.inspect.graph_layout import draw, newest_first
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.table_overview import summary_number
 from icefloe.kernel.commit.staged_snapshot import PUBLISHED_WAP_ID, WAP_ID
-from icefloe.kernel.metadata.snapshot import SOURCE_SNAPSHOT_ID, Snapshot
+from icefloe.kernel.metadata.snapshot import SOURCE_SNAPSHOT_ID, Snapshot, engine_of
 from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef, refs_by_snapshot
 from icefloe.kernel.metadata.table_history import reachable_ids
 from icefloe.table.table_reader import TableReader
@@ -134,7 +134,7 @@ def _commit(
         wap_id=summary.get(WAP_ID),
         published_wap_id=summary.get(PUBLISHED_WAP_ID),
         source_snapshot_id=summary.get(SOURCE_SNAPSHOT_ID),
-        engine=" ".join(summary[key] for key in ("engine-name", "engine-version") if key in summary) or None,
+        engine=engine_of(summary),
         lines=lines,
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
 from icefloe.procedures import (
+    comparison_procedures,
     file_procedures,
     maintain_procedure,
     maintenance_procedures,
@@ -29,6 +30,7 @@ _MODULES: tuple[ModuleType, ...] = (
     orphan_procedures,
     validation_procedures,
     repair_procedures,
+    comparison_procedures,
 )
 _BY_NAME = {member.name: member for module in _MODULES for member in vars(module).values() if isinstance(member, Procedure)}
 

@@ -5,31 +5,24 @@ removed data files, and rows that position deletes, deletion vectors and equalit
 `row_pairs.py` finds rows that were only copied, and pairs that are updates. Spec: Snapshots; Reserved Field IDs; Row-level Deletes.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from icefloe.datafile.data_file_reader import read_task
-from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.comparison.file_rows import FilePair, FileRows, LiveFile, live_files
+from icefloe.comparison.row_pairs import DELETE, INSERT, with_updates, without_carry_overs
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
 from icefloe.inspect.metadata_tables.request import Request
-from icefloe.inspect.metadata_tables.row_pairs import DELETE, INSERT, with_updates, without_carry_overs
 from icefloe.inspect.metadata_tables.schemas import changes_metadata_columns, changes_schema
-from icefloe.kernel.arrow_values import mask_array, numpy_of
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_history import snapshots_between
-from icefloe.kernel.metadata.table_properties import NAME_MAPPING
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.metadata_columns import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, DELETED, POS
+from icefloe.kernel.schema.metadata_columns import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, DELETED
 from icefloe.kernel.schema.schema import Schema
 from icefloe.table.parallel_requests import in_threads
 from icefloe.table.table_reader import TableReader
@@ -38,8 +31,6 @@ _REPLACE = "replace"  # the operation of snapshots that change files and no rows
 _OWN = frozenset([CHANGE_TYPE.name, CHANGE_ORDINAL.name, COMMIT_SNAPSHOT_ID.name])
 # Keys of a snapshot's summary that count removed rows.
 _REMOVALS = ("deleted-data-files", "added-delete-files")
-# A file to read, and the same file in the other snapshot, whose rows are left out.
-_Pair = tuple[FileScanTask, FileScanTask | None]
 
 
 def current_changes(request: Request) -> Any:
@@ -104,7 +95,7 @@ def changes(
     places = [field for field in schema.fields[len(by_default.fields) :] if field.name in read and field.field_id != DELETED.field_id]
     projection = Schema(*table_columns, *places)
     condition = AlwaysTrue() if row_filter is None else to_expression(row_filter)
-    reader = _Reader(table, projection, bind(condition, table.schema()), DeleteLoader(table.io, schemas=table.metadata.schemas))
+    reader = _Reader(table, projection, bind(condition, table.schema()))
     parts = []
     for ordinal, snapshot in enumerate(_snapshots(table, start_snapshot_id, end_snapshot_id)):
         removed, added = reader.changes_of(snapshot)
@@ -152,29 +143,15 @@ def _described(rows: Any, change: str, ordinal: int, snapshot: Snapshot) -> Any:
     return rows
 
 
-@dataclass(frozen=True, slots=True)
-class _LiveFile:
-    """A data file that is live in a snapshot, by its position in a plan; `deletes` are the names of its delete files."""
-
-    part: PlannedFiles
-    row: int
-    deletes: tuple[tuple[str, int | None], ...]
-    added_by: int | None
-
-    def task(self) -> FileScanTask:
-        """Return the scan task of the file."""
-        return next(self.part.take(np.array([self.row])).tasks())
-
-
 class _Reader:
     """A reader of the changes of snapshots. It caches the files of the last snapshot, since they are those of the next one's parent."""
 
-    def __init__(self, table: TableReader, projection: Schema, row_filter: BooleanExpression, deletes: DeleteLoader) -> None:
+    def __init__(self, table: TableReader, projection: Schema, row_filter: BooleanExpression) -> None:
         self._table = table
         self._projection = projection
         self._row_filter = row_filter
-        self._deletes = deletes
-        self._cached: tuple[int | None, dict[str, _LiveFile]] = (None, {})
+        self._file_rows = FileRows(table, table.schema(), projection)
+        self._cached: tuple[int | None, dict[str, LiveFile]] = (None, {})
 
     def changes_of(self, snapshot: Snapshot) -> tuple[Any, Any]:
         """Return the rows that a snapshot removed, and the rows that it added."""
@@ -183,8 +160,8 @@ class _Reader:
         if before is None:
             before = {path: file for path, file in after.items() if file.added_by != snapshot.snapshot_id}
         self._cached = (snapshot.snapshot_id, after)
-        removed: list[_Pair] = [(file.task(), None) for path, file in before.items() if path not in after]
-        added: list[_Pair] = [(file.task(), None) for path, file in after.items() if path not in before]
+        removed: list[FilePair] = [(file.task(), None) for path, file in before.items() if path not in after]
+        added: list[FilePair] = [(file.task(), None) for path, file in after.items() if path not in before]
         for path in before:
             if path in after and before[path].deletes != after[path].deletes:
                 old, new = before[path].task(), after[path].task()
@@ -192,7 +169,7 @@ class _Reader:
                 added.append((new, old))
         return self._rows(removed), self._rows(added)
 
-    def _before(self, snapshot: Snapshot) -> dict[str, _LiveFile] | None:
+    def _before(self, snapshot: Snapshot) -> dict[str, LiveFile] | None:
         """Return the live files of the parent; None if the parent is expired and none of its rows were removed."""
         parent = snapshot.parent_snapshot_id
         if parent is None:
@@ -208,51 +185,15 @@ class _Reader:
             )
         return None
 
-    def _files(self, snapshot_id: int) -> dict[str, _LiveFile]:
+    def _files(self, snapshot_id: int) -> dict[str, LiveFile]:
         """Return the live data files of a snapshot that may contain rows of the filter, by path."""
         if self._cached[0] == snapshot_id:
             return self._cached[1]
         scan = replace(self._table.scan(self._row_filter, snapshot_id=snapshot_id), by_table_schema=True)
-        return dict(_live_files(scan.plan()))
+        return dict(live_files(scan.plan()))
 
-    def _rows(self, tasks: Sequence[_Pair]) -> Any:
+    def _rows(self, tasks: Sequence[FilePair]) -> Any:
         """Return the rows of the first task of each pair that are not rows of the second."""
         target = schema_to_arrow(self._projection)
-        rows = [table for table in in_threads(lambda pair: self._rows_of(*pair), tasks) if len(table)]
+        rows = [table for table in in_threads(lambda pair: self._file_rows.rows(*pair), tasks) if len(table)]
         return pa.concat_tables(rows) if rows else target.empty_table()
-
-    def _rows_of(self, task: FileScanTask, other: FileScanTask | None) -> Any:
-        if other is None:
-            return self._read(task, self._projection)
-        with_positions = self._projection if POS.field_id in self._projection else Schema(*self._projection.fields, POS)
-        rows = self._read(task, with_positions)
-        remaining: NDArray[np.bool_] = ~np.isin(numpy_of(rows[POS.name]), numpy_of(self._read(other, Schema(POS))[POS.name]))
-        return rows.select(self._projection.names).filter(mask_array(remaining))
-
-    def _read(self, task: FileScanTask, projection: Schema) -> Any:
-        metadata = self._table.metadata
-        batches = read_task(
-            self._table.io,
-            task,
-            schema=metadata.schema(),
-            projection=projection,
-            specs={spec.spec_id: spec for spec in metadata.partition_specs},
-            name_mapping=NAME_MAPPING.read(metadata.properties),
-            deletes=self._deletes,
-        )
-        return pa.Table.from_batches(batches, schema_to_arrow(projection))
-
-
-def _live_files(plan: ScanPlan) -> Iterator[tuple[str, _LiveFile]]:
-    for part in plan.parts:
-        paths, added_by = part.entries["file_path"].to_pylist(), part.entries["snapshot_id"].to_pylist()
-        names = [(file.file_path, file.content_offset) for file in part.delete_files]
-        for row, path in enumerate(paths):
-            yield path, _LiveFile(part, row, _delete_names(part, row, names), added_by[row])
-
-
-def _delete_names(part: PlannedFiles, row: int, names: Sequence[tuple[str, int | None]]) -> tuple[tuple[str, int | None], ...]:
-    if part.delete_offsets is None or part.delete_indices is None:
-        return ()
-    indices = part.delete_indices[part.delete_offsets[row] : part.delete_offsets[row + 1]]
-    return tuple(sorted((names[index] for index in indices.tolist()), key=str))

@@ -82,6 +82,18 @@ class ConflictRules:
         has_rules = has_rules or bool(self.files_without_newer_deletes)
         return has_rules or (self.no_newer_deletes and bool(changes.removed)) or bool(changes.vector_targets)
 
+    def checks(self, changes: FileChanges) -> tuple[str, ...]:
+        """Return the changes of newer snapshots that the rules refuse, by short names."""
+        named = (
+            ("added-data", self.no_added_data),
+            ("removed-data", self.no_removed_data),
+            ("added-deletes", self.no_added_deletes),
+            ("deletes-of-changed-files", (self.no_newer_deletes and bool(changes.removed)) or bool(self.files_without_newer_deletes)),
+            ("removed-files", bool(self.required_files)),
+            ("deletes-beside-vectors", bool(changes.vector_targets)),
+        )
+        return tuple(name for name, is_checked in named if is_checked)
+
     @property
     def matching(self) -> str:
         """The rows that the rules are about, as words of an error message."""

@@ -24,6 +24,7 @@ from icefloe.kernel.commit.file_changes import DeleteKey, FileChanges, delete_ke
 from icefloe.kernel.commit.live_entries import equal_partitions, is_among, live_entries, may_contain_partitions, partitions_of
 from icefloe.kernel.commit.new_manifest import ManifestMergeManager, ManifestNumbers, added_manifests, without_files
 from icefloe.kernel.commit.newer_snapshots import newer_snapshots, no_longer_live
+from icefloe.kernel.commit.retry_record import checks_summary
 from icefloe.kernel.commit.selected_files import SelectedFiles, check_added_match
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, snapshot_attempt
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
@@ -111,7 +112,7 @@ class MergingSnapshotProducer:
         reads_manifests = bool(changes.removed or changes.removed_deletes or changes.targets or changes.selects)
         if reads_manifests:
             self._filter_manifests(base, read_manifests(parent, read) if parent else (), filtered, read)
-        self._check_conflicts(base, self._first_base, filtered, read)
+        checked = self._check_conflicts(base, self._first_base, filtered, read, is_retry=number > 0)
         if reads_manifests:
             self._check_live(base, filtered, read)
         if not filtered.removed_entries and not changes.added and not changes.added_deletes:
@@ -128,18 +129,26 @@ class MergingSnapshotProducer:
             operation=operation(filtered),
             added=(*changes.added, *changes.added_deletes),
             deleted=filtered.removed_files,
+            further_summary=checked,
             read=read,
             merge_manager=self._merge_manager,
             replaced_count=filtered.replaced_count,
         )
 
-    def _check_conflicts(self, base: TableMetadata, first_base: TableMetadata, filtered: FilteredManifests, read: Read) -> None:
+    def _check_conflicts(
+        self, base: TableMetadata, first_base: TableMetadata, filtered: FilteredManifests, read: Read, *, is_retry: bool
+    ) -> dict[str, str]:
+        """Check the rules, and return what the summary records of it: nothing where there was no newer snapshot to check."""
+        checked: dict[str, str] = {}
         changes = self._changes
         removed = [file for file in filtered.removed_files if file.content == FileContent.DATA and file.file_path in changes.removed]
         for rules in self._rules:
             if rules.since is not None or rules.requires_history(changes):
                 newer = newer_snapshots(base, self._context.branch, rules.since, first_base, read)
                 check_conflicts(rules, base, newer, changes, removed)
+                if newer.snapshots and (is_retry or rules.since is not None):
+                    checked |= checks_summary(rules.checks(changes), rules.since)
+        return checked
 
     def _write_added(self, base: TableMetadata, filtered: FilteredManifests) -> None:
         """Write the manifests of added files, or reuse those of an earlier attempt with the same format version."""

@@ -134,6 +134,11 @@ class Snapshot:
         yield "parent", "none" if self.parent_snapshot_id is None else str(self.parent_snapshot_id)
 
 
+def engine_of(summary: Mapping[str, str]) -> str | None:
+    """Return the engine that a snapshot's summary names, with its version; None if it names none. Spec: Appendix F, Other Fields."""
+    return " ".join(summary[key] for key in ("engine-name", "engine-version") if key in summary) or None
+
+
 def count_of(text: str | None) -> int | None:
     """Return a value of a summary as a count; None if it is missing or is not a valid long, since any writer may have written it."""
     if text is None or not (text.isascii() and text.isdecimal()) or len(text) > _LONGEST_COUNT:

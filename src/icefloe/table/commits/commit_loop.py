@@ -10,7 +10,7 @@ attempt counts as lost, the winner's table is searched for it: a reply can be lo
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -36,6 +36,7 @@ from icefloe.io.local_file_io import FileVersion
 from icefloe.io.manifest_cache import keep_written
 from icefloe.kernel.commit.attempt import Action, Attempt
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Stored, Unknown
+from icefloe.kernel.commit.retry_record import MOST_BASES, base_of, with_lost_attempts
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.manifests import spec_partition_type
@@ -100,6 +101,8 @@ class TableCommit:
         self._metadata_locations: list[str] = []
         self._manifests_and_lists: list[str] = []  # also those whose writing failed: what is there of them must be deleted
         self._manifests_in_storage: set[str] = set()
+        self._lost_bases: list[int | None] = []  # the snapshots that lost attempts were built on
+        self._first_attempt_ms: int | None = None
 
     @property
     def metadata_location(self) -> str:
@@ -122,6 +125,8 @@ class TableCommit:
             LocationNotAllowedError: the table claims a location, or paths for new files, that the catalog does not allow.
         """
         is_reloaded = number > 0
+        if number > 0 and self.attempt is not None:
+            self._lost_bases += base_of(self.attempt)
         while True:
             try:
                 now_ms = self.handle.clock.now_ms()
@@ -152,6 +157,9 @@ class TableCommit:
             if self.base.location == base_location:
                 raise
             return False
+        self._first_attempt_ms = now_ms if self._first_attempt_ms is None else self._first_attempt_ms
+        if self.attempt is not None and self._lost_bases:
+            self.attempt = with_lost_attempts(self.attempt, self._lost_bases, now_ms - self._first_attempt_ms)
         return True
 
     def _write_attempt(self, now_ms: int) -> CommitRequest | None:
@@ -234,6 +242,12 @@ class TableCommit:
         """Load the table as it is now. Raises `NoSuchTableError` if it was dropped, or another table has its name."""
         if not self.is_new:
             self.base = reload_metadata(self.handle, self.base.metadata)
+
+    def attempted(self) -> Iterator[Problem]:
+        """Yield the snapshots that the attempts were built on, for an error."""
+        if self.attempt is not None and (bases := [*self._lost_bases, *base_of(self.attempt)]):
+            shown = ", ".join("no snapshot" if base is None else str(base) for base in bases[-MOST_BASES:])
+            yield Problem(where="attempts", what=f"built on {shown}{' (the last ones)' if len(bases) > MOST_BASES else ''}")
 
     def load(self) -> None:
         """Load whichever table has the name now."""
@@ -500,6 +514,7 @@ def _with_winner(error: CommitConflictError | CommitInvalidatedError, work: _Com
         problems = (
             Problem(where="expected", what="the catalog still names the metadata file that the attempt was built on"),
             Problem(where="found", what=f"it names {loaded.location}{by}"),
+            *work.tables[0].attempted(),
         )
     return type(error)(
         error.message,

@@ -100,18 +100,20 @@ def _codes(column: Any) -> Numbers:
         return np.zeros(len(column), np.int64)
     if pa.types.is_nested(kind) or isinstance(column, pa.ExtensionArray):
         known: dict[str, int] = {}
-        return np.array([known.setdefault(_text(value), len(known)) for value in column.to_pylist(maps_as_pydicts="strict")], np.int64)
+        return np.array(
+            [known.setdefault(text_of_nested(value), len(known)) for value in column.to_pylist(maps_as_pydicts="strict")], np.int64
+        )
     if pa.types.is_floating(kind):
         column = column.view(pa.int32() if kind.bit_width == 32 else pa.int64())
     encoded = column.dictionary_encode(null_encoding="encode")
     return numpy_of(encoded.indices).astype(np.int64)
 
 
-def _text(value: Any) -> str:
+def text_of_nested(value: Any) -> str:
     """Return a nested value as text, different for different values; the order of a map's entries does not matter."""
     if isinstance(value, dict):
-        return "{" + ",".join(sorted(f"{key!r}:{_text(item)}" for key, item in value.items())) + "}"
-    return "[" + ",".join(map(_text, value)) + "]" if isinstance(value, list) else repr(value)
+        return "{" + ",".join(sorted(f"{key!r}:{text_of_nested(item)}" for key, item in value.items())) + "}"
+    return "[" + ",".join(map(text_of_nested, value)) + "]" if isinstance(value, list) else repr(value)
 
 
 def _renumbered(numbers: Numbers) -> Numbers:

@@ -1,0 +1,101 @@
+"""`icefloe diff`: what differs between two versions. `icefloe explain commit`: why a commit was retried, and what it was checked against."""
+
+from typing import Annotated
+
+import typer
+
+import icefloe.inspect as look
+from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_table
+from icefloe.cli.command_group import PlainGroup
+from icefloe.cli.screen import show
+from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, Warehouse, complete_name, complete_ref
+from icefloe.cli.table_command import looks_at_table
+from icefloe.errors import InvalidInputError
+from icefloe.inspect.inspection import View
+from icefloe.inspect.table_diff import MOST_ROWS
+from icefloe.table.table_reader import TableReader
+
+app = typer.Typer(help="Explain a commit: why it was retried, and what it was checked against.", no_args_is_help=True, cls=PlainGroup)
+
+Before = Annotated[
+    str, typer.Argument(metavar="A", help="TABLE or TABLE@VERSION: a snapshot id, a branch or a tag.", autocompletion=complete_name)
+]
+After = Annotated[
+    str,
+    typer.Argument(
+        metavar="[B]",
+        help="TABLE, TABLE@VERSION, or @VERSION of the same table; its current snapshot by default.",
+        show_default=False,
+        autocompletion=complete_name,
+    ),
+]
+Rows = Annotated[bool, typer.Option("--rows", help="Compare rows too: the files that differ are read.")]
+Columns = Annotated[list[str] | None, typer.Option("--column", metavar="NAME", help="Compare rows in this column only; may be repeated.")]
+MostRows = Annotated[int, typer.Option("--max-rows", metavar="N", min=0, help="List at most so many changed rows; all are counted.")]
+Version = Annotated[
+    str,
+    typer.Argument(
+        metavar="[SNAPSHOT]",
+        help="A snapshot id, a branch or a tag; the current snapshot by default.",
+        show_default=False,
+        autocompletion=complete_ref,
+    ),
+]
+
+
+def diff(
+    a: Before,
+    b: After = "",
+    rows: Rows = False,
+    columns: Columns = None,
+    max_rows: MostRows = MOST_ROWS,
+    catalog: CatalogName = None,
+    uri: CatalogUri = None,
+    warehouse: Warehouse = None,
+    as_json: AsJson = False,
+    everything: Everything = False,
+) -> None:
+    """Compare two snapshots, branches or tags of a table, or two tables: what changed in layout, files, partitions, statistics and rows."""
+    choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
+    table, from_version = split_version(a)
+    other, to_version = split_version(b)
+    opened = open_table(table, choice)
+    found = look.diff(
+        opened,
+        open_table(other, choice) if other else None,
+        from_version=from_version,
+        to_version=to_version,
+        rows=rows or columns is not None,
+        columns=columns,
+        most_rows=max_rows,
+    )
+    show(found, as_json=as_json, everything=everything)
+
+
+def split_version(text: str) -> tuple[str, str | None]:
+    """Return the table and the version of `TABLE@VERSION`. A path can have `@` in its host; its version has no slash.
+
+    Raises:
+        InvalidInputError: The version is empty.
+    """
+    table, at, version = text.partition("@")
+    is_of_path = is_path(table)
+    if is_of_path:
+        table, at, version = text.rpartition("@")
+    if not at or (is_of_path and "/" in version):
+        return text, None
+    if not version:
+        raise InvalidInputError(f"{text} has no version after @", next_step="write TABLE@VERSION, with a snapshot id, a branch or a tag")
+    return table, version
+
+
+@app.command("commit")
+@looks_at_table
+def explain(opened: TableReader, snapshot: Version = "") -> View:
+    """Explain a commit: how often it was attempted, which snapshots of other writers were first, and what it was checked against."""
+    return look.explain_commit(opened, snapshot or None)
+
+
+@app.callback()
+def _explain() -> None:
+    """Explain a commit: why it was retried, and what it was checked against."""

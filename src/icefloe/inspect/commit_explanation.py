@@ -1,0 +1,233 @@
+"""Why a stored commit was retried, and what it was checked against: the attempts that lost, and the snapshots of the other writers that came between.
+
+The record is in the summary of the snapshot (`icefloe.kernel.commit.retry_record`). Of snapshots of other writers the number of attempts is read from the name
+of the manifest list, as Java writes it. Spec: Snapshots; Optimistic Concurrency; Commit Conflict Resolution and Retry.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+
+from icefloe.display.formatting import count_text, time_text
+from icefloe.display.report import Column, Facts, Part, Prose, Report, grid
+from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.inspect.lookup import existing_snapshot_of, snapshot_id_of
+from icefloe.inspect.table_overview import summary_number
+from icefloe.kernel.commit.retry_record import RetryRecord, read_retry_record
+from icefloe.kernel.metadata.snapshot import Snapshot, engine_of
+from icefloe.kernel.metadata.table_history import ancestors, snapshots_between
+from icefloe.table.table_reader import TableReader
+
+_LIST_NAME = re.compile(r"snap-\d+-(\d{1,6})-[^/]*\.avro")
+# Snapshots of other writers that one explanation has.
+_MOST_OTHERS = 1_000
+# The names of checks, as a reader understands them.
+_CHECKS = {
+    "added-data": "rows that others added",
+    "removed-data": "files that others removed",
+    "added-deletes": "rows that others deleted",
+    "deletes-of-changed-files": "rows that others deleted of the files that it changed",
+    "removed-files": "files of its deletes that others removed",
+    "deletes-beside-vectors": "deletes of others of the files that got deletion vectors",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherCommit:
+    """A snapshot of another writer."""
+
+    snapshot_id: int
+    timestamp_ms: int
+    operation: str | None
+    added_records: int | None
+    deleted_records: int | None
+    engine: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostAttempt:
+    """An attempt that lost its race.
+
+    Attributes:
+        number: Its number, from 1.
+        base_snapshot_id: The snapshot that it was built on; None for none.
+        won_by: The snapshots that came before the next attempt, oldest first; empty where another writer changed metadata only.
+        is_known: False where the history between the two attempts has expired or was replaced.
+    """
+
+    number: int
+    base_snapshot_id: int | None
+    won_by: tuple[OtherCommit, ...]
+    is_known: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CommitExplanation(View):
+    """How one commit came about.
+
+    Attributes:
+        attempts: How often it was attempted; None where its writer recorded nothing.
+        is_recorded: Whether the writer recorded what lost attempts were built on.
+        retry_ms: Milliseconds from the first attempt to the last, where recorded.
+        lost: The lost attempts, where recorded.
+        before: The snapshots before it, newest first, where the attempts are known and not what they were built on.
+        checks: The changes of other writers that it was checked for.
+        checked: The snapshots that it was checked against, oldest first.
+    """
+
+    table: str
+    snapshot_id: int
+    parent_snapshot_id: int | None
+    sequence_number: int
+    timestamp_ms: int
+    operation: str | None
+    engine: str | None
+    attempts: int | None
+    is_recorded: bool
+    retry_ms: int | None
+    lost: tuple[LostAttempt, ...]
+    before: tuple[OtherCommit, ...]
+    checks: tuple[str, ...]
+    checked_since: int | None
+    checked: tuple[OtherCommit, ...]
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """Return the report. See `View.report`."""
+        facts = [
+            ("operation", self.operation or "unknown"),
+            ("committed", time_text(self.timestamp_ms)),
+            ("on top of", "no snapshot" if self.parent_snapshot_id is None else str(self.parent_snapshot_id)),
+            ("attempts", self._attempts_text()),
+        ]
+        facts += [("by", self.engine)] if self.engine else []
+        parts: list[Part] = [Facts(tuple(facts))]
+        for attempt in self.lost:
+            parts += _lost_parts(attempt, most)
+        if self.before:
+            parts.append(_grid("the snapshots before it, which its lost attempts may have met", self.before, most))
+        if self.checks:
+            parts.append(
+                Prose(f"It was checked for {', '.join(_CHECKS.get(check, check) for check in self.checks)}, and none was a conflict.")
+            )
+        if self.checked:
+            parts.append(_grid("the snapshots that it was checked against", self.checked, most))
+        if self.attempts == 1 and not self.checked:
+            parts.append(Prose("No other writer was first: its only attempt was committed."))
+        return Report(f"commit of snapshot {self.snapshot_id} of {self.table}", tuple(parts))
+
+    def _attempts_text(self) -> str:
+        if self.attempts is None:
+            return "not recorded by its writer"
+        waited = "" if self.retry_ms is None else f", the last one {self.retry_ms:,} ms after the first"
+        source = (
+            "" if self.is_recorded or self.attempts == 1 else " by the name of its manifest list; what they were built on is not recorded"
+        )
+        return f"{self.attempts:,}{waited}{source}"
+
+
+def explain_commit(reader: TableReader, snapshot: int | str | None = None) -> CommitExplanation:
+    """Explain a stored commit: how often it was attempted, which snapshots of other writers were first, and what it was checked against.
+
+    Args:
+        reader: The table.
+        snapshot: A snapshot id, a branch or a tag; the current snapshot by default.
+
+    Raises:
+        NoSuchSnapshotError: The table does not have the snapshot.
+    """
+    chosen = existing_snapshot_of(reader, snapshot_id_of(reader, None if snapshot is None else str(snapshot)))
+    record = read_retry_record(chosen.summary)
+    attempts = record.attempts or _attempts_by_name(chosen)
+    is_recorded = record.attempts is not None
+    before = (
+        () if is_recorded or (attempts or 1) == 1 else tuple(islice(ancestors(reader.metadata, chosen.parent_snapshot_id), attempts or 1))
+    )
+    return CommitExplanation(
+        table=reader.full_name,
+        snapshot_id=chosen.snapshot_id,
+        parent_snapshot_id=chosen.parent_snapshot_id,
+        sequence_number=chosen.sequence_number,
+        timestamp_ms=chosen.timestamp_ms,
+        operation=chosen.operation,
+        engine=engine_of(chosen.summary),
+        attempts=attempts,
+        is_recorded=is_recorded,
+        retry_ms=record.retry_ms,
+        lost=tuple(_lost_attempts(reader, chosen, record)),
+        before=_others(before),
+        checks=record.checks,
+        checked_since=record.checked_since,
+        checked=_checked(reader, chosen, record),
+    )
+
+
+def _attempts_by_name(snapshot: Snapshot) -> int | None:
+    """Return the attempts by the number in the name of the manifest list: Java counts from 1, others from 0 and record more."""
+    match = _LIST_NAME.fullmatch((snapshot.manifest_list or "").rpartition("/")[2])
+    return None if match is None else max(1, int(match[1]))
+
+
+def _lost_attempts(reader: TableReader, snapshot: Snapshot, record: RetryRecord) -> Iterable[LostAttempt]:
+    first = (record.attempts or 0) - len(record.lost_bases)
+    for place, (base, following) in enumerate(pairwise((*record.lost_bases, snapshot.parent_snapshot_id))):
+        between = [] if base == following else snapshots_between(reader.metadata, base, following)
+        yield LostAttempt(
+            number=max(first, 1) + place,
+            base_snapshot_id=base,
+            won_by=_others(reversed(between or ())),
+            is_known=between is not None,
+        )
+
+
+def _checked(reader: TableReader, snapshot: Snapshot, record: RetryRecord) -> tuple[OtherCommit, ...]:
+    if not record.checks or record.checked_since is None:
+        return ()
+    return _others(reversed(snapshots_between(reader.metadata, record.checked_since, snapshot.parent_snapshot_id) or ()))
+
+
+def _others(snapshots: Iterable[Snapshot]) -> tuple[OtherCommit, ...]:
+    return tuple(
+        OtherCommit(
+            snapshot_id=snapshot.snapshot_id,
+            timestamp_ms=snapshot.timestamp_ms,
+            operation=snapshot.operation,
+            added_records=summary_number(snapshot.summary, "added-records"),
+            deleted_records=summary_number(snapshot.summary, "deleted-records"),
+            engine=engine_of(snapshot.summary),
+        )
+        for snapshot in islice(snapshots, _MOST_OTHERS)
+    )
+
+
+def _lost_parts(attempt: LostAttempt, most: int | None) -> list[Part]:
+    base = "an empty branch" if attempt.base_snapshot_id is None else f"snapshot {attempt.base_snapshot_id}"
+    begin = f"attempt {attempt.number:,}, built on {base}, lost"
+    if not attempt.is_known:
+        return [Prose(f"{begin}; the history after it has expired, or the branch was set back.")]
+    if not attempt.won_by:
+        return [Prose(f"{begin} to a change of metadata without a snapshot, such as of properties, the schema or a branch.")]
+    return [_grid(f"{begin} to", attempt.won_by, most)]
+
+
+def _grid(title: str, others: Sequence[OtherCommit], most: int | None) -> Part:
+    columns = (
+        Column("snapshot", whole=True),
+        Column("made", whole=True, rank=1),
+        Column("operation"),
+        Column("rows +", is_number=True, rank=2),
+        Column("rows -", is_number=True, rank=3),
+        Column("by", rank=4),
+    )
+    rows = [
+        (
+            str(other.snapshot_id),
+            time_text(other.timestamp_ms),
+            other.operation or "unknown",
+            count_text(other.added_records or 0),
+            count_text(other.deleted_records or 0),
+            other.engine or "",
+        )
+        for other in others
+    ]
+    return grid(title, columns, rows, most)
