@@ -67,7 +67,7 @@ def test_an_object_store_is_listed_by_levels_and_then_by_prefix(monkeypatch: pyt
     monkeypatch.setattr("icefloe.io.object_store_file_io._connect", lambda *_: store)
     io = ObjectStoreFileIO("s3")
     assert paths(io, "S3a://b/t/") == sorted(f"S3a://{key}" for key in keys[:4])
-    assert [request for request in store.requests if "find" in request] == ["find S3a://b/t/data/p=1/q=2"]
+    assert [request for request in store.requests if "find" in request] == ["find s3://b/t/data/p=1/q=2"]
     (found,) = (one for one in files_below(io, "s3://b/t/metadata", HiddenNames()))
     assert (list(found.names), list(found.sizes), list(found.modified_ms)) == (["1.json"], [19], [TIME_MS])
     assert paths(io, "s3://b/nothing") == []

@@ -4,9 +4,10 @@ import errno
 
 import pytest
 
-from icefloe.errors import LocationNotAllowedError, StoragePermissionError, UnsupportedFeatureError
+from icefloe.errors import InvalidPropertyError, LocationNotAllowedError, StoragePermissionError, UnsupportedFeatureError
 from icefloe.io.file_io_by_scheme import load_file_io
-from icefloe.io.object_store_file_io import ObjectStoreFileIO, fsspec_options
+from icefloe.io.object_store_file_io import ObjectStoreFileIO, file_io_for
+from icefloe.io.object_store_options import fsspec_options
 
 
 def test_properties_of_the_catalog_become_options_of_the_store() -> None:
@@ -25,8 +26,74 @@ def test_properties_of_the_catalog_become_options_of_the_store() -> None:
         "secret": "secret",
         "anon": True,
         "client_kwargs": {"region_name": "eu-west-1"},
-        "config_kwargs": {"connect_timeout": 2.5},
+        "config_kwargs": {"connect_timeout": 2.5, "retries": {"mode": "standard", "max_attempts": 5}},
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "options"),
+    [
+        ("s3.path-style-access", "true", {"config_kwargs": {"s3": {"addressing_style": "path"}}}),
+        ("s3.path-style-access", "false", {}),
+        ("s3.force-virtual-addressing", "TRUE", {"config_kwargs": {"s3": {"addressing_style": "virtual"}}}),
+        ("s3.profile-name", "lake", {"profile": "lake"}),
+        ("client.profile-name", "lake", {"profile": "lake"}),
+        ("client.region", "eu-west-1", {"client_kwargs": {"region_name": "eu-west-1"}}),
+        ("s3.requester-pays", "true", {"requester_pays": True}),
+        ("s3.proxy-uri", "http://p:1", {"config_kwargs": {"proxies": {"http": "http://p:1", "https": "http://p:1"}}}),
+        ("s3.sse.type", "dsse-kms", {"s3_additional_kwargs": {"ServerSideEncryption": "aws:kms:dsse"}}),
+        ("s3.sse.type", "none", {}),
+        ("s3.write.storage-class", "STANDARD_IA", {"s3_additional_kwargs": {"StorageClass": "STANDARD_IA"}}),
+    ],
+)
+def test_a_property_of_s3_becomes_one_option(name: str, text: str, options: dict[str, object]) -> None:
+    made = fsspec_options("s3", {name: text})
+    retries = made["config_kwargs"].pop("retries")
+    assert retries == {"mode": "standard", "max_attempts": 5}
+    assert made == ({"config_kwargs": {}} | options)
+
+
+def test_the_number_of_retries_is_that_of_the_property() -> None:
+    assert fsspec_options("s3", {"s3.retry.num-retries": "2"})["config_kwargs"]["retries"] == {"mode": "standard", "max_attempts": 2}
+    assert fsspec_options("s3", {})["config_kwargs"]["retries"]["max_attempts"] == 5
+
+
+@pytest.mark.parametrize(("name", "text"), [("s3.sse.type", "custom"), ("s3.connect-timeout", "soon")])
+def test_a_value_that_a_property_cannot_have_is_refused(name: str, text: str) -> None:
+    with pytest.raises(InvalidPropertyError, match=name):
+        fsspec_options("s3", {name: text})
+
+
+def test_properties_of_google_and_azure_have_the_names_of_java_and_pyiceberg() -> None:
+    assert fsspec_options("gcs", {"gcs.no-auth": "true"}) == {"token": "anon"}
+    assert fsspec_options("gcs", {"gcs.user-project": "p"}) == {"requester_pays": "p"}
+    assert fsspec_options("gcs", {"gcs.endpoint": "http://x", "gcs.service.host": "http://y"}) == {"endpoint_url": "http://y"}
+    names = {"adls.auth.shared-key.account.name": "a", "adls.auth.shared-key.account.key": "k"}
+    assert fsspec_options("abfs", names) == {"account_name": "a", "account_key": "k"}
+
+
+def test_a_signature_is_sent_to_the_account_of_its_name_alone() -> None:
+    properties = {"adls.sas-token.one.dfs.core.windows.net": "sig", "adls.connection-string.two": "text"}
+    assert file_io_for("abfss://c@one.dfs.core.windows.net/x", properties).properties["adls.sas-token"] == "sig"
+    two = file_io_for("abfss://c@two.dfs.core.windows.net/x", properties).properties
+    assert (two["adls.connection-string"], "adls.sas-token" in two) == ("text", False)
+    three = file_io_for("abfss://c@three.dfs.core.windows.net/x", properties).properties
+    assert not {"adls.sas-token", "adls.connection-string"} & set(three)
+
+
+@pytest.mark.parametrize(
+    ("location", "form"),
+    [
+        ("s3a://b/k=1%3A2/x", "s3://b/k=1%3A2/x"),
+        ("s3n://b/k//x", "s3://b/k//x"),
+        ("gs://b/k", "gcs://b/k"),
+        ("abfss://c@a.dfs.core.windows.net/k/x@y", "abfs://c/k/x@y"),
+        ("wasbs://c@a.blob.core.windows.net/k", "abfs://c/k"),
+        ("abfs://c/k@x/y", "abfs://c/k@x/y"),
+    ],
+)
+def test_a_location_is_passed_on_in_the_form_that_the_library_reads(location: str, form: str) -> None:
+    assert file_io_for(location, {}).own_form(location) == form
 
 
 def test_an_unknown_scheme_is_refused_before_any_work() -> None:
@@ -47,7 +114,7 @@ def test_an_error_names_a_missing_library_and_the_extra_to_install(monkeypatch) 
 
 def test_an_error_without_an_errno_is_translated_by_its_type(monkeypatch) -> None:
     class Denied:
-        def cat_file(self, location: str) -> bytes:
+        def cat_file(self, location: str, **_: object) -> bytes:
             raise PermissionError("Forbidden")
 
     monkeypatch.setattr("icefloe.io.object_store_file_io._connect", lambda *_: Denied())

@@ -13,12 +13,13 @@ from typing import Any, Protocol
 
 from icefloe.datafile.avro.avro_rows import AvroRows
 from icefloe.datafile.orc.orc_rows import OrcRows
+from icefloe.datafile.parquet.parquet_annotations import MAGIC
 from icefloe.datafile.parquet.parquet_rows import ParquetRows
 from icefloe.datafile.stored_batch import RESTORE, RESTORE_DELETES, StoredBatch
 from icefloe.errors import DataFileFormatError, FormatError, FormatWarning, NoSuchFileError, UnsupportedFeatureError, in_one_line
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.ports import FileIO
+from icefloe.kernel.ports import FileIO, OpensSizedFiles
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.types import NestedField
@@ -137,6 +138,8 @@ def restore_step(file: DataFile) -> str:
 
 def _opened_input(io: FileIO, file: DataFile) -> Any:
     try:
+        if file.file_format is FileFormat.PARQUET and isinstance(io, OpensSizedFiles):
+            return io.open_sized_input(file.file_path, file.file_size_in_bytes, MAGIC)
         return io.open_input(file.file_path)
     except NoSuchFileError as error:
         error.next_step = restore_step(file)

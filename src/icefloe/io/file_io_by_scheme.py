@@ -29,8 +29,9 @@ from icefloe.io.locations import (
     scheme_of,
 )
 from icefloe.io.memory_file_io import MemoryFileIO
-from icefloe.io.object_store_file_io import ACCOUNT_HOST, ObjectStoreFileIO, file_io_for
-from icefloe.kernel.ports import Content, FileIO
+from icefloe.io.object_store_file_io import ObjectStoreFileIO, file_io_for
+from icefloe.io.object_store_options import ACCOUNT_HOST
+from icefloe.kernel.ports import Content, FileIO, OpensSizedFiles
 
 ALLOWED_SCHEMES = "io.allowed-schemes"
 LOCAL, MEMORY = "file", "memory"
@@ -196,6 +197,11 @@ class SchemeFileIO:
     def open_input(self, location: str) -> Any:
         """Return a seekable `pyarrow.NativeFile`."""
         return self.at(location).open_input(location)
+
+    def open_sized_input(self, location: str, size: int, ending: bytes) -> Any:
+        """Return a seekable file, whose size is believed if the file ends there with these bytes."""
+        storage = self.at(location)
+        return storage.open_sized_input(location, size, ending) if isinstance(storage, OpensSizedFiles) else storage.open_input(location)
 
     def open_output(self, location: str) -> Any:
         """Create a file, and return a `pyarrow.NativeFile` to write it."""

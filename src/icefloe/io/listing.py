@@ -11,7 +11,7 @@ from typing import Any
 from icefloe.errors import NoSuchFileError, UnsupportedFeatureError
 from icefloe.io.file_io_by_scheme import SchemeFileIO
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.io.locations import local_path, scheme_of
+from icefloe.io.locations import local_path
 from icefloe.io.object_store_file_io import ObjectStoreFileIO
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.storage_errors import storage_error
@@ -70,7 +70,6 @@ def _walk(top: str) -> Iterable[tuple[str, str]]:
 
 def _stored(io: ObjectStoreFileIO, location: str) -> list[str]:
     store = io.connect()
-    scheme = scheme_of(location)
 
     def call(request: Callable[[Any], Any]) -> Any:
         try:
@@ -79,15 +78,23 @@ def _stored(io: ObjectStoreFileIO, location: str) -> list[str]:
             raise storage_error(error, location) from error
 
     if _PATTERN_CHARACTERS.intersection(location):
-        names = call(lambda fs: fs.glob(location))
+        names = call(lambda fs: fs.glob(io.own_form(location)))
     else:
-        top = location.rstrip("/")
+        top = io.own_form(location.rstrip("/"))
         names = [
             name
             for name in call(lambda fs: fs.find(top))
             if all(map(_is_data, name.split("://")[-1][len(top.split("://")[-1]) :].strip("/").split("/")))
         ]
-    return sorted(name if "://" in name else f"{scheme}://{name}" for name in names)
+    return sorted(name if "://" in name else _as_in(location, name) for name in names)
+
+
+def _as_in(location: str, name: str) -> str:
+    """Return the location of a name that the store's library returned, with the scheme and the host of the location that was listed."""
+    scheme, _, rest = location.partition("://")
+    bucket, _, path = name.lstrip("/").partition("/")
+    authority = rest.partition("/")[0]
+    return f"{scheme}://{authority}/{path}" if authority.partition("@")[0] == bucket else f"{scheme}://{name}"
 
 
 def _is_data(name: str) -> bool:

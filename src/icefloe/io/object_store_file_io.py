@@ -5,7 +5,6 @@ Keys of a storage account of Azure, which are properties of the catalog, are sen
 """
 
 import errno
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -13,75 +12,32 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.errors import IcefloeError, StorageError, UnsupportedFeatureError
-from icefloe.io.locations import AZURE, host_of, scheme_of
+from icefloe.errors import FileAlreadyExistsError, IcefloeError, StorageError, UnsupportedFeatureError
+from icefloe.io.locations import AZURE, scheme_of
+from icefloe.io.object_store_options import ABFS, GCS, PART_BYTES, S3, account_properties, fsspec_options, options_of, secret_values
+from icefloe.io.range_reads import ObjectInput, Range, RangeReads
 from icefloe.kernel.ports import Content, whole
 from icefloe.kernel.storage_errors import cause_without_secrets, storage_error, without_secrets
 from icefloe.optional_packages import not_installed, optional_module
 
 # Scheme -> (fsspec protocol, extra of this package that brings it). Hadoop's scheme names are aliases of the store's own.
 PROTOCOLS: Mapping[str, tuple[str, str | None]] = {
-    "s3": ("s3", "s3"),
-    "s3a": ("s3", "s3"),
-    "s3n": ("s3", "s3"),
-    "gs": ("gcs", "gcs"),
-    "gcs": ("gcs", "gcs"),
-    "abfs": ("abfs", "azure"),
-    "abfss": ("abfs", "azure"),
-    "wasb": ("abfs", "azure"),
-    "wasbs": ("abfs", "azure"),
+    "s3": (S3, "s3"),
+    "s3a": (S3, "s3"),
+    "s3n": (S3, "s3"),
+    "gs": (GCS, "gcs"),
+    "gcs": (GCS, "gcs"),
+    "abfs": (ABFS, "azure"),
+    "abfss": (ABFS, "azure"),
+    "wasb": (ABFS, "azure"),
+    "wasbs": (ABFS, "azure"),
     "hdfs": ("hdfs", None),
 }
+# Stores that create an object only if its name is free, in one request: `If-None-Match: *`, or a generation of 0 that must match.
+CREATES_EXCLUSIVELY = frozenset({S3, GCS, ABFS})
 # Extra -> the package in it that connects to the store.
 _PACKAGES: Mapping[str | None, str] = {"s3": "s3fs", "gcs": "gcsfs", "azure": "adlfs", None: "fsspec"}
-
-# Property -> path of the option in fsspec's keyword arguments. The property names are those of PyIceberg, so that its configuration files work.
-_OPTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "s3": {
-        "s3.endpoint": ("endpoint_url",),
-        "s3.access-key-id": ("key",),
-        "s3.secret-access-key": ("secret",),
-        "s3.session-token": ("token",),
-        "s3.anonymous": ("anon",),
-        "s3.region": ("client_kwargs", "region_name"),
-        "s3.connect-timeout": ("config_kwargs", "connect_timeout"),
-        "s3.request-timeout": ("config_kwargs", "read_timeout"),
-    },
-    "gcs": {
-        "gcs.project-id": ("project",),
-        "gcs.oauth2.token": ("token",),
-        "gcs.service.host": ("endpoint_url",),
-        "gcs.default-bucket-location": ("default_location",),
-    },
-    "abfs": {
-        "adls.account-name": ("account_name",),
-        "adls.account-host": ("account_host",),
-        "adls.account-key": ("account_key",),
-        "adls.sas-token": ("sas_token",),
-        "adls.connection-string": ("connection_string",),
-        "adls.tenant-id": ("tenant_id",),
-        "adls.client-id": ("client_id",),
-        "adls.client-secret": ("client_secret",),
-    },
-    "hdfs": {"hdfs.host": ("host",), "hdfs.port": ("port",), "hdfs.user": ("user",)},
-}
-# Properties whose values never appear in messages.
-SECRETS = (
-    "s3.access-key-id",
-    "s3.secret-access-key",
-    "s3.session-token",
-    "gcs.oauth2.token",
-    "adls.account-key",
-    "adls.sas-token",
-    "adls.connection-string",
-    "adls.client-secret",
-)
-# Credentials of one account, which are never sent to another one. A service principal's secret is sent to Microsoft's sign-in alone, whatever the account.
-_OF_ONE_ACCOUNT = ("adls.account-key", "adls.sas-token", "adls.connection-string")
-_ACCOUNT_NAME, ACCOUNT_HOST, _CONNECTION_STRING = "adls.account-name", "adls.account-host", "adls.connection-string"
 _PATTERN_SIGNS = frozenset("*?[")
-_BOOLEANS = frozenset({"anon"})
-_NUMBERS = frozenset({"connect_timeout", "read_timeout", "port"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,34 +57,51 @@ class ObjectStoreFileIO:
 
     def read(self, location: str) -> bytes:
         """Return the content of an object."""
-        content = self._call(location, lambda store: store.cat_file(location))
+        # s3fs asks for the size before it reads, unless it may send one request only.
+        options = {"max_concurrency": 1} if self.protocol == S3 else {}
+        content = self._call(location, lambda store: store.cat_file(self.own_form(location), **options))
         return bytes(content)
 
     def write(self, location: str, content: Content, *, overwrite: bool = False) -> None:
-        """Write the whole object, which readers see complete or not at all. Raises `FileAlreadyExistsError` unless `overwrite`."""
+        """Write the whole object, which readers see complete or not at all. Raises `FileAlreadyExistsError` unless `overwrite`.
+
+        An object that has exactly this content is no error: the store had written it, and the reply was lost, so that the library sent it again.
+        """
+        path, data = self.own_form(location), whole(content)
 
         def put(store: Any) -> None:
-            # Not every file system, nor every release of fsspec, has the mode `create`; those that have it also refuse a name taken since this check.
-            if not overwrite and store.exists(location):
+            # Where the library has no exclusive creation, a name that another writer takes after this check is overwritten.
+            if not overwrite and self.protocol not in CREATES_EXCLUSIVELY and store.exists(path):
                 raise FileExistsError(errno.EEXIST, "exists", location)
-            store.pipe_file(location, whole(content), mode="overwrite" if overwrite else "create")
+            store.pipe_file(path, data, mode="overwrite" if overwrite else "create")
 
-        self._call(location, put)
+        try:
+            self._call(location, put)
+        except FileAlreadyExistsError:
+            if self.protocol not in CREATES_EXCLUSIVELY or self.read(location) != data:
+                raise
 
     def exists(self, location: str) -> bool:
         """Return True if an object is there."""
-        return bool(self._call(location, lambda store: store.isfile(location)))
+
+        def is_file(store: Any) -> bool:
+            try:
+                return bool(store.info(self.own_form(location))["type"] == "file")
+            except FileNotFoundError:
+                return False
+
+        return bool(self._call(location, is_file))
 
     def size(self, location: str) -> int:
         """Return the length in bytes."""
-        return int(self._call(location, lambda store: store.info(location))["size"])
+        return int(self._call(location, lambda store: store.info(self.own_form(location)))["size"])
 
     def delete(self, location: str) -> None:
         """Delete the object; an object that does not exist is not an error."""
 
         def remove(store: Any) -> None:
             try:
-                store.rm_file(location)
+                store.rm_file(self.own_form(location))
             except FileNotFoundError:
                 return
 
@@ -144,7 +117,7 @@ class ObjectStoreFileIO:
         for location in set(locations).difference(plain):
             self.delete(location)
         if plain:
-            self._call(plain[0], lambda store: store.rm(plain))
+            self._call(plain[0], lambda store: store.rm(list(map(self.own_form, plain))))
 
     def list_entries(self, location: str, *, is_deep: bool = False) -> Sequence[Mapping[str, Any]]:
         """Return fsspec's entries of the files and folders in a folder, or with `is_deep` of all files below it. A missing folder has none.
@@ -153,13 +126,14 @@ class ObjectStoreFileIO:
         """
 
         def entries(store: Any) -> Sequence[Mapping[str, Any]]:
-            store.invalidate_cache(location)
+            path = self.own_form(location)
+            store.invalidate_cache(path)
             try:
-                return list(store.find(location, detail=True).values() if is_deep else store.ls(location, detail=True))
+                return list(store.find(path, detail=True).values() if is_deep else store.ls(path, detail=True))
             except FileNotFoundError:
                 return []
             finally:
-                store.invalidate_cache(location)
+                store.invalidate_cache(path)
 
         result: Sequence[Mapping[str, Any]] = self._call(location, entries)
         return result
@@ -168,25 +142,56 @@ class ObjectStoreFileIO:
         """Return fsspec's entry of an object as it is now, not as a listing has shown it. Raises `NoSuchFileError`."""
 
         def info(store: Any) -> Mapping[str, Any]:
-            store.invalidate_cache(location.rpartition("/")[0])
-            return dict(store.info(location))
+            path = self.own_form(location)
+            store.invalidate_cache(path.rpartition("/")[0])
+            return dict(store.info(path))
 
         result: Mapping[str, Any] = self._call(location, info)
         return result
 
     def open_input(self, location: str) -> Any:
-        """Return a seekable `pyarrow.PythonFile`."""
-        return pa.PythonFile(self._call(location, lambda store: store.open(location, "rb")), mode="r")
+        """Return a seekable file for Arrow, which reads ranges of the object; see `range_reads.py`."""
+        return self._opened(location, None, b"")
+
+    def open_sized_input(self, location: str, size: int, ending: bytes) -> Any:
+        """Return a seekable file whose size is stated by a manifest: it is believed, and not asked for, if the object ends there with these bytes."""
+        return self._opened(location, size, ending)
+
+    def _opened(self, location: str, expected_size: int | None, ending: bytes) -> Any:
+        path = self.own_form(location)
+
+        def fetch(ranges: Sequence[Range]) -> list[bytes]:
+            starts, ends = [start for start, _ in ranges], [end for _, end in ranges]
+
+            def read_ranges(store: Any) -> list[bytes]:
+                return [bytes(content) for content in store.cat_ranges([path] * len(ranges), starts, ends, on_error="raise")]
+
+            result: list[bytes] = self._call(location, read_ranges)
+            return result
+
+        return ObjectInput(RangeReads(fetch, lambda: self.size(location), expected_size, ending), mode="r")
 
     def open_output(self, location: str) -> Any:
-        """Return a `pyarrow.PythonFile` to a new object, which appears when the file is closed."""
+        """Return a `pyarrow.PythonFile` to a new object, which appears when the file is closed; a long one is uploaded in parts meanwhile."""
+        path = self.own_form(location)
+        options = {"block_size": int(self.properties[PART_BYTES])} if self.protocol == S3 and PART_BYTES in self.properties else {}
 
         def create(store: Any) -> Any:
-            if store.exists(location):
+            if store.exists(path):
                 raise FileExistsError(errno.EEXIST, "exists", location)
-            return store.open(location, "wb")
+            return store.open(path, "wb", **options)
 
         return pa.PythonFile(self._call(location, create), mode="w")
+
+    def own_form(self, location: str) -> str:
+        """Return a location as the store's library reads it: with its own scheme in place of an alias, and without a host of Azure."""
+        _, separator, path = location.partition("://")
+        if not separator or self.protocol not in CREATES_EXCLUSIVELY:
+            return location
+        if self.protocol == ABFS:
+            container, at, rest = path.partition("@")
+            path = f"{container}/{rest.partition('/')[2]}" if at and "/" not in container else path
+        return f"{self.protocol}://{path}"
 
     def connect(self) -> Any:
         """Return the fsspec file system, one per process and set of properties. Raises `NotInstalledError` where its package is not installed."""
@@ -208,15 +213,6 @@ class ObjectStoreFileIO:
             raise StorageError(text, path=location) from cause_without_secrets(error, secrets)
 
 
-def secret_values(properties: Mapping[str, str]) -> list[str]:
-    """Return the values of the properties that are secrets, and the parts of a connection string that are."""
-    values = [properties[name] for name in SECRETS if properties.get(name)]
-    return [
-        *values,
-        *(part.partition("=")[2] for text in values if ";" in text for part in text.split(";") if "=" in part and "Name=" not in part),
-    ]
-
-
 @lru_cache(maxsize=32)
 def _connect(protocol: str, properties: tuple[tuple[str, str], ...], extra: str | None) -> Any:
     feature = f"storage of scheme {protocol!r}"
@@ -234,48 +230,9 @@ def _connect(protocol: str, properties: tuple[tuple[str, str], ...], extra: str 
         ) from cause_without_secrets(error, secrets)
 
 
-def fsspec_options(protocol: str, properties: Mapping[str, str]) -> dict[str, Any]:
-    """Return the keyword arguments of fsspec for the properties of this protocol; other properties are left out."""
-    options: dict[str, Any] = {}
-    for name, path in _OPTIONS.get(protocol, {}).items():
-        if name not in properties:
-            continue
-        text, inner = properties[name], options
-        for part in path[:-1]:
-            inner = inner.setdefault(part, {})
-        inner[path[-1]] = _typed(path[-1], text)
-    return options
-
-
-def _typed(option: str, text: str) -> Any:
-    if option in _BOOLEANS:
-        return text.strip().lower() == "true"
-    if option in _NUMBERS:
-        return float(text) if "." in text else int(text)
-    return text
-
-
 def file_io_for(location: str, properties: Mapping[str, str]) -> ObjectStoreFileIO:
     """Return the file IO of a location's scheme; a scheme that is not listed here is passed to fsspec under its own name."""
     scheme = scheme_of(location)
     protocol, extra = PROTOCOLS.get(scheme, (scheme, None))
-    properties = _account_properties(location, properties) if scheme in AZURE else properties
-    options = _OPTIONS.get(protocol, {})
-    return ObjectStoreFileIO(protocol, {name: text for name, text in properties.items() if name in options}, extra)
-
-
-def _account_properties(location: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties for the storage account that an Azure location names: only the configured account receives its keys."""
-    host = host_of(location)
-    if not host or host.partition(".")[0] == _configured_account(properties):
-        return dict(properties)
-    without_keys = {name: text for name, text in properties.items() if name not in (*_OF_ONE_ACCOUNT, _ACCOUNT_NAME, ACCOUNT_HOST)}
-    return {**without_keys, _ACCOUNT_NAME: host.partition(".")[0], ACCOUNT_HOST: host.replace(".dfs.", ".blob.")}
-
-
-def _configured_account(properties: Mapping[str, str]) -> str:
-    """Return the storage account that the catalog's keys are for: that of the property, that of the connection string, or that of the warehouse."""
-    if name := properties.get(_ACCOUNT_NAME):
-        return name.lower()
-    in_text = re.search(r"(?:^|;)\s*AccountName=([^;]+)", properties.get(_CONNECTION_STRING, ""), re.IGNORECASE)
-    return in_text[1].strip().lower() if in_text else host_of(properties.get("warehouse") or "/").partition(".")[0]
+    properties = account_properties(location, properties) if scheme in AZURE else properties
+    return ObjectStoreFileIO(protocol, options_of(protocol, properties), extra)

@@ -4,9 +4,9 @@ The kernel opens no file, reads no clock and draws no random number: its callers
 `icefloe.table.clock_and_ids` (the system clock and random ids).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from mmap import mmap
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 # Returns the content of the file at a location, as `FileIO.read` does.
 Read = Callable[[str], bytes]
@@ -51,6 +51,22 @@ class FileIO(Protocol):
 
     def open_output(self, location: str) -> Any:
         """Open a `pyarrow.NativeFile` for writing, and create parent folders. An existing file is never overwritten silently."""
+
+
+@runtime_checkable
+class OpensSizedFiles(Protocol):
+    """A `FileIO` that spares a request where the size of a file is known; one without this asks its storage."""
+
+    def open_sized_input(self, location: str, size: int, ending: bytes) -> Any:
+        """Open a file as `open_input` does. The size is believed if the file ends there with these bytes."""
+
+
+@runtime_checkable
+class PlannedInput(Protocol):
+    """An open file whose storage is reached by requests, so that ranges are read together if they are stated in advance."""
+
+    def will_read(self, steps: Sequence[Sequence[tuple[int, int]]]) -> None:
+        """State the ranges, each by its first byte and the one after its last, that are read next, by steps that are read one after another."""
 
 
 class Clock(Protocol):

@@ -19,6 +19,7 @@ from icefloe.datafile.parquet.row_groups import row_groups_between, row_groups_t
 from icefloe.datafile.projection import file_columns, wanted_leaves
 from icefloe.datafile.stored_batch import BATCH_ROWS, StoredBatch, batches_without_columns, reading
 from icefloe.kernel.expressions.predicate import BooleanExpression
+from icefloe.kernel.ports import PlannedInput
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.types import NestedField
@@ -61,6 +62,8 @@ class ParquetRows:
             first_rows.append(first_rows[-1] + self._footer.metadata.row_group(index).num_rows)
         leaves = sorted(wanted_leaves(self._root, fields))
         names = [self._file.schema.column(leaf).path for leaf in leaves]
+        if isinstance(self._source, PlannedInput):
+            self._source.will_read([[self._chunk_range(index, leaf) for leaf in leaves] for index in row_groups])
         file = self._with_dictionaries(row_groups, names) if self._task.delete_files else self._file
         for run in _runs(row_groups):
             first_row = first_rows[run[0]]
@@ -68,6 +71,15 @@ class ParquetRows:
                 yield from self._run(file, run, first_row, names, self._batch_rows(run[0], leaves))
             elif first_rows[run[-1] + 1] > first_row:
                 yield from batches_without_columns(first_row, first_rows[run[-1] + 1] - first_row)
+
+    def _chunk_range(self, row_group: int, leaf: int) -> tuple[int, int]:
+        """Return the bytes of a column chunk."""
+        with reading(self._path):
+            chunk = self._footer.column(row_group, leaf)
+        start = chunk.data_page_offset
+        if chunk.dictionary_page_offset is not None and 0 < chunk.dictionary_page_offset < start:
+            start = chunk.dictionary_page_offset
+        return start, start + chunk.total_compressed_size
 
     def _row_groups(self, row_filter: BooleanExpression) -> list[int]:
         """Return the row groups of the task's split in which a row may match."""

@@ -1,0 +1,204 @@
+"""Catalog properties of object stores, and the options of the libraries that connect to the stores. The names are those of PyIceberg and of Java.
+
+Keys of a storage account of Azure are for one account, and `account_properties` leaves them out for any other.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from icefloe.errors import InvalidPropertyError
+from icefloe.io.locations import host_of
+
+# The stores by their protocol in fsspec.
+S3, GCS, ABFS = "s3", "gcs", "abfs"
+# Bytes of the parts of an upload, as Java's Iceberg has them.
+PART_BYTES = "s3.multipart.part-size-bytes"
+
+_Convert = Callable[[str], Any]
+
+
+def _is_true(text: str) -> bool:
+    return text.strip().lower() == "true"
+
+
+def _number(text: str) -> float | int:
+    return float(text) if "." in text else int(text)
+
+
+def _if_true(value: object) -> _Convert:
+    """Return a conversion of `true` to a value; of any other text to nothing."""
+    return lambda text: value if _is_true(text) else None
+
+
+def _one_of(**values: str) -> _Convert:
+    """Return a conversion of the named texts, with `_` for a hyphen, to values; an empty value is no option. Raises `ValueError` for any other text."""
+    by_text = {name.rstrip("_").replace("_", "-"): value for name, value in values.items()}
+
+    def convert(text: str) -> str | None:
+        if text.strip().lower() not in by_text:
+            raise ValueError(f"it is one of {', '.join(by_text)}")
+        return by_text[text.strip().lower()] or None
+
+    return convert
+
+
+# Property -> path of the option in the keyword arguments of fsspec's file system, and its conversion. Of several properties for one option, the first is taken.
+_OPTIONS: Mapping[str, Mapping[str, tuple[tuple[str, ...], _Convert]]] = {
+    S3: {
+        "s3.endpoint": (("endpoint_url",), str),
+        "s3.access-key-id": (("key",), str),
+        "s3.secret-access-key": (("secret",), str),
+        "s3.session-token": (("token",), str),
+        "s3.anonymous": (("anon",), _is_true),
+        "s3.region": (("client_kwargs", "region_name"), str),
+        "s3.connect-timeout": (("config_kwargs", "connect_timeout"), _number),
+        "s3.request-timeout": (("config_kwargs", "read_timeout"), _number),
+        "s3.profile-name": (("profile",), str),
+        "s3.path-style-access": (("config_kwargs", "s3", "addressing_style"), _if_true("path")),
+        "s3.force-virtual-addressing": (("config_kwargs", "s3", "addressing_style"), _if_true("virtual")),
+        "s3.acceleration-enabled": (("config_kwargs", "s3", "use_accelerate_endpoint"), _is_true),
+        "s3.dualstack-enabled": (("config_kwargs", "use_dualstack_endpoint"), _is_true),
+        "s3.cross-region-access-enabled": (("cache_regions",), _is_true),
+        "s3.requester-pays": (("requester_pays",), _is_true),
+        "s3.proxy-uri": (("config_kwargs", "proxies"), lambda text: {"http": text, "https": text}),
+        "s3.retry.num-retries": (("config_kwargs", "retries", "max_attempts"), _number),
+        "s3.sse.type": (
+            ("s3_additional_kwargs", "ServerSideEncryption"),
+            _one_of(none="", s3="AES256", kms="aws:kms", dsse_kms="aws:kms:dsse"),
+        ),
+        "s3.sse.key": (("s3_additional_kwargs", "SSEKMSKeyId"), str),
+        "s3.acl": (("s3_additional_kwargs", "ACL"), str),
+        "s3.write.storage-class": (("s3_additional_kwargs", "StorageClass"), str),
+        "client.access-key-id": (("key",), str),
+        "client.secret-access-key": (("secret",), str),
+        "client.session-token": (("token",), str),
+        "client.region": (("client_kwargs", "region_name"), str),
+        "client.profile-name": (("profile",), str),
+    },
+    GCS: {
+        "gcs.project-id": (("project",), str),
+        "gcs.oauth2.token": (("token",), str),
+        "gcs.no-auth": (("token",), _if_true("anon")),
+        "gcs.service.host": (("endpoint_url",), str),
+        "gcs.endpoint": (("endpoint_url",), str),
+        "gcs.default-bucket-location": (("default_location",), str),
+        "gcs.user-project": (("requester_pays",), str),
+        "gcs.requester-pays": (("requester_pays",), _is_true),
+    },
+    ABFS: {
+        "adls.account-name": (("account_name",), str),
+        "adls.account-host": (("account_host",), str),
+        "adls.account-key": (("account_key",), str),
+        "adls.sas-token": (("sas_token",), str),
+        "adls.connection-string": (("connection_string",), str),
+        "adls.tenant-id": (("tenant_id",), str),
+        "adls.client-id": (("client_id",), str),
+        "adls.client-secret": (("client_secret",), str),
+        "adls.auth.shared-key.account.name": (("account_name",), str),
+        "adls.auth.shared-key.account.key": (("account_key",), str),
+    },
+    "hdfs": {"hdfs.host": (("host",), str), "hdfs.port": (("port",), _number), "hdfs.user": (("user",), str)},
+}
+# Options of the library whatever the properties are: botocore's standard retries wait longer after each attempt, by a random time.
+_ALWAYS: Mapping[str, Mapping[str, Any]] = {S3: {"config_kwargs": {"retries": {"mode": "standard", "max_attempts": 5}}}}
+# Properties that concern an upload, and are no option of the file system.
+_OF_UPLOADS: Mapping[str, tuple[str, ...]] = {S3: (PART_BYTES,)}
+# Properties of which the rest of the name is an account of Azure or its host, as REST catalogs send them.
+_PER_ACCOUNT = ("adls.sas-token.", "adls.connection-string.")
+# Properties whose values never appear in messages.
+SECRETS = (
+    "s3.access-key-id",
+    "s3.secret-access-key",
+    "s3.session-token",
+    "client.access-key-id",
+    "client.secret-access-key",
+    "client.session-token",
+    "s3.proxy-uri",
+    "gcs.oauth2.token",
+    "adls.account-key",
+    "adls.auth.shared-key.account.key",
+    "adls.sas-token",
+    "adls.connection-string",
+    "adls.client-secret",
+)
+# Credentials of one account, which are never sent to another one. A service principal's secret is sent to Microsoft's sign-in alone, whatever the account.
+_OF_ONE_ACCOUNT = ("adls.account-key", "adls.sas-token", "adls.connection-string", "adls.auth.shared-key.account.key")
+_ACCOUNT_NAMES = ("adls.account-name", "adls.auth.shared-key.account.name")
+ACCOUNT_HOST, _CONNECTION_STRING = "adls.account-host", "adls.connection-string"
+
+
+def options_of(protocol: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties that concern a protocol."""
+    known = {*_OPTIONS.get(protocol, {}), *_OF_UPLOADS.get(protocol, ())}
+    return {name: text for name, text in properties.items() if name in known}
+
+
+def fsspec_options(protocol: str, properties: Mapping[str, str]) -> dict[str, Any]:
+    """Return the keyword arguments of fsspec for the properties of this protocol; other properties are left out.
+
+    Raises:
+        InvalidPropertyError: A value is none that the property can have.
+    """
+    options: dict[str, Any] = _copied(_ALWAYS.get(protocol, {}))
+    is_set: set[tuple[str, ...]] = set()
+    for name, (path, convert) in _OPTIONS.get(protocol, {}).items():
+        if name not in properties or path in is_set:
+            continue
+        try:
+            value = convert(properties[name])
+        except ValueError as error:
+            raise InvalidPropertyError(
+                f"the property {name} has a value that it cannot have: {error if convert not in (_number,) else 'it is a number'}",
+                next_step="correct the value in the catalog's configuration",
+            ) from error
+        if value is None:
+            continue
+        is_set.add(path)
+        inner = options
+        for part in path[:-1]:
+            inner = inner.setdefault(part, {})
+        inner[path[-1]] = value
+    return options
+
+
+def _copied(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _copied(value) if isinstance(value, Mapping) else value for name, value in options.items()}
+
+
+def secret_values(properties: Mapping[str, str]) -> list[str]:
+    """Return the values of the properties that are secrets, and the parts of a connection string that are."""
+    values = [properties[name] for name in SECRETS if properties.get(name)]
+    return [
+        *values,
+        *(part.partition("=")[2] for text in values if ";" in text for part in text.split(";") if "=" in part and "Name=" not in part),
+    ]
+
+
+def account_properties(location: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties for the storage account that an Azure location names: only the configured account receives its keys."""
+    host = host_of(location)
+    own = _of_account(host, properties)
+    if not host or host.partition(".")[0] == _configured_account(properties):
+        return {**properties, **own}
+    without_keys = {name: text for name, text in properties.items() if name not in (*_OF_ONE_ACCOUNT, *_ACCOUNT_NAMES, ACCOUNT_HOST)}
+    return {**without_keys, _ACCOUNT_NAMES[0]: host.partition(".")[0], ACCOUNT_HOST: host.replace(".dfs.", ".blob."), **own}
+
+
+def _of_account(host: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties whose names end in this account or its host, by their names without it."""
+    ends = {host, host.partition(".")[0], host.replace(".dfs.", ".blob."), host.replace(".blob.", ".dfs.")} - {""}
+    return {
+        prefix.rstrip("."): text
+        for prefix in _PER_ACCOUNT
+        for name, text in properties.items()
+        if name.startswith(prefix) and name.removeprefix(prefix).lower() in ends
+    }
+
+
+def _configured_account(properties: Mapping[str, str]) -> str:
+    """Return the storage account that the catalog's keys are for: that of the property, that of the connection string, or that of the warehouse."""
+    if name := next((properties[name] for name in _ACCOUNT_NAMES if properties.get(name)), ""):
+        return name.lower()
+    in_text = re.search(r"(?:^|;)\s*AccountName=([^;]+)", properties.get(_CONNECTION_STRING, ""), re.IGNORECASE)
+    return in_text[1].strip().lower() if in_text else host_of(properties.get("warehouse") or "/").partition(".")[0]
