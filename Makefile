@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-spark test-java-suite test-pyiceberg-suite test-rck fuzz check docs format bench wheel sbom release-check notices native lock clean
+.PHONY: help setup demo test test-all test-spark test-java-suite test-pyiceberg-suite test-rck test-object-stores fuzz check docs format bench wheel sbom release-check notices native lock clean
 PYTHON := .venv/bin/python
 # Tests run in as many processes as there are cores, at most four; each process starts a Spark session of its own.
 SIDE_BY_SIDE := -n auto --maxprocesses 4
@@ -31,6 +31,11 @@ test-pyiceberg-suite: setup ## PyIceberg's own tests and documentation on Iceflo
 
 test-rck: setup ## Java Iceberg's compatibility kit for REST catalogs against `icefloe serve`; needs Maven and a Java runtime: make test-rck [ARGS=testBasicCreateTable]
 	@$(PYTHON) -m tests.rck $(ARGS)
+
+test-object-stores: ## tables in emulators of S3, Azure and Google Cloud Storage: make test-object-stores [ARGS="-k s3"]
+	@python3 scripts/setup object-stores
+	@scripts/emulators
+	.venvs/object-stores/bin/python -m pytest -m emulator $(ARGS)
 
 fuzz: setup ## damaged inputs for every reader, 120,000 of them; ARGS="--seed 7 --target manifest" for others
 	$(PYTHON) -m tests.fuzz --cases 120000 $(ARGS)

@@ -1,7 +1,7 @@
 """Emulators of object stores, which run for the tests on free loopback ports: moto for S3 and Glue, azurite for Azure, fake-gcs-server for Google.
 
-`scripts/emulators` installs azurite and fake-gcs-server into `.emulators`, by npm and Go; moto is a package of `.venvs/object-stores`. Tests that need an emulator
-that is not there are skipped with the reason.
+`scripts/emulators` installs azurite and fake-gcs-server into `.emulators`, by npm and Go; moto is a package of `.venvs/object-stores`. Tests whose emulator is
+not there are skipped with the reason.
 """
 
 import importlib.util

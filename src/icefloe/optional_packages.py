@@ -22,6 +22,7 @@ EXTRAS = {
     "s3": "tables in S3",
     "gcs": "tables in Google Cloud Storage",
     "azure": "tables in Azure storage",
+    "glue": "a catalog in AWS Glue",
     "postgres": "a catalog in PostgreSQL",
     "server": "`icefloe serve`, the REST catalog server",
     "explore": "the server of `icefloe explore`",

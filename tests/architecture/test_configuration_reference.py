@@ -8,7 +8,7 @@ from tests.java_names import CATALOG_PROPERTIES, READ_OPTIONS, SESSION_SETTINGS,
 
 from icefloe.catalog.options import CATALOG_OPTIONS, ENVIRONMENT
 from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
-from icefloe.io import object_store_file_io
+from icefloe.io import object_store_options
 from icefloe.io.storage_options import STORAGE_OPTIONS
 from icefloe.kernel.limits import PREFIX
 from icefloe.kernel.metadata import maintenance_properties, table_properties
@@ -95,7 +95,9 @@ def test_every_option_of_the_data_source_is_listed() -> None:
 
 
 def test_every_storage_property_is_listed() -> None:
-    assert names(STORAGE_OPTIONS) == {name for known in object_store_file_io._OPTIONS.values() for name in known}
+    assert names(STORAGE_OPTIONS) == {
+        name for protocol in object_store_options._OPTIONS for name in object_store_options.property_names(protocol)
+    }
 
 
 def test_every_catalog_property_that_the_code_reads_is_listed() -> None:

@@ -88,10 +88,10 @@ def test_a_table_property_without_effect_is_logged_once(catalog: SqlCatalog, cap
 def test_a_table_property_without_effect_is_logged_when_it_is_set(catalog: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
     table = catalog.create_table("db.t", ARROW, properties={"write.format.default": "orc", "own": "1"})
     assert caplog.messages == []
-    table.set_properties({"write.object-storage.enabled": "true"})
+    table.set_properties({"write.location-provider.impl": "com.example.Provider"})
     assert caplog.messages == [
-        "the table property write.object-storage.enabled has no effect: data files are written below write.data.path or the table's location, "
-        "partition by partition (first met in lake.db.t)"
+        "the table property write.location-provider.impl has no effect: Java classes are not loaded; data files are written below write.data.path "
+        "or the table's location (first met in lake.db.t)"
     ]
 
 

@@ -10,23 +10,26 @@ from icefloe.catalog.catalog_transaction import CatalogTransaction
 from icefloe.catalog.options import check_names
 from icefloe.catalog_store.file_system_store import FileSystemCatalogStore
 from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.object_store_tables import ObjectStoreTables
 from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError
-from icefloe.io.file_io_by_scheme import load_file_io
+from icefloe.io.file_io_by_scheme import SchemeFileIO, load_file_io
 from icefloe.io.local_folders import LocalFolders
 from icefloe.io.locations import LocationPolicy, local_path, qualified, scheme_of
+from icefloe.io.object_folders import ObjectFolders
+from icefloe.io.object_store_file_io import CREATES_EXCLUSIVELY, PROTOCOLS
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
 from icefloe.table.table_handle import load_metadata
 
 
 class FileSystemCatalog(Catalog):
-    """`FileSystemCatalog(name, warehouse="/folder")`: a table is the folder `warehouse/namespace/table`. Only local folders are supported.
+    """`FileSystemCatalog(name, warehouse="/folder")`: a table is the folder `warehouse/namespace/table`, on this machine or in an object store.
 
-    Of several writers that create a local file, exactly one succeeds. A table's folder is its name: a table cannot be renamed or have another location, and
+    Of several writers that create a version, exactly one succeeds. A table's folder is its name: a table cannot be renamed or have another location, and
     `drop_table` deletes all its files.
 
     Raises:
-        InvalidPropertyError: there is no `warehouse`. UnsupportedFeatureError: it is no folder of this machine.
+        InvalidPropertyError: there is no `warehouse`. UnsupportedFeatureError: it is in a storage without exclusive creation, such as HDFS.
     """
 
     store: FileSystemCatalogStore
@@ -36,9 +39,10 @@ class FileSystemCatalog(Catalog):
         warehouse = properties.get("warehouse")
         if not warehouse:
             raise InvalidPropertyError(f"catalog {name!r} has no warehouse", next_step="give it one, such as warehouse=/folder")
-        if scheme_of(warehouse) != "file":
+        is_local = scheme_of(warehouse) == "file"
+        if not is_local and PROTOCOLS.get(scheme_of(warehouse), ("", None))[0] not in CREATES_EXCLUSIVELY:
             raise UnsupportedFeatureError(
-                f"the warehouse {warehouse} of catalog {name!r} is no folder of this machine",
+                f"the warehouse {warehouse} of catalog {name!r} is neither a folder of this machine nor in S3, Google Cloud Storage or Azure",
                 next_step="use a SQL catalog, which is safe over any storage",
             )
         folder = qualified(warehouse.rstrip("/"))
@@ -47,7 +51,11 @@ class FileSystemCatalog(Catalog):
                 f"catalog {name!r} keeps a table in the folder of its name, which {UNIQUE_TABLE_LOCATION} does not allow",
                 next_step=f"leave {UNIQUE_TABLE_LOCATION} out, or use a SQL catalog",
             )
-        store = FileSystemCatalogStore(name, folder, load_file_io(properties, folder), LocalFolders())
+        io = load_file_io({**properties, "warehouse": folder}, folder)
+        if is_local or not isinstance(io, SchemeFileIO):
+            store = FileSystemCatalogStore(name, folder, io, LocalFolders())
+        else:
+            store = ObjectStoreTables(name, folder, io, ObjectFolders(io))
         super().__init__(name, store, {**properties, "warehouse": folder})
 
     @classmethod

@@ -1,8 +1,11 @@
-"""`Folders` and `OpenFolder`: the interface to the storage of a file-system catalog; `icefloe.io.local_folders` implements it for this machine.
+"""`Folders` and `OpenFolder`, `StoredObjects`: the interfaces to the storage of a file-system catalog.
+
+`icefloe.io.local_folders` implements the first for this machine, and `icefloe.io.object_folders` the other for object stores.
 
 Spec: File System Tables.
 """
 
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, Self
 
@@ -49,3 +52,16 @@ class Folders(Protocol):
 
     def remove(self, location: str) -> None:
         """Remove an empty folder, or the symbolic link in its place."""
+
+
+class StoredObjects(Protocol):
+    """The objects of a store, whose names look like paths; a folder is there as long as an object is in it."""
+
+    def entries(self, location: str) -> tuple[list[str], Mapping[str, int]]:
+        """Return the names of the folders in a folder, sorted, and the sizes of the objects in it by their names."""
+
+    def objects_below(self, location: str) -> list[str]:
+        """Return the locations of all objects below a folder."""
+
+    def delete(self, locations: Sequence[str]) -> None:
+        """Delete objects. Raises the first `StorageError`, after it has tried all."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from icefloe.datafile.avro.avro_appender import avro_appender_factory
 from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory
+from icefloe.datafile.location_provider import new_data_location
 from icefloe.datafile.orc.orc_appender import orc_appender_factory
 from icefloe.datafile.parquet.parquet_appender import parquet_appender_factory
 from icefloe.datafile.partition_splitter import Part, PartitionSplitter
@@ -245,7 +246,7 @@ class FanoutWriter:
         target = self._target
         name = f"{self._prefix}-{next(self._file_numbers):05d}.{self.factory.extension}"
         folder = "" if target.spec.is_unpartitioned() else self._partition_folder(partition.values)
-        location = f"{target.data_location.rstrip('/')}/{folder}{name}"
+        location = new_data_location(target, folder, name)
         # The location is recorded before the file is opened, so that a half-opened file is deleted too; an existing file is of another writer.
         self._locations.append(location)
         try:

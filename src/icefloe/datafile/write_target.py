@@ -37,3 +37,5 @@ class WriteTarget:
     sorted_parts: int | None = None
     # Older schemas of the table. Files are copied within their own partition spec, whose source columns may be dropped from the current schema.
     older_schemas: tuple[Schema, ...] = ()
+    # The last two names of the table's location, where files are in a folder elsewhere that other tables may share.
+    location_context: str = ""

@@ -199,7 +199,7 @@ class SchemeFileIO:
         return self.at(location).open_input(location)
 
     def open_sized_input(self, location: str, size: int, ending: bytes) -> Any:
-        """Return a seekable file, whose size is believed if the file ends there with these bytes."""
+        """Return a seekable file, whose size is taken if the file ends there with these bytes."""
         storage = self.at(location)
         return storage.open_sized_input(location, size, ending) if isinstance(storage, OpensSizedFiles) else storage.open_input(location)
 

@@ -57,7 +57,7 @@ class ObjectStoreFileIO:
 
     def read(self, location: str) -> bytes:
         """Return the content of an object."""
-        # s3fs asks for the size before it reads, unless it may send one request only.
+        # s3fs requests the size before it reads, unless it may send one request only.
         options = {"max_concurrency": 1} if self.protocol == S3 else {}
         content = self._call(location, lambda store: store.cat_file(self.own_form(location), **options))
         return bytes(content)
@@ -154,7 +154,7 @@ class ObjectStoreFileIO:
         return self._opened(location, None, b"")
 
     def open_sized_input(self, location: str, size: int, ending: bytes) -> Any:
-        """Return a seekable file whose size is stated by a manifest: it is believed, and not asked for, if the object ends there with these bytes."""
+        """Return a seekable file whose size is stated by a manifest: it is taken, and not requested, if the object ends there with these bytes."""
         return self._opened(location, size, ending)
 
     def _opened(self, location: str, expected_size: int | None, ending: bytes) -> Any:

@@ -128,9 +128,14 @@ _ACCOUNT_NAMES = ("adls.account-name", "adls.auth.shared-key.account.name")
 ACCOUNT_HOST, _CONNECTION_STRING = "adls.account-host", "adls.connection-string"
 
 
+def property_names(protocol: str) -> frozenset[str]:
+    """Return the names of the properties that concern a protocol, and the beginnings of those that end in an account."""
+    return frozenset({*_OPTIONS.get(protocol, {}), *_OF_UPLOADS.get(protocol, ()), *(_PER_ACCOUNT if protocol == ABFS else ())})
+
+
 def options_of(protocol: str, properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties that concern a protocol."""
-    known = {*_OPTIONS.get(protocol, {}), *_OF_UPLOADS.get(protocol, ())}
+    known = property_names(protocol)
     return {name: text for name, text in properties.items() if name in known}
 
 

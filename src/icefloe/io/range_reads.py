@@ -4,7 +4,7 @@ A request costs as much time as a megabyte of data, so that columns that a reade
 (`ObjectInput.will_read`), ranges with small gaps become one, and all ranges of a step are requested at once. The end of a file is read in one piece, as the
 footers of Parquet and ORC are there, and a small file as a whole. Other reads fetch a block, which grows while they continue where the last one ended.
 
-The size costs a request too, unless the caller has it from a manifest. Such a size is only believed if the file has the bytes at its end that its format
+The size costs a request too, unless the caller has it from a manifest. Such a size is only taken if the file has the bytes at its end that its format
 demands.
 Spec: File System Operations (seekable reads).
 """
@@ -23,6 +23,8 @@ END_BYTES = 256 * 1024
 SMALL_FILE_BYTES = 1024 * 1024
 # Bytes between two ranges that are read rather than starting another request.
 GAP_BYTES = 1024 * 1024
+# Ranges of one step that are requested, unless they are farther apart than the longest gap that is read to have no more.
+MOST_RANGES, LONGEST_GAP_BYTES = 2, 8 * 1024 * 1024
 # Bytes of the first block, and of the longest one, where nothing was stated in advance.
 FIRST_BLOCK_BYTES, LONGEST_BLOCK_BYTES = 256 * 1024, 8 * 1024 * 1024
 # Bytes of the ranges of one step: so many are in memory at once, or one range, if it is longer.
@@ -33,13 +35,18 @@ Range = tuple[int, int]
 
 
 def merged_ranges(ranges: Sequence[Range], gap: int = GAP_BYTES) -> list[Range]:
-    """Return the ranges sorted, and as one where at most `gap` bytes are between them."""
+    """Return the ranges sorted, and as one where at most `gap` bytes are between them; more than two with longer gaps become fewer."""
     merged: list[Range] = []
     for start, end in sorted(ranges):
         if merged and start - merged[-1][1] <= gap:
             merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         elif end > start:
             merged.append((start, end))
+    while len(merged) > MOST_RANGES:
+        number = min(range(1, len(merged)), key=lambda index: merged[index][0] - merged[index - 1][1])
+        if merged[number][0] - merged[number - 1][1] > LONGEST_GAP_BYTES:
+            break
+        merged[number - 1 : number + 1] = [(merged[number - 1][0], merged[number][1])]
     return merged
 
 
@@ -50,8 +57,8 @@ def _start_of_end(size: int) -> int:
 class RangeReads(io.RawIOBase):
     """An open file. It is used by one thread at a time, as Arrow locks a Python file.
 
-    Args of the constructor: `fetch` returns the bytes of ranges, requested at once; `size` asks the store for the size; `expected_size` is the one of its manifest
-    entry, and `ending` are the bytes that the file must end with for that size to be believed.
+    Args of the constructor: `fetch` returns the bytes of ranges, requested at once; `size` requests the size of the store; `expected_size` is the manifest's,
+    and `ending` are the bytes that the file must end with for that size to be taken.
     """
 
     def __init__(
@@ -174,12 +181,10 @@ class RangeReads(io.RawIOBase):
 
     def _fetch_block(self, start: int, end: int) -> Any:
         """Read a block that begins with these bytes. It is twice as long as the last one if it continues there."""
-        self._block_bytes = min(2 * self._block_bytes, LONGEST_BLOCK_BYTES) if start == self._last_end else FIRST_BLOCK_BYTES
         # A part of the bytes may be at the end of the last block, where a record crosses its border.
         kept = next((content[start - first :] for first, content in self._blocks if first <= start < first + len(content) < end), b"")
-        if kept:
-            self._block_bytes = min(2 * self._block_bytes, LONGEST_BLOCK_BYTES)
         first = start + len(kept)
+        self._block_bytes = min(2 * self._block_bytes, LONGEST_BLOCK_BYTES) if first == self._last_end else FIRST_BLOCK_BYTES
         last = min(self._size, max(end, first + self._block_bytes))
         (content,) = self._fetch([(first, last)])
         content = kept + content if kept else content

@@ -55,10 +55,10 @@ class FileIO(Protocol):
 
 @runtime_checkable
 class OpensSizedFiles(Protocol):
-    """A `FileIO` that spares a request where the size of a file is known; one without this asks its storage."""
+    """A `FileIO` that spares a request where the size of a file is known; one without this requests it."""
 
     def open_sized_input(self, location: str, size: int, ending: bytes) -> Any:
-        """Open a file as `open_input` does. The size is believed if the file ends there with these bytes."""
+        """Open a file as `open_input` does. The size is taken if the file ends there with these bytes."""
 
 
 @runtime_checkable

@@ -16,7 +16,7 @@ from icefloe.catalog_store.catalog_store import TableLocation, other_tables
 from icefloe.errors import FormatError, InvalidInputError, LocationNotAllowedError, NotFoundError, StorageError, UnsupportedError
 from icefloe.io.locations import Place, folders_of, is_relative, join, place_of_file, place_of_folder, qualified
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import DATA_PATH, METADATA_PATH
+from icefloe.kernel.metadata.table_properties import DATA_PATH, FOLDER_STORAGE_PATH, METADATA_PATH, OBJECT_STORE_PATH
 from icefloe.table.expiry.deletion_scope import folders_of_table
 from icefloe.table.orphans.referenced_files import METADATA_FOLDER
 from icefloe.table.own_location import holds_warehouse, proven_location
@@ -159,7 +159,10 @@ def orphan_scope(handle: TableHandle, loaded: LoadedMetadata, location: str | No
 
 def _folders_in_metadata(metadata: TableMetadata) -> list[str]:
     """Return the table's folder, and those that its properties name."""
-    paths = [metadata.location, *(setting.read(metadata.properties) for setting in (DATA_PATH, METADATA_PATH))]
+    paths = [
+        metadata.location,
+        *(setting.read(metadata.properties) for setting in (DATA_PATH, OBJECT_STORE_PATH, FOLDER_STORAGE_PATH, METADATA_PATH)),
+    ]
     return [join(metadata.location, path) if path and is_relative(path) and path != metadata.location else path for path in paths if path]
 
 

@@ -293,8 +293,11 @@ def metadata_folder(metadata: TableMetadata) -> str:
 
 
 def data_folder(metadata: TableMetadata) -> str:
-    """Return the folder of data files."""
-    return _folder(metadata, table_properties.DATA_PATH.read(metadata.properties) or "data")
+    """Return the folder of new data files; with `write.object-storage.enabled` that of the first level of hashes."""
+    paths = [table_properties.DATA_PATH, table_properties.FOLDER_STORAGE_PATH]
+    if table_properties.OBJECT_STORE_ENABLED.read(metadata.properties):
+        paths.insert(1, table_properties.OBJECT_STORE_PATH)
+    return _folder(metadata, next((path for path in (setting.read(metadata.properties) for setting in paths) if path), "data"))
 
 
 def _folder(metadata: TableMetadata, path: str) -> str:

@@ -10,10 +10,17 @@ LOG = logging.getLogger(__name__)
 _WARNED: set[tuple[str, str]] = set()
 
 
+def is_repeated(session: str, text: str) -> bool:
+    """Return True from the second call on with a text in a session; of an empty one, in this process."""
+    if (session, text) in _WARNED:
+        return True
+    _WARNED.add((session, text))
+    return False
+
+
 def warn_once(session: str, kind: str, name: str, reason: str) -> None:
     """Log that a setting, option or property has no effect, and why; nothing where that was logged in the session already."""
-    if (session, f"{kind} {name}") not in _WARNED:
-        _WARNED.add((session, f"{kind} {name}"))
+    if not is_repeated(session, f"{kind} {name}"):
         LOG.warning("the %s %s has no effect: %s", kind, in_one_line(name), in_one_line(reason))
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from icefloe.datafile.data_file_writer import write_partition
 from icefloe.datafile.deletes.delete_file_reader import POSITION_DELETE_SCHEMA
 from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
+from icefloe.datafile.location_provider import new_data_location
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import InvalidInputError, Problem, StorageError
 from icefloe.kernel.arrow_values import numbers_array, scalar_of
@@ -147,7 +148,7 @@ def _write_puffin(target: WriteTarget, vectors: Sequence[tuple[DataFile, Deletio
     content, locations = write_deletion_vectors(
         {file.file_path: vector for file, vector in vectors}, properties={"created-by": f"Icefloe version {VERSION}"}
     )
-    path = f"{target.data_location.rstrip('/')}/{prefix}-{target.operation_uuid}-deletes.puffin"
+    path = new_data_location(target, "", f"{prefix}-{target.operation_uuid}-deletes.puffin")
     try:
         target.io.write(path, content)
     except BaseException:

@@ -134,6 +134,19 @@ AUTO_SCHEMA_EVOLUTION = flag(
     "write.spark.auto-schema-evolution.enabled", "Whether the table takes MERGE WITH SCHEMA EVOLUTION.", default=True
 )
 DATA_PATH = location("write.data.path", "Folder of new data files; `data` below the table's location where it is not set.")
+OBJECT_STORE_ENABLED = flag(
+    "write.object-storage.enabled",
+    "Whether a hash of its name is in the path of a new data file, for stores that divide load by prefixes.",
+    default=False,
+)
+OBJECT_STORE_PARTITIONED_PATHS = flag(
+    "write.object-storage.partitioned-paths", "Whether the partition's folder is in the path too, after the hash.", default=True
+)
+OBJECT_STORE_PATH = location(
+    "write.object-storage.path",
+    "Folder of new data files with `write.object-storage.enabled`, where `write.data.path` is not set. Java deprecates it.",
+)
+FOLDER_STORAGE_PATH = location("write.folder-storage.path", "Folder of new data files, where the others are not set. Java deprecates it.")
 PARQUET_CODEC = choice(
     "write.parquet.compression-codec",
     "zstd",

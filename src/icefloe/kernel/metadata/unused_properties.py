@@ -8,7 +8,6 @@ from collections.abc import Mapping
 _DELETE_FILES = (
     "delete files are Parquet files, or deletion vectors from version 3 on, and row groups are divided by the size of the rows in memory"
 )
-_OBJECT_LAYOUT = "data files are written below write.data.path or the table's location, partition by partition"
 _VARIANTS = "variants are written whole"
 _ORC_READS = "ORC files are read by Arrow, in batches of its own size"
 _ENGINE = "it is a setting of another engine"
@@ -47,11 +46,7 @@ UNUSED_PROPERTIES: Mapping[str, str] = {
     "read.orc.vectorization.batch-size": _ORC_READS,
     "read.delete-planning-mode": "delete manifests are planned where data manifests are: read.data-planning-mode",
     "identifier-fields.rely": "Icefloe reports no constraints to Spark, so that no query is changed by them",
-    "write.object-storage.enabled": _OBJECT_LAYOUT,
-    "write.object-storage.partitioned-paths": _OBJECT_LAYOUT,
-    "write.object-storage.path": _OBJECT_LAYOUT,
-    "write.folder-storage.path": _OBJECT_LAYOUT,
-    "write.location-provider.impl": "Java classes are not loaded; " + _OBJECT_LAYOUT,
+    "write.location-provider.impl": "Java classes are not loaded; data files are written below write.data.path or the table's location",
     "write.summary.partition-limit": "summaries count changed partitions and list none",
     "write.manifest-lists.enabled": "every snapshot has a manifest list",
     "compatibility.snapshot-id-inheritance.enabled": "snapshot ids are inherited in every version of the format",

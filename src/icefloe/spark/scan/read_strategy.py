@@ -69,6 +69,7 @@ from icefloe.spark.scan.python_scan import TaskReader, python_rows
 from icefloe.spark.scan.version_probe import probe_scans
 from icefloe.spark.types.spark_types import NOT_NATIVE, why_not_opened
 from icefloe.table.engine import ScanRequest
+from icefloe.table.warnings_once import is_repeated
 
 LOG = logging.getLogger(__name__)
 # The types of key columns that Spark joins as the format compares them; not floats, as Spark takes -0.0 for 0.0, and not uuids, which it cannot read.
@@ -78,6 +79,8 @@ _JOINABLE = frozenset(
 _Mask = NDArray[np.bool_]
 # Bytes of position delete files that the driver reads for Spark's own scan. Above that, Spark's tasks read them, through Python.
 MOST_DELETE_BYTES = 256 * 1024 * 1024
+# The beginning of the reason why files of a store are not read natively; it holds for every table of the store, and is logged once for a session.
+NO_FILE_SYSTEM = "it has no file system for"
 # Returns the field ids in the files of tasks, in their order.
 ReadFieldIds = Callable[[Sequence[FileScanTask]], list[FieldIds]]
 
@@ -157,12 +160,13 @@ def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, group: File
     if not group.reason:
         return native_scan(spark, request, needed, group)
     tasks = [task for part in group.parts for task in part.tasks()]
-    LOG.warning(
-        "%d files of %s are read through Python, which is slower than Spark's own Parquet scan: %s",
-        len(tasks),
-        in_one_line(request.table_name),
-        in_one_line(group.reason),
-    )
+    if not (group.reason.startswith(NO_FILE_SYSTEM) and is_repeated(spark.sparkContext.applicationId, group.reason)):
+        LOG.warning(
+            "%d files of %s are read through Python, which is slower than Spark's own Parquet scan: %s",
+            len(tasks),
+            in_one_line(request.table_name),
+            in_one_line(group.reason),
+        )
     reader = TaskReader(request.io, request.schema, request.projection, dict(request.specs), request.name_mapping, deletes())
     return python_rows(spark, tasks, reader)
 
@@ -183,7 +187,7 @@ def _why_not_native(spark: SparkSession, request: ScanRequest, needed: Schema) -
     matches = pc.extract_regex(files["file_path"], r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
     schemes = {text.lower() for text in pc.unique(pc.struct_field(matches, "scheme")).to_pylist() if text is not None} - {"file"}
     missing = schemes_without_file_system(spark, sorted(schemes)) if schemes else []
-    return f"it has no file system for {', '.join(missing)}" if missing else ""
+    return f"{NO_FILE_SYSTEM} {', '.join(missing)}" if missing else ""
 
 
 def file_groups(

@@ -152,6 +152,7 @@ def write_target(handle: TableHandle, metadata: TableMetadata) -> WriteTarget:
         sort_order_id=order.order_id,
         sort_order=order,
         data_location=data_folder(metadata),
+        location_context="" if f"{data_folder(metadata)}/".startswith(metadata.location) else "/".join(metadata.location.split("/")[-2:]),
         properties=metadata.properties,
         older_schemas=_schemas_of_dropped_sources(metadata),
         io=handle.io,

@@ -1,0 +1,54 @@
+"""`ObjectFolders`: listing and deleting the objects of a store by folders, for a file-system catalog whose warehouse is in the store.
+
+Spec: File System Tables.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from icefloe.io.bulk_delete import delete_files
+from icefloe.io.file_io_by_scheme import SchemeFileIO
+from icefloe.io.object_store_file_io import ObjectStoreFileIO
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFolders:
+    """The objects that a file IO reaches."""
+
+    io: SchemeFileIO
+
+    def entries(self, location: str) -> tuple[list[str], Mapping[str, int]]:
+        """Return the names of the folders in a folder, sorted, and the sizes of the objects in it by their names."""
+        folders: set[str] = set()
+        sizes: dict[str, int] = {}
+        for rest, entry in self._listed(location, is_deep=False):
+            name = rest.rstrip("/")
+            if not name or "/" in name:
+                continue
+            if entry.get("type") == "directory":
+                folders.add(name)
+            elif not rest.endswith("/"):  # such an object represents a folder
+                sizes[name] = int(entry.get("size") or 0)
+        return sorted(folders), sizes
+
+    def objects_below(self, location: str) -> list[str]:
+        """Return the locations of all objects below a folder."""
+        top = location.rstrip("/")
+        return [f"{top}/{rest}" for rest, entry in self._listed(location, is_deep=True) if entry.get("type") != "directory" and rest]
+
+    def delete(self, locations: Sequence[str]) -> None:
+        """Delete objects. Raises the first `StorageError`, after it has tried all."""
+        for _, error in delete_files(self.io, locations):
+            raise error
+
+    def _listed(self, location: str, *, is_deep: bool) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the rest of each name after the folder, and the entry."""
+        store = self.io.at(location)
+        if not isinstance(store, ObjectStoreFileIO):
+            return
+        top = store.own_form(location.rstrip("/")).partition("://")[2] + "/"
+        for entry in store.list_entries(location.rstrip("/"), is_deep=is_deep):
+            name = str(entry["name"]).rpartition("://")[2].lstrip("/")
+            if name.startswith(top):
+                yield name.removeprefix(top), entry
