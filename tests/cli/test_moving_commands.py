@@ -54,3 +54,18 @@ def test_a_folder_becomes_a_table(icefloe: Command, as_json: JsonCommand, lake: 
     refused = icefloe(*words)
     assert refused.exit_code != 0
     assert "exists" in refused.stderr
+
+
+def test_a_folder_becomes_a_table_in_its_place(icefloe: Command, as_json: JsonCommand, lake: SqlCatalog, tmp_path: Path) -> None:
+    (tmp_path / "files/day=1").mkdir(parents=True)
+    pq.write_table(pa.table({"n": [1, 2]}), tmp_path / "files/day=1/x.parquet")
+    words = ("migrate", tmp_path / "files", "db.t", "--warehouse", tmp_path)
+    planned = as_json(*words, "--dry-run")
+    assert (planned["action"], planned["imported_records"], planned["location"]) == ("migrate", 2, str(tmp_path / "files"))
+    assert lake.list_tables("db") == []
+    assert "partitioned by" in icefloe(*words, "--property", "a=b").stdout
+    table = lake.load_table("db.t")
+    assert (table.scan().count(), table.location(), table.properties["migrated"]) == (2, str(tmp_path / "files"), "true")
+    refused = icefloe(*words)
+    assert refused.exit_code != 0
+    assert "metadata of an Iceberg table" in refused.stderr

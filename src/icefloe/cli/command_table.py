@@ -156,6 +156,9 @@ COMMANDS = (
         "Run a procedure with the names and arguments of Java's Iceberg, such as add_files or ancestors_of; without a name they are listed.",
     ),
     LazyCommand("snapshot", FILES_IN, "moving_commands:snapshot", "Create a table over the files of a folder."),
+    LazyCommand(
+        "migrate", FILES_IN, "moving_commands:migrate", "Make a table of a folder of files in its place: the files become the table's."
+    ),
     LazyCommand("load", FILES_IN, "load_command:load", "Load files into a table, in one commit."),
     LazyCommand("serve", SERVE, "serve_command:serve", "Serve a catalog to other engines, as an Iceberg REST catalog."),
     LazyCommand("server-user", SERVE, "serve_command:server_user", "Add a user of the server to a file, and print the new token once."),

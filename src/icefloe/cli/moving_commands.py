@@ -1,4 +1,7 @@
-"""The commands `rewrite-table-path`, which copies a table to another place, and `snapshot`, which makes a table of files. Spec: Paths in Metadata."""
+"""The commands `rewrite-table-path`, which copies a table to another place, and `snapshot` and `migrate`, which make a table of files.
+
+Spec: Paths in Metadata.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -11,6 +14,8 @@ from icefloe.cli.table_command import changes_table, looks_at_catalog
 from icefloe.display.formatting import count_text, size_text
 from icefloe.display.report import Column, Facts, Report, grid
 from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.kernel.schema.schema import Schema
+from icefloe.maintenance.migrate_table import migrate_table
 from icefloe.maintenance.snapshot_table import snapshot_table
 from icefloe.table.table import Table
 
@@ -128,9 +133,10 @@ def rewrite_table_path(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilesSnapshot(View):
-    """The result of a snapshot of files, or with `dry_run` what it would do. Columns are names and types."""
+class TableOfFiles(View):
+    """The result of a table made of files, or with `dry_run` what it would be. Columns are names and types."""
 
+    action: str
     table: str
     dry_run: bool
     location: str
@@ -149,7 +155,7 @@ class FilesSnapshot(View):
             ("new files at", self.location),
         )
         columns = grid("columns", (Column("name"), Column("type")), list(self.columns), most)
-        return Report(f"snapshot {self.table}", (Facts(pairs), columns))
+        return Report(f"{self.action} {self.table}", (Facts(pairs), columns))
 
 
 @looks_at_catalog
@@ -158,13 +164,35 @@ def snapshot(
 ) -> View:
     """Create a table over the files of a folder. No file is copied, and the table never deletes one of them."""
     result = snapshot_table(opened, source, table, location=location, properties=pairs_of(properties), dry_run=dry_run)
-    return FilesSnapshot(
+    return TableOfFiles(
+        action="snapshot",
         table=result.table,
         dry_run=result.dry_run,
         location=result.location,
         imported_files=result.imported_files,
         imported_bytes=result.imported_bytes,
         imported_records=result.imported_records,
-        columns=tuple((column.name, str(column.field_type)) for column in result.schema.fields),
+        columns=_columns(result.schema),
         partition_columns=result.partition_columns,
     )
+
+
+@looks_at_catalog
+def migrate(opened: Catalog, source: Folder, table: NewTable, properties: Properties = None, dry_run: CheckOnly = False) -> View:
+    """Make a table of a folder of files in its place. No file is copied; from then on the files are the table's, which deletes them with its rows."""
+    result = migrate_table(opened, source, table, properties=pairs_of(properties), dry_run=dry_run)
+    return TableOfFiles(
+        action="migrate",
+        table=result.table,
+        dry_run=result.dry_run,
+        location=result.location,
+        imported_files=result.migrated_files,
+        imported_bytes=result.migrated_bytes,
+        imported_records=result.migrated_records,
+        columns=_columns(result.schema),
+        partition_columns=result.partition_columns,
+    )
+
+
+def _columns(schema: Schema) -> tuple[tuple[str, str], ...]:
+    return tuple((column.name, str(column.field_type)) for column in schema.fields)

@@ -1,8 +1,13 @@
-"""Procedures that copy a table to another place, and that make a table of existing files. Spec: Paths in Metadata; Column Projection."""
+"""Procedures that copy a table to another place, and that make a table of existing files beside them or in their place.
+
+Spec: Paths in Metadata; Column Projection.
+"""
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.types import IntegerType, LongType, StringType
+from icefloe.maintenance.existing_files import SourceFolders
+from icefloe.maintenance.migrate_table import migrate_table
 from icefloe.maintenance.snapshot_table import snapshot_table
 from icefloe.procedures.file_procedures import path_of_source
 from icefloe.procedures.procedure import Flag, Int, Rows, Source, Text, Texts, WiderRows, procedure
@@ -67,8 +72,7 @@ def snapshot(
     dry_run: Flag = False,
 ) -> Rows:
     """Create a table over the files of a folder, of `parquet.`s3://bucket/folder``, or in SQL of a table in Spark's session catalog; no file is copied."""
-    if parallelism is not None and parallelism < 1:
-        raise InvalidInputError(f"parallelism is {parallelism}; it counts threads, so it is 1 or more")
+    _check_parallelism(parallelism)
     result = snapshot_table(
         catalog,
         path_of_source(source_table) if isinstance(source_table, str) else source_table,
@@ -79,3 +83,42 @@ def snapshot(
         dry_run=dry_run,
     )
     return [(result.imported_files,)]
+
+
+@procedure(("migrated_files_count", LongType()))
+def migrate(
+    catalog: Catalog,
+    table: Source,
+    properties: Texts | None = None,
+    drop_backup: Flag = False,
+    backup_table_name: Text | None = None,
+    parallelism: Int | None = None,
+    ignore_missing_files: Flag = False,
+    new_table: Text | None = None,
+    dry_run: Flag = False,
+) -> Rows:
+    """Make an Iceberg table in its place of a folder, of `parquet.`s3://bucket/folder``, or in SQL of a table in Spark's session catalog; no file is copied."""
+    _check_parallelism(parallelism)
+    if isinstance(table, str) and new_table is None and _is_table(catalog, table):
+        raise InvalidInputError(f"{table} is an Iceberg table already", next_step="name a folder, or a table of Spark's session catalog")
+    result = migrate_table(
+        catalog,
+        table if isinstance(table, SourceFolders) else path_of_source(str(table)),
+        new_table,
+        properties=properties,
+        drop_backup=drop_backup,
+        backup_table_name=backup_table_name,
+        ignore_missing_files=ignore_missing_files,
+        dry_run=dry_run,
+    )
+    return [(result.migrated_files,)]
+
+
+def _is_table(catalog: Catalog, text: str) -> bool:
+    parts = tuple(text.removeprefix(f"{catalog.name}.").split("."))
+    return len(parts) > 1 and all(parts) and "/" not in text and catalog.table_exists(parts)
+
+
+def _check_parallelism(parallelism: int | None) -> None:
+    if parallelism is not None and parallelism < 1:
+        raise InvalidInputError(f"parallelism is {parallelism}; it counts threads, so it is 1 or more")

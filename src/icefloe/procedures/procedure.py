@@ -39,6 +39,8 @@ class WiderRows(list[tuple[Any, ...]]):
 Text = Annotated[str, StringType()]
 # Source of files: a location, or several folders with a slash at their ends; in SQL also the name of a table in Spark's session catalog.
 Source = Annotated[str | Sequence[str], StringType()]
+# Names of parameters that are names of a table of the catalog.
+_TABLES = ("table", "new_table")
 # Rows: in Python Arrow data, in SQL the name of a view of Spark.
 View = Annotated[Any, StringType()]
 Long = Annotated[int, LongType()]
@@ -122,7 +124,7 @@ def procedure(*output: tuple[str, IcebergType], optional: Sequence[str] = ()) ->
                 name=name,
                 kind=_kind(hints[name]),
                 required=parameter.default is inspect.Parameter.empty,
-                is_table=name == "table",
+                is_table=name in _TABLES and hints[name] is not Source,
                 is_source=hints[name] is Source,
                 is_view=hints[name] == View | None,
             )

@@ -1,31 +1,39 @@
-"""The files of a table of Spark's session catalog, for procedures that take a `source_table` by its name."""
+"""The files of a table of Spark's session catalog, for procedures that take a `source_table` by its name; and its replacement by an Iceberg table."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from icefloe.errors import InvalidInputError, UnsupportedFeatureError
+from icefloe.errors import EngineError, InvalidInputError, NoSuchTableError, TableAlreadyExistsError, UnsupportedFeatureError
 from icefloe.kernel.partitioning.partition_folders import folders_in_path
-from icefloe.maintenance.snapshot_table import SourceFolders
-from icefloe.spark.bridge.gateway import java_class, scala_object
+from icefloe.maintenance.existing_files import SourceFolders, SourceTable
+from icefloe.maintenance.migrate_table import BACKUP_SUFFIX
+from icefloe.spark.bridge.gateway import java_class, java_message, scala_object
 from icefloe.spark.types.spark_types import quoted, struct_to_schema
 
 SESSION_CATALOG = "spark_catalog"
 _FORMATS = ("parquet", "orc")  # formats whose files can be added
+_TABLE_TYPES = "org.apache.spark.sql.catalyst.catalog.CatalogTableType"
+# The property by which Hive deletes the files of an external table when it is dropped.
+_PURGE = "external.table.purge"
 
 
-def source_folders(spark: SparkSession, text: str, partition_filter: Mapping[str, str]) -> SourceFolders | None:
+def source_folders(
+    spark: SparkSession, text: str, partition_filter: Mapping[str, str], is_iceberg: Callable[[tuple[str, ...]], bool] = lambda _: False
+) -> SourceFolders | None:
     """Return the folders that hold the files of a table of Spark's session catalog, or None if the text names no such table.
 
     Args:
         spark: the session.
         text: a name such as `db.t` or `spark_catalog.db.t`; one without a namespace is in the current namespace of the session catalog.
         partition_filter: values of partition columns, by name. Only partitions with these values count.
+        is_iceberg: returns True for the name of an Iceberg table, of which there may be a backup.
 
     Returns:
         One location for the table, or one for each of its partitions, each with a slash at its end; with the table's columns and properties.
@@ -33,6 +41,7 @@ def source_folders(spark: SparkSession, text: str, partition_filter: Mapping[str
     Raises:
         InvalidInputError: the filter names a column by which the table is not partitioned, or no partition has its values.
         UnsupportedFeatureError: files of the table's format cannot be added.
+        NoSuchTableError: a migration of the table was killed, and its backup has its rows.
     """
     state = spark._jsparkSession.sessionState()
     try:
@@ -45,6 +54,7 @@ def source_folders(spark: SparkSession, text: str, partition_filter: Mapping[str
         return None
     identifier = state.sqlParser().parseTableIdentifier(".".join(map(quoted, parts)))
     if not state.catalog().tableExists(identifier):
+        _refuse_backup(state, parts, is_iceberg)
         return None
     table = state.catalog().getTableMetadata(identifier)
     _check_format(text, table)
@@ -58,9 +68,10 @@ def source_folders(spark: SparkSession, text: str, partition_filter: Mapping[str
     schema = struct_to_schema(StructType.fromJson(json.loads(table.schema().json())))
     names = _members(table.partitionColumnNames())
     properties = {entry._1(): entry._2() for entry in _members(table.properties().toSeq())}
+    source = SessionCatalogTable(spark, table)
     if not columns:
-        return SourceFolders([_folder(spark, table.location())], schema, names, properties)
-    folders = SourceFolders([], schema, names, properties)
+        return SourceFolders([_folder(spark, table.location())], schema, names, properties, source)
+    folders = SourceFolders([], schema, names, properties, source)
     for partition in _members(state.catalog().listPartitions(identifier, scala_object(spark, "scala.None"))):
         values = {entry._1().lower(): entry._2() for entry in _members(partition.spec().toSeq())}
         if all(values[name] == value for name, value in filter_values.items()):
@@ -73,6 +84,116 @@ def source_folders(spark: SparkSession, text: str, partition_filter: Mapping[str
     return folders
 
 
+class SessionCatalogTable(SourceTable):
+    """A table of Spark's session catalog, as it was when it was found."""
+
+    def __init__(self, spark: SparkSession, table: Any) -> None:
+        """Keep the table's entry, by which `restore` gives it its name and type back.
+
+        Args:
+            spark: the session.
+            table: the entry, an object of Spark's class `CatalogTable`.
+        """
+        self._spark = spark
+        self._entry = table
+        self._identifier = table.identifier()
+        self._backup: Any = None
+        self.name = (self._identifier.database().get(), self._identifier.table())
+        self.location = _folder(spark, table.location())
+
+    def make_backup(self, backup_name: str) -> None:
+        """See `SourceTable.make_backup`."""
+        state = self._spark._jsparkSession.sessionState()
+        backup = state.sqlParser().parseTableIdentifier(".".join(map(quoted, (self.name[0], backup_name))))
+        full_name = ".".join((self.name[0], backup_name))
+        if state.catalog().tableExists(backup):
+            raise TableAlreadyExistsError(
+                f"{full_name} exists, which would be the backup of {'.'.join(self.name)}",
+                next_step="pass another backup_table_name; drop it only if the rows are elsewhere",
+            )
+        self._backup = backup
+        self._call("make an external table of", lambda: state.catalog().alterTable(self._as_external()))
+        self._call("rename", lambda: self._rename(self._identifier, backup))
+        if not self._keeps_files(state.catalog().getTableMetadata(backup)):
+            raise EngineError(
+                f"the catalog did not make {full_name} an external table at {self.location}, so that its files could be deleted with it",
+                next_step="make it external in the catalog, then repeat; or use snapshot",
+            )
+
+    def restore(self, *, is_external: bool = False) -> None:
+        """See `SourceTable.restore`."""
+        if self._backup is None:
+            return
+        catalog = self._spark._jsparkSession.sessionState().catalog()
+
+        def back() -> None:
+            if not catalog.tableExists(self._identifier):
+                self._rename(self._backup, self._identifier)
+            if not is_external:
+                catalog.alterTable(self._entry)
+                catalog.invalidateCachedTable(self._identifier)
+
+        self._call("restore", back)
+
+    def drop_backup(self) -> None:
+        """See `SourceTable.drop_backup`."""
+        catalog = self._spark._jsparkSession.sessionState().catalog()
+
+        def drop() -> None:
+            if not self._keeps_files(catalog.getTableMetadata(self._backup)):
+                raise EngineError(f"the backup of {'.'.join(self.name)} is not an external table at {self.location} any more")
+            catalog.dropTable(self._backup, True, False)
+
+        self._call("drop the backup of", drop)
+
+    def _rename(self, old: Any, new: Any) -> None:
+        catalog = self._spark._jsparkSession.sessionState().catalog()
+        catalog.renameTable(old, new)
+        # Spark caches a table's relation by its name, and a new table may have the old one.
+        catalog.invalidateCachedTable(old)
+        catalog.invalidateCachedTable(new)
+
+    def _as_external(self) -> Any:
+        """Return the entry as that of an external table that nothing deletes files of."""
+        properties = self._entry.properties()
+        if properties.contains(_PURGE):
+            properties = properties.updated(_PURGE, "false")
+        new = {"tableType": scala_object(self._spark, _TABLE_TYPES).EXTERNAL(), "properties": properties}
+        fields = [(self._entry.productElementName(place), place) for place in range(self._entry.productArity())]
+        # The number of fields differs between versions of Spark.
+        return self._entry.copy(*(new.get(name, self._entry.productElement(place)) for name, place in fields))
+
+    def _keeps_files(self, entry: Any) -> bool:
+        """Return whether a table with this entry can be dropped without its files."""
+        purge = entry.properties().get(_PURGE)
+        is_purged = purge.isDefined() and str(purge.get()).lower() != "false"
+        return entry.tableType().name() == "EXTERNAL" and not is_purged and _folder(self._spark, entry.location()) == self.location
+
+    def _call(self, what: str, step: Callable[[], Any]) -> None:
+        try:
+            step()
+        except (Py4JError, PySparkException) as error:
+            reason = java_message(error) if isinstance(error, Py4JError) else str(error).partition("\n")[0]
+            raise EngineError(
+                f"the catalog of Spark could not {what} {'.'.join(self.name)}: {reason}",
+                next_step="check its rights there; or use snapshot, which changes nothing of the source",
+            ) from error
+
+
+def _refuse_backup(state: Any, parts: list[str], is_iceberg: Callable[[tuple[str, ...]], bool]) -> None:
+    """Refuse the name of a table of which only the backup of a migration is there. Raises `NoSuchTableError`."""
+    namespace = parts[:-1] or [state.catalog().getCurrentDatabase()]
+    backup = [*namespace, f"{parts[-1]}{BACKUP_SUFFIX}"]
+    identifier = state.sqlParser().parseTableIdentifier(".".join(map(quoted, backup)))
+    if state.catalog().tableExists(identifier) and not is_iceberg((*namespace, parts[-1])):
+        name, backup_name = ".".join((*namespace, parts[-1])), ".".join(backup)
+        raise NoSuchTableError(
+            f"there is no table {name}, but its backup {backup_name}: a migration was killed before its end",
+            table=name,
+            next_step=f"ALTER TABLE {backup_name} RENAME TO {name}, then repeat",
+        )
+
+
 def _check_format(text: str, table: Any) -> None:
     provider = table.provider().get().lower() if table.provider().isDefined() else ""
     serde = table.storage().serde()
@@ -81,6 +202,12 @@ def _check_format(text: str, table: Any) -> None:
         raise UnsupportedFeatureError(
             f"the files of {text} cannot be added: its format is {described.strip() or 'view'}, not Parquet or ORC",
             next_step="INSERT its rows into the table, or write them as Parquet",
+        )
+    transactional = table.properties().get("transactional")
+    if transactional.isDefined() and str(transactional.get()).lower() == "true":
+        raise UnsupportedFeatureError(
+            f"the files of {text} cannot be added: it is a transactional table of Hive, whose files have the rows of many versions",
+            next_step="INSERT its rows into the table",
         )
 
 

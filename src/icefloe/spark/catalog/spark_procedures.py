@@ -108,7 +108,9 @@ class BoundSparkProcedure(SparkProcedure):
         """Replace the name of a table of Spark's session catalog by its folders; that catalog also applies the partition filter."""
         for parameter in self._procedure.parameters:
             if parameter.is_source and parameter.name in arguments:
-                folders = source_folders(self._spark, arguments[parameter.name], arguments.get(_PARTITION_FILTER) or {})
+                folders = source_folders(
+                    self._spark, arguments[parameter.name], arguments.get(_PARTITION_FILTER) or {}, self._catalog.table_exists
+                )
                 if folders is not None:
                     arguments[parameter.name] = folders
                     arguments.pop(_PARTITION_FILTER, None)
