@@ -12,6 +12,7 @@ from typing import Any
 
 from icefloe.catalog.options import CATALOG_OPTIONS, ENVIRONMENT
 from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
+from icefloe.catalog_store.rest.settings import REST_OPTIONS
 from icefloe.io.storage_options import LOCATION_OPTIONS, MANIFEST_CACHE_OPTIONS, STORAGE_OPTIONS
 from icefloe.kernel.limits import Limits, environment_variable
 from icefloe.kernel.metadata import maintenance_properties, table_properties
@@ -66,6 +67,7 @@ def _lines() -> Iterator[str]:
     yield from _unused_section("### Table properties without effect", {**UNUSED_PROPERTIES, **UNUSED_PREFIXES})
     yield from _property_section("## View properties", view_properties.ALL)
     yield from _option_section("## Catalog properties", CATALOG_OPTIONS)
+    yield from _option_section("### REST catalogs", REST_OPTIONS)
     yield from _option_section("### What tables may name", LOCATION_OPTIONS)
     yield from _option_section("### Storage", STORAGE_OPTIONS)
     yield from _option_section("### Manifests in memory", MANIFEST_CACHE_OPTIONS)

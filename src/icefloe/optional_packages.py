@@ -24,6 +24,7 @@ EXTRAS = {
     "azure": "tables in Azure storage",
     "glue": "a catalog in AWS Glue",
     "postgres": "a catalog in PostgreSQL",
+    "rest": "REST catalogs",
     "server": "`icefloe serve`, the REST catalog server",
     "explore": "the server of `icefloe explore`",
     "demo": "the data set of `icefloe demo`",

@@ -15,7 +15,7 @@ from icefloe.catalog.catalog_transaction import CatalogTransaction, CreateTableT
 from icefloe.catalog.catalog_views import CatalogViews
 from icefloe.catalog.replace_location import replace_location
 from icefloe.catalog.unused_options import warn_of_options
-from icefloe.catalog_store.catalog_store import CatalogStore
+from icefloe.catalog_store.catalog_store import CatalogStore, TableLocation
 from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier, to_table_identifier
 from icefloe.errors import (
     AlreadyExistsError,
@@ -28,8 +28,7 @@ from icefloe.errors import (
     TableAlreadyExistsError,
     UnfinishedDropError,
 )
-from icefloe.io.file_io_by_scheme import load_file_io
-from icefloe.io.locations import LocationPolicy, join, qualified
+from icefloe.io.locations import join, qualified
 from icefloe.io.manifest_cache import CacheSettings
 from icefloe.kernel.commit.replace_table import ReplaceTable
 from icefloe.kernel.metadata.new_table import new_table_metadata
@@ -37,6 +36,7 @@ from icefloe.kernel.metadata.property_kinds import property_texts
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
+from icefloe.kernel.ports import StorageAccess
 from icefloe.kernel.schema.arrow_schema import to_schema
 from icefloe.kernel.schema.schema import Schema
 from icefloe.table.commits.commit_loop import delete_quietly
@@ -50,6 +50,7 @@ from icefloe.table.table_handle import (
     TableHandle,
     load_metadata,
     metadata_content,
+    metadata_of,
     new_metadata_location,
     read_metadata_at,
 )
@@ -205,9 +206,19 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
                 table=dotted(identifier),
                 next_step="load it, or drop it first",
             )
-        table_schema, spec = _definition(schema, partition_spec, sort_order)
         folder = qualified((location or self._default_location(identifier)).rstrip("/"))
-        metadata = new_table_metadata(
+        return self._handle(identifier, folder), self._first_metadata(folder, schema, partition_spec, sort_order, properties)
+
+    def _first_metadata(
+        self,
+        folder: str,
+        schema: Schema | pa.Schema,
+        partition_spec: PartitionSpec | Sequence[str],
+        sort_order: SortOrder,
+        properties: Mapping[str, str] | None,
+    ) -> TableMetadata:
+        table_schema, spec = _definition(schema, partition_spec, sort_order)
+        return new_table_metadata(
             location=folder,
             schema=table_schema,
             spec=spec,
@@ -216,7 +227,6 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             table_uuid=RandomIds().uuid(),
             now_ms=SystemClock().now_ms(),
         )
-        return self._handle(identifier, folder), metadata
 
     def replace_table(
         self,
@@ -343,8 +353,12 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             NoSuchTableError: the table does not exist.
             NoSuchFileError, MetadataFormatError: its metadata file is missing or damaged.
         """
-        handle, location = self.handle_of(identifier)
-        return Table(handle, read_metadata_at(handle.io, location))
+        return self._table_at(self.store.load(self.resolve_name(identifier)))
+
+    def _table_at(self, stored: TableLocation) -> Table:
+        """Return the table that the store has loaded."""
+        handle = self._handle(stored.identifier, stored.metadata_location, stored.access)
+        return Table(handle, metadata_of(handle.io, stored))
 
     def handle_of(self, identifier: Name) -> tuple[TableHandle, str]:
         """Return the handle of a table and the location of its metadata file, which is not read: it may be missing or damaged.
@@ -358,9 +372,8 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         Raises:
             NoSuchTableError: the table does not exist.
         """
-        name = self.resolve_name(identifier)
-        location = self.store.load(name).metadata_location
-        return self._handle(name, location), location
+        stored = self.store.load(self.resolve_name(identifier))
+        return self._handle(stored.identifier, stored.metadata_location, stored.access), stored.metadata_location
 
     def new_handle(self, identifier: Name, location: str) -> TableHandle:
         """Return the handle of a table that is to be created, whose metadata the caller has.
@@ -385,11 +398,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             The tables, in the order of the names. Raises as `load_table`.
         """
         names = [self.resolve_name(identifier) for identifier in identifiers]
-        tables = []
-        for located in self.store.load_all(names):
-            handle = self._handle(located.identifier, located.metadata_location)
-            tables.append(Table(handle, read_metadata_at(handle.io, located.metadata_location)))
-        return tables
+        return [self._table_at(stored) for stored in self.store.load_all(names)]
 
     def transaction(self) -> CatalogTransaction:
         """Start changes of several tables as one commit, all or none.
@@ -499,13 +508,8 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         own = property_texts(given or {})
         return {**self._prefixed(TABLE_DEFAULT_PREFIX), **own, **self._prefixed(TABLE_OVERRIDE_PREFIX)}
 
-    def _handle(self, identifier: Identifier, location: str) -> TableHandle:
-        return TableHandle(
-            identifier=identifier,
-            store=self.store,
-            io=load_file_io(self.properties, location),
-            policy=LocationPolicy.of(self.properties),
-        )
+    def _handle(self, identifier: Identifier, location: str, access: StorageAccess | None = None) -> TableHandle:
+        return TableHandle(identifier=identifier, store=self.store, io=self._file_io(location, access), policy=self._policy())
 
     def _default_location(self, identifier: Identifier) -> str:
         *namespace, table = identifier

@@ -20,10 +20,11 @@ from icefloe.errors import InvalidInputError, NoSuchCatalogError, UnsupportedFea
 from icefloe.io.locations import local_path, qualified, scheme_of
 from icefloe.lazy_imports import lazy_module
 
-if TYPE_CHECKING:  # SQLAlchemy is imported when a SQL catalog is opened
-    from icefloe.catalog import sql_catalog
+if TYPE_CHECKING:  # SQLAlchemy and httpx are imported when a catalog that needs them is opened
+    from icefloe.catalog import rest_catalog, sql_catalog
     from icefloe.catalog_store import sql_store
 else:
+    rest_catalog = lazy_module("icefloe.catalog.rest_catalog")
     sql_catalog = lazy_module("icefloe.catalog.sql_catalog")
     sql_store = lazy_module("icefloe.catalog_store.sql_store")
 
@@ -42,8 +43,9 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
 
     Args:
         name: the catalog. If None: the configured default, or the only catalog in the database at `uri`.
-        **properties: `type` is `sql`; `file-system` (or `hadoop`) for folders under `warehouse`; or `in-memory` for one in this process. Without it, the `uri`
-            decides: an SQLAlchemy URL, or the path of an SQLite file. Without a `uri`, the catalog is the file `catalog.db` in a local `warehouse`.
+        **properties: `type` is `sql`; `rest` for a REST catalog at `uri`; `file-system` (or `hadoop`) for folders under `warehouse`; or `in-memory` for one in
+            this process. Without it, the `uri` decides: an address `https://...` of a REST catalog, an SQLAlchemy URL, or the path of an SQLite file. Without
+            a `uri`, the catalog is the file `catalog.db` in a local `warehouse`.
 
     Returns:
         The catalog.
@@ -70,11 +72,13 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
         catalog_type = "sql"
     if catalog_type in ("file-system", "hadoop"):
         return FileSystemCatalog(catalog_name, **settings)
+    if catalog_type == "rest" or (not catalog_type and settings.get("uri", "").lower().startswith(("http://", "https://"))):
+        return rest_catalog.RestCatalog(catalog_name, **settings)
     uri = database_uri(settings.get("uri"), settings.get("warehouse"))
     if catalog_type not in ("", "sql") or (uri or "").startswith(("http://", "https://", "thrift://")):
         raise UnsupportedFeatureError(
             f"catalog {catalog_name!r} is of type {catalog_type or str(uri).split(':')[0]!r}, which Icefloe does not have",
-            next_step="use a SQL catalog (uri sqlite:////folder/catalog.db or postgresql://...), or type file-system or in-memory",
+            next_step="use a SQL catalog (uri sqlite:////folder/catalog.db or postgresql://...), type rest, file-system or in-memory",
         )
     if uri is None and settings.get("warehouse"):
         raise NoSuchCatalogError(

@@ -17,13 +17,14 @@ from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier
 from icefloe.errors import InvalidInputError, InvalidSchemaError, NoSuchViewError, UnsupportedFeatureError, ViewAlreadyExistsError
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.locations import LocationPolicy, qualified
+from icefloe.kernel.ports import FileIO, StorageAccess
 from icefloe.kernel.schema.arrow_schema import to_schema
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.view.view_definition import ViewDefinition
 from icefloe.kernel.view.view_metadata_json import read_view_metadata
 from icefloe.kernel.view.view_version import SQLViewRepresentation, ViewVersion
 from icefloe.view.view import View
-from icefloe.view.view_handle import ENGINE, LoadedView, ViewHandle, create_view_metadata, load_view_metadata
+from icefloe.view.view_handle import ENGINE, LoadedView, ViewHandle, create_view_metadata, view_metadata_of
 
 Queries = str | Mapping[str, str]
 
@@ -194,8 +195,9 @@ class CatalogViews(ABC):
         """
         name = self.resolve_name(identifier)
         views = self._views()
-        handle = self._view_handle(views, name, views.load(name).metadata_location)
-        return View(handle, load_view_metadata(handle))
+        stored = views.load(name)
+        handle = self._view_handle(views, name, stored.metadata_location)
+        return View(handle, view_metadata_of(handle, stored))
 
     def list_views(self, namespace: Name) -> list[Identifier]:
         """Return the views of a namespace, sorted.
@@ -288,12 +290,15 @@ class CatalogViews(ABC):
         return self.store.views()
 
     def _view_handle(self, views: ViewStore, identifier: Identifier, location: str) -> ViewHandle:
-        return ViewHandle(
-            identifier=identifier,
-            store=views,
-            io=load_file_io(self.properties, location),
-            policy=LocationPolicy.of(self.properties),
-        )
+        return ViewHandle(identifier=identifier, store=views, io=self._file_io(location), policy=self._policy())
+
+    def _file_io(self, location: str, access: StorageAccess | None = None) -> FileIO:
+        """Return the storage for a table or view whose metadata file or folder is at a location."""
+        return load_file_io(self.properties, location, access=access)
+
+    def _policy(self) -> LocationPolicy:
+        """Return the locations that the configuration trusts."""
+        return LocationPolicy.of(self.properties)
 
     def _prefixed(self, prefix: str) -> dict[str, str]:
         return {key.removeprefix(prefix): text for key, text in self.properties.items() if key.startswith(prefix)}

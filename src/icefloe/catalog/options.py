@@ -9,6 +9,7 @@ from icefloe.catalog.catalog import DEFAULT_NAMESPACE, TABLE_DEFAULT_PREFIX, TAB
 from icefloe.catalog.catalog_views import DEFAULT_PREFIX, OVERRIDE_PREFIX
 from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
 from icefloe.catalog_store.catalog_store import SCHEMA_VERSION
+from icefloe.catalog_store.rest.settings import REST_OPTIONS
 from icefloe.display.formatting import shortened
 from icefloe.errors import InvalidPropertyError
 from icefloe.io.storage_options import LOCATION_OPTIONS, MANIFEST_CACHE_OPTIONS, STORAGE_OPTIONS
@@ -16,9 +17,11 @@ from icefloe.kernel.option import Option
 from icefloe.kernel.similar_names import similar_name
 
 CATALOG_OPTIONS = (
-    Option("type", "`sql`, `file-system` (or `hadoop`), or `in-memory`, which is SQLite in memory.", "`sql`"),
-    Option("uri", "Address of the database of a SQL catalog, as SQLAlchemy writes it: `sqlite:////folder/catalog.db`."),
-    Option("warehouse", "Folder of the tables: `warehouse/namespace/table`."),
+    Option("type", "`sql`, `rest`, `file-system` (or `hadoop`), or `in-memory`, which is SQLite in memory.", "`sql`"),
+    Option(
+        "uri", "Address of the database of a SQL catalog, as SQLAlchemy writes it: `sqlite:////folder/catalog.db`; or of a REST catalog."
+    ),
+    Option("warehouse", "Folder of the tables: `warehouse/namespace/table`. Of a REST catalog, the name that the server has for it."),
     Option(TABLE_DEFAULT_PREFIX, "The property of that name of each table that the catalog creates, where the call gives none."),
     Option(TABLE_OVERRIDE_PREFIX, "The property of that name of each table that the catalog creates, whatever the call gives."),
     Option(DEFAULT_PREFIX, "The same for views."),
@@ -77,7 +80,7 @@ def check_names(properties: Mapping[str, str], catalog_name: str) -> None:
     Raises:
         InvalidPropertyError: The known name is its next step.
     """
-    known = [option.name for option in (*CATALOG_OPTIONS, *STORAGE_OPTIONS, *LOCATION_OPTIONS, *MANIFEST_CACHE_OPTIONS)]
+    known = [option.name for option in (*CATALOG_OPTIONS, *REST_OPTIONS, *STORAGE_OPTIONS, *LOCATION_OPTIONS, *MANIFEST_CACHE_OPTIONS)]
     known += [*(name.replace("_", "-") for name in known), *UNUSED_CATALOG_PROPERTIES, *_OF_OTHERS]
     misspelt = {name: similar for name in properties if (similar := similar_name(name, known)) is not None}
     if misspelt:

@@ -30,8 +30,7 @@ UNUSED_CATALOG_PROPERTIES: Mapping[str, str] = {
         _LOCKS,
     ),
     **dict.fromkeys(("app-id", "app-name", "user"), _RECORDS),
-    "auth.session-timeout-ms": "REST catalogs are not supported",
-    "rest-catalog-purge": "REST catalogs are not supported",
+    "auth.session-timeout-ms": "a catalog has one session",
     **dict.fromkeys(("encryption.kms-type", "encryption.kms-impl"), _KEYS),
 }
 

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from icefloe.catalog_store.identifier import Identifier
+from icefloe.catalog_store.request_key import new_key
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.commit.outcome import Outcome
 from icefloe.kernel.metadata.metadata_updates import Update
 from icefloe.kernel.metadata.requirement import Requirement
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.ports import StorageAccess
 from icefloe.kernel.view.view_metadata import ViewMetadata
 from icefloe.kernel.view.view_updates import AssertViewUUID, ViewUpdate
 
@@ -41,6 +43,7 @@ class TableLocation:
         previous_metadata_location: the one before, where the catalog keeps it.
         lookup: returns the text of the query that found it, for users who trace a load.
         metadata: the metadata, of a store that returns it with the location; else None, and the file has to be read.
+        access: the access to the table's files, of a store that gives it.
     """
 
     identifier: Identifier
@@ -48,6 +51,7 @@ class TableLocation:
     previous_metadata_location: str | None
     lookup: Callable[[], str] = field(compare=False, repr=False)
     metadata: TableMetadata | ViewMetadata | None = field(default=None, compare=False, repr=False)
+    access: StorageAccess | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,7 @@ class CommitRequest:
         new: the metadata file that the caller has written, to swap the location to; empty for a store that writes metadata itself.
         requirements: what must be true of the metadata; a store that swaps locations need not read them, since `expected` implies them.
         updates: the changes to the metadata; of a name that must not exist yet, all that make up its first metadata.
+        key: identifies the request where it is sent again.
     """
 
     identifier: Identifier
@@ -67,6 +72,7 @@ class CommitRequest:
     new: str
     requirements: tuple[Requirement | AssertViewUUID, ...] = ()
     updates: tuple[Update | ViewUpdate, ...] = ()
+    key: str = field(default_factory=new_key, compare=False)
 
 
 class CatalogStore(Protocol):
@@ -185,6 +191,14 @@ class KeepsFolders(Protocol):
 
     def table_location(self, identifier: Identifier) -> str:
         """Return the folder of a table."""
+
+
+@runtime_checkable
+class CreatesViews(Protocol):
+    """A store of views that writes their first metadata file itself."""
+
+    def create_view(self, identifier: Identifier, metadata: ViewMetadata, *, location: str | None) -> TableLocation:
+        """Create a view from its first metadata, in a folder or where the store puts it. Raises as `ViewStore.create`."""
 
 
 @runtime_checkable

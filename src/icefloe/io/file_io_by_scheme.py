@@ -31,7 +31,7 @@ from icefloe.io.locations import (
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.io.object_store_file_io import ObjectStoreFileIO, file_io_for
 from icefloe.io.object_store_options import ACCOUNT_HOST
-from icefloe.kernel.ports import Content, FileIO, OpensSizedFiles
+from icefloe.kernel.ports import Content, FileIO, OpensSizedFiles, StorageAccess
 
 ALLOWED_SCHEMES = "io.allowed-schemes"
 LOCAL, MEMORY = "file", "memory"
@@ -150,11 +150,13 @@ class SchemeFileIO:
     Attributes:
         properties: Properties of the catalog and of the table.
         allowed: The storages that locations may reach.
+        access: What the catalog gives for the table's files; None where the properties are all there is.
     """
 
     # Not shown: properties may hold keys to a store.
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     allowed: AllowedStores = field(default_factory=AllowedStores, repr=False)
+    access: StorageAccess | None = field(default=None, repr=False)
 
     def at(self, location: str) -> FileIO:
         """Return the storage of a location. Raises `LocationNotAllowedError` where the catalog's configuration does not allow it."""
@@ -164,7 +166,9 @@ class SchemeFileIO:
             return _LOCAL_FILES
         if scheme == MEMORY:
             return _MEMORY_FILES
-        return file_io_for(location, self.properties)
+        return file_io_for(
+            location, self.properties if self.access is None else {**self.properties, **self.access.properties_for(location)}
+        )
 
     def read(self, location: str) -> bytes:
         """Return the content of a file."""
@@ -208,7 +212,9 @@ class SchemeFileIO:
         return self.at(location).open_output(location)
 
 
-def load_file_io(properties: Mapping[str, str], location: str | None = None, *, is_trusted: bool = False) -> FileIO:
+def load_file_io(
+    properties: Mapping[str, str], location: str | None = None, *, is_trusted: bool = False, access: StorageAccess | None = None
+) -> FileIO:
     """Return the storage for a catalog or table with these properties.
 
     Args:
@@ -216,12 +222,13 @@ def load_file_io(properties: Mapping[str, str], location: str | None = None, *, 
         location: The location of a table's metadata file, or the warehouse. The library of its scheme is loaded at once, so that a missing one is reported
             before any work; and where the location is in an object store, local files are not read.
         is_trusted: Whether the caller named the location, and no catalog did, so that its host may be connected to.
+        access: What the catalog gives for the table's files.
 
     Raises:
         UnsupportedFeatureError: No library for the location's scheme is installed.
         LocationNotAllowedError: The catalog's configuration does not allow the location.
     """
-    file_io = SchemeFileIO(dict(properties), AllowedStores.of(properties, location, is_trusted=is_trusted))
+    file_io = SchemeFileIO(dict(properties), AllowedStores.of(properties, location, is_trusted=is_trusted), access)
     if location is not None and isinstance(storage := file_io.at(location), ObjectStoreFileIO):
         storage.connect()
     return file_io

@@ -4,7 +4,7 @@ The kernel opens no file, reads no clock and draws no random number: its callers
 `icefloe.table.clock_and_ids` (the system clock and random ids).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from mmap import mmap
 from typing import Any, Protocol, runtime_checkable
 
@@ -67,6 +67,22 @@ class PlannedInput(Protocol):
 
     def will_read(self, steps: Sequence[Sequence[tuple[int, int]]]) -> None:
         """State the ranges, each by its first byte and the one after its last, that are read next, by steps that are read one after another."""
+
+
+class StorageAccess(Protocol):
+    """What a catalog gives for the files of one table. It must pickle, and a copy in another process renews its credentials itself."""
+
+    def properties_for(self, location: str) -> Mapping[str, str]:
+        """Return the properties of the storage of a location, with credentials that are valid now."""
+
+    def expires_at_s(self, location: str) -> float | None:
+        """Return when the credentials of a location expire, in seconds since 1970; None where that is unknown."""
+
+    def renew(self) -> bool:
+        """Get new credentials after the storage refused the present ones. Return whether there are new ones."""
+
+    def secrets(self) -> list[str]:
+        """Return the texts that never appear in a message."""
 
 
 class Clock(Protocol):

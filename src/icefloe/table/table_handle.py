@@ -135,7 +135,7 @@ class MetadataCache:
         with self._lock:
             kept = self._kept_at(location)
         if kept is not None and version is not None and kept.version == version:
-            return _copy_for_caller(kept.metadata)
+            return kept.metadata.for_caller()
         return self.parsed(io.read(location), location, version)
 
     def parsed(self, content: bytes, location: str, version: FileVersion | None = None) -> TableMetadata:
@@ -151,7 +151,7 @@ class MetadataCache:
             kept = self._kept_at(location)
         if kept is not None and kept.has(content):
             kept.version = version
-            return _copy_for_caller(kept.metadata)
+            return kept.metadata.for_caller()
         metadata = read_table_metadata(content, location)
         with self._lock:
             older = self._tables.get(metadata.table_uuid or location)
@@ -162,7 +162,7 @@ class MetadataCache:
                 snapshot_log=metadata.snapshot_log.sharing(older.metadata.snapshot_log),
             )
         self._keep(_Kept(location, (content,), metadata, version))
-        return _copy_for_caller(metadata)
+        return metadata.for_caller()
 
     def keep(
         self,
@@ -183,7 +183,7 @@ class MetadataCache:
         """
         lists = {name: getattr(metadata, name) for name in LISTS}
         lists = {name: entries if entries is getattr(base, name) else entries.fresh(location) for name, entries in lists.items()}
-        self._keep(_Kept(location, content, _copy_for_caller(replace(metadata, **lists)), version))
+        self._keep(_Kept(location, content, replace(metadata, **lists).for_caller(), version))
 
     def clear(self) -> None:
         """Drop every file."""
@@ -219,18 +219,6 @@ class MetadataCache:
         if kept is not None:
             del self._key_of[kept.location]
             self._bytes -= kept.size
-
-
-def _copy_for_caller(metadata: TableMetadata) -> TableMetadata:
-    """Return the metadata with dictionaries of its own: those of properties and references, and those in entries of its lists."""
-    return replace(
-        metadata,
-        properties=dict(metadata.properties),
-        refs=dict(metadata.refs),
-        snapshots=metadata.snapshots.fresh(),
-        statistics=metadata.statistics.fresh(),
-        encryption_keys=metadata.encryption_keys.fresh(),
-    )
 
 
 # What tables are loaded from in this process.

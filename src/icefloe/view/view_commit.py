@@ -95,7 +95,8 @@ class _ViewCommit:
         self.number += 1
         if metadata == base.metadata:
             return Committed()
-        if metadata.location == base.metadata.location:  # a location that this change sets is chosen by the caller
+        # A location that this change sets is chosen by the caller, and where the store writes the file nothing is written here.
+        if metadata.location == base.metadata.location and not handle.store.writes_metadata:
             check_view_location(handle.view_name, handle.policy, metadata.location, base.location)
         location = "" if handle.store.writes_metadata else new_view_location(handle.ids, metadata, previous_location=base.location)
         self.attempts.append(_Attempt(base=base, location=location, metadata=metadata))

@@ -6,7 +6,7 @@ Spec: View spec, Metadata Location; View spec, View Metadata (`view-uuid`); Meta
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from icefloe.catalog_store.catalog_store import TableLocation, ViewStore
+from icefloe.catalog_store.catalog_store import CreatesViews, TableLocation, ViewStore
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.errors import AlreadyExistsError, NoSuchNamespaceError, NoSuchViewError, StorageError
 from icefloe.io.locations import LocationPolicy, is_relative, join
@@ -24,6 +24,10 @@ from icefloe.version import VERSION
 
 # The entries of a version's summary that name its writer. Spec: View spec, Summary.
 ENGINE: Mapping[str, str] = {"engine-name": "icefloe", "engine-version": VERSION}
+
+
+# The folder of a new view in a store that chooses it.
+UNPLACED = "memory://unplaced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +58,7 @@ class LoadedView:
 
 def load_view_metadata(handle: ViewHandle) -> LoadedView:
     """Load the metadata that the catalog names now. Raises `NoSuchViewError`, `NoSuchFileError`, `MetadataFormatError`."""
-    return _read(handle, handle.store.load(handle.identifier))
+    return view_metadata_of(handle, handle.store.load(handle.identifier))
 
 
 def reload_view_metadata(handle: ViewHandle, previous: LoadedView) -> LoadedView:
@@ -68,7 +72,7 @@ def reload_view_metadata(handle: ViewHandle, previous: LoadedView) -> LoadedView
     entry = handle.store.load(handle.identifier)
     if entry.metadata_location == previous.location:
         return replace(previous, previous_location=entry.previous_metadata_location)
-    loaded = _read(handle, entry)
+    loaded = view_metadata_of(handle, entry)
     view_uuid = loaded.metadata.view_uuid
     if view_uuid.lower() != previous.metadata.view_uuid.lower():
         raise NoSuchViewError(
@@ -93,7 +97,7 @@ def new_view_location(ids: IdSource, metadata: ViewMetadata, *, previous_locatio
 
 
 def create_view_metadata(handle: ViewHandle, definition: ViewDefinition, properties: Mapping[str, object], location: str) -> LoadedView:
-    """Write a view's first metadata file under its folder `location`, and create its name.
+    """Write a view's first metadata file under its folder `location`, and create its name; or let a store do so that writes metadata itself.
 
     Raises:
         ViewAlreadyExistsError, TableAlreadyExistsError, NoSuchNamespaceError: the name was not created, and the file was deleted.
@@ -107,6 +111,10 @@ def create_view_metadata(handle: ViewHandle, definition: ViewDefinition, propert
         version=definition.version(version_id=FIRST_VERSION_ID, schema_id=0, now_ms=handle.clock.now_ms()),
         properties=property_texts(properties, "view"),
     )
+    if isinstance(handle.store, CreatesViews):
+        return view_metadata_of(
+            handle, handle.store.create_view(handle.identifier, metadata, location=None if location == UNPLACED else location)
+        )
     written = new_view_location(handle.ids, metadata, previous_location=None)
     write_view_file(handle, written, metadata)
     try:
@@ -131,7 +139,8 @@ def delete_view_files(handle: ViewHandle, locations: Iterable[str]) -> None:
             continue
 
 
-def _read(handle: ViewHandle, entry: TableLocation) -> LoadedView:
+def view_metadata_of(handle: ViewHandle, entry: TableLocation) -> LoadedView:
+    """Return the metadata that a store loaded with a view's location, or else read its file. Raises as `load_view_metadata`."""
     location = entry.metadata_location
     if isinstance(entry.metadata, ViewMetadata):
         return LoadedView(location=location, metadata=entry.metadata, previous_location=entry.previous_metadata_location)

@@ -80,6 +80,17 @@ class TableMetadata:
             if not isinstance(entries, RawEntries):
                 object.__setattr__(self, name, RawEntries.of(kind, entries))
 
+    def for_caller(self) -> "TableMetadata":
+        """Return the metadata with dictionaries of its own: those of properties and references, and those in entries of its lists."""
+        return replace(
+            self,
+            properties=dict(self.properties),
+            refs=dict(self.refs),
+            snapshots=self.snapshots.fresh(),
+            statistics=self.statistics.fresh(),
+            encryption_keys=self.encryption_keys.fresh(),
+        )
+
     def schema(self) -> Schema:
         """Return the current schema."""
         return self.schema_by_id(self.current_schema_id)

@@ -13,7 +13,7 @@ from icefloe.kernel.metadata.layout_updates import LAST_ADDED, AddSchema
 from icefloe.kernel.metadata.table_updates import RemoveProperties, SetLocation, SetProperties
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.view.view_metadata import ViewMetadata
-from icefloe.kernel.view.view_updates import AddViewVersion, SetCurrentViewVersion, ViewUpdate
+from icefloe.kernel.view.view_updates import AddViewVersion, SetCurrentViewVersion, ViewUpdate, same_schema_of
 from icefloe.kernel.view.view_version import SQLViewRepresentation, ViewRepresentation, ViewVersion
 
 FIRST_VERSION_ID = 1
@@ -79,7 +79,7 @@ def check_queries(queries: Mapping[str, str]) -> None:
 def definition_updates(base: ViewMetadata, definition: ViewDefinition, now_ms: int) -> tuple[ViewUpdate, ...]:
     """Return the updates that set the view's definition. Dialects that it lacks are lost, see `replace.drop-dialect.allowed`."""
     version = definition.version(version_id=_next_version_id(base), schema_id=LAST_ADDED, now_ms=now_ms)
-    return AddSchema(definition.schema), AddViewVersion(version), SetCurrentViewVersion(LAST_ADDED)
+    return _version_updates(base, definition.schema, version)
 
 
 def edit_updates(base: ViewMetadata, edit: ViewEdit, now_ms: int) -> tuple[ViewUpdate, ...]:
@@ -107,7 +107,22 @@ def edit_updates(base: ViewMetadata, edit: ViewEdit, now_ms: int) -> tuple[ViewU
         default_namespace=current.default_namespace if edit.default_namespace is None else edit.default_namespace,
         default_catalog=current.default_catalog if edit.keeps_catalog else edit.default_catalog,
     )
-    return AddSchema(base.schema() if edit.schema is None else edit.schema), AddViewVersion(version), SetCurrentViewVersion(LAST_ADDED)
+    return _version_updates(base, base.schema() if edit.schema is None else edit.schema, version)
+
+
+def _version_updates(base: ViewMetadata, schema: Schema, version: ViewVersion) -> tuple[ViewUpdate, ...]:
+    """Return the updates that make a version with this schema the current one.
+
+    A schema or a version that the view has already is named by its id: a catalog that applies updates itself takes -1 for what the commit really added only.
+    """
+    same_schema = same_schema_of(base, schema)
+    if same_schema is None:
+        return AddSchema(schema), AddViewVersion(version), SetCurrentViewVersion(LAST_ADDED)
+    version = replace(version, schema_id=same_schema.schema_id)
+    same_version = next((existing for existing in base.versions if existing.is_same_as(version)), None)
+    if same_version is not None:
+        return (SetCurrentViewVersion(same_version.version_id),)
+    return AddViewVersion(version), SetCurrentViewVersion(LAST_ADDED)
 
 
 def rollback_updates(base: ViewMetadata, version_id: int) -> tuple[ViewUpdate, ...]:

@@ -164,8 +164,7 @@ class _ViewMetadataBuilder:
                 self._set_current(version_id)
 
     def _add_schema(self, schema: Schema) -> None:
-        equal_fields = (existing for existing in self.view.schemas if existing.fields == schema.fields)
-        same = next((existing for existing in equal_fields if set(existing.identifier_field_ids) == set(schema.identifier_field_ids)), None)
+        same = same_schema_of(self.view, schema)
         schema_id = same.schema_id if same is not None else max(self.view.schemas.ids(), default=-1) + 1
         if same is None:
             added = Schema(*schema.fields, schema_id=schema_id, identifier_field_ids=schema.identifier_field_ids)
@@ -198,6 +197,12 @@ class _ViewMetadataBuilder:
         if self.view.versions.position(version_id) is None:
             raise InvalidInputError(f"the view has no version {version_id}")
         self.view = replace(self.view, current_version_id=version_id)
+
+
+def same_schema_of(view: ViewMetadata, schema: Schema) -> Schema | None:
+    """Return the schema of a view that has the same columns and identifier fields, whatever its id; None if there is none."""
+    equal_fields = (existing for existing in view.schemas if existing.fields == schema.fields)
+    return next((existing for existing in equal_fields if set(existing.identifier_field_ids) == set(schema.identifier_field_ids)), None)
 
 
 def _check_version(version: ViewVersion) -> None:

@@ -1,0 +1,264 @@
+"""`RestCatalog`: a catalog behind the REST catalog protocol, such as Lakekeeper, Polaris, Unity Catalog, Gravitino, S3 Tables or `icefloe serve`.
+
+Requests are `icefloe.catalog_store.rest`. Which storage the tables of a server may use is decided here: a server elsewhere cannot lead this process to files of
+this machine, and the folders that it names are not trusted for that. Spec: REST catalog.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.catalog_base import Name
+from icefloe.catalog.options import check_names
+from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier
+from icefloe.catalog_store.rest import settings
+from icefloe.catalog_store.rest.origins import is_loopback
+from icefloe.catalog_store.rest.rest_store import RestCatalogStore
+from icefloe.catalog_store.rest.rest_views import RestViews
+from icefloe.catalog_store.rest.table_access import STORAGE_PREFIXES
+from icefloe.errors import LocationNotAllowedError
+from icefloe.io.file_io_by_scheme import ALLOWED_SCHEMES, load_file_io
+from icefloe.io.locations import ALLOWED_LOCATIONS, WAREHOUSE, LocationPolicy, listed, qualified, scheme_of
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec
+from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
+from icefloe.kernel.ports import FileIO, StorageAccess
+from icefloe.kernel.schema.schema import Schema
+from icefloe.table.expiry.purge_table import PurgeReport
+from icefloe.table.table import Table
+from icefloe.table.table_handle import TableHandle
+from icefloe.view.view import View
+from icefloe.view.view_handle import UNPLACED
+
+# The folder of a new table whose folder the server chooses; it is never sent.
+_UNPLACED_TABLE = "memory://unplaced"
+
+
+class RestCatalog(Catalog):
+    """`RestCatalog(name, uri="https://host/catalog", warehouse="name", credential="id:secret")`. The server's configuration is read when it is opened.
+
+    Raises:
+        InvalidPropertyError: a property has a wrong value.
+        NoSuchCatalogError: the server does not have the warehouse.
+        StoragePermissionError, StorageUnavailableError: the server refuses the credentials, or cannot be reached.
+    """
+
+    store: RestCatalogStore
+
+    def __init__(self, name: str, **properties: str) -> None:
+        check_names(properties, name)
+        store = RestCatalogStore(name, properties)
+        super().__init__(name, store, store.connection.properties)
+
+    def close(self) -> None:
+        """Close the connections to the server; the next use opens new ones."""
+        self.store.connection.close()
+
+    def table_exists(self, identifier: Name) -> bool:
+        """Return whether a table exists.
+
+        Args:
+            identifier: its name, `"namespace.name"` or a tuple of levels.
+        """
+        return self.store.table_exists(self.resolve_name(identifier))
+
+    def namespace_exists(self, namespace: Name) -> bool:
+        """Return whether a namespace exists.
+
+        Args:
+            namespace: its name, `"a.b"` or a tuple of levels.
+        """
+        return self.store.namespace_exists(to_identifier(namespace))
+
+    def view_exists(self, identifier: Name) -> bool:
+        """Return whether a view exists.
+
+        Args:
+            identifier: its name, `"namespace.name"` or a tuple of levels.
+
+        Raises:
+            UnsupportedFeatureError: the server has no views.
+        """
+        views = self._views()
+        return isinstance(views, RestViews) and views.view_exists(self.resolve_name(identifier))
+
+    def create_table(
+        self,
+        identifier: Name,
+        schema: Schema | pa.Schema,
+        location: str | None = None,
+        partition_spec: PartitionSpec | Sequence[str] = UNPARTITIONED_SPEC,
+        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        properties: Mapping[str, str] | None = None,
+    ) -> Table:
+        """Create an empty table; the server chooses its folder, unless one is given, and its metadata file. Arguments and errors as `Catalog.create_table`.
+
+        Args:
+            identifier: the table's name.
+            schema: an Arrow schema or a `Schema`.
+            location: the table's folder; by default the server's choice.
+            partition_spec: a `PartitionSpec` over the schema's ids, or texts such as `["month(time_hour)", "origin"]`.
+            sort_order: a `SortOrder` over the schema's ids.
+            properties: table properties; `format-version` chooses 1, 2 (the default) or 3.
+
+        Returns:
+            The table.
+        """
+        name = self.resolve_name(identifier)
+        metadata = self._first_metadata(_UNPLACED_TABLE, schema, partition_spec, sort_order, properties)
+        return self._table_at(
+            self.store.create_table(
+                name, metadata, self.configured_properties(properties), location=_sent_location(location), is_staged=False
+            )
+        )
+
+    def new_table(
+        self,
+        identifier: Identifier,
+        schema: Schema | pa.Schema,
+        location: str | None = None,
+        partition_spec: PartitionSpec | Sequence[str] = UNPARTITIONED_SPEC,
+        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        properties: Mapping[str, str] | None = None,
+    ) -> tuple[TableHandle, TableMetadata]:
+        """Return the first metadata of a table that the server has prepared and its first commit creates, and the table's handle.
+
+        Args:
+            identifier: the levels of the table's name.
+            schema: as for `create_table`.
+            location: as for `create_table`.
+            partition_spec: as for `create_table`.
+            sort_order: as for `create_table`.
+            properties: as for `create_table`.
+
+        Raises:
+            IcefloeError: as for `create_table`.
+        """
+        metadata = self._first_metadata(_UNPLACED_TABLE, schema, partition_spec, sort_order, properties)
+        staged = self.store.create_table(
+            identifier, metadata, self.configured_properties(properties), location=_sent_location(location), is_staged=True
+        )
+        prepared = staged.metadata
+        assert isinstance(prepared, TableMetadata)  # noqa: S101  the store has read it
+        return self._handle(identifier, prepared.location, staged.access), prepared
+
+    def register_table(self, identifier: Name, metadata_location: str, overwrite: bool = False) -> Table:
+        """Add an existing table to the catalog, by the location of its metadata file, which the server reads.
+
+        Args:
+            identifier: the table's name.
+            metadata_location: its metadata file.
+            overwrite: whether the name of an existing table is given to this one. The files of the other table stay.
+
+        Returns:
+            The table.
+
+        Raises:
+            TableAlreadyExistsError: the name is taken.
+            NoSuchFileError: the server has no such file.
+            IcefloeError: the server refuses it.
+        """
+        name = self.resolve_name(identifier)
+        return self._table_at(self.store.register(name, qualified(metadata_location), overwrite=overwrite))
+
+    def register_view(self, identifier: Name, metadata_location: str) -> View:
+        """Add an existing view to the catalog, by the location of its metadata file, which the server reads.
+
+        Args:
+            identifier: the view's name.
+            metadata_location: its metadata file.
+
+        Returns:
+            The view.
+
+        Raises:
+            ViewAlreadyExistsError, TableAlreadyExistsError: the name is taken.
+            UnsupportedFeatureError: the server cannot register views.
+            IcefloeError: the server refuses it.
+        """
+        name = self.resolve_name(identifier)
+        self._views().create(name, qualified(metadata_location))
+        return self.load_view(name)
+
+    def unregister_table(self, identifier: Name) -> str:
+        """Remove a table's name; every file stays.
+
+        Args:
+            identifier: the table's name.
+
+        Returns:
+            The location of its last metadata file, by which `register_table` adds it again.
+
+        Raises:
+            NoSuchTableError: the table does not exist.
+            UnsupportedFeatureError: the server does not have this operation; `drop_table` removes a name too.
+        """
+        return self.store.unregister(self.resolve_name(identifier))
+
+    def purge_table(self, identifier: Name, *, allow_outside: Iterable[str] = ()) -> PurgeReport:
+        """Remove a table's name and have the server delete its files; with `rest-catalog-purge=false` they are deleted here, as `Catalog.purge_table` does.
+
+        Args:
+            identifier: the table's name.
+            allow_outside: folders outside the table's location whose files may be deleted too, where they are deleted here.
+
+        Returns:
+            The files deleted here; a server does not report those that it deletes, which may be later.
+
+        Raises:
+            NoSuchTableError: the table does not exist.
+            IcefloeError: as for `Catalog.purge_table`.
+        """
+        if not settings.is_on(self.properties, settings.SERVER_PURGE, default=True):
+            return super().purge_table(identifier, allow_outside=allow_outside)
+        name = self.resolve_name(identifier)
+        self.store.drop(name, purge=True)
+        return PurgeReport(table=dotted(name))
+
+    def view_location(self, identifier: Name, location: str | None = None) -> str:  # noqa: ARG002  the server chooses by the name
+        """Return the folder that is sent with a new view; a placeholder where the server chooses it.
+
+        Args:
+            identifier: the view's name.
+            location: the folder, if the caller chooses one.
+        """
+        return UNPLACED if location is None else qualified(location.rstrip("/"))
+
+    def _file_io(self, location: str, access: StorageAccess | None = None) -> FileIO:
+        """Return the storage of a table. Raises `LocationNotAllowedError` for a file of this machine that a server elsewhere names."""
+        own = self.store.connection.own_properties
+        if scheme_of(location or UNPLACED) == "file" and not self._may_be_local(own):
+            raise LocationNotAllowedError(
+                f"{location} is a file of this machine, and the server of catalog {self.name!r} is elsewhere",
+                path=location,
+                next_step=f"if the files are really here, add file to the catalog property {ALLOWED_SCHEMES}",
+            )
+        storage = {name: text for name, text in own.items() if name.startswith((*STORAGE_PREFIXES, "io.", "client."))}
+        return load_file_io(self._with_warehouse(storage), location or None, access=access)
+
+    def _may_be_local(self, own: Mapping[str, str]) -> bool:
+        configured = [*listed(own.get(ALLOWED_LOCATIONS)), *([own[WAREHOUSE]] if _is_location(own.get(WAREHOUSE)) else [])]
+        return (
+            is_loopback(own["uri"]) or "file" in listed(own.get(ALLOWED_SCHEMES)) or any(scheme_of(place) == "file" for place in configured)
+        )
+
+    def _policy(self) -> LocationPolicy:
+        own = self.store.connection.own_properties
+        return LocationPolicy.of(self._with_warehouse({name: text for name, text in own.items() if name.startswith("io.")}))
+
+    def _with_warehouse(self, properties: dict[str, str]) -> dict[str, str]:
+        """Return the properties with the user's warehouse, if it is a location; it is usually a name of the server."""
+        warehouse = self.store.connection.own_properties.get(WAREHOUSE)
+        return {**properties, WAREHOUSE: str(warehouse)} if _is_location(warehouse) else properties
+
+    def _default_location(self, identifier: Identifier) -> str:  # noqa: ARG002  the server chooses by the name
+        return _UNPLACED_TABLE
+
+
+def _is_location(text: str | None) -> bool:
+    return bool(text) and ("://" in str(text) or str(text).startswith(("/", "file:")))
+
+
+def _sent_location(location: str | None) -> str | None:
+    return None if location is None else qualified(location.rstrip("/"))

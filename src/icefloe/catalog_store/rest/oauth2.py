@@ -1,0 +1,196 @@
+"""`OAuth2Session`: bearer tokens of OAuth2: client credentials, token exchange, and refresh ahead of expiry.
+
+A token is fetched at the first request, and again when a tenth of its lifetime is left (at most five minutes), by whichever thread sends the next request.
+Spec: REST catalog, getToken.
+"""
+
+import base64
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+
+from icefloe.catalog_store.rest import settings
+from icefloe.catalog_store.rest.http_client import HttpClient
+from icefloe.errors import InvalidPropertyError
+
+MOST_MARGIN_S = 300.0
+_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:"  # noqa: S105  a name
+ACCESS_TOKEN = f"{_TOKEN_TYPE}access_token"
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+# Kinds of a user's token that is exchanged, the preferred one first. JAVA: OAuth2Manager.
+SUBJECT_KINDS = tuple(f"{_TOKEN_TYPE}{kind}" for kind in ("id_token", "access_token", "jwt", "saml2", "saml1"))
+FORM = "application/x-www-form-urlencoded"
+
+
+class _TokenReply(msgspec.Struct):
+    access_token: str
+    token_type: str = "bearer"  # noqa: S105  a name
+    expires_in: float | None = None
+    issued_token_type: str | None = None
+
+
+class _Claims(msgspec.Struct):
+    exp: float | None = None
+
+
+class NoAuth:
+    """No authentication, as at a token endpoint, whose requests carry their credentials in the body."""
+
+    def headers(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> Mapping[str, str]:  # noqa: ARG002  the protocol's
+        """See `AuthSession.headers`."""
+        return headers
+
+    def renew(self) -> bool:
+        """Return False: there are no credentials."""
+        return False
+
+    def secrets(self) -> list[str]:
+        """See `AuthSession.secrets`."""
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class StaticToken:
+    """A bearer token that is sent as it is, such as the one that a server sends with a table."""
+
+    token: str
+
+    def headers(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> Mapping[str, str]:  # noqa: ARG002  the protocol's
+        """See `AuthSession.headers`."""
+        return {**headers, "Authorization": f"Bearer {self.token}"}
+
+    def renew(self) -> bool:
+        """Return False: there is one token."""
+        return False
+
+    def secrets(self) -> list[str]:
+        """See `AuthSession.secrets`."""
+        return [self.token]
+
+    def __repr__(self) -> str:
+        return "StaticToken(***)"
+
+
+class OAuth2Session:
+    """A bearer token that stays valid.
+
+    Args:
+        client: Sends the requests for tokens.
+        properties: The catalog's properties.
+        server_uri: The address of the token endpoint.
+    """
+
+    def __init__(self, client: HttpClient, properties: Mapping[str, str], server_uri: str) -> None:
+        self._client = client
+        self._server_uri = server_uri
+        self._credential = properties.get(settings.CREDENTIAL) or ""
+        self._optional = {
+            "scope": properties.get(settings.SCOPE) or "catalog",
+            **{name: properties[name] for name in (settings.AUDIENCE, settings.RESOURCE) if properties.get(name)},
+        }
+        self._may_refresh = settings.is_on(properties, settings.TOKEN_REFRESH, default=True)
+        self._may_exchange = settings.is_on(properties, settings.TOKEN_EXCHANGE, default=True)
+        self._subject = next(((properties[kind], kind) for kind in SUBJECT_KINDS if properties.get(kind)), None)
+        lifetime_s = settings.number(properties, settings.TOKEN_EXPIRES_IN_MS, 3_600_000, 1) / 1000
+        self._token = properties.get(settings.TOKEN) or ""
+        self._is_user_token = bool(self._token)
+        claimed_s = _lifetime(self._token)
+        self._set_expiry(lifetime_s if claimed_s is None else claimed_s)
+        if self._credential.partition(":")[0] == "" and ":" in self._credential:
+            raise InvalidPropertyError(
+                f"the catalog property {settings.CREDENTIAL} has no client id", next_step="write it as client_id:client_secret"
+            )
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
+    def headers(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> Mapping[str, str]:  # noqa: ARG002  the protocol's
+        """Return the headers with a token that is valid now. Raises `StoragePermissionError` if none can be had."""
+        token = self._current()
+        return {**headers, "Authorization": f"Bearer {token}"} if token else headers
+
+    def renew(self) -> bool:
+        """Fetch another token, since the server refuses the present one."""
+        refused = self._token
+        with self._lock:
+            if self._token == refused:
+                self._fetch(is_refused=True)
+        return self._token != refused
+
+    def secrets(self) -> list[str]:
+        """See `AuthSession.secrets`."""
+        secret = self._credential.partition(":")[2] or self._credential
+        return [text for text in (self._token, self._credential, secret, self._subject[0] if self._subject else "") if text]
+
+    def _current(self) -> str:
+        if not self._token or time.time() >= self._refresh_at:
+            with self._lock:
+                if not self._token or (time.time() >= self._refresh_at and self._may_refresh):
+                    self._fetch(is_refused=False)
+        return self._token
+
+    def _fetch(self, *, is_refused: bool) -> None:
+        """Get a token, by the credential or in exchange for the present one; keep the present one if the server gives none and it may still be valid."""
+        if self._credential:
+            form = self._client_credentials()
+        elif self._token and self._may_exchange and not is_refused:
+            form = _exchange(self._token, ACCESS_TOKEN)
+        else:
+            return
+        if not self._request(form):
+            return
+        if self._subject is not None:
+            self._request({**_exchange(*self._subject), "actor_token": self._token, "actor_token_type": ACCESS_TOKEN})
+
+    def _client_credentials(self) -> dict[str, str]:
+        client_id, colon, secret = self._credential.partition(":")
+        form = {"grant_type": "client_credentials", "client_secret": secret if colon else client_id}
+        return {**form, "client_id": client_id} if colon else form
+
+    def _request(self, form: Mapping[str, str]) -> bool:
+        content = urlencode({**form, **self._optional}).encode()
+        auth = StaticToken(self._token) if form["grant_type"] == EXCHANGE and self._token else NoAuth()
+        reply = self._client.send("POST", self._server_uri, auth=auth, content=content, content_type=FORM, is_repeatable=True)
+        if not reply.is_success:
+            if self._is_user_token or (self._token and time.time() < self._expires_at):
+                self._refresh_at = time.time() + 60  # the server decides whether the present one is good
+                return False
+            raise reply.error("no token could be had from the OAuth2 server")
+        token = reply.parsed(_TokenReply)
+        self._token, self._is_user_token = token.access_token, False
+        self._set_expiry(token.expires_in or _lifetime(token.access_token) or 3600.0)
+        return True
+
+    def _set_expiry(self, lifetime_s: float) -> None:
+        now = time.time()
+        self._expires_at = now + lifetime_s
+        self._refresh_at = self._expires_at - min(MOST_MARGIN_S, lifetime_s / 10)
+
+    def __repr__(self) -> str:
+        return f"OAuth2Session({self._server_uri!r})"
+
+
+def _exchange(token: str, kind: str) -> dict[str, str]:
+    return {"grant_type": EXCHANGE, "subject_token": token, "subject_token_type": kind}
+
+
+def _lifetime(token: str) -> float | None:
+    """Return the seconds that a JWT is still valid for, by its own claim; None for other tokens. The signature is the server's matter."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = msgspec.json.decode(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)), type=_Claims)
+    except (ValueError, msgspec.DecodeError):
+        return None
+    return max(0.0, claims.exp - time.time()) if claims.exp else None

@@ -1,0 +1,85 @@
+"""Which addresses may receive a catalog's credentials: those that the user's configuration names, and none that a server's answer names alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urljoin, urlsplit
+
+from icefloe.errors import InvalidPropertyError, LocationNotAllowedError, in_one_line
+
+URI, OAUTH2_SERVER_URI = "uri", "oauth2-server-uri"
+TRUSTED_ORIGINS = "rest.trusted-origins"
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def origin_of(uri: str) -> tuple[str, str, int] | None:
+    """Return the scheme, the host and the port of an HTTP address; None if it is none, or carries a user's name, which clients read in different ways."""
+    try:
+        parts = urlsplit(uri)
+        port = parts.port
+    except ValueError:
+        return None
+    scheme = parts.scheme.lower()
+    if scheme not in _DEFAULT_PORTS or not parts.hostname or "@" in parts.netloc or "\\" in uri:
+        return None
+    return scheme, parts.hostname.lower(), port or _DEFAULT_PORTS[scheme]
+
+
+def is_loopback(uri: str) -> bool:
+    """Return whether an address is one of this machine."""
+    origin = origin_of(uri)
+    return origin is not None and origin[1] in _LOOPBACK
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedOrigins:
+    """The origins that the user's properties name.
+
+    Attributes:
+        base: The address of the catalog, against which relative addresses are resolved.
+        origins: The origins.
+    """
+
+    base: str
+    origins: frozenset[tuple[str, str, int]]
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str], catalog_name: str) -> "TrustedOrigins":
+        """Return the origins of a catalog's own properties, without any from the server.
+
+        Raises:
+            InvalidPropertyError: a property that must be an HTTP address is none.
+        """
+        named = [(name, properties[name]) for name in (URI, OAUTH2_SERVER_URI) if properties.get(name)]
+        named += [(TRUSTED_ORIGINS, text.strip()) for text in properties.get(TRUSTED_ORIGINS, "").split(",") if text.strip()]
+        base = properties[URI]
+        origins = set()
+        for name, text in named:
+            origin = origin_of(urljoin(f"{base}/", text))
+            if origin is None:
+                raise InvalidPropertyError(
+                    f"the property {name} of catalog {catalog_name!r} is no address of a REST catalog",
+                    next_step="write it as https://host/path, without a user's name",
+                )
+            origins.add(origin)
+        return cls(base.rstrip("/"), frozenset(origins))
+
+    def resolved(self, uri: str, source: str) -> str:
+        """Return an address that a server sent, made absolute.
+
+        Args:
+            uri: The address; a relative one is one of the catalog.
+            source: What sent it, for the error.
+
+        Raises:
+            LocationNotAllowedError: it is at another origin than those that the user named.
+        """
+        absolute = uri if "://" in uri else f"{self.base}/{uri.lstrip('/')}"
+        if origin_of(absolute) not in self.origins:
+            shown = in_one_line(absolute)[:200]
+            raise LocationNotAllowedError(
+                f"{source} sends this client and its credentials to {shown}, which is not of the catalog's own address",
+                path=shown,
+                next_step=f"if you trust that host, add its origin to the catalog property {TRUSTED_ORIGINS}",
+            )
+        return absolute

@@ -1,0 +1,237 @@
+"""`RestConnection`: one REST catalog as its user configured it and its server describes itself, and the requests to it.
+
+The configuration is fetched at the first request. A server's answer may not choose what its user's configuration chooses: who gets credentials, which classes
+are loaded, which locations are trusted, and how the connection is made. Spec: REST catalog, CatalogConfig.
+"""
+
+import logging
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from icefloe.catalog_store.identifier import Identifier
+from icefloe.catalog_store.request_key import new_key
+from icefloe.catalog_store.rest import settings
+from icefloe.catalog_store.rest.auth_sessions import auth_session
+from icefloe.catalog_store.rest.http_client import AuthSession, HttpClient
+from icefloe.catalog_store.rest.http_reply import NOT_FOUND, Reply
+from icefloe.catalog_store.rest.oauth2 import StaticToken
+from icefloe.catalog_store.rest.origins import OAUTH2_SERVER_URI, URI, TrustedOrigins
+from icefloe.catalog_store.rest.rest_paths import DEFAULT_ENDPOINTS, DEFAULT_SEPARATOR, VIEW_ENDPOINTS, Endpoint, RestPaths
+from icefloe.errors import InvalidPropertyError, MetadataFormatError, NoSuchCatalogError, in_one_line
+
+LOG = logging.getLogger(__name__)
+# The most pages that one listing is read from.
+MOST_PAGES = 100_000
+# Prefixes of names that a server's defaults and overrides may set; every other name is the user's alone.
+_OF_SERVER = (
+    "s3.",
+    "gcs.",
+    "adls.",
+    "client.region",
+    "client.refresh-credentials",
+    "hdfs.",
+    "table-default.",
+    "table-override.",
+    "view-default.",
+    "view-override.",
+    "rest-page-size",
+    "rest-table-cache.",
+    "rest-metrics-reporting-enabled",
+    "rest-scan-planning.",
+    "signer.",
+)
+_NAMES_OF_SERVER = (
+    settings.PREFIX,
+    settings.NAMESPACE_SEPARATOR,
+    settings.SNAPSHOT_LOADING_MODE,
+    settings.SCAN_PLANNING_MODE,
+    settings.VIEW_ENDPOINTS,
+    "default-namespace",
+)
+_SEPARATOR = re.compile(r"(?:%[0-9A-Fa-f]{2}|[A-Za-z0-9._~!$&'()*+,;=:@-]){1,12}")
+_PREFIX = re.compile(r"[A-Za-z0-9._~%!$&'()*+,;=:@/-]*")
+
+
+class _Config(msgspec.Struct, rename="kebab"):
+    defaults: dict[str, str | None] = {}
+    overrides: dict[str, str | None] = {}
+    endpoints: list[str] | None = None
+    idempotency_key_lifetime: str | None = None
+
+
+class _Page(msgspec.Struct, rename="kebab"):
+    next_page_token: str | None = None
+
+
+class RestConnection:
+    """A REST catalog, for any number of threads. A pickled one connects for itself in another process, with the token that it has.
+
+    Args:
+        name: The name of the catalog.
+        properties: The user's own properties.
+    """
+
+    def __init__(self, name: str, properties: Mapping[str, str]) -> None:
+        self.name = name
+        self.own_properties = dict(properties)
+        if not properties.get(URI):
+            raise InvalidPropertyError(f"catalog {name!r} has no uri", next_step="give it one, such as https://host/catalog")
+        self.trusted = TrustedOrigins.of(properties, name)
+        self.client = HttpClient(properties[URI], properties)
+        self.auth = auth_session(properties, self.client, self.trusted)
+        self._lock = threading.Lock()
+        self._paths: RestPaths | None = None
+        self._properties: dict[str, str] = {}
+        self._has_idempotency = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
+    @property
+    def paths(self) -> RestPaths:
+        """The server's endpoints. Raises `IcefloeError` if the server's configuration cannot be had."""
+        return self._configured()[0]
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The server's defaults, the user's properties, the server's overrides: the last wins."""
+        return self._configured()[1]
+
+    @property
+    def has_idempotency(self) -> bool:
+        """Whether the server carries out a request with the same idempotency key once."""
+        self._configured()
+        return self._has_idempotency
+
+    def close(self) -> None:
+        """Close the connections; the next request opens new ones."""
+        self.client.close()
+
+    def _configured(self) -> tuple[RestPaths, Mapping[str, str]]:
+        if self._paths is None:
+            with self._lock:
+                if self._paths is None:
+                    self._configure()
+        assert self._paths is not None  # noqa: S101  set above
+        return self._paths, self._properties
+
+    def _configure(self) -> None:
+        warehouse = self.own_properties.get("warehouse")
+        reply = self.client.send("GET", "v1/config", auth=self.auth, query={"warehouse": warehouse} if warehouse else None)
+        if reply.status == NOT_FOUND:
+            raise NoSuchCatalogError(
+                f"the server of catalog {self.name!r} has no warehouse {in_one_line(warehouse or '')!r}, or is no REST catalog: "
+                f"{reply.message or 'status 404'}",
+                next_step="check the catalog properties uri and warehouse",
+            )
+        if not reply.is_success:
+            raise reply.error(f"the configuration of catalog {self.name!r} could not be read from {self.client.uri}")
+        config = reply.parsed(_Config)
+        defaults, overrides = self._accepted(config.defaults), self._accepted(config.overrides)
+        properties = {**defaults, **self.own_properties, **overrides}
+        prefix, separator = properties.get(settings.PREFIX) or "", properties.get(settings.NAMESPACE_SEPARATOR) or DEFAULT_SEPARATOR
+        if not _SEPARATOR.fullmatch(separator) or not _PREFIX.fullmatch(prefix) or ".." in prefix.split("/"):
+            raise MetadataFormatError(
+                f"the server of catalog {self.name!r} sent a prefix or a namespace separator that cannot be part of a path",
+                next_step="correct the server's configuration",
+            )
+        if config.endpoints:
+            endpoints = frozenset(" ".join(endpoint.split()) for endpoint in config.endpoints)
+        else:
+            has_views = settings.is_on(properties, settings.VIEW_ENDPOINTS, default=False)
+            endpoints = frozenset(DEFAULT_ENDPOINTS | VIEW_ENDPOINTS if has_views else DEFAULT_ENDPOINTS)
+        self._has_idempotency = bool(config.idempotency_key_lifetime)
+        self._properties = properties
+        self._paths = RestPaths(catalog=self.name, endpoints=endpoints, prefix=prefix.strip("/"), separator=separator)
+
+    def _accepted(self, given: Mapping[str, str | None]) -> dict[str, str]:
+        """Return the properties that the server may set. Raises `LocationNotAllowedError` for an address that would get the user's credentials."""
+        for name in (URI, OAUTH2_SERVER_URI):
+            text = given.get(name)
+            if text:
+                self.trusted.resolved(text, f"the server of catalog {self.name!r} ({name})")
+        uri = given.get(URI)
+        if uri:
+            self.client.uri = self.trusted.resolved(uri, "the server").rstrip("/")
+        return {
+            name: text for name, text in given.items() if text is not None and (name.startswith(_OF_SERVER) or name in _NAMES_OF_SERVER)
+        }
+
+    def request(
+        self,
+        endpoint: Endpoint,
+        identifier: Identifier = (),
+        *,
+        body: object = None,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        token: str | None = None,
+        key: str | None = None,
+        plan_id: str = "",
+        is_repeatable: bool = False,
+    ) -> Reply:
+        """Send the request of an operation, and return the answer, whatever it is.
+
+        Args:
+            endpoint: The operation.
+            identifier: The namespace, table or view.
+            body: The value to send as JSON.
+            query: Parameters of the query.
+            headers: More headers.
+            token: The bearer token that the server gave with the table.
+            key: The key by which the server recognizes the operation; a new one if the server supports keys, and the operation changes something.
+            plan_id: The plan of a scan.
+            is_repeatable: Whether the operation can be carried out twice.
+
+        Raises:
+            UnsupportedFeatureError: the server does not have the operation.
+            IcefloeError: the server's configuration or the credentials cannot be had.
+        """
+        path = self.paths.path(endpoint, identifier, plan_id=plan_id)
+        all_headers = dict(headers or {})
+        has_key = self.has_idempotency and endpoint.verb in ("POST", "DELETE") and endpoint not in _WITHOUT_KEY
+        if has_key:
+            all_headers["Idempotency-Key"] = key or new_key()
+        auth: AuthSession = StaticToken(token) if token else self.auth
+        content = b"" if body is None else msgspec.json.encode(body)
+        return self.client.send(
+            endpoint.verb, path, auth=auth, query=query, content=content, headers=all_headers, is_repeatable=is_repeatable or has_key
+        )
+
+    def pages(self, endpoint: Endpoint, identifier: Identifier = (), query: Mapping[str, str] | None = None) -> Iterator[Reply]:
+        """Yield the pages of a listing; the last one may be an error.
+
+        Raises:
+            MetadataFormatError: the server repeats a page without end.
+        """
+        size = settings.number(self.properties, settings.PAGE_SIZE, 0)
+        parameters = {**(query or {}), **({"pageSize": str(size)} if size else {}), "pageToken": ""}
+        seen = set[str]()
+        for _ in range(MOST_PAGES):
+            reply = self.request(endpoint, identifier, query=parameters)
+            yield reply
+            token = reply.parsed(_Page).next_page_token if reply.is_success else None
+            if not token:
+                return
+            if token in seen:
+                break
+            seen.add(token)
+            parameters["pageToken"] = token
+        raise MetadataFormatError(
+            f"the server of catalog {self.name!r} repeats the pages of {endpoint.value}", next_step="report it to the server's maintainers"
+        )
+
+    def __repr__(self) -> str:
+        return f"RestConnection({self.name!r}, {self.client.uri!r})"
+
+
+# Operations that change something and have no idempotency key.
+_WITHOUT_KEY = frozenset({Endpoint.CREATE_VIEW, Endpoint.REPORT_METRICS, Endpoint.SIGN})

@@ -1,0 +1,577 @@
+"""`RestCatalogStore`: a catalog store behind the REST catalog protocol; views are `rest_views.py`.
+
+The server applies updates and writes metadata files. A commit whose reply was lost is looked up in the table: by its snapshots, or by its effect. If it is not
+there and its requirements are still met, it is sent again, with the same idempotency key: only one of both can succeed, because the first one that does breaks
+the requirements of the other, or its updates have no more effect. Spec: REST catalog; Optimistic Concurrency.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from icefloe.catalog_store.catalog_store import CommitRequest, TableLocation
+from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.rest import settings
+from icefloe.catalog_store.rest.http_reply import CONFLICT, NOT_FOUND, NOT_MODIFIED, Reply
+from icefloe.catalog_store.rest.rest_connection import RestConnection
+from icefloe.catalog_store.rest.rest_paths import Endpoint
+from icefloe.catalog_store.rest.rest_views import RestViews
+from icefloe.catalog_store.rest.table_access import LoadTableResult, TableAccess
+from icefloe.catalog_store.rest.table_cache import TableCache
+from icefloe.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    IcefloeError,
+    InvalidInputError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchFileError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NotFoundError,
+    TableAlreadyExistsError,
+    UnsupportedFeatureError,
+    ViewAlreadyExistsError,
+)
+from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Stored, Unknown
+from icefloe.kernel.metadata.metadata_reader import read_table_metadata
+from icefloe.kernel.metadata.metadata_updates import apply_updates
+from icefloe.kernel.metadata.requirement import AssertTableUUID, Requirement
+from icefloe.kernel.metadata.requirement_json import requirement_to_json
+from icefloe.kernel.metadata.snapshot_updates import AddSnapshot
+from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_updates import AssignUUID
+from icefloe.kernel.metadata.update_json import update_to_json
+from icefloe.kernel.partitioning.partition_spec import spec_to_json
+from icefloe.kernel.partitioning.sort_order import sort_order_to_json
+from icefloe.kernel.schema.schema_json import schema_to_json
+
+LOG = logging.getLogger(__name__)
+# Names that the next step of an error lists at most, and how often several tables are loaded until none of them changes meanwhile.
+_SHOWN_NAMES, _LOADS_TOGETHER = 10, 20
+# Threads that load the other tables of a catalog.
+_THREADS = 8
+# Tokens of tables that are kept.
+_KEPT_TOKENS = 1_000
+
+
+class _Namespaces(msgspec.Struct):
+    namespaces: list[list[str]] = []
+
+
+class _Namespace(msgspec.Struct):
+    properties: dict[str, str] | None = None
+
+
+class _Name(msgspec.Struct):
+    namespace: list[str]
+    name: str
+
+
+class _Names(msgspec.Struct):
+    identifiers: list[_Name] = []
+
+
+class _CommitTableResponse(msgspec.Struct, rename="kebab"):
+    metadata_location: str
+    metadata: msgspec.Raw
+
+
+class RestCatalogStore:
+    """The namespaces and tables of a REST catalog. Any number of threads may use it; a pickled one connects for itself.
+
+    Args:
+        name: The name of the catalog.
+        properties: The user's own properties.
+    """
+
+    drops_files = False
+    writes_metadata = True
+
+    def __init__(self, name: str, properties: Mapping[str, str]) -> None:
+        self.name = name
+        self.connection = RestConnection(name, properties)
+        self._cache = TableCache(
+            settings.number(properties, settings.CACHE_ENTRIES, 100), settings.number(properties, settings.CACHE_EXPIRY_MS, 300_000)
+        )
+        self._tokens: dict[Identifier, str] = {}
+
+    def views(self) -> RestViews:
+        """Return the names of views. Raises `UnsupportedFeatureError` if the server has none."""
+        self.connection.paths.path(Endpoint.LIST_VIEWS, ("any",))
+        return RestViews(self.connection)
+
+    def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
+        """See `CatalogStore.list_namespaces`."""
+        names: list[Identifier] = []
+        query = {"parent": self.connection.paths.joined(parent)} if parent else None
+        for reply in self.connection.pages(Endpoint.LIST_NAMESPACES, query=query):
+            if reply.status == NOT_FOUND and parent:
+                raise self._no_namespace(parent)
+            self._require(reply, f"the namespaces of catalog {self.name!r} could not be listed")
+            names += map(tuple, reply.parsed(_Namespaces).namespaces)
+        return sorted(name for name in names if len(name) == len(parent) + 1 and name[: len(parent)] == parent)
+
+    def namespace_exists(self, namespace: Identifier) -> bool:
+        """Return whether a namespace exists, by one request without a body where the server has it."""
+        if not self.connection.paths.has(Endpoint.NAMESPACE_EXISTS):
+            try:
+                self.namespace_properties(namespace)
+            except NoSuchNamespaceError:
+                return False
+            return True
+        reply = self.connection.request(Endpoint.NAMESPACE_EXISTS, namespace)
+        if reply.status != NOT_FOUND:
+            self._require(reply, f"the namespace {dotted(namespace)!r} could not be looked up")
+        return reply.is_success
+
+    def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        """See `CatalogStore.namespace_properties`."""
+        reply = self._of_namespace(Endpoint.LOAD_NAMESPACE, namespace, "could not be loaded")
+        return reply.parsed(_Namespace).properties or {}
+
+    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
+        """See `CatalogStore.create_namespace`."""
+        body = {"namespace": list(namespace), "properties": dict(properties)}
+        reply = self.connection.request(Endpoint.CREATE_NAMESPACE, body=body)
+        if reply.status == CONFLICT:
+            raise NamespaceAlreadyExistsError(f"namespace {dotted(namespace)!r} already exists in catalog {self.name!r}")
+        if reply.status == NOT_FOUND:
+            raise self._no_namespace(namespace[:-1])
+        self._require(reply, f"the namespace {dotted(namespace)!r} was not created in catalog {self.name!r}")
+
+    def drop_namespace(self, namespace: Identifier) -> None:
+        """See `CatalogStore.drop_namespace`."""
+        reply = self.connection.request(Endpoint.DROP_NAMESPACE, namespace)
+        if reply.status == CONFLICT or reply.kind.startswith("NamespaceNotEmpty"):
+            held = ", ".join(map(dotted, self._content(namespace)[:_SHOWN_NAMES])) or reply.message
+            raise NamespaceNotEmptyError(f"namespace {dotted(namespace)!r} is not empty: it holds {held}", next_step="drop these first")
+        if reply.status == NOT_FOUND:
+            raise self._no_namespace(namespace)
+        self._require(reply, f"the namespace {dotted(namespace)!r} was not dropped")
+
+    def _content(self, namespace: Identifier) -> list[Identifier]:
+        """Return the tables, views and namespaces in a namespace, for a message; without those that cannot be listed."""
+        names: list[Identifier] = []
+        for listing in (self.list_tables, self.list_namespaces, lambda level: self.views().names(level)):
+            with suppress(IcefloeError):
+                names += listing(namespace)
+        return names
+
+    def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
+        """See `CatalogStore.update_namespace`."""
+        body = {"removals": sorted(removals), "updates": dict(updates)}
+        self._of_namespace(Endpoint.UPDATE_NAMESPACE, namespace, "was not changed", body)
+
+    def _of_namespace(self, endpoint: Endpoint, namespace: Identifier, failure: str, body: object = None) -> Reply:
+        reply = self.connection.request(endpoint, namespace, body=body)
+        if reply.status == NOT_FOUND:
+            raise self._no_namespace(namespace)
+        self._require(reply, f"the namespace {dotted(namespace)!r} of catalog {self.name!r} {failure}")
+        return reply
+
+    def list_tables(self, namespace: Identifier) -> list[Identifier]:
+        """See `CatalogStore.list_tables`."""
+        names: list[Identifier] = []
+        for reply in self.connection.pages(Endpoint.LIST_TABLES, namespace):
+            if reply.status == NOT_FOUND:
+                raise self._no_namespace(namespace)
+            self._require(reply, f"the tables of {dotted(namespace)!r} could not be listed")
+            names += [(*one.namespace, one.name) for one in reply.parsed(_Names).identifiers]
+        return sorted(names)
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        """Return whether a table exists, by one request without a body where the server has it."""
+        if not self.connection.paths.has(Endpoint.TABLE_EXISTS):
+            try:
+                self.load(identifier)
+            except NoSuchTableError:
+                return False
+            return True
+        reply = self.connection.request(Endpoint.TABLE_EXISTS, identifier)
+        if reply.status != NOT_FOUND:
+            self._require(reply, f"the table {dotted(identifier)!r} could not be looked up")
+        return reply.is_success
+
+    def load(self, identifier: Identifier) -> TableLocation:
+        """See `CatalogStore.load`. The table has its metadata, and the access to its files that the server gives."""
+        mode = settings.one_of(self.connection.properties, settings.SNAPSHOT_LOADING_MODE, settings.ALL, (settings.ALL, settings.REFS))
+        return _with_own_values(self._loaded(identifier, mode))
+
+    def _loaded(self, identifier: Identifier, mode: str) -> TableLocation:
+        kept = self._cache.get(identifier, mode)
+        reply = self._load_reply(identifier, mode, kept[0] if kept else None)
+        if reply.status == NOT_MODIFIED and kept is not None:
+            return kept[1]
+        if reply.status == NOT_FOUND:
+            self._cache.forget(identifier)
+            raise self._no_table(identifier)
+        self._require(reply, f"the table {dotted(identifier)!r} could not be loaded from catalog {self.name!r}")
+        table = self._table(identifier, reply.parsed(LoadTableResult), reply.request)
+        self._cache.keep(identifier, mode, reply.etag, table)
+        return table
+
+    def _load_reply(self, identifier: Identifier, mode: str, etag: str | None = None) -> Reply:
+        headers = {**self._delegation(), **({"If-None-Match": etag} if etag else {})}
+        return self.connection.request(Endpoint.LOAD_TABLE, identifier, query={"snapshots": mode}, headers=headers)
+
+    def _delegation(self) -> dict[str, str]:
+        own = self.connection.own_properties
+        header = own.get(f"{settings.HEADER_PREFIX}{settings.DELEGATION_HEADER}")
+        asked = own.get(settings.ACCESS_DELEGATION, header or "vended-credentials,remote-signing").replace(" ", "")
+        return {} if asked in ("", "none") else {settings.DELEGATION_HEADER: asked}
+
+    def _table(self, identifier: Identifier, result: LoadTableResult, request: str) -> TableLocation:
+        location = result.metadata_location or ""
+        access = TableAccess.of(self.connection, identifier, result)
+        self._keep_token(identifier, access.token)
+        return TableLocation(
+            identifier=identifier,
+            metadata_location=location,
+            previous_metadata_location=None,
+            lookup=lambda: request,
+            metadata=read_table_metadata(bytes(result.metadata), location or f"the metadata of {dotted(identifier)}"),
+            access=access,
+        )
+
+    def _keep_token(self, identifier: Identifier, token: str | None) -> None:
+        """Keep the bearer token that the server gave with a table, for the requests about it."""
+        self._tokens.pop(identifier, None)
+        if token:
+            self._tokens[identifier] = token
+            if len(self._tokens) > _KEPT_TOKENS:
+                self._tokens.pop(next(iter(self._tokens)), None)
+
+    def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
+        """See `CatalogStore.load_all`. The protocol loads one table at a time, so they are loaded again until none has changed meanwhile."""
+        tables = [self.load(identifier) for identifier in identifiers]
+        for _ in range(_LOADS_TOGETHER if len(tables) > 1 else 0):
+            again = [self.load(identifier) for identifier in identifiers]
+            if [table.metadata_location for table in again] == [table.metadata_location for table in tables]:
+                return again
+            tables = again
+        return tables
+
+    def other_tables(self, identifier: Identifier, naming: str = "") -> list[TableLocation]:
+        """See `ListsOtherTables`."""
+
+        def location(other: Identifier) -> TableLocation | None:
+            try:
+                return self._loaded(other, settings.REFS)
+            except NoSuchTableError:  # dropped since
+                return None
+
+        with ThreadPoolExecutor(_THREADS) as threads:
+            tables = threads.map(location, [name for name in self._all_tables(()) if name != identifier])
+            return [table for table in tables if table is not None and naming in table.metadata_location]
+
+    def _all_tables(self, namespace: Identifier) -> list[Identifier]:
+        names: list[Identifier] = []
+        for inner in self.list_namespaces(namespace):
+            names += [*self.list_tables(inner), *self._all_tables(inner)]
+        return names
+
+    def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
+        """Do nothing: the server chooses the location of a metadata file."""
+
+    def create_table(
+        self, identifier: Identifier, metadata: TableMetadata, properties: Mapping[str, str], *, location: str | None, is_staged: bool
+    ) -> TableLocation:
+        """Create a table, or with `is_staged` have the server prepare one whose first commit creates it.
+
+        Args:
+            identifier: Its name.
+            metadata: Its first metadata, whose schema, partition spec and sort order are sent.
+            properties: Its properties, with the reserved one `format-version`.
+            location: Its folder; None for the server's choice.
+            is_staged: Whether the table is only prepared.
+
+        Returns:
+            The table.
+
+        Raises:
+            TableAlreadyExistsError, ViewAlreadyExistsError, NoSuchNamespaceError: the table was not created.
+            CommitUnknownError: the reply was lost.
+        """
+        body: dict[str, Any] = {
+            "name": identifier[-1],
+            "schema": schema_to_json(metadata.schema()),
+            "partition-spec": spec_to_json(metadata.spec()),
+            "write-order": sort_order_to_json(metadata.sort_order()),
+            "stage-create": is_staged,
+            "properties": dict(properties),
+        }
+        if location is not None:
+            body["location"] = location
+        reply = self.connection.request(Endpoint.CREATE_TABLE, identifier[:-1], body=body, headers=self._delegation())
+        self._raise_for_new_name(reply, identifier, "created")
+        table = self._table(identifier, reply.parsed(LoadTableResult), reply.request)
+        if not is_staged:
+            self._cache.forget(identifier)
+        return _with_own_values(table)
+
+    def create(self, identifier: Identifier, metadata_location: str) -> str:
+        """See `CatalogStore.create`: the table is registered."""
+        return self.register(identifier, metadata_location).metadata_location
+
+    def register(self, identifier: Identifier, metadata_location: str, *, overwrite: bool = False) -> TableLocation:
+        """Create a name for an existing metadata file, or with `overwrite` give the name of an existing table to it. Raises as `create_table`."""
+        body: dict[str, Any] = {"name": identifier[-1], "metadata-location": metadata_location}
+        if overwrite:
+            body["overwrite"] = True
+        reply = self.connection.request(Endpoint.REGISTER_TABLE, identifier[:-1], body=body, headers=self._delegation())
+        self._cache.forget(identifier)
+        self._raise_for_new_name(reply, identifier, "registered")
+        return _with_own_values(self._table(identifier, reply.parsed(LoadTableResult), reply.request))
+
+    def unregister(self, identifier: Identifier) -> str:
+        """Remove a name and return the location of its last metadata file; the files stay. Raises `NoSuchTableError`."""
+        reply = self.connection.request(Endpoint.UNREGISTER_TABLE, identifier)
+        self._cache.forget(identifier)
+        self._require_table(reply, identifier, "was not unregistered")
+        return reply.parsed(_CommitTableResponse).metadata_location
+
+    def _raise_for_new_name(self, reply: Reply, identifier: Identifier, done: str) -> None:
+        what = f"table {dotted(identifier)!r}"
+        if reply.is_success:
+            return
+        if reply.status == CONFLICT:
+            raise self._taken(identifier)
+        if reply.status == NOT_FOUND and reply.kind.startswith("NotFound"):
+            raise NoSuchFileError(
+                f"{what} was not {done} in catalog {self.name!r}: {reply.message}", next_step="check the location of the metadata file"
+            )
+        if reply.status == NOT_FOUND:
+            raise self._no_namespace(identifier[:-1])
+        if reply.is_unknown:
+            raise CommitUnknownError(
+                f"{what} may or may not have been {done} in catalog {self.name!r}: {reply.message or f'status {reply.status}'}",
+                next_step="look whether it exists before creating it again; no file was deleted",
+            )
+        raise reply.error(f"{what} was not {done} in catalog {self.name!r}")
+
+    def _taken(self, identifier: Identifier) -> TableAlreadyExistsError | ViewAlreadyExistsError:
+        kind, noun = (ViewAlreadyExistsError, "view") if self._is_view(identifier) else (TableAlreadyExistsError, "table")
+        return kind(
+            f"{noun} {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, drop it, or choose another name"
+        )
+
+    def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """See `CatalogStore.commit`."""
+        reply = self._send(requests)
+        for request in requests:
+            if not reply.is_success:
+                self._cache.forget(request.identifier)
+        if reply.is_success:
+            return self._committed(requests, reply)
+        first, creates = requests[0], [request for request in requests if request.expected is None]
+        names = ", ".join(dotted(request.identifier) for request in requests)
+        match reply.status:
+            case 409:
+                taken = next((request for request in creates if len(requests) == 1 or self.table_exists(request.identifier)), None)
+                if taken is not None:
+                    return Refused(error=self._taken(taken.identifier))
+                return Conflicted(current_location=first.expected, table=dotted(first.identifier) if len(requests) == 1 else None)
+            case 404:
+                return self._missing_in_commit(requests, reply)
+            case 429:
+                return Refused(error=reply.error(f"the commit to {names} was refused for the server's load"))
+        if reply.is_unknown:
+            return Unknown(reason=reply.message or f"the server responded with status {reply.status}")
+        if reply.status == 0:
+            return Refused(error=reply.error(f"the commit to {names} was not sent"))
+        return Refused(error=reply.error(f"the server refused the commit to {names}"))
+
+    def _send(self, requests: Sequence[CommitRequest]) -> Reply:
+        changes = [_to_json(request) for request in requests]
+        if len(requests) == 1:
+            request = requests[0]
+            return self.connection.request(
+                Endpoint.COMMIT_TABLE, request.identifier, body=changes[0], key=request.key, token=self._tokens.get(request.identifier)
+            )
+        if not self.connection.paths.has(Endpoint.COMMIT_TRANSACTION):
+            raise UnsupportedFeatureError(
+                f"the server of catalog {self.name!r} cannot commit several tables at once",
+                next_step="use one transaction for each table",
+            )
+        return self.connection.request(Endpoint.COMMIT_TRANSACTION, body={"table-changes": changes}, key=requests[0].key)
+
+    def _committed(self, requests: Sequence[CommitRequest], reply: Reply) -> Outcome:
+        """Return the outcome of a commit that happened, with what the tables have now, as far as that can be had."""
+        if len(requests) == 1 and reply.content:
+            name = requests[0].identifier
+            response = reply.parsed(_CommitTableResponse)
+            metadata = read_table_metadata(bytes(response.metadata), response.metadata_location)
+            self._keep_committed(name, response.metadata_location, metadata, reply.etag)
+            return Committed(stored=(Stored(location=response.metadata_location, metadata=metadata),))
+        for request in requests:
+            self._cache.forget(request.identifier)
+        try:
+            tables = [self.load(request.identifier) for request in requests]
+        except IcefloeError as error:
+            LOG.warning("a commit happened, and the tables could not be loaded afterwards: %s", error)
+            return Committed()
+        return Committed(stored=tuple(Stored(location=table.metadata_location, metadata=table.metadata) for table in tables))
+
+    def _keep_committed(self, name: Identifier, location: str, metadata: TableMetadata, etag: str | None) -> None:
+        """Keep the version that a commit made, whose next load is a 304."""
+        kept = self._cache.get(name, settings.ALL)
+        self._cache.forget(name)
+        if kept is not None and etag:
+            self._cache.keep(name, settings.ALL, etag, replace(kept[1], metadata_location=location, metadata=metadata))
+
+    def _missing_in_commit(self, requests: Sequence[CommitRequest], reply: Reply) -> Outcome:
+        created = next((request for request in requests if request.expected is None), None)
+        if created is not None and (len(requests) == 1 or "Namespace" in reply.kind):
+            return Refused(error=self._no_namespace(created.identifier[:-1]))
+        gone = next((request for request in requests if request.expected is not None and not self.table_exists(request.identifier)), None)
+        if created is not None and gone is None:
+            return Refused(
+                error=UnsupportedFeatureError(
+                    f"the server of catalog {self.name!r} cannot create {dotted(created.identifier)!r} in one commit with other tables",
+                    next_step="create the table before the transaction",
+                )
+            )
+        return Conflicted(current_location=None, table=dotted((gone or requests[0]).identifier))
+
+    def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """Look for the commit in its tables; send it again if it is not there and its requirements are still met. See `CatalogStore.commit_status`."""
+        status = self._looked_up(requests)
+        if status is not None:
+            return status
+        outcome = self.commit(requests)
+        if isinstance(outcome, Committed | Unknown):
+            return outcome
+        # The first one may have arrived between the look and the second one.
+        return self._looked_up(requests) or (replace(outcome, is_reply_lost=True) if isinstance(outcome, Conflicted) else outcome)
+
+    def _looked_up(self, requests: Sequence[CommitRequest]) -> Outcome | None:
+        """Return how a commit ended, as its tables show it; None if it has not happened and still can. Raises `StorageError`."""
+        tables = {request.identifier: self._now(request.identifier) for request in requests}
+        if any(_has(tables[request.identifier], request) for request in requests):
+            found = [tables[request.identifier] for request in requests]
+            stored = [Stored(location=table.metadata_location, metadata=table.metadata) for table in found if table is not None]
+            return Committed(stored=tuple(stored) if len(stored) == len(requests) else ())
+        for request in requests:
+            table = tables[request.identifier]
+            if not _is_met(request, table):
+                location = table.metadata_location if table is not None else None
+                return Conflicted(current_location=location, table=dotted(request.identifier), is_reply_lost=True)
+        return None
+
+    def _now(self, identifier: Identifier) -> TableLocation | None:
+        self._cache.forget(identifier)
+        try:
+            return _with_own_values(self._loaded(identifier, settings.ALL))
+        except NoSuchTableError:
+            return None
+
+    def rename(self, source: Identifier, target: Identifier) -> None:
+        """See `CatalogStore.rename`."""
+        reply = self.connection.request(Endpoint.RENAME_TABLE, body={"source": _name(source), "destination": _name(target)})
+        self._cache.forget(source)
+        self._cache.forget(target)
+        if reply.status == CONFLICT:
+            raise self._taken(target)
+        if reply.status == NOT_FOUND and ("Namespace" in reply.kind or (not reply.kind and self.table_exists(source))):
+            raise self._no_namespace(target[:-1])
+        self._require_table(reply, source, "was not renamed")
+
+    def drop(self, identifier: Identifier, *, expected: str | None = None, purge: bool = False) -> bool:
+        """See `CatalogStore.drop`; with `purge` the server deletes the files. `expected` is compared just before: the protocol has no condition."""
+        if expected is not None and self.load(identifier).metadata_location != expected:
+            return False
+        reply = self.connection.request(Endpoint.DROP_TABLE, identifier, query={"purgeRequested": "true" if purge else "false"})
+        self._cache.forget(identifier)
+        self._require_table(reply, identifier, "was not dropped")
+        return True
+
+    def _require(self, reply: Reply, failure: str) -> None:
+        if not reply.is_success:
+            raise reply.error(failure)
+
+    def _require_table(self, reply: Reply, identifier: Identifier, failure: str) -> None:
+        if reply.status == NOT_FOUND:
+            raise self._no_table(identifier)
+        self._require(reply, f"the table {dotted(identifier)!r} {failure}")
+
+    def _no_namespace(self, namespace: Identifier) -> NoSuchNamespaceError:
+        try:
+            known = ", ".join(map(dotted, self.list_namespaces()[:_SHOWN_NAMES]))
+        except IcefloeError:
+            known = "unknown"
+        return NoSuchNamespaceError(
+            f"namespace {dotted(namespace)!r} does not exist in catalog {self.name!r}",
+            next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {known or 'none yet'}",
+        )
+
+    def _no_table(self, identifier: Identifier) -> NotFoundError:
+        message = f"table {dotted(identifier)!r} does not exist in catalog {self.name!r}"
+        if self._is_view(identifier):
+            return NoSuchTableError(f"{message}: that name is a view", next_step="load it with load_view")
+        try:
+            names = [dotted(name) for name in self.list_tables(identifier[:-1])[:_SHOWN_NAMES]]
+            hint = f"the namespace holds {', '.join(names) or 'no table'}"
+        except IcefloeError as error:
+            hint = error.next_step or "check the name"
+        return NoSuchTableError(message, next_step=hint)
+
+    def _is_view(self, identifier: Identifier) -> bool:
+        """Return whether a name is a view; False where that cannot be looked up."""
+        paths = self.connection.paths
+        endpoint = Endpoint.VIEW_EXISTS if paths.has(Endpoint.VIEW_EXISTS) else Endpoint.LOAD_VIEW
+        return paths.has(endpoint) and self.connection.request(endpoint, identifier).is_success
+
+
+def _name(identifier: Identifier) -> dict[str, Any]:
+    return {"namespace": list(identifier[:-1]), "name": identifier[-1]}
+
+
+def _to_json(request: CommitRequest) -> dict[str, Any]:
+    requirements = [requirement_to_json(one) for one in request.requirements if one != AssertTableUUID(None)]  # type: ignore[arg-type]
+    return {
+        "identifier": _name(request.identifier),
+        "requirements": requirements,
+        "updates": [update_to_json(update) for update in request.updates],  # type: ignore[arg-type]
+    }
+
+
+def _with_own_values(table: TableLocation) -> TableLocation:
+    """Return the table with metadata that shares nothing that a caller could change."""
+    return replace(table, metadata=table.metadata.for_caller()) if isinstance(table.metadata, TableMetadata) else table
+
+
+def _has(table: TableLocation | None, request: CommitRequest) -> bool:
+    """Return whether a table has the change of a commit: its snapshots, its identity, or all that the updates would do."""
+    if table is None or not isinstance(table.metadata, TableMetadata):
+        return False
+    metadata = table.metadata
+    if request.expected is None:
+        return any(isinstance(update, AssignUUID) and update.uuid == metadata.table_uuid for update in request.updates)
+    added = [update.snapshot.snapshot_id for update in request.updates if isinstance(update, AddSnapshot)]
+    if added:
+        return all(metadata.snapshots.position(snapshot_id) is not None for snapshot_id in added)
+    try:
+        changed = apply_updates(metadata, request.updates, metadata.last_updated_ms)  # type: ignore[arg-type]
+    except (InvalidInputError, CommitConflictError):
+        return False
+    return changed == metadata
+
+
+def _is_met(request: CommitRequest, table: TableLocation | None) -> bool:
+    """Return whether the requirements of a commit are met now."""
+    metadata = table.metadata if table is not None and isinstance(table.metadata, TableMetadata) else None
+    if request.expected is not None and metadata is None:
+        return False
+    try:
+        for requirement in request.requirements:
+            if isinstance(requirement, Requirement):
+                requirement.check(metadata)
+    except CommitConflictError:
+        return False
+    return True

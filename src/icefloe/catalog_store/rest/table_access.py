@@ -1,0 +1,221 @@
+"""`TableAccess`: what a REST catalog gives for the files of one table: properties of the storage, vended credentials, and their renewal.
+
+Credentials of `storage-credentials` win over those of `config`, and among them the longest prefix of the location. They are fetched again ahead of their
+expiry, by this process or by the Spark task that holds a copy: a copy has the address of the server and a token, and none of the user's other properties.
+Spec: REST catalog, LoadTableResult, StorageCredential, loadCredentials.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.rest.rest_connection import RestConnection
+from icefloe.catalog_store.rest.rest_paths import Endpoint
+from icefloe.errors import IcefloeError, in_one_line
+
+LOG = logging.getLogger(__name__)
+# Properties of storage that a server may set for a table.
+STORAGE_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "client.region")
+# Properties that name the host of a store, and the credentials of the user's own that are not sent to one that the server names.
+_ENDPOINTS = {
+    "s3.endpoint": ("s3.access-key-id", "s3.secret-access-key", "s3.session-token"),
+    "gcs.service.host": ("gcs.oauth2.token",),
+    "adls.account-host": ("adls.account-key", "adls.sas-token", "adls.connection-string", "adls.client-secret"),
+}
+# Names under which servers send the time of expiry, in milliseconds since 1970.
+_EXPIRIES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms", "expiration-time")
+# Names of Java and of servers for properties of Icefloe.
+_NAMES = {"client.region": "s3.region"}
+MOST_MARGIN_S = 300.0
+# Seconds between two requests for credentials that failed, or that brought no newer ones.
+LEAST_WAIT_S = 1.0
+
+
+class StorageCredential(msgspec.Struct):
+    """Properties for the locations below a prefix."""
+
+    prefix: str
+    config: dict[str, str]
+
+
+class LoadTableResult(msgspec.Struct, rename="kebab"):
+    """The answer to a load or a creation; the metadata is kept as bytes."""
+
+    metadata: msgspec.Raw
+    metadata_location: str | None = None
+    config: dict[str, str | None] | None = None
+    storage_credentials: list[StorageCredential] | None = None
+    remote_signing_config: dict[str, Any] | None = None
+
+
+class _Credentials(msgspec.Struct, rename="kebab"):
+    storage_credentials: list[StorageCredential]
+
+
+class TableAccess:
+    """The properties for a table's files. See `icefloe.kernel.ports.StorageAccess`.
+
+    Args:
+        connection: The catalog.
+        identifier: The table.
+        own: The user's properties of storage.
+        config: The server's properties for the table.
+        credentials: The server's credentials by prefix.
+        signing: The server's configuration of remote signing.
+    """
+
+    def __init__(
+        self,
+        connection: RestConnection,
+        identifier: Identifier,
+        *,
+        own: Mapping[str, str],
+        config: Mapping[str, str],
+        credentials: Iterable[StorageCredential],
+        signing: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._connection = connection
+        self._identifier = identifier
+        self._own = dict(own)
+        self.config = dict(config)
+        self._credentials = tuple(credentials)
+        self.signing = dict(signing) if signing is not None else None
+        self._fetched_at_s = time.time()
+        self._next_fetch_s = self._renewal_time()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, connection: RestConnection, identifier: Identifier, result: LoadTableResult) -> "TableAccess":
+        """Return the access that a server gives with a table."""
+        server = {name: text for name, text in connection.properties.items() if name.startswith(STORAGE_PREFIXES)}
+        own = {name: text for name, text in connection.own_properties.items() if name.startswith(STORAGE_PREFIXES)}
+        config = {name: text for name, text in (result.config or {}).items() if text is not None}
+        own = _without_keys_for(own, {**server, **config})
+        return cls(
+            connection,
+            identifier,
+            own={**server, **own},
+            config=config,
+            credentials=result.storage_credentials or (),
+            signing=result.remote_signing_config,
+        )
+
+    @property
+    def token(self) -> str | None:
+        """The bearer token for requests about the table, if the server gave one."""
+        return self.config.get("token")
+
+    def properties_for(self, location: str) -> Mapping[str, str]:
+        """Return the properties of the storage of a location, with credentials that are valid now.
+
+        Args:
+            location: A file of the table.
+        """
+        if time.time() >= self._next_fetch_s:
+            self._renew()
+        config = {name: text for name, text in self.config.items() if name.startswith(STORAGE_PREFIXES)}
+        found = self._credential_for(location)
+        own = self._own if found is None else _without_keys_for(self._own, found)
+        return _with_own_names({**own, **config, **(found or {})})
+
+    def expires_at_s(self, location: str) -> float | None:
+        """Return when the credentials of a location expire, in seconds since 1970; None if the server sent no time."""
+        return _expiry_s({**self.config, **(self._credential_for(location) or {})})
+
+    def renew(self) -> bool:
+        """Fetch new credentials, since the store refuses the present ones. Return whether there are new ones."""
+        return time.time() - self._fetched_at_s >= LEAST_WAIT_S and self._renew()
+
+    def secrets(self) -> list[str]:
+        """Return the texts that never appear in a message."""
+        configs = [self.config, self._own, *(credential.config for credential in self._credentials)]
+        return [text for config in configs for name, text in config.items() if _is_secret(name) and text]
+
+    def _credential_for(self, location: str) -> dict[str, str] | None:
+        place = _comparable(location)
+        matching = [credential for credential in self._credentials if place.startswith(_comparable(credential.prefix))]
+        return max(matching, key=lambda credential: len(credential.prefix)).config if matching else None
+
+    def _renewal_time(self) -> float:
+        """Return when the credentials are to be fetched again: ahead of the first expiry; never where the server sent none."""
+        expiries = [
+            expiry for config in (self.config, *(one.config for one in self._credentials)) if (expiry := _expiry_s(config)) is not None
+        ]
+        if not expiries or not self._connection.paths.has(Endpoint.LOAD_CREDENTIALS):
+            return float("inf")
+        expiry = min(expiries)
+        return expiry - min(MOST_MARGIN_S, max(0.0, expiry - self._fetched_at_s) / 3)
+
+    def _renew(self) -> bool:
+        asked_at_s = self._fetched_at_s
+        with self._lock:
+            if self._fetched_at_s != asked_at_s:
+                return True  # another thread has just fetched them
+            if not self._connection.paths.has(Endpoint.LOAD_CREDENTIALS):
+                return False
+            try:
+                reply = self._connection.request(Endpoint.LOAD_CREDENTIALS, self._identifier, token=self.token)
+                if not reply.is_success:
+                    raise reply.error(f"the credentials of table {dotted(self._identifier)!r} could not be fetched")
+                credentials = tuple(reply.parsed(_Credentials).storage_credentials)
+            except IcefloeError as error:
+                LOG.warning("%s; the present ones are used as long as the store takes them", in_one_line(error.message))
+                self._next_fetch_s = time.time() + LEAST_WAIT_S
+                return False
+            self._credentials = credentials or self._credentials
+            # What came with the table has expired too, and must not be found where no prefix matches.
+            self.config = {name: text for name, text in self.config.items() if not credentials or not _is_credential(name)}
+            self._fetched_at_s = time.time()
+            self._next_fetch_s = max(self._renewal_time(), time.time() + LEAST_WAIT_S)
+            return bool(credentials)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"TableAccess({dotted(self._identifier)!r})"
+
+
+def _comparable(location: str) -> str:
+    """Return a location with one name for each store: `s3a://` and `s3n://` are `s3://`."""
+    scheme, found, rest = location.partition("://")
+    return f"{'s3' if scheme in ('s3a', 's3n') else scheme}{found}{rest}"
+
+
+def _expiry_s(config: Mapping[str, str]) -> float | None:
+    for name, text in config.items():
+        if name.startswith(_EXPIRIES) and str(text).isdecimal() and len(str(text)) < 16:
+            return int(text) / 1000
+    return None
+
+
+def _is_secret(name: str) -> bool:
+    return any(part in name for part in ("secret", "token", "key", "password", "connection-string", "sas")) and "expires" not in name
+
+
+def _is_credential(name: str) -> bool:
+    return name in ("s3.access-key-id", "s3.secret-access-key", "s3.session-token", "gcs.oauth2.token") or name.startswith(
+        ("adls.sas-token", *_EXPIRIES)
+    )
+
+
+def _without_keys_for(own: Mapping[str, str], server: Mapping[str, str]) -> dict[str, str]:
+    """Return the user's properties without the keys that would be used at a host which the server names."""
+    dropped = {key for name, keys in _ENDPOINTS.items() if server.get(name) and server[name] != own.get(name) for key in keys}
+    return {name: text for name, text in own.items() if name not in dropped}
+
+
+def _with_own_names(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties under the names that Icefloe's storage has for them."""
+    renamed = {_NAMES[name]: text for name, text in properties.items() if name in _NAMES and _NAMES[name] not in properties}
+    sas = next((text for name, text in properties.items() if name.startswith("adls.sas-token.") and "expires" not in name), None)
+    return {**properties, **renamed, **({"adls.sas-token": sas} if sas and "adls.sas-token" not in properties else {})}

@@ -1,0 +1,133 @@
+"""Commits to a REST catalog whose server fails: each ends once, whatever reply is lost."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.catalog_store.rest.rest_double import Answer, OneTable, RestDouble, problem
+
+from icefloe.catalog.rest_catalog import RestCatalog
+from icefloe.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    InvalidInputError,
+    NoSuchTableError,
+    StoragePermissionError,
+    StorageUnavailableError,
+)
+from icefloe.kernel.types import LongType
+from icefloe.table.table import Table
+
+QUICK = {
+    "commit.retry.min-wait-ms": "1",
+    "commit.retry.max-wait-ms": "5",
+    "commit.retry.num-retries": "5",
+    "commit.status-check.min-wait-ms": "1",
+    "commit.status-check.max-wait-ms": "5",
+    "commit.status-check.num-retries": "3",
+}
+ROWS = pa.table({"n": [1]})
+LOST = [Answer(hangs_up=True), problem(500, "X"), problem(502, "X"), problem(504, "X"), problem(503, "X"), Answer(500, b"<html>")]
+
+
+@pytest.fixture
+def table(server: RestDouble, stored: OneTable) -> Table:
+    table = RestCatalog("r", uri=server.uri).load_table("db.t")
+    with table.transaction() as transaction:
+        transaction.set_properties(QUICK)
+    stored.commits = 0
+    return table
+
+
+def files(table: Table) -> set[str]:
+    return {path.name for path in Path(table.location()).rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("lost", LOST, ids=lambda answer: f"{answer.status}{answer.hangs_up}")
+def test_a_commit_whose_reply_is_lost_is_found_in_the_table(table: Table, stored: OneTable, lost: Answer) -> None:
+    stored.answers = [lost]
+    table.append(ROWS)
+    assert (stored.commits, table.scan().to_arrow().num_rows) == (1, 1)
+
+
+@pytest.mark.parametrize("lost", LOST, ids=lambda answer: f"{answer.status}{answer.hangs_up}")
+def test_a_commit_that_did_not_arrive_is_sent_again(table: Table, stored: OneTable, lost: Answer) -> None:
+    stored.before = [lost, lost]
+    table.append(ROWS)
+    assert (stored.commits, table.scan().to_arrow().num_rows) == (1, 1)
+
+
+def test_a_change_of_properties_whose_reply_is_lost_is_found_by_its_effect(table: Table, stored: OneTable) -> None:
+    stored.answers = [problem(500, "X")]
+    with table.transaction() as transaction:
+        transaction.set_properties({"a": "1"})
+    assert (stored.commits, table.properties["a"]) == (1, "1")
+
+
+def test_a_new_column_whose_reply_is_lost_is_added_once(table: Table, stored: OneTable) -> None:
+    stored.answers = [Answer(hangs_up=True)]
+    with table.update_schema() as update:
+        update.add_column("x", LongType())
+    assert (stored.commits, table.schema().names) == (1, ["n", "x"])
+
+
+def test_a_commit_that_stays_unknown_deletes_nothing(table: Table, stored: OneTable) -> None:
+    stored.before = [problem(500, "X")] * 50
+    with pytest.raises(CommitUnknownError, match="snapshot"):
+        table.append(ROWS)
+    assert any(name.endswith(".parquet") for name in files(table))
+    assert any(name.startswith("snap-") for name in files(table))
+
+
+def test_a_conflict_is_retried_on_the_newer_table(server: RestDouble, table: Table, stored: OneTable) -> None:
+    other = RestCatalog("r", uri=server.uri).load_table("db.t")
+    other.append(ROWS)
+    table.append(ROWS)
+    assert table.scan().to_arrow().num_rows == 2
+    stored.before = [problem(409, "CommitFailedException")] * 50
+    with pytest.raises(CommitConflictError):
+        table.append(ROWS)
+    assert len([name for name in files(table) if name.endswith(".parquet")]) == 2, "the file of the lost append was deleted"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (problem(400, "BadRequestException", "unknown update"), InvalidInputError),
+        (problem(403, "ForbiddenException"), StoragePermissionError),
+        (problem(401, "NotAuthorizedException"), StoragePermissionError),
+        (problem(429, "SlowDown"), StorageUnavailableError),
+    ],
+)
+def test_a_refused_commit_raises_its_error_and_leaves_no_file(
+    table: Table, stored: OneTable, answer: Answer, error: type[Exception]
+) -> None:
+    before = files(table)
+    stored.before = [answer] * 20
+    with pytest.raises(error):
+        table.append(ROWS)
+    assert (files(table), stored.commits) == (before, 0)
+
+
+def test_a_table_that_was_dropped_meanwhile_is_no_such_table(table: Table, stored: OneTable) -> None:
+    stored.metadata = None
+    stored.before = [problem(404, "NoSuchTableException")]
+    with pytest.raises(NoSuchTableError, match="dropped"):
+        table.append(ROWS)
+
+
+def test_the_key_of_a_commit_stays_when_it_is_sent_again(server: RestDouble, stored: OneTable) -> None:
+    server.on("GET", "/v1/config", Answer(200, {"defaults": {}, "overrides": {}, "idempotency-key-lifetime": "PT30M"}))
+    table = RestCatalog("r", uri=server.uri).load_table("db.t")
+    stored.before = [problem(504, "X"), Answer(hangs_up=True)]
+    table.append(ROWS)
+    keys = [request.headers["idempotency-key"] for request in server.of("POST", stored.path)]
+    assert (len(keys), len(set(keys)), stored.commits) == (3, 1, 1)
+
+
+def test_requirements_and_updates_are_those_of_the_protocol(server: RestDouble, table: Table, stored: OneTable) -> None:
+    table.append(ROWS)
+    body = server.of("POST", stored.path)[-1].json
+    assert body["identifier"] == {"namespace": ["db"], "name": "t"}
+    assert [requirement["type"] for requirement in body["requirements"]] == ["assert-table-uuid", "assert-ref-snapshot-id"]
+    assert [update["action"] for update in body["updates"]] == ["add-snapshot", "set-snapshot-ref"]

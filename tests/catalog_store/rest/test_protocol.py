@@ -1,0 +1,260 @@
+"""Requests to a REST catalog: configuration, endpoints, pages, tags, retries, and errors of a hostile or failing server."""
+
+import pickle
+from typing import Any
+
+import pytest
+from tests.catalog_store.rest.rest_double import Answer, OneTable, Request, RestDouble, problem
+
+from icefloe.catalog.catalog_loader import load_catalog
+from icefloe.catalog.rest_catalog import RestCatalog
+from icefloe.catalog_store.request_key import new_key
+from icefloe.catalog_store.rest.rest_paths import Endpoint
+from icefloe.catalog_store.rest.rest_store import RestCatalogStore
+from icefloe.errors import (
+    IcefloeError,
+    InvalidPropertyError,
+    LocationNotAllowedError,
+    MetadataFormatError,
+    NoSuchCatalogError,
+    NoSuchTableError,
+    StoragePermissionError,
+    StorageUnavailableError,
+    UnsupportedFeatureError,
+)
+
+TOKEN = {"token": "tttt"}
+SECRET = {"token": "very-secret-token"}
+
+
+def opened(server: RestDouble, **properties: str) -> RestCatalog:
+    return RestCatalog("r", uri=server.uri, **properties)
+
+
+def configure(server: RestDouble, **config: Any) -> None:
+    server.on("GET", "/v1/config", Answer(200, {"defaults": {}, "overrides": {}, **config}))
+
+
+def test_a_catalog_is_opened_by_its_type_or_its_address(server: RestDouble) -> None:
+    assert isinstance(load_catalog("r", type="rest", uri=server.uri), RestCatalog)
+    assert isinstance(load_catalog("r", uri=f"{server.uri}/"), RestCatalog)
+    assert [request.path for request in server.requests] == ["/v1/config", "/v1/config"]
+
+
+def test_overrides_win_over_own_properties_and_these_over_defaults(server: RestDouble) -> None:
+    configure(
+        server,
+        defaults={"rest-page-size": "3", "table-default.a": "server", "s3.region": "x"},
+        overrides={"prefix": "w/1", "table-override.b": "server"},
+    )
+    catalog = opened(server, warehouse="w", **{"table-default.a": "own", "table-override.b": "own"})
+    assert server.requests[0].query == {"warehouse": "w"}
+    assert catalog.configured_properties({}) == {"a": "own", "b": "server"}
+    server.on("GET", "/v1/w/1/namespaces", Answer(200, {"namespaces": [["b"], ["a"]]}))
+    assert catalog.list_namespaces() == [("a",), ("b",)]
+    assert server.requests[-1].query == {"pageSize": "3", "pageToken": ""}
+
+
+@pytest.mark.parametrize(
+    "name", ["rest.auth.type", "auth.impl", "credential", "token", "io.allowed-schemes", "io.location-policy", "header.x", "ssl.cabundle"]
+)
+def test_a_server_cannot_set_what_is_the_users_to_choose(server: RestDouble, name: str) -> None:
+    configure(server, defaults={name: "os.system"}, overrides={name: "os.system"})
+    assert name not in opened(server).properties
+
+
+@pytest.mark.parametrize("name", ["uri", "oauth2-server-uri"])
+def test_a_server_cannot_send_credentials_to_another_host(server: RestDouble, name: str) -> None:
+    for address in ("https://evil.example/x", "//evil.example", "https://user@127.0.0.1/", "file:///etc/passwd"):
+        configure(server, overrides={name: address})
+        if address.startswith("//"):
+            continue
+        with pytest.raises(LocationNotAllowedError, match=r"rest\.trusted-origins"):
+            opened(server, credential="id:secret-of-mine", **TOKEN)
+    configure(server, overrides={name: "https://evil.example/x"})
+    opened(server, **TOKEN, **{"rest.trusted-origins": "https://evil.example"})
+
+
+def test_a_redirect_is_not_followed(server: RestDouble) -> None:
+    server.on("GET", "/v1/config", Answer(307, headers={"Location": "http://127.0.0.1:1/v1/config"}))
+    with pytest.raises(IcefloeError, match="307"):
+        opened(server, **TOKEN)
+
+
+@pytest.mark.parametrize("override", [{"prefix": "../x"}, {"prefix": "a b"}, {"namespace-separator": "/"}, {"namespace-separator": "?x"}])
+def test_a_prefix_or_separator_that_leads_elsewhere_is_refused(server: RestDouble, override: dict[str, str]) -> None:
+    configure(server, overrides=override)
+    with pytest.raises(MetadataFormatError, match="prefix"):
+        opened(server)
+
+
+def test_an_unknown_warehouse_is_no_such_catalog(server: RestDouble) -> None:
+    server.on("GET", "/v1/config", problem(404, "NoSuchWarehouseException", "no warehouse w"))
+    with pytest.raises(NoSuchCatalogError, match="no warehouse w"):
+        opened(server, warehouse="w")
+
+
+def test_a_server_that_cannot_be_reached_is_unavailable() -> None:
+    with pytest.raises(StorageUnavailableError, match=r"127\.0\.0\.1:1"):
+        RestCatalog("r", uri="http://127.0.0.1:1", **{"rest.client.max-retries": "0"})
+
+
+@pytest.mark.parametrize("uri", ["ftp://x", "https://user:pass@host/", "nothing", "https://"])
+def test_an_address_that_is_none_is_refused(uri: str) -> None:
+    with pytest.raises(InvalidPropertyError, match="uri"):
+        RestCatalog("r", uri=uri)
+
+
+def test_only_endpoints_of_the_server_are_used(server: RestDouble, stored: OneTable) -> None:
+    catalog = opened(server)
+    assert not catalog.keeps_views
+    assert catalog.table_exists("db.t")
+    assert not server.of("HEAD", stored.path), "an old server has no HEAD"
+    with pytest.raises(UnsupportedFeatureError, match="views"):
+        catalog.list_views("db")
+    configure(server, endpoints=[str(endpoint) for endpoint in Endpoint])
+    server.on("HEAD", stored.path, Answer(204))
+    assert opened(server).table_exists("db.t")
+    assert len(server.of("HEAD", stored.path)) == 1
+    configure(server, endpoints=["GET /v1/{prefix}/namespaces"])
+    with pytest.raises(UnsupportedFeatureError, match="tables"):
+        opened(server).load_table("db.t")
+
+
+def test_pages_are_read_to_the_end(server: RestDouble) -> None:
+    def page(request: Request) -> Answer:
+        number = int(request.query["pageToken"] or 0)
+        names = [{"namespace": ["db"], "name": f"t{number}"}]
+        return Answer(200, {"identifiers": names, **({"next-page-token": str(number + 1)} if number < 4 else {})})
+
+    server.on("GET", "/v1/namespaces/db/tables", call=page)
+    assert [name[-1] for name in opened(server).list_tables("db")] == ["t0", "t1", "t2", "t3", "t4"]
+    server.on("GET", "/v1/namespaces/db/tables", Answer(200, {"identifiers": [], "next-page-token": "again"}))
+    with pytest.raises(MetadataFormatError, match="repeats"):
+        opened(server).list_tables("db")
+
+
+def test_levels_of_a_namespace_are_encoded_and_joined_by_the_separator(server: RestDouble) -> None:
+    catalog = opened(server)
+    server.on("GET", "/v1/namespaces/a%20b%1Fc%26/tables", Answer(200, {"identifiers": []}))
+    assert catalog.list_tables(("a b", "c&")) == []
+    configure(server, overrides={"namespace-separator": "%2E"})
+    server.on("GET", "/v1/namespaces/a%2Ec/tables", Answer(200, {"identifiers": []}))
+    server.on("GET", "/v1/namespaces", Answer(200, {"namespaces": []}))
+    assert opened(server).list_tables("a.c") == []
+    assert opened(server).list_namespaces("a.c") == []
+    assert server.requests[-1].query["parent"] == "a.c"
+
+
+def test_a_second_load_of_the_same_version_is_an_answer_without_a_body(server: RestDouble, stored: OneTable) -> None:
+    catalog = opened(server)
+    first = catalog.load_table("db.t")
+    second = catalog.load_table("db.t")
+    assert second.metadata == first.metadata
+    assert server.requests[-1].headers["if-none-match"] == '"0-all"'
+    with second.transaction() as transaction:
+        transaction.set_properties({"a": "1"})
+    third = catalog.load_table("db.t")
+    assert third.properties["a"] == "1"
+    assert server.requests[-1].headers["if-none-match"] == '"1-all"', "the answer to the commit has the tag of the next load"
+    third.metadata.properties["mine"] = "x"  # type: ignore[index]
+    assert "mine" not in catalog.load_table("db.t").properties, "what one caller changes no other caller gets"
+
+
+def test_the_cache_is_bounded_and_can_be_switched_off(server: RestDouble, stored: OneTable) -> None:
+    store = RestCatalogStore("r", {"uri": server.uri, "rest-table-cache.max-entries": "0"})
+    for _ in range(2):
+        store.load(("db", "t"))
+    assert all("if-none-match" not in request.headers for request in server.of("GET", stored.path))
+    store = RestCatalogStore("r", {"uri": server.uri, "rest-table-cache.expire-after-write-ms": "0"})
+    for _ in range(2):
+        store.load(("db", "t"))
+    assert all("if-none-match" not in request.headers for request in server.of("GET", stored.path))
+
+
+def test_a_request_is_sent_again_only_where_it_can_do_nothing_twice(server: RestDouble) -> None:
+    catalog = opened(server)
+    server.on("GET", "/v1/namespaces", problem(500, "X"), Answer(200, {"namespaces": []}))
+    assert catalog.list_namespaces() == []
+    server.on("POST", "/v1/namespaces", problem(500, "X"), Answer(200, {"namespace": ["a"]}))
+    with pytest.raises(StorageUnavailableError):
+        catalog.create_namespace("a")
+    assert len(server.of("POST", "/v1/namespaces")) == 1
+    server.on(
+        "POST", "/v1/namespaces", problem(429, "X"), problem(503, "X", headers={"Retry-After": "1"}), Answer(200, {"namespace": ["a"]})
+    )
+    catalog.create_namespace("a")
+    assert len(server.of("POST", "/v1/namespaces")) == 4
+
+
+def test_with_an_idempotency_key_a_lost_request_is_sent_again_under_the_same_key(server: RestDouble) -> None:
+    configure(server, **{"idempotency-key-lifetime": "PT30M"})
+    catalog = opened(server)
+    server.on("POST", "/v1/namespaces", Answer(hangs_up=True), problem(502, "X"), Answer(200, {"namespace": ["a"]}))
+    catalog.create_namespace("a")
+    keys = [request.headers["idempotency-key"] for request in server.of("POST", "/v1/namespaces")]
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
+    assert keys[0][14] == "7"
+    catalog.create_namespace("b")
+    assert server.requests[-1].headers["idempotency-key"] != keys[0]
+
+
+def test_keys_are_uuids_of_version_7_in_the_order_of_time() -> None:
+    keys = [new_key() for _ in range(100)]
+    assert len(set(keys)) == 100
+    assert all(len(key) == 36 and key[14] == "7" and key[19] in "89ab" for key in keys)
+    assert sorted(key[:13] for key in keys) == [key[:13] for key in keys]
+
+
+def test_the_text_of_an_error_is_bounded_escaped_and_without_secrets(server: RestDouble, stored: OneTable) -> None:
+    catalog = opened(server, **SECRET)
+    hostile = "\x1b[31mfail\r\nNext: rm -rf /\u202e " + "very-secret-token " + "x" * 100_000
+    server.on("GET", stored.path, problem(400, "Bad\x1b[0m", hostile))
+    with pytest.raises(IcefloeError) as failed:
+        catalog.load_table("db.t")
+    text = str(failed.value)
+    assert len(text) < 1200
+    assert "very-secret-token" not in text
+    assert not set("\x1b\r\u202e") & set(text)
+    assert "\nNext: rm" not in text
+
+
+@pytest.mark.parametrize("body", [b"<html>" + b"x" * 200_000, b"\xff\xfe", b'{"error": 5}', b"[" * 100_000, b""])
+def test_an_error_body_of_any_form_is_an_error_of_its_status(server: RestDouble, stored: OneTable, body: bytes) -> None:
+    server.on("GET", stored.path, Answer(403, body, {"Content-Type": "text/html"}))
+    with pytest.raises(StoragePermissionError, match="403"):
+        opened(server).load_table("db.t")
+
+
+@pytest.mark.parametrize("body", [b"{}", b"<html>", b'{"metadata": 5}', b"[" * 100_000, b'{"metadata": {"format-version": 2}}', b"\xff"])
+def test_an_answer_that_is_not_of_the_protocol_is_refused(server: RestDouble, stored: OneTable, body: bytes) -> None:
+    server.on("GET", stored.path, Answer(200, body))
+    with pytest.raises(IcefloeError):
+        opened(server).load_table("db.t")
+
+
+def test_a_missing_table_lists_the_tables_of_its_namespace(server: RestDouble, stored: OneTable) -> None:
+    with pytest.raises(NoSuchTableError, match=r"db\.t"):
+        opened(server).load_table("db.u")
+
+
+def test_a_catalog_and_its_tables_work_in_another_process(server: RestDouble, stored: OneTable) -> None:
+    catalog = opened(server, **TOKEN)
+    table = pickle.loads(pickle.dumps(catalog)).load_table("db.t")
+    assert pickle.loads(pickle.dumps(table.io)).exists(table.location()) is False
+
+
+def test_a_server_elsewhere_cannot_lead_to_files_of_this_machine(
+    server: RestDouble, stored: OneTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("icefloe.catalog.rest_catalog.is_loopback", lambda uri: False)
+    with pytest.raises(LocationNotAllowedError, match=r"io\.allowed-schemes"):
+        opened(server).load_table("db.t")
+    opened(server, **{"io.allowed-schemes": "file"}).load_table("db.t")
+    opened(server, warehouse=str(stored.location)).load_table("db.t")
+
+
+def test_names_of_a_misspelt_property_are_refused() -> None:
+    with pytest.raises(InvalidPropertyError, match="oauth2-server-uri"):
+        RestCatalog("r", uri="http://127.0.0.1:1", **{"oauth2-server-url": "x"})
