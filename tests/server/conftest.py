@@ -1,5 +1,6 @@
 """A served catalog in this process, and requests to it."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.server.openapi import check_answer
 
 from icefloe.catalog import load_catalog
 from icefloe.catalog.catalog import Catalog
@@ -54,7 +56,17 @@ def serve(catalog: Catalog, users: Users | None = None, limits: ServerLimits | N
     catalog.properties = strict_properties(catalog.properties, allowed)
     limits = limits or ServerLimits(requests_per_second=0, refused_per_second=0)
     app = application(ServerSettings(catalog=catalog, users=users, limits=limits, key=b"k" * 32))
-    return TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
+    client = TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
+    client.event_hooks["response"].append(_check)
+    return client
+
+
+def _check(response: Any) -> None:
+    """Check an answer against the OpenAPI document, where there is one."""
+    content = response.read()
+    path = response.request.url.raw_path.decode().partition("?")[0]
+    is_json = response.headers.get("content-type") == "application/json"
+    check_answer(response.request.method, path, response.status_code, json.loads(content) if content and is_json else None)
 
 
 @pytest.fixture

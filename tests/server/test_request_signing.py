@@ -140,7 +140,7 @@ def test_a_policy_allows_the_folder_of_the_table_alone() -> None:
 def test_a_server_that_signs_nothing_says_so_and_vends_no_credentials(served: Served) -> None:
     served.create()
     body = {"region": "eu", "uri": f"{BASE}/db/t/a", "method": "GET", "headers": {}}
-    assert served.ask("POST", "/namespaces/db/tables/t/sign", body, expect=406)["error"]["type"] == "UnsupportedOperationException"
+    assert served.ask("POST", "/namespaces/db/tables/t/sign", body, expect=403)["error"]["type"] == "ForbiddenException"
     assert served.ask("GET", "/namespaces/db/tables/t/credentials") == {"storage-credentials": []}
     answer = served.ask("GET", "/namespaces/db/tables/t", X_Iceberg_Access_Delegation="vended-credentials,remote-signing")
     assert answer["config"] == {}

@@ -13,15 +13,22 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.errors import IcefloeError
 from icefloe.server import catalog_operations, namespace_operations, scan_operations, storage_operations, table_operations, view_operations
 from icefloe.server.error_response import NOT_ALLOWED, ErrorModel
-from icefloe.server.idempotency_store import MemoryIdempotencyStore
-from icefloe.server.operations import OPERATIONS, Operation
+from icefloe.server.idempotency_store import IdempotencyStore, MemoryIdempotencyStore
+from icefloe.server.operations import OPERATIONS, Operation, Role
 from icefloe.server.request import NO_CONTENT, Answer, Call
 from icefloe.server.request_handler import JSON, RequestHandler
 from icefloe.server.served_catalog import Handler, ServedCatalog
 from icefloe.server.server_settings import ServerSettings
+from icefloe.server.sql_idempotency_store import SqlIdempotencyStore
+
+
+def show_reports(served: ServedCatalog, call: Call) -> Answer:
+    """Return the metrics reports that clients sent last to this process, of tables that the user may read."""
+    return Answer(content={"reports": served.reports.shown(call)})
 
 
 def report_metrics(served: ServedCatalog, call: Call) -> Answer:
@@ -31,6 +38,9 @@ def report_metrics(served: ServedCatalog, call: Call) -> Answer:
     served.reports.add(name, call)
     return NO_CONTENT
 
+
+# An operation of this server that the protocol has not.
+SHOW_REPORTS = Operation(name="showReports", method="GET", path="/reports", role=Role.ANY, is_listed=False)
 
 HANDLERS: Mapping[str, Handler] = {
     "getConfig": catalog_operations.get_config,
@@ -57,6 +67,7 @@ HANDLERS: Mapping[str, Handler] = {
     "renameTable": table_operations.rename_table,
     "commitTransaction": table_operations.commit_transaction,
     "reportMetrics": report_metrics,
+    "showReports": show_reports,
     "loadCredentials": storage_operations.load_credentials,
     "signRequest": storage_operations.sign_request,
     "listViews": view_operations.list_views,
@@ -106,13 +117,22 @@ def application(settings: ServerSettings) -> ASGIApp:
         settings: The settings.
     """
     served = ServedCatalog.of(settings)
-    handler = RequestHandler(settings, served, HANDLERS, MemoryIdempotencyStore())
+    handler = RequestHandler(settings, served, HANDLERS, _idempotency_store(settings))
     routes = [_route(operation, handler) for operation in OPERATIONS]
+    routes.append(_route(SHOW_REPORTS, handler))
     routes.append(Route("/health", _health(served), methods=["GET"]))
     errors: Any = {HTTPException: _http_error}
     app = Starlette(routes=routes, exception_handlers=errors)
     app.router.redirect_slashes = False
     return EncodedPaths(app)
+
+
+def _idempotency_store(settings: ServerSettings) -> IdempotencyStore:
+    """Return where the answers of idempotency keys are kept: in the database that workers share, or in this process."""
+    catalog = settings.catalog
+    if isinstance(catalog, SqlCatalog) and catalog.engine.dialect.name == "postgresql":
+        return SqlIdempotencyStore(catalog.engine, catalog.name)
+    return MemoryIdempotencyStore()
 
 
 def _route(operation: Operation, handler: RequestHandler) -> Route:

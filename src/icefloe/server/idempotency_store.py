@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from icefloe.server.error_response import UNAVAILABLE, RefusedRequest, bad_request, unprocessable
+from icefloe.server.error_response import UNAVAILABLE, RefusedRequest, bad_request
 from icefloe.server.request import Answer
 
 # Seconds that an answer is kept, which `GET /v1/config` advertises as PT30M.
@@ -128,7 +128,7 @@ class MemoryIdempotencyStore:
 
 def key_of_another() -> RefusedRequest:
     """Return the refusal of a key that was used for another request."""
-    return unprocessable("the Idempotency-Key was used for another request; a new request has a new key")
+    return bad_request("the Idempotency-Key was used for another request; a new request has a new key")
 
 
 def still_running() -> RefusedRequest:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from icefloe.catalog_store.identifier import Identifier, dotted
-from icefloe.errors import NoSuchNamespaceError
 from icefloe.kernel.schema.json_shape import Key, a_string, array_of, strings_by_name
 from icefloe.server.error_response import unprocessable
 from icefloe.server.operations import Role
@@ -26,8 +25,6 @@ def create_namespace(served: ServedCatalog, call: Call) -> Answer:
     content = call.json_object(Key("namespace", levels), Key("properties", strings_by_name, required=False))
     name = served.catalog.identifier_to_tuple(content["namespace"])
     properties = content.get("properties") or {}
-    if name[:-1] and not served.catalog.namespace_exists(name[:-1]):
-        raise NoSuchNamespaceError(f"Namespace does not exist: {dotted(name[:-1])}")
     _check_location(served, call, name, properties)
     served.catalog.create_namespace(name, properties)
     return Answer(content={"namespace": list(name), "properties": served.catalog.load_namespace_properties(name)})

@@ -4,7 +4,7 @@ from icefloe.catalog_store.identifier import dotted
 from icefloe.io.locations import LocationScope, folders_of
 from icefloe.kernel.metadata.moved_metadata import PATH_PROPERTIES
 from icefloe.kernel.schema.json_shape import Key, a_string, an_object
-from icefloe.server.error_response import UNSUPPORTED, RefusedRequest, bad_request, forbidden
+from icefloe.server.error_response import bad_request, forbidden
 from icefloe.server.request import Answer, Call
 from icefloe.server.request_signing import SignRequest, check_request, signed
 from icefloe.server.served_catalog import ServedCatalog
@@ -23,8 +23,6 @@ def load_credentials(served: ServedCatalog, call: Call) -> Answer:
 
 def sign_request(served: ServedCatalog, call: Call) -> Answer:
     """Sign one request to S3 for a file of a table. Spec: REST catalog, signRequest."""
-    if not served.storage.delegation.signs_requests:
-        raise RefusedRequest(UNSUPPORTED, "UnsupportedOperationException", "the server signs no requests; start it with --remote-signing")
     content = call.json_object(
         Key("region", a_string),
         Key("uri", a_string),
@@ -33,6 +31,8 @@ def sign_request(served: ServedCatalog, call: Call) -> Answer:
         Key("body", a_string, required=False),
         Key("provider", a_string, required=False),
     )
+    if not served.storage.delegation.signs_requests:
+        raise forbidden("the server signs no requests; its operator can start it with --remote-signing")
     if content.get("provider") not in (None, "s3"):
         raise bad_request(f"the provider is {content['provider']!r}; the server signs requests to s3")
     headers = {name: values if isinstance(values, list) else [values] for name, values in content["headers"].items()}

@@ -1,14 +1,17 @@
 """The operations on tables and on several tables together. Spec: REST catalog, /v1/{prefix}/namespaces/{namespace}/tables, /v1/{prefix}/transactions."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from icefloe.catalog_store.identifier import Identifier, dotted, to_table_identifier
-from icefloe.errors import CommitConflictError, FormatError, NoSuchFileError
+from icefloe.errors import CommitConflictError, FormatError, NoSuchFileError, StorageUnavailableError
 from icefloe.io.file_io_by_scheme import file_version
+from icefloe.io.locations import local_path, scheme_of
 from icefloe.kernel.metadata.metadata_writer import write_table_metadata
+from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, spec_from_json
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder, sort_order_from_json
 from icefloe.kernel.schema.json_shape import Key, a_boolean, a_string, an_array, an_object, strings_by_name
@@ -19,7 +22,7 @@ from icefloe.server.error_response import bad_request
 from icefloe.server.load_table_result import SnapshotMode, entity_tag, is_current, kept_answer, table_answer
 from icefloe.server.request import NO_CONTENT, Answer, Call, identifier_json, identifier_of, page_of, text_value
 from icefloe.server.served_catalog import ServedCatalog
-from icefloe.table.table_handle import LoadedMetadata, TableHandle, read_metadata_at
+from icefloe.table.table_handle import LoadedMetadata, TableHandle, data_folder, metadata_folder, read_metadata_at
 
 # How often a table is read before it is unregistered, where other writers commit to it meanwhile.
 TRIES = 20
@@ -53,9 +56,20 @@ def create_table(served: ServedCatalog, call: Call) -> Answer:
     locations.check_folder(metadata.location, f"the location of {dotted(name)}")
     locations.check_properties(metadata.properties, dotted(name), [metadata.location])
     if content.get("stage-create"):
+        _prepare_folders(metadata)
         return table_answer(served.bodies, LoadedMetadata(location="", metadata=metadata), extra=served.access_to(metadata, name, call))
     table = served.catalog.create_table(name, schema, metadata.location, spec, order, properties)
     return _answer(served, table.handle, LoadedMetadata(location=table.metadata_location, metadata=table.metadata), call)
+
+
+def _prepare_folders(metadata: TableMetadata) -> None:
+    """Create the local folders of a staged table: some clients, such as DuckDB, write files into folders and make none. Raises `StorageUnavailableError`."""
+    for folder in (metadata_folder(metadata), data_folder(metadata)):
+        if scheme_of(folder) == "file":
+            try:
+                os.makedirs(local_path(folder), exist_ok=True)
+            except OSError as error:
+                raise StorageUnavailableError(f"the folder of the staged table cannot be made: {error.strerror}", path=folder) from error
 
 
 def _definition(content: Mapping[str, Any]) -> tuple[Schema, PartitionSpec, SortOrder]:

@@ -1,0 +1,195 @@
+"""Other engines through `icefloe serve`: PyIceberg, DuckDB, and Java's Iceberg on Spark, each while Icefloe reads and writes the same tables."""
+
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.oracle.conftest import ORACLES, run
+
+from icefloe.catalog import load_catalog
+from icefloe.server.access_control import Grant
+from icefloe.server.users_file import add_user
+
+pytestmark = pytest.mark.oracle
+
+ICEFLOE = str(Path(sys.executable).with_name("icefloe"))
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+PYICEBERG = """
+import sys
+import pyarrow as pa
+from pyiceberg.catalog import load_catalog
+from pyiceberg.expressions import EqualTo
+from pyiceberg.types import LongType
+
+uri, credential = sys.argv[1:]
+catalog = load_catalog("lake", type="rest", uri=uri, credential=credential)
+catalog.create_namespace("py", {"owner": "me"})
+assert catalog.load_namespace_properties("py")["owner"] == "me"
+rows = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["a", "b", "c"]})
+table = catalog.create_table("py.t", rows.schema)
+table.append(rows)
+with table.transaction() as transaction:
+    with transaction.update_schema() as update:
+        update.add_column("more", LongType())
+    transaction.set_properties(by="pyiceberg")
+table.delete(EqualTo("id", 2))
+with catalog.create_table_transaction("py.staged", rows.schema) as staged:
+    with staged.update_snapshot().fast_append() as _:
+        pass
+assert sorted(catalog.list_tables("py")) == [("py", "staged"), ("py", "t")], catalog.list_tables("py")
+catalog.rename_table("py.staged", "py.renamed")
+assert catalog.table_exists("py.renamed") and not catalog.table_exists("py.staged")
+catalog.drop_table("py.renamed")
+assert catalog.load_table("py.t").scan().to_arrow().sort_by("id")["id"].to_pylist() == [1, 3]
+print("done")
+"""
+
+PYICEBERG_AGAIN = """
+import sys
+from pyiceberg.catalog import load_catalog
+catalog = load_catalog("lake", type="rest", uri=sys.argv[1], credential=sys.argv[2])
+print(sorted(catalog.load_table("py.t").scan().to_arrow()["id"].to_pylist()))
+"""
+
+DUCKDB = """
+import sys
+import duckdb
+import duckdb_extension_httpfs
+from pathlib import Path
+sys.path.insert(0, sys.argv[3])
+from duckdb_rows import connect
+
+connection = connect()
+folder = Path(duckdb_extension_httpfs.__file__).parent
+connection.execute(f"LOAD '{next(folder.glob('extensions/*/*.duckdb_extension'))}'")
+connection.execute("CREATE SECRET (TYPE iceberg, TOKEN '" + sys.argv[2] + "')")
+connection.execute("ATTACH 'lake' AS r (TYPE iceberg, ENDPOINT '" + sys.argv[1] + "')")
+connection.execute("CREATE SCHEMA r.duck")
+connection.execute("CREATE TABLE r.duck.t (id BIGINT, name VARCHAR)")
+connection.execute("INSERT INTO r.duck.t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+connection.execute("DELETE FROM r.duck.t WHERE id = 2")
+connection.execute("UPDATE r.duck.t SET name = 'z' WHERE id = 3")
+print(connection.execute("SELECT id, name FROM r.duck.t ORDER BY id").fetchall())
+connection.execute("BEGIN; CREATE TABLE r.duck.u (id BIGINT); INSERT INTO r.duck.u VALUES (7); COMMIT")
+print(connection.execute("SELECT id FROM r.duck.u").fetchall())
+connection.execute("DROP TABLE r.duck.u")
+print([row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'r'").fetchall()])
+"""
+
+JAVA = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from java_session import session
+uri, token = sys.argv[2:4]
+spark = session(sys.argv[4], **{
+    "spark.sql.catalog.r": "org.apache.iceberg.spark.SparkCatalog",
+    "spark.sql.catalog.r.type": "rest",
+    "spark.sql.catalog.r.uri": uri,
+    "spark.sql.catalog.r.token": token,
+    "spark.sql.catalog.r.io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
+})
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[str, str, Path]]:
+    """Start a server with one user, and return its address, the token and the warehouse."""
+    warehouse = tmp_path / "warehouse"
+    warehouse.mkdir()
+    users = tmp_path / "users.yaml"
+    token = add_user(str(users), "engine", (Grant.of("admin"),))
+    load_catalog("lake", warehouse=str(warehouse)).close()
+    command = [
+        ICEFLOE,
+        "serve",
+        "--catalog",
+        "lake",
+        "--warehouse",
+        str(warehouse),
+        "--port",
+        "0",
+        "--users",
+        str(users),
+        "--rate-limit",
+        "0",
+    ]
+    with (tmp_path / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            yield address_of(process, tmp_path / "log"), token, warehouse
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def address_of(process: "subprocess.Popen[bytes]", log: Path) -> str:
+    until = time.monotonic() + 60
+    while time.monotonic() < until and process.poll() is None:
+        address = next((line.partition(" at ")[2].split(" ")[0] for line in log.read_text().splitlines() if " at http://" in line), None)
+        if address is not None:
+            try:
+                DIRECT.open(f"{address}/health", timeout=5).close()
+                return address
+            except OSError:
+                pass
+        time.sleep(0.2)
+    pytest.fail(f"the server did not start: {log.read_text()[-2000:]}")
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setitem(os.environ, "no_proxy", "*")
+
+
+def test_pyiceberg_creates_changes_and_reads_tables(server: tuple[str, str, Path], pyiceberg: Callable[..., str]) -> None:
+    address, token, warehouse = server
+    assert pyiceberg(PYICEBERG, address, f"engine:{token}").endswith("done\n")
+    table = load_catalog("lake", warehouse=str(warehouse)).load_table("py.t")
+    assert (table.properties["by"], sorted(table.scan().to_arrow()["id"].to_pylist())) == ("pyiceberg", [1, 3])
+    table.append(pa.table({"id": pa.array([9], pa.int64())}))
+    assert pyiceberg(PYICEBERG_AGAIN, address, f"engine:{token}") == "[1, 3, 9]\n"
+
+
+def test_duckdb_attaches_and_does_ddl_and_dml(server: tuple[str, str, Path]) -> None:
+    address, token, warehouse = server
+    printed = run("duckdb", "-c", DUCKDB, address, token, str(ORACLES)).splitlines()
+    assert printed == ["[(1, 'a'), (3, 'z')]", "[(7,)]", "['t']"]
+    table = load_catalog("lake", warehouse=str(warehouse)).load_table("duck.t")
+    assert table.scan().to_arrow().sort_by("id").to_pylist() == [{"id": 1, "name": "a"}, {"id": 3, "name": "z"}]
+
+
+def test_java_on_spark_reads_and_writes_while_icefloe_does_too(server: tuple[str, str, Path], tmp_path: Path) -> None:
+    address, token, warehouse = server
+    catalog = load_catalog("lake", warehouse=str(warehouse))
+    script = JAVA + (
+        "spark.sql('CREATE NAMESPACE r.java')\n"
+        "spark.sql('CREATE TABLE r.java.t (id BIGINT, day INT) USING iceberg PARTITIONED BY (day)')\n"
+        "spark.sql('INSERT INTO r.java.t VALUES (1, 1), (2, 2), (3, 2)')\n"
+        "spark.sql('CREATE TABLE r.java.made USING iceberg AS SELECT id FROM r.java.t WHERE day = 2')\n"
+        "spark.sql('ALTER TABLE r.java.t ADD COLUMN name STRING')\n"
+        "spark.sql(\"UPDATE r.java.t SET name = 'x' WHERE id = 3\")\n"
+        "spark.sql('CREATE VIEW r.java.v AS SELECT id FROM r.java.t')\n"
+        "print('ROWS', sorted(row.id for row in spark.table('r.java.v').collect()))\n"
+    )
+    assert "ROWS [1, 2, 3]" in run("java", "-c", script, str(ORACLES), address, token, str(tmp_path / "unused"))
+    table = catalog.load_table("java.t")
+    assert table.scan("id = 3").to_arrow().to_pylist() == [{"id": 3, "day": 2, "name": "x"}]
+    table.append(pa.table({"id": pa.array([4], pa.int64()), "day": pa.array([3], pa.int32()), "name": ["y"]}))
+    table.delete("id = 1")
+    again = JAVA + (
+        "spark.sql('MERGE INTO r.java.t t USING (SELECT 2L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE')\n"
+        "print('ROWS', sorted((row.id, row.name) for row in spark.table('r.java.t').collect()))\n"
+        "spark.sql('DROP VIEW r.java.v')\n"
+        "spark.sql('DROP TABLE r.java.made PURGE')\n"
+    )
+    assert "ROWS [(3, 'x'), (4, 'y')]" in run("java", "-c", again, str(ORACLES), address, token, str(tmp_path / "unused"))
+    assert catalog.list_tables("java") == [("java", "t")]
+    assert table.refresh().scan().to_arrow().sort_by("id")["id"].to_pylist() == [3, 4]

@@ -1,0 +1,221 @@
+"""The server as a process: several workers over PostgreSQL, TLS, a graceful stop, the command line."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.postgres import PostgresServer
+from tests.server.conftest import SCHEMA
+
+from icefloe.catalog import load_catalog
+from icefloe.server.idempotency_store import LOADED_AGAIN
+from icefloe.server.request import Answer
+from icefloe.server.sql_idempotency_store import SqlIdempotencyStore
+
+ICEFLOE = str(Path(sys.executable).with_name("icefloe"))
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+KEY = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str) -> Iterator[tuple[str, "subprocess.Popen[bytes]", Path]]:
+    """Run `icefloe serve` and yield its address, its process and its log."""
+    log = folder / "server.log"
+    with log.open("w") as file, subprocess.Popen([ICEFLOE, "serve", "--port", "0", *arguments], stdout=file, stderr=file) as process:
+        try:
+            yield _address(process, log), process, log
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
+    until = time.monotonic() + 60
+    while time.monotonic() < until and process.poll() is None:
+        address = next((line.partition(" at ")[2].split(" ")[0] for line in log.read_text().splitlines() if " at http" in line), None)
+        if address is not None:
+            try:
+                DIRECT.open(f"{address}/health", timeout=5).close()
+                return address
+            except OSError:
+                pass
+        time.sleep(0.1)
+    pytest.fail(f"the server did not start: {log.read_text()[-2000:]}")
+
+
+def ask(address: str, method: str, path: str, body: Any = None, **headers: str) -> Any:
+    sent = {"Content-Type": "application/json", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    request = urllib.request.Request(address + path, None if body is None else json.dumps(body).encode(), sent, method=method)  # noqa: S310  the address is the test's own
+    with DIRECT.open(request, timeout=60) as response:
+        content = response.read()
+        return json.loads(content) if content else None
+
+
+def test_a_stopped_server_answers_what_runs_and_then_ends(tmp_path: Path) -> None:
+    (tmp_path / "w").mkdir()
+    with serving(tmp_path, "--warehouse", str(tmp_path / "w")) as (address, process, log):
+        ask(address, "POST", "/v1/namespaces", {"namespace": ["db"]})
+        answers: list[Any] = []
+
+        def create() -> None:
+            for number in range(200):
+                try:
+                    answers.append(
+                        ask(address, "POST", "/v1/namespaces/db/tables", {"name": f"t{number}", "schema": SCHEMA})["metadata-location"]
+                    )
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=create)
+        thread.start()
+        while len(answers) < 3:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        thread.join()
+    catalog = load_catalog("default", warehouse=str(tmp_path / "w"))
+    assert {catalog.load_table(name).metadata_location for name in catalog.list_tables("db")} == set(answers)
+    catalog.close()
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    assert {line["operation"] for line in lines if line["event"] == "request"} == {"createNamespace", "createTable"}
+
+
+def test_ctrl_c_stops_the_server_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "w").mkdir()
+    with serving(tmp_path, "--warehouse", str(tmp_path / "w")) as (_, process, log):
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    assert "icefloe: stopped" in log.read_text()
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--host", "192.0.2.1"], "listens on loopback alone"),
+        (["--workers", "2"], "need a catalog in PostgreSQL"),
+        (["--users", "missing.yaml"], "there is no file missing.yaml"),
+        (["--tls-cert", "c.pem"], "--tls-cert and --tls-key together"),
+        (["--users", "a", "--token-file", "b"], "choose one"),
+        (["--sts-seconds", "1"], "cannot be valid for 1 s"),
+        (["--server-log", "LOUD"], "--server-log"),
+    ],
+)
+def test_settings_that_are_not_safe_are_refused_before_the_server_starts(tmp_path: Path, arguments: list[str], text: str) -> None:
+    (tmp_path / "w").mkdir()
+    command = [ICEFLOE, "serve", "--warehouse", "w", "--port", "0", *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert text in ended.stderr
+
+
+def test_a_certificate_is_used(tmp_path: Path) -> None:
+    (tmp_path / "w").mkdir()
+    certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
+    made = subprocess.run(
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "1",
+            "-subj",
+            "/CN=localhost",
+            "-keyout",
+            str(key),
+            "-out",
+            str(certificate),
+        ],
+        capture_output=True,
+        check=False,
+    )
+    if made.returncode:
+        pytest.skip("openssl, which makes the certificate, is not installed")
+    log = tmp_path / "server.log"
+    command = [ICEFLOE, "serve", "--warehouse", str(tmp_path / "w"), "--port", "0", "--tls-cert", str(certificate), "--tls-key", str(key)]
+    with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
+        try:
+            while " at https://" not in log.read_text():
+                assert process.poll() is None, log.read_text()
+                time.sleep(0.1)
+            address = log.read_text().partition(" at ")[2].split(" ")[0]
+            shown = subprocess.run(
+                ["openssl", "s_client", "-connect", address.removeprefix("https://")],
+                input=b"",
+                capture_output=True,
+                timeout=60,
+                check=False,
+            )
+            assert b"CN = localhost" in shown.stdout or b"CN=localhost" in shown.stdout
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+@pytest.mark.postgres
+def test_workers_share_a_catalog_in_postgresql(tmp_path: Path, postgres: PostgresServer) -> None:
+    (tmp_path / "w").mkdir()
+    uri = postgres.uri(postgres.new_database())
+    with serving(tmp_path, "--catalog", "lake", "--uri", uri, "--warehouse", str(tmp_path / "w"), "--workers", "2") as (
+        address,
+        process,
+        log,
+    ):
+        ask(address, "POST", "/v1/namespaces", {"namespace": ["db"]}, Idempotency_Key=KEY)
+        for _ in range(8):
+            ask(address, "POST", "/v1/namespaces", {"namespace": ["db"]}, Idempotency_Key=KEY)
+        ask(address, "POST", "/v1/namespaces/db/tables", {"name": "t", "schema": SCHEMA})
+        plan_ids = {ask(address, "POST", "/v1/namespaces/db/tables/t/plan", {})["plan-id"] for _ in range(8)}
+        assert len(plan_ids) == 1
+        for _ in range(8):
+            assert ask(address, "GET", f"/v1/namespaces/db/tables/t/plan/{next(iter(plan_ids))}")["status"] == "completed"
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    assert len({line["process"] for line in lines if line["event"] == "request"}) == 2
+    assert "password" not in log.read_text().lower()
+
+
+@pytest.mark.postgres
+def test_answers_in_the_database_are_those_of_the_first_request(tmp_path: Path, postgres: PostgresServer) -> None:
+    catalog = load_catalog("lake", uri=postgres.uri(postgres.new_database()), warehouse=str(tmp_path))
+    stores = [SqlIdempotencyStore(catalog.engine, "lake", wait_s=10) for _ in range(2)]
+    runs: list[int] = []
+
+    def act() -> Answer:
+        runs.append(1)
+        time.sleep(0.3)
+        return Answer(content={"run": len(runs)}, headers={"ETag": "x"})
+
+    answers: list[Answer] = []
+    threads = [threading.Thread(target=lambda store=store: answers.append(store.once("u", KEY, "r", act))) for store in stores * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(runs) == 1
+    assert {json.dumps(answer.content) if answer.body is None else answer.body.decode() for answer in answers} == {
+        '{"run": 1}',
+        '{"run":1}',
+    }
+    assert all(answer.headers == {"ETag": "x"} for answer in answers)
+    stores[0].once("u", KEY.replace("0", "1"), "r", lambda: Answer(body=b"x" * 100_000), lambda: Answer(body=b"again"))
+    long = stores[1].once("u", KEY.replace("0", "1"), "r", act, lambda: Answer(body=b"again"))
+    assert long.body == b"again"
+    with pytest.raises(ZeroDivisionError):
+        stores[0].once("u", KEY.replace("0", "2"), "r", lambda: Answer(status=1 // 0))
+    assert stores[1].once("u", KEY.replace("0", "2"), "r", lambda: Answer(status=204)).status == 204
+    assert LOADED_AGAIN.status == 200
+    catalog.close()
