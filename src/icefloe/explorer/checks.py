@@ -14,6 +14,8 @@ _NAMES = {Weight.ERROR: "error", Weight.WARNING: "warning", Weight.CARE: "care",
 _SIGNS = {Weight.ERROR: "✕", Weight.WARNING: "!", Weight.CARE: "↻", Weight.NOTE: "i"}
 # Concerns on the first page.
 _MOST_SHORT = 12
+# Partitions whose file sizes are listed.
+_MOST_PARTITIONS = 40
 
 
 def attention(request: Request) -> Markup:
@@ -48,7 +50,7 @@ def checks(request: Request) -> Markup:
     )
     measures: Markup | None = None
     try:
-        measures = panel("Every measure of health", report_markup(request.opened.health().report(None)))
+        measures = panel("Every measure of health", report_markup(request.opened.health().report(_MOST_PARTITIONS)))
     except IcefloeError as error:
         faults.append(fault(error))
     return element(

@@ -5,7 +5,7 @@ Each has the command that mends it, where a command does. The rules and measures
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -15,6 +15,7 @@ from icefloe.inspect.validation import Validation
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.maintenance.health_measures import PartitionMeasures
+from icefloe.repair.repair_kinds import RepairKind, repairs_of
 from icefloe.validation.finding import Finding
 from icefloe.validation.rules import rule_named
 
@@ -124,7 +125,7 @@ def rule_concerns(validation: Validation, name: str, arguments: str, location: s
         for counted, count in result.counts.items():
             counts[counted] = counts.get(counted, 0) + count
     for rule_id, findings in by_rule.items():
-        rule, first = rule_named(rule_id), findings[0]
+        rule, first, repairs = rule_named(rule_id), findings[0], repairs_of(rule_id)
         count = max(counts.get(rule_id, 0), len(findings))
         yield Concern(
             weight=Weight[first.severity.name],
@@ -132,10 +133,19 @@ def rule_concerns(validation: Validation, name: str, arguments: str, location: s
             detail=f"{rule.title} {rule.harm}",
             places=tuple(_place(finding, location) for finding in findings[:_MOST_PLACES]),
             more=count - min(len(findings), _MOST_PLACES),
-            command=command(first.next_step, name, arguments),
-            next_step=first.next_step,
+            command=command(first.next_step, name, arguments) or (command("repair", name, arguments) if repairs else None),
+            next_step=_repairs_text(repairs) or first.next_step,
             rule=rule_id,
         )
+
+
+def _repairs_text(repairs: Sequence[RepairKind]) -> str:
+    """Return what a repair plans, with the option that names it where it has to be named; empty without one."""
+    if not repairs:
+        return ""
+    kind = repairs[0]
+    named = "" if kind.is_default else f" (--only {kind.id}, because {kind.named_because})"
+    return f"the repair plans to {kind.title}{named}; nothing changes before --apply"
 
 
 def _place(finding: Finding, location: str) -> str:
@@ -169,7 +179,7 @@ def commit_concerns(metadata: TableMetadata) -> Iterator[Concern]:
             detail="Another writer committed first, and the commit was made again on the newer table. Each retry reads and writes metadata again.",
             places=tuple(f"snapshot {snapshot.snapshot_id}: {count_text(attempt, 'attempt')}" for snapshot, attempt in newest),
             more=max(len(retried) - len(newest), 0),
-            next_step="where it happens often, let writers commit less often, or let one of them write for the others",
+            next_step="see how one came about with icefloe explain commit; where it happens often, let writers commit less often",
         )
 
 

@@ -27,7 +27,7 @@ T = TypeVar("T")
 # Results that are kept for a table: of the newest metadata file, and of some older ones.
 _MOST_RESULTS = 24
 # Seconds that a page waits for a result before it is sent without.
-_PATIENCE_S = 1.0
+_PATIENCE_S = 0.5
 # Data files up to which a page checks whether each one exists: one request for each.
 MOST_CHECKED_FILES = 2_000
 

@@ -28,8 +28,9 @@ def overview(request: Request) -> Markup:
     parts.append(panel("From the catalog to the files", hierarchy(request)))
     try:
         parts.append(_overhead(request))
-    except StillRunningError:
+    except StillRunningError as running:
         waits = True
+        parts.append(panel("Metadata compared with data", element("p", f"{running} …", class_="waiting", role="status")))
     except IcefloeError as error:
         parts.append(panel("Metadata compared with data", fault(error)))
     return element("div", *parts, data_waits="true" if waits else None)

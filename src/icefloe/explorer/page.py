@@ -10,6 +10,7 @@ from icefloe.display.markup import Child, Markup, element, joined
 from icefloe.errors import IcefloeError
 from icefloe.explorer.bounds_overlap import bounds_overlap
 from icefloe.explorer.checks import checks, fault
+from icefloe.explorer.comparison import comparison
 from icefloe.explorer.contents import contents
 from icefloe.explorer.evolution import evolution
 from icefloe.explorer.file_sizes import file_sizes
@@ -29,6 +30,7 @@ SECTIONS = (
     Section(name="clustering", title="Clustering", content=bounds_overlap),
     Section(name="query", title="Query", content=query),
     Section(name="checks", title="Checks", content=checks),
+    Section(name="compare", title="Compare", content=comparison),
     Section(name="evolution", title="Evolution", content=evolution),
     Section(name="contents", title="Contents", content=contents),
 )

@@ -1,18 +1,12 @@
 """A query box, and its trace: what a scan reads and skips at each level, with the bound that decided. Spec: Scan Planning."""
 
-from collections.abc import Sequence
-
-from icefloe.display.figures.blocks import Block, Blocks, Level
-from icefloe.display.formatting import count_text, share_text, size_text, within
+from icefloe.display.formatting import share_text, size_text, within
 from icefloe.display.markup import Markup, element
 from icefloe.errors import InvalidFilterError, InvalidInputError
 from icefloe.explorer.concerns import quoted
 from icefloe.explorer.section import PAGE_LINES, Request, anchor, copyable, drawn, pager, panel, table
 from icefloe.inspect.scan_trace import LevelDecisions, ScanTrace
-from icefloe.kernel.scan.decision import Decision
 
-# Blocks of a level; neighbours of the same kind share one.
-_MOST_BLOCKS = 120
 # Characters of a filter.
 MOST_FILTER = 4_000
 _LEVELS = {"files": "Data files", "manifests": "Manifests", "delete_manifests": "Delete manifests", "delete_files": "Delete files"}
@@ -32,7 +26,7 @@ def query(request: Request) -> Markup:
         return panel(
             "Why a query reads what it reads", form, element("div", element("p", error.message), hint, class_="fault", role="alert")
         )
-    figure = trace_figure(trace)
+    figure = trace.figure()
     command = f"icefloe trace {quoted(request.opened.typed)} --where {quoted(where or 'TRUE')}{request.opened.arguments}"
     return element(
         "div",
@@ -74,63 +68,6 @@ def _form(request: Request, where: str) -> Markup:
         class_="query",
         role="search",
     )
-
-
-def trace_figure(trace: ScanTrace) -> Blocks:
-    """Return the picture of a trace: each level from left to right what is kept, then what is skipped."""
-    levels = []
-    if trace.catalog is not None:
-        levels.append(_single("Catalog", trace.catalog.catalog, "catalog", "one look-up"))
-    levels.append(_single("Metadata file", within(trace.metadata.path, trace.location), "metadata", size_text(trace.metadata.file_size)))
-    if trace.snapshot is not None:
-        text = f"snapshot {trace.snapshot.snapshot_id}, names {count_text(trace.snapshot.manifests, 'manifest')}"
-        levels.append(_single("Manifest list", text, "snapshot", size_text(trace.snapshot.file_size)))
-        levels.append(_level("Manifests", trace.manifests, "manifest"))
-        levels.append(_level("Data files", trace.files, "data", trace.totals.data_files_in_skipped_manifests))
-        if trace.delete_manifests.kept or trace.delete_manifests.skipped:
-            levels.append(_level("Delete manifests", trace.delete_manifests, "delete"))
-            levels.append(_level("Delete files", trace.delete_files, "delete"))
-    totals = trace.totals
-    summary = (
-        f"The scan opens {totals.manifests_read:,} of {count_text(totals.manifests, 'manifest')} and reads "
-        f"{totals.data_files_read:,} of {count_text(totals.data_files, 'data file')}, {size_text(totals.data_size_read)}. Struck out is what it skips."
-    )
-    return Blocks(title=f"Scan of {trace.table}"[:200], summary=summary, levels=tuple(levels))
-
-
-def _single(name: str, text: str, concept: str, aside: str) -> Level:
-    return Level(name=name, aside="read", blocks=(Block(concept=concept, weight=1, text=text, aside=aside, state="kept"),))
-
-
-def _level(name: str, decisions: LevelDecisions, concept: str, unread: int = 0) -> Level:
-    kept, skipped = len(decisions.kept), len(decisions.skipped)
-    blocks = [*_blocks(decisions.kept, concept, kept + skipped), *_blocks(decisions.skipped, concept, kept + skipped)]
-    if unread:
-        text = f"{unread:,} in skipped manifests"
-        blocks.append(Block(concept="quiet", weight=unread, text=text, tip=f"{text}: never listed", strength=0.2, state="skipped"))
-    return Level(name=name, aside=f"{kept:,} of {kept + skipped + unread:,} read", blocks=tuple(blocks))
-
-
-def _blocks(decisions: Sequence[Decision], concept: str, count: int) -> list[Block]:
-    group = max(1, -(-count // _MOST_BLOCKS))
-    blocks = []
-    for start in range(0, len(decisions), group):
-        some = decisions[start : start + group]
-        first = some[0]
-        reason = first.explanation or first.reason.value
-        name = first.partition or first.path.rpartition("/")[2]
-        blocks.append(
-            Block(
-                concept=concept if first.kept else "quiet",
-                weight=len(some),
-                text=f"{len(some):,}" if len(some) > 1 else name,
-                aside=reason,
-                tip=f"{'read' if first.kept else 'skipped'}: {name}{f' and {len(some) - 1:,} more' if len(some) > 1 else ''}: {reason}",
-                strength=1.0 if first.kept else 0.28,
-                state="kept" if first.kept else "skipped",
-            )
-        )
-    return blocks
 
 
 def _totals(trace: ScanTrace) -> Markup:

@@ -4,6 +4,7 @@ import json
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from icefloe.display.figures.figure import Figure
 from icefloe.display.formatting import shortened
 from icefloe.display.html import html_of
 from icefloe.display.report import Report
@@ -34,6 +35,11 @@ class View:
         Args:
             most: Maximum number of lines of each list; None for all. The report counts the lines that are left out.
         """
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """The figures of the report. A notebook shows one as SVG, or by its Vega-Lite specification."""
+        return tuple(part for part in self.report().parts if isinstance(part, Figure))
 
     @property
     def has_faults(self) -> bool:

@@ -6,10 +6,12 @@ The decisions are those of the planner (`kernel/scan`); this module decides noth
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from icefloe.display.formatting import count_text, share_text, size_text, time_text, within
+from icefloe.display.figures.blocks import Blocks
+from icefloe.display.formatting import count_text, share_text, shortened, size_text, time_text, within
 from icefloe.display.report import Facts, Mark, Outline, Part, Report, outline
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import size_of
+from icefloe.inspect.scan_figure import decision_level, file_level
 from icefloe.inspect.table_overview import summary_number
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.metadata.snapshot import Snapshot
@@ -104,16 +106,39 @@ class ScanTrace(View):
     delete_files: LevelDecisions
     totals: TraceTotals
 
+    def figure(self) -> Blocks:
+        """Return the picture: each level from left to right what is read, then what is skipped."""
+        levels = [] if self.catalog is None else [file_level("Catalog", self.catalog.catalog, "catalog", "one look-up")]
+        levels.append(
+            file_level("Metadata file", within(self.metadata.path, self.location), "metadata", size_text(self.metadata.file_size))
+        )
+        totals = self.totals
+        if self.snapshot is not None:
+            text = f"snapshot {self.snapshot.snapshot_id}, names {count_text(self.snapshot.manifests, 'manifest')}"
+            levels.append(file_level("Manifest list", text, "snapshot", size_text(self.snapshot.file_size)))
+            levels.append(decision_level("Manifests", self.manifests.kept, self.manifests.skipped, "manifest"))
+            unread = totals.data_files_in_skipped_manifests
+            levels.append(decision_level("Data files", self.files.kept, self.files.skipped, "data", unread))
+            if self.delete_manifests.kept or self.delete_manifests.skipped:
+                levels.append(decision_level("Delete manifests", self.delete_manifests.kept, self.delete_manifests.skipped, "delete"))
+                levels.append(decision_level("Delete files", self.delete_files.kept, self.delete_files.skipped, "delete"))
+        summary = (
+            f"The scan opens {totals.manifests_read:,} of {count_text(totals.manifests, 'manifest')} and reads "
+            f"{totals.data_files_read:,} of {count_text(totals.data_files, 'data file')}, {size_text(totals.data_size_read)}. "
+            "Struck out is what it skips."
+        )
+        return Blocks(title=f"Scan of {shortened(self.table)}", summary=summary, levels=tuple(levels))
+
     def report(self, most: int | None = MOST_LINES) -> Report:
         """Return the report. See `View.report`."""
-        steps: list[Part] = [self._catalog(), self._metadata(), self._snapshot()]
+        steps: list[Part] = [self.figure(), self._catalog(), self._metadata(), self._snapshot()]
         if self.snapshot is not None:
             steps.append(self._decided("4. Manifests", "manifest", self.manifests, most))
             steps.append(self._decided("5. Data files", "data file", self.files, most))
             if self.delete_manifests.kept or self.delete_manifests.skipped:
                 steps.append(self._decided("6. Delete manifests", "delete manifest", self.delete_manifests, most))
                 steps.append(self._decided("7. Delete files", "delete file", self.delete_files, most))
-            steps.append(self._totals(f"{len(steps) + 1}. In all"))
+            steps.append(self._totals(f"{len(steps)}. In all"))
         return Report(f"{self.table} where {self.where}", tuple(steps))
 
     def _catalog(self) -> Outline:

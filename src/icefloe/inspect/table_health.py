@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from icefloe.display.figures.bars import Bar, Bars
 from icefloe.display.formatting import count_text, share_text, shortened, size_text, time_text
 from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report, grid
 from icefloe.inspect.inspection import MOST_LINES, View
@@ -114,7 +115,10 @@ class TableHealth(View):
                 ("data files", f"{count_text(self.files)}, {size_text(self.size_in_bytes)}, {count_text(self.records, 'row')}"),
             )
         )
-        parts: list[Part] = [facts, self._measure_grid(), self._size_grid(most)]
+        parts: list[Part] = [facts, self._measure_grid()]
+        if self.files:
+            parts.append(self.size_figure())
+        parts.append(self._size_grid(most))
         if self.clustering:
             parts.append(self._clustering_grid())
         count = len(self.needs_care)
@@ -122,6 +126,15 @@ class TableHealth(View):
             Prose(f"{count_text(count, 'measure')} {'needs' if count == 1 else 'need'} care.") if count else Prose("Nothing needs care.")
         )
         return Report(f"health of {self.table}", tuple(parts))
+
+    def size_figure(self) -> Bars:
+        """Return the sizes of the data files as a histogram."""
+        bars = tuple(Bar(name=_class_text(one.below), count=one.files) for one in self.file_sizes)
+        small = next((one for one in self.measures if one.name == "small files"), None)
+        summary = f"{count_text(self.files, 'data file')}, {size_text(self.size_in_bytes)}" + (
+            f"; small ones: {small.shown}" if small else ""
+        )
+        return Bars(title=f"Sizes of data files of {shortened(self.table)}", summary=f"{summary}.", bars=bars, unit="files", axis="size")
 
     def _measure_grid(self) -> Grid:
         columns = (

@@ -96,7 +96,7 @@ def _drawn(part: Part) -> Iterator[RenderableType]:
         case Document():
             yield from _titled(part.title, _FittedDocument(part))
         case Figure():
-            yield Text(visible(str(part)))
+            pass  # what it draws is in the lists beside it
 
 
 def _titled(title: str, body: RenderableType) -> Iterator[RenderableType]:
@@ -238,7 +238,7 @@ def _natural_width(part: Part) -> int:
         case Document():
             return max(map(cell_len, _json_text(part).splitlines()))
         case Figure():
-            return max(map(cell_len, visible(str(part)).split()), default=0)
+            return 0
 
 
 def _json_text(part: Document) -> str:

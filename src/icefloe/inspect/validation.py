@@ -1,9 +1,12 @@
 """`validate`: what breaks the rules of the specification in a table, a namespace or a catalog. The rules and the run are in `icefloe.validation`."""
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import Any
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.display.figures.bars import Bar, Bars
+from icefloe.display.formatting import count_text, shortened
 from icefloe.display.report import Report
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.table.table import Table
@@ -42,7 +45,15 @@ class Validation(View):
 
     def report(self, most: int | None = MOST_LINES) -> Report:
         """Return the report. See `View.report`."""
-        return validation_report(self.name, self.tables, most)
+        report = validation_report(self.name, self.tables, most)
+        return replace(report, parts=(*report.parts, self.figure())) if self.findings else report
+
+    def figure(self) -> Bars:
+        """Return the findings by their severity as bars."""
+        counts = Counter(finding.severity for finding in self.findings)
+        bars = tuple(Bar(name=severity.value, count=counts[severity], needs_care=severity is Severity.ERROR) for severity in Severity)
+        summary = f"{count_text(len(self.findings), 'finding')} of {count_text(len({one.rule for one in self.findings}), 'rule')}."
+        return Bars(title=f"Findings of {shortened(self.name)}", summary=summary, bars=bars, unit="findings", axis="severity")
 
     def to_sarif(self) -> dict[str, Any]:
         """Return the findings as a SARIF 2.1.0 log."""

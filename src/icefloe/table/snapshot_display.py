@@ -5,6 +5,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from icefloe.display.figures.bars import Bar, Bars
 from icefloe.display.formatting import MOST_SHOWN, count_text, shortened, time_text
 from icefloe.display.html import html_of
 from icefloe.display.report import Column, Grid, Report
@@ -13,6 +14,7 @@ from icefloe.kernel.metadata.snapshot import Snapshot, count_of
 from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef
 from icefloe.table.pyiceberg_compat import TableSnapshot
 
+_LEAST_BARS = 2
 _SECONDS = len("2026-01-31 12:00:00")
 _COLUMNS = (
     Column("snapshot", is_number=True),
@@ -49,6 +51,31 @@ class SnapshotList(list[TableSnapshot]):
         with_refs = any(name != MAIN for name in refs)
         rows = tuple(_row(snapshot) + ((_refs_text(snapshot, refs),) if with_refs else ()) for snapshot in shown)
         return Grid(f"{number} of {self._table_name}{which}{order}", (*_COLUMNS, *([Column("refs")] if with_refs else [])), rows)
+
+
+def growth_figure(snapshots: Sequence[Snapshot], table_name: str) -> Bars | None:
+    """Return the rows of a table after each of its newest snapshots, by their summaries; None if fewer than two have a number.
+
+    Args:
+        snapshots: The snapshots, the oldest first.
+        table_name: The table.
+    """
+    counted = [(one, count_of(one.summary.get("total-records"))) for one in snapshots[-MOST_SHOWN:]]
+    known = [(one, count) for one, count in counted if count is not None]
+    if len(known) < _LEAST_BARS:
+        return None
+    bars = tuple(
+        Bar(name=f"{one.sequence_number}", count=count, tip=f"{time_text(one.timestamp_ms)}, {one.operation or 'unknown'}: {count:,} rows")
+        for one, count in known
+    )
+    last = known[-1][1]
+    return Bars(
+        title=f"Rows of {shortened(table_name)}",
+        summary=f"{count_text(last, 'row')} after the newest of {count_text(len(snapshots), 'snapshot')}, deleted ones included.",
+        bars=bars,
+        unit="rows",
+        axis="snapshots by their sequence numbers",
+    )
 
 
 def _refs_text(snapshot: Snapshot, refs: Mapping[str, SnapshotRef]) -> str:

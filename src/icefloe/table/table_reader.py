@@ -33,7 +33,7 @@ from icefloe.table.other_frames import bodo_frame, daft_frame, datafusion_provid
 from icefloe.table.partition_statistics import read_partition_statistics
 from icefloe.table.pyiceberg_compat import TableSnapshot, table_snapshot
 from icefloe.table.rows.write_context import branch_to_read
-from icefloe.table.snapshot_display import SnapshotList
+from icefloe.table.snapshot_display import SnapshotList, growth_figure
 from icefloe.table.table_handle import LoadedMetadata, data_folder, metadata_folder
 from icefloe.table.warnings_once import warn_of_properties
 
@@ -385,7 +385,9 @@ class TableReader:
                 ("current snapshot", str(snapshot.snapshot_id) if snapshot else "none yet"),
             )
         )
-        return html_of(Report(shortened(self.full_name), (facts, self.schema().columns_grid("columns"))))
+        growth = growth_figure(self.metadata.snapshots[-MOST_SHOWN:], self.full_name)
+        parts = (facts, *(() if growth is None else (growth,)), self.schema().columns_grid("columns"))
+        return html_of(Report(shortened(self.full_name), parts))
 
 
 def partition_text(transform: str, source: str) -> str:

@@ -8,6 +8,7 @@ from icefloe.display.figures.figure import COLOURS, Figure, box, label, picture,
 from icefloe.display.markup import Markup, element
 
 _WIDTH, _HEIGHT, _HEAD, _FOOT = 640, 190, 22, 34
+_DIGIT_WIDTH = 6.2
 _LEAST_HEIGHT = 2.0  # of a bar with something in it
 
 
@@ -59,7 +60,9 @@ class Bars(Figure):
                 shapes.append(
                     box(left, top, step * 0.8, height, concept, tip=bar.tip or f"{bar.name}: {bar.count:,} {self.unit}", more="bar")
                 )
-                shapes.append(label(left + step * 0.4, top - 5, f"{bar.count:,}", size=10.5, anchor="middle"))
+                text = f"{bar.count:,}"
+                if bar.count == most or len(text) * _DIGIT_WIDTH <= step:  # neighbours would overlap
+                    shapes.append(label(left + step * 0.4, top - 5, text, size=10.5, anchor="middle"))
         if self.mark is not None:
             x = self.mark * step
             shapes.append(

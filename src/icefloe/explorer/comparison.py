@@ -1,0 +1,62 @@
+"""The differences of two snapshots, branches or tags, and how a commit came about. No rows are read."""
+
+from icefloe.display.formatting import time_text
+from icefloe.display.markup import Markup, element
+from icefloe.errors import NoSuchSnapshotError
+from icefloe.explorer.checks import fault
+from icefloe.explorer.concerns import quoted
+from icefloe.explorer.report_markup import report_markup
+from icefloe.explorer.section import Request, copyable, panel
+from icefloe.inspect.commit_explanation import explain_commit
+from icefloe.inspect.lookup import snapshot_id_of
+from icefloe.inspect.table_diff import diff
+
+# Snapshots that are proposed beside branches and tags, and lines of each list of differences.
+_PROPOSED, _MOST_LINES = 50, 60
+
+
+def comparison(request: Request) -> Markup:
+    """Return the form, and the differences of the two versions that the query names: `a` and `b`. Raises `StillRunningError`."""
+    reader = request.opened.reader
+    snapshots = reader.metadata.snapshots
+    newest = [str(one.snapshot_id) for one in snapshots[-2:]]
+    default_a, default_b = (newest[0], newest[-1]) if newest else ("", "")
+    before, after = request.query.get("a", default_a)[:200], request.query.get("b", default_b)[:200]
+    form = None if request.is_file else _form(request, before, after)
+    title = "What differs between two versions"
+    if len(snapshots) < len(("a", "b")):
+        return panel(title, element("p", "The table has fewer than two snapshots: there is nothing to compare."))
+    try:
+        a, b = snapshot_id_of(reader, before), snapshot_id_of(reader, after)
+        found = request.opened.computed(("diff", a, b), lambda: diff(reader, from_version=a, to_version=b), "Comparing the two versions")
+    except NoSuchSnapshotError as error:
+        return panel(title, form, fault(error))
+    explained = request.opened.computed(("commit", b), lambda: explain_commit(reader, str(b)), "Explaining the commit")
+    command = f"icefloe diff {quoted(f'{request.opened.typed}@{before}')} {quoted(f'@{after}')} --rows{request.opened.arguments}"
+    return element(
+        "div",
+        panel(title, form, report_markup(found.report(_MOST_LINES)), element("p", "The changed rows: "), copyable(command)),
+        panel(f"How the commit of {after} came about", report_markup(explained.report(_MOST_LINES))),
+    )
+
+
+def _form(request: Request, before: str, after: str) -> Markup:
+    metadata = request.opened.reader.metadata
+    options = [element("option", ref.type, value=name) for name, ref in list(metadata.refs.items())[:_PROPOSED]]
+    options += [
+        element("option", f"{one.operation or 'unknown'}, {time_text(one.timestamp_ms).partition('.')[0]}", value=str(one.snapshot_id))
+        for one in reversed(metadata.snapshots[-_PROPOSED:])
+    ]
+    fields = [
+        (element("label", title, for_=name), element("input", type="text", name=name, id=name, value=value, list="versions", maxlength=200))
+        for name, title, value in (("a", "from", before), ("b", "to", after))
+    ]
+    return element(
+        "form",
+        *fields,
+        element("datalist", *options, id="versions"),
+        element("button", "Compare", type="submit"),
+        method="get",
+        action=request.links.to("compare"),
+        class_="compare",
+    )

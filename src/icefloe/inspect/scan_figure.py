@@ -1,0 +1,62 @@
+"""The picture of a scan: each level from left to right what is read, then what is skipped, with the reason in each block."""
+
+from collections.abc import Sequence
+
+from icefloe.display.figures.blocks import Block, Level
+from icefloe.kernel.scan.decision import Decision
+
+# Blocks of a level; neighbours of the same kind share one.
+_MOST_BLOCKS = 120
+
+
+def file_level(name: str, text: str, concept: str, aside: str) -> Level:
+    """Return a level of one file, which every scan reads.
+
+    Args:
+        name: The name of the level.
+        text: What is written in the block.
+        concept: The concept of the file, which decides its colour.
+        aside: A second line, such as its size.
+    """
+    return Level(name=name, aside="read", blocks=(Block(concept=concept, weight=1, text=text, aside=aside, state="kept"),))
+
+
+def decision_level(name: str, kept: Sequence[Decision], skipped: Sequence[Decision], concept: str, unread: int = 0) -> Level:
+    """Return a level by the decisions about its files.
+
+    Args:
+        name: The name of the level.
+        kept: The decisions about what is read.
+        skipped: The decisions about what is skipped.
+        concept: The concept of the files.
+        unread: How many files are in skipped manifests, so that there is no decision about them.
+    """
+    count = len(kept) + len(skipped)
+    blocks = [*_blocks(kept, concept, count), *_blocks(skipped, concept, count)]
+    if unread:
+        text = f"{unread:,} in skipped manifests"
+        blocks.append(Block(concept="quiet", weight=unread, text=text, tip=f"{text}: never listed", strength=0.2, state="skipped"))
+    return Level(name=name, aside=f"{len(kept):,} of {count + unread:,} read", blocks=tuple(blocks))
+
+
+def _blocks(decisions: Sequence[Decision], concept: str, count: int) -> list[Block]:
+    group = max(1, -(-count // _MOST_BLOCKS))
+    blocks = []
+    for start in range(0, len(decisions), group):
+        some = decisions[start : start + group]
+        first = some[0]
+        reason = first.explanation or first.reason.value
+        name = first.partition or first.path.rpartition("/")[2]
+        more = f" and {len(some) - 1:,} more" if len(some) > 1 else ""
+        blocks.append(
+            Block(
+                concept=concept if first.kept else "quiet",
+                weight=len(some),
+                text=f"{len(some):,}" if len(some) > 1 else name,
+                aside=reason,
+                tip=f"{'read' if first.kept else 'skipped'}: {name}{more}: {reason}",
+                strength=1.0 if first.kept else 0.28,
+                state="kept" if first.kept else "skipped",
+            )
+        )
+    return blocks
