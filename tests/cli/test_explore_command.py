@@ -5,7 +5,8 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -52,26 +53,24 @@ def test_wrong_arguments_are_refused_with_a_reason(icefloe: Command, warehouse: 
     assert reason in result.output
 
 
-@pytest.fixture
-def serving(warehouse: Path) -> "Callable[..., subprocess.Popen[str]]":
-    """Return a function that starts the command."""
+@contextmanager
+def serving(warehouse: Path, *words: str) -> "Iterator[subprocess.Popen[str]]":
+    """Run the command, which a failed test does not leave behind."""
+    command = [str(Path(sys.executable).with_name("icefloe")), "explore", *words, "--warehouse", str(warehouse)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
-    def start(*words: str) -> "subprocess.Popen[str]":
-        command = [str(Path(sys.executable).with_name("icefloe")), "explore", *words, "--warehouse", str(warehouse)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    return start
-
-
-def test_a_server_prints_its_address_serves_with_the_token_only_and_ends_by_ctrl_c(
-    serving: "Callable[..., subprocess.Popen[str]]",
-) -> None:
-    with serving("demo.events") as process:
+def test_a_server_prints_its_address_serves_with_the_token_only_and_ends_by_ctrl_c(warehouse: Path) -> None:
+    with serving(warehouse, "demo.events") as process:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         assert address.startswith("http://127.0.0.1:")
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor())
-        with opener.open(address, timeout=60) as response:
+        with opener.open(address, timeout=120) as response:
             assert b"demo.events" in response.read()
             assert "server" not in {name.lower() for name in response.headers}
         without = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -79,19 +78,17 @@ def test_a_server_prints_its_address_serves_with_the_token_only_and_ends_by_ctrl
             without.open(address.partition("?")[0], timeout=60)
         refused.value.close()
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
-    assert process.returncode == 0, errors
+        output, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
     assert "Traceback" not in errors
     assert address.partition("token=")[2] not in output + errors
 
 
-def test_a_port_that_is_taken_is_an_error(serving: "Callable[..., subprocess.Popen[str]]") -> None:
-    with serving("demo.events") as first:
+def test_a_port_that_is_taken_is_an_error(warehouse: Path) -> None:
+    with serving(warehouse, "demo.events") as first:
         assert first.stdout is not None
         port = first.stdout.readline().rpartition(":")[2].partition("/")[0]
-        with serving("demo.events", "--port", port) as second:
+        with serving(warehouse, "demo.events", "--port", port) as second:
             _, errors = second.communicate(timeout=120)
-        first.send_signal(signal.SIGINT)
-        first.communicate(timeout=60)
-    assert second.returncode == 1
+            assert second.returncode == 1
     assert f"port {port}" in errors

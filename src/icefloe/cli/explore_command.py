@@ -29,6 +29,7 @@ else:
 
 LOOPBACK = "127.0.0.1"
 _GRACE_S = 2  # that requests have after Ctrl-C
+_WAITING = 128  # connections that wait for the server
 
 Name = Annotated[
     str,
@@ -132,6 +133,7 @@ def _listening(address: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((address, port))
+        listening.listen(_WAITING)  # before the address is printed: a browser that is quick waits for the server
     except OSError as error:
         listening.close()
         what = f"cannot listen on {address}, port {port}: {error.strerror}"

@@ -12,6 +12,7 @@ from enum import IntEnum
 from icefloe.display.formatting import count_text, shortened, within
 from icefloe.inspect.table_health import HealthMeasure, HealthState, TableHealth
 from icefloe.inspect.validation import Validation
+from icefloe.kernel.commit.retry_record import read_retry_record
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.maintenance.health_measures import PartitionMeasures
@@ -169,7 +170,7 @@ def _sentence(message: str, location: str, count: int) -> str:
 
 
 def commit_concerns(metadata: TableMetadata) -> Iterator[Concern]:
-    """Yield one concern for the commits that were retried, by the attempts in the names of their manifest lists."""
+    """Yield one concern for the commits that were retried, as `attempts` counts them."""
     retried = [(snapshot, attempt) for snapshot in metadata.snapshots if (attempt := attempts(snapshot)) > 1]
     if retried:
         newest = retried[::-1][:_MOST_PLACES]
@@ -184,14 +185,13 @@ def commit_concerns(metadata: TableMetadata) -> Iterator[Concern]:
 
 
 def attempts(snapshot: Snapshot) -> int:
-    """Return how many attempts a commit took, by the name of its manifest list; 1 where the name does not have it.
+    """Return how many attempts a commit took: as its summary records it, else by the name of its manifest list; 1 where neither has it.
 
-    Java's and Icefloe's first attempt has the number 1 or 0, by version; only a second attempt is certain.
+    Java counts from 1, and some writers from 0: in a name only a second attempt is certain.
     """
+    recorded = read_retry_record(snapshot.summary).attempts
     match = _ATTEMPT.fullmatch((snapshot.manifest_list or "").rpartition("/")[2])
-    number = 0 if match is None else int(match["attempt"])
-    starts_at_zero = snapshot.summary.get("engine-name") == "icefloe"
-    return max(1, number + 1 if starts_at_zero else number)
+    return max(1, recorded or (0 if match is None else int(match["attempt"])))
 
 
 def command(remedy: str, name: str, arguments: str) -> str | None:
