@@ -24,7 +24,8 @@ VALUE = "…"
 # For entries about data files.
 REMOVAL = (
     "`icefloe validate TABLE --data` lists every such file; "
-    "[The command line](command-line.md#a-missing-damaged-or-replaced-file) has the ways to remove one."
+    "[`icefloe repair`](repair.md) plans what giving one up costs; "
+    "[The command line](command-line.md#a-missing-damaged-or-replaced-file) has the other ways to remove one."
 )
 # By heading: message, its cause, and what to do beyond the next step of the error. The next step itself is read from the sources.
 ENTRIES: dict[str, tuple[tuple[str, str, str], ...]] = {
@@ -141,7 +142,7 @@ ENTRIES: dict[str, tuple[tuple[str, str, str], ...]] = {
         (
             "the metadata file is cut short",
             "The file was truncated, for example by an interrupted copy.",
-            "Restore it from a copy, or register the previous metadata file.",
+            "Restore it from a copy, or let [`icefloe repair`](repair.md#lost-metadata) show from which file or lists the table can go on.",
         ),
         (
             "… is not the file that was committed: it has … rows, and its manifest entry states …; it has …",

@@ -6,6 +6,7 @@ Run `.venv/bin/python scripts/validation_rules.py`; a test compares the page wit
 from collections.abc import Iterator
 from pathlib import Path
 
+from icefloe.repair.repair_kinds import repairs_of
 from icefloe.validation.rule import Depth, Level, Rule
 from icefloe.validation.rules import RULES
 
@@ -40,15 +41,15 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "The id of a rule never changes. An `error` makes an engine fail or read other rows than were committed; a `warning` can make a later operation"
     yield "fail or counts wrong; a `note` is harmless to readers. A rule with an option is checked with that option only. *Tolerable* are rules whose break a"
-    yield "[tolerant read](tolerant-reading.md) accepts, because it cannot change rows."
+    yield "[tolerant read](tolerant-reading.md) accepts, because it cannot change rows. The repairs are those of [`icefloe repair`](repair.md#the-repairs)."
     for level, heading in HEADINGS.items():
         rules = [rule for rule in RULES if rule.level is level]
         if rules:
             yield ""
             yield f"## {heading}"
             yield ""
-            yield "| rule | severity | what it requires | what suffers | next step | specification |"
-            yield "|---|---|---|---|---|---|"
+            yield "| rule | severity | what it requires | what suffers | next step | repair | specification |"
+            yield "|---|---|---|---|---|---|---|"
             yield from map(_row, rules)
 
 
@@ -56,7 +57,8 @@ def _row(rule: Rule) -> str:
     marks = [*([f"with `{rule.depth.value}`"] if rule.depth is not Depth.METADATA else []), *(["tolerable"] if rule.is_tolerable else [])]
     severity = ", ".join([rule.severity.value, *marks])
     step = f"{rule.next_step[0].upper()}{rule.next_step[1:]}."
-    return "| " + " | ".join(map(_cell, (f"`{rule.id}`", severity, rule.title, rule.harm, step, rule.section))) + " |"
+    repairs = ", ".join(f"`{kind.id}`" for kind in repairs_of(rule.id))
+    return "| " + " | ".join(map(_cell, (f"`{rule.id}`", severity, rule.title, rule.harm, step, repairs, rule.section))) + " |"
 
 
 def _cell(text: str) -> str:

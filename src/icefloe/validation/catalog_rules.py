@@ -23,7 +23,7 @@ METADATA_NEWER = Rule(
     title="No metadata file follows the one that the catalog names.",
     section="Metastore Tables",
     harm="The catalog may have lost a commit, for example by a restored copy: engines read an older state, and the next commit forks the history.",
-    next_step="compare the files; if the newer one was committed, register it in place of the catalog's",
+    next_step="compare the files; if the newer one was committed, let icefloe repair --only follow-newer-metadata go on from it",
 )
 REGISTERED_TWICE = Rule(
     id="table-registered-twice",

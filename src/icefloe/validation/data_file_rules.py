@@ -34,7 +34,7 @@ from icefloe.validation.listed_files import ListedFile
 from icefloe.validation.manifest_check import unreadable
 from icefloe.validation.rule import Depth, Level, Place, Rule, shown
 
-_RESTORE = "restore the file from a copy, or roll the table back to a snapshot that does not use it"
+_RESTORE = "restore the file from a copy, or plan with icefloe repair what giving up the file costs"
 
 
 def _rule(
@@ -70,7 +70,7 @@ FILE_SIZE = _rule(
     Severity.WARNING,
     "A file has as many bytes as its entry states.",
     "Engines that look for the footer by the stated size fail, or read another file's rows unnoticed.",
-    "if the rows are right, write the entry again with the size of the file",
+    "let icefloe repair write the entry again with the size of the file",
     depth=Depth.FILES,
 )
 FILE_DAMAGED = _rule(
@@ -90,7 +90,7 @@ SPLIT_OFFSETS = _rule(
     Severity.WARNING,
     "The split offsets of an entry are starts of row groups of the file.",
     "Engines that split by them read row groups twice or not at all, or make one task of the file.",
-    "write the entry again without split offsets, or rewrite the file",
+    "let icefloe repair --data write the entry again, or rewrite the file",
 )
 RULES = (FILE_MISSING, FILE_SIZE, FILE_DAMAGED, FILE_ROW_COUNT, SPLIT_OFFSETS)
 

@@ -39,7 +39,7 @@ from icefloe.validation.finding import Finding, Severity
 from icefloe.validation.listed_files import ListedFile
 from icefloe.validation.rule import Depth, Level, Place, Rule, shown
 
-_ROLL_BACK = "restore the file from a copy, or roll the table back to a snapshot that does not use it"
+_ROLL_BACK = "restore the file from a copy, or plan with icefloe repair which rows come back without it"
 
 
 def _rule(rule_id: str, severity: Severity, title: str, harm: str, section: str, next_step: str = _ROLL_BACK) -> Rule:

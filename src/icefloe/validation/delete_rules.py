@@ -27,7 +27,7 @@ from icefloe.kernel.types import StructType
 from icefloe.validation.finding import Finding, Severity
 from icefloe.validation.rule import Level, Place, Rule, shown
 
-_REMOVE = "remove the delete file: remove_dangling_deletes does so"
+_REMOVE = "remove the delete file: remove_dangling_deletes and icefloe repair do so"
 
 
 def _rule(rule_id: str, severity: Severity, title: str, harm: str, section: str, next_step: str) -> Rule:
@@ -56,7 +56,7 @@ DELETE_PARTITION = _rule(
     "A delete file that refers to one data file has the partition spec and the partition of that data file.",
     "Engines that match deletes by partition return the deleted rows, and Java's Iceberg fails from 1.12 on.",
     "Scan Planning",
-    "rewrite the data file with its deletes, for example by rewrite_data_files",
+    "let icefloe repair write the entry again, or rewrite the data file with its deletes",
 )
 TWO_VECTORS = _rule(
     "two-deletion-vectors",

@@ -16,7 +16,7 @@ from icefloe.validation.finding import Finding, Severity
 from icefloe.validation.manifest_row import ManifestRow
 from icefloe.validation.rule import Level, Place, Rule, shown
 
-_REWRITE = "rewrite the manifests of the table"
+_REWRITE = "let icefloe repair write the manifest again, or rewrite the manifests of the table"
 
 
 def _rule(rule_id: str, severity: Severity, title: str, harm: str) -> Rule:

@@ -17,7 +17,7 @@ from icefloe.validation.manifest_row import ManifestRow
 from icefloe.validation.rule import Level, Place, Rule, shown
 from icefloe.validation.table_content import TableContent
 
-_ROLL_BACK = "restore the manifest list from a copy, or roll the table back to a snapshot that does not use it"
+_ROLL_BACK = "restore the manifest list from a copy, let icefloe repair rebuild a lost one, or roll the table back"
 
 
 def _rule(
@@ -62,7 +62,7 @@ LIST_ENTRY_TWICE = _rule(
     Severity.ERROR,
     "A manifest list names each manifest once.",
     "Engines return every row of the manifest twice.",
-    next_step="rewrite the manifests of the table after the second entry is removed",
+    next_step="let icefloe repair drop the second entry",
 )
 LIST_SPEC = _rule(
     "manifest-spec",

@@ -20,8 +20,8 @@ from icefloe.validation.manifest_entries import NO_NUMBER, ManifestEntries
 from icefloe.validation.manifest_row import ManifestRow
 from icefloe.validation.rule import Level, Place, Rule, shown
 
-_ROLL_BACK = "restore the manifest from a copy, or roll the table back to a snapshot that does not use it"
-_REWRITE = "rewrite the manifests of the table"
+_ROLL_BACK = "restore the manifest from a copy, or plan with icefloe repair what can be rebuilt"
+_REWRITE = "let icefloe repair write the manifest again"
 
 
 def _rule(

@@ -35,7 +35,7 @@ METADATA_MISSING = _rule(
     Severity.ERROR,
     "The metadata file of a table exists.",
     "No engine can load the table.",
-    next_step="restore the file from a copy, or register the newest metadata file that is there",
+    next_step="restore the file from a copy, or plan with icefloe repair how the table goes on without it",
 )
 METADATA_DAMAGED = _rule(
     "metadata-damaged",

@@ -24,7 +24,7 @@ from icefloe.validation.manifest_entries import NO_NUMBER, ManifestEntries
 from icefloe.validation.rule import Level, Rule
 from icefloe.validation.table_content import TableContent
 
-_REWRITE = "rewrite the data file, which computes its statistics again"
+_REWRITE = "let icefloe repair measure the file again, or rewrite it"
 
 
 def _rule(rule_id: str, severity: Severity, title: str, harm: str) -> Rule:

@@ -28,7 +28,7 @@ SUMMARY_TOTAL = Rule(
     title="The totals of a summary are those of the snapshot's manifests.",
     section="Appendix F, Optional Snapshot Summary Fields",
     harm="count(*) and optimizers that use the totals are wrong, and each later commit carries the difference on.",
-    next_step="write the totals again by a rewrite of the table's manifests with a writer that counts them",
+    next_step="let icefloe repair count the totals again",
 )
 SUMMARY_CHANGE = Rule(
     id="summary-change",
