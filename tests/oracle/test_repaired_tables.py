@@ -10,13 +10,11 @@ from tests.oracle.conftest import ORACLES, run
 from tests.oracle.rows import comparable
 from tests.oracle.test_every_operation import _DUCKDB, _JAVA
 from tests.repair.broken_table import BrokenTable
-from tests.repair.test_repairs_of_rules import OF_OLDER_SNAPSHOTS, STATE_KEEPING
+from tests.repair.test_repairs_of_rules import STATE_KEEPING
 from tests.validation.breaks import BREAKS
 from tests.validation.file_breaks import FILE_BREAKS, file_of
 
 Step = tuple[str, str, int, list[str]]
-# Java's Iceberg reads no table of an engine's unknown schema version, and DuckDB no version 1 without sequence numbers in an upgraded table.
-NOT_READ = OF_OLDER_SNAPSHOTS
 
 
 def rows_of(broken: BrokenTable) -> list[str]:
@@ -41,8 +39,7 @@ def of_rules(folder: Path) -> list[Step]:
             before = rows_of(broken)
         assert broken.plan().apply().repairs
         assert rows_of(broken) == before, rule
-        if rule not in NOT_READ:
-            steps.append(step(rule, broken))
+        steps.append(step(rule, broken))
     return steps
 
 

@@ -39,6 +39,22 @@ def corrected_fields(document: Document, findings: Sequence[Finding]) -> Documen
     return changed
 
 
+def _list(document: Document, key: str) -> list[Any]:
+    """Return a list of the metadata; an empty one where it has another value."""
+    value = document.get(key)
+    return value if isinstance(value, list) else []
+
+
+def _id(entry: Mapping[str, Any]) -> int | None:
+    """Return the snapshot id of an entry; None where it is no number."""
+    value = entry.get("snapshot-id")
+    return value if isinstance(value, int) else None
+
+
+def _snapshot_ids(document: Document) -> set[int | None]:
+    return {_id(one) for one in _list(document, "snapshots") if isinstance(one, dict)} - {None}
+
+
 def _in_order(log: Sequence[Any]) -> list[Any]:
     """Return the entries that are not later than one after them; the newest entry always stays."""
     kept: list[Any] = []
@@ -55,12 +71,12 @@ def _time(entry: Any) -> int:
 
 def _log_of_snapshots(document: Document) -> list[Any]:
     """Return the snapshot log after its last entry of a snapshot that is not there, so that time travel skips none, with the current snapshot at its end."""
-    known = {one.get("snapshot-id") for one in document.get("snapshots") or () if isinstance(one, dict)}
-    log = [entry for entry in document.get("snapshot-log") or () if isinstance(entry, dict)]
-    unknown = [position for position, entry in enumerate(log) if entry.get("snapshot-id") not in known]
+    known = _snapshot_ids(document)
+    log = [entry for entry in _list(document, "snapshot-log") if isinstance(entry, dict)]
+    unknown = [position for position, entry in enumerate(log) if _id(entry) not in known]
     kept = log[unknown[-1] + 1 :] if unknown else log
-    current = document.get("current-snapshot-id")
-    if current in known and (not kept or kept[-1].get("snapshot-id") != current):
+    current = _id({"snapshot-id": document.get("current-snapshot-id")})
+    if current in known and (not kept or _id(kept[-1]) != current):
         time = max(_time({"timestamp-ms": document.get("last-updated-ms")}), _time(kept[-1]) if kept else 0)
         kept = [*kept, {"timestamp-ms": time, "snapshot-id": current}]
     return kept
@@ -68,11 +84,11 @@ def _log_of_snapshots(document: Document) -> list[Any]:
 
 def without_broken_refs(document: Document, findings: Sequence[Finding]) -> Document:
     """Return the metadata without branches and tags that name no snapshot. The branch main is that of the current snapshot, and stays."""
-    known = {one.get("snapshot-id") for one in document.get("snapshots") or () if isinstance(one, dict)}
+    known = _snapshot_ids(document)
     refs = document.get("refs")
     if not findings or not isinstance(refs, dict):
         return document
-    kept = {name: ref for name, ref in refs.items() if name == "main" or not isinstance(ref, dict) or ref.get("snapshot-id") in known}
+    kept = {name: ref for name, ref in refs.items() if name == "main" or not isinstance(ref, dict) or _id(ref) in known}
     return {**document, "refs": kept}
 
 

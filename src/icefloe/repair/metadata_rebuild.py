@@ -71,7 +71,7 @@ def rebuild_document(handle: TableHandle, location: str, search: MetadataSearch)
         as_metadata(document, location)
     except StorageUnavailableError:
         raise
-    except (IcefloeError, KeyError, TypeError, ValueError) as error:
+    except (IcefloeError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         return None, [], f"the manifests do not describe a whole table: {error}"
     return document, chain, ""
 

@@ -303,7 +303,7 @@ def _rebuilt_lists(
 def _is_readable(document: Mapping[str, Any], location: str) -> bool:
     try:
         as_metadata(document, location)
-    except _UNREADABLE:
+    except (*_UNREADABLE, RecursionError):
         return False
     return True
 
