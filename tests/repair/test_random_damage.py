@@ -3,6 +3,7 @@
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def inflict(broken: BrokenTable, damage: Damage) -> None:
     elif level == "manifest":
         edit_avro(path, lambda entries: change_entry(entries, how, which))
     elif level == "metadata" and how == "wrong total":
-        path.write_text(content.decode().replace('"total-records":"', '"total-records":"1'))
+        path.write_bytes(content.replace(b'"total-records":"', b'"total-records":"1'))
 
 
 def change_entry(entries: list[Record], how: str, which: int) -> None:
@@ -106,20 +107,31 @@ def history(broken: BrokenTable) -> Counter[str]:
     return rows
 
 
+@dataclass(frozen=True, repr=False)
+class Model:
+    """A sound table: its format version, rows by file, rows of its history, and files. Without them in its text, which hypothesis prints."""
+
+    version: int
+    rows: dict[str, list[str]]
+    history: Counter[str]
+    files: dict[str, bytes]
+
+
 @pytest.fixture(scope="module", params=[1, 2, 3])
-def model(request: pytest.FixtureRequest, sound: MakeTable) -> tuple[int, dict[str, list[str]], Counter[str], dict[str, bytes]]:
-    """Return a format version, the rows of its table by file, those of its history, and its files."""
+def model(request: pytest.FixtureRequest, sound: MakeTable) -> Model:
     broken = sound("of", request.param)
-    return request.param, rows_by_file(broken), history(broken), broken.files()
+    return Model(request.param, rows_by_file(broken), history(broken), broken.files())
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(damages=DAMAGES, named=st.sampled_from((None, *(kind.id for kind in REPAIRS if not kind.is_default))))
 def test_repairs_never_add_a_row_and_default_ones_never_drop_one_whose_file_is_there(
-    model: tuple[int, dict[str, list[str]], Counter[str], dict[str, bytes]], sound: MakeTable, damages: list[Damage], named: str | None
+    model: Model, sound: MakeTable, damages: list[Damage], named: str | None
 ) -> None:
-    version, before, ever, _ = model
-    broken = sound("of", version)
+    check_repairs(model, sound("of", model.version), damages, named)
+
+
+def check_repairs(model: Model, broken: BrokenTable, damages: list[Damage], named: str | None) -> None:
     for damage in damages:
         inflict(broken, damage)
     damaged_files = broken.files()
@@ -135,15 +147,15 @@ def test_repairs_never_add_a_row_and_default_ones_never_drop_one_whose_file_is_t
             break
         repaired += planned.apply().repairs
     event(f"repaired: {len(repaired)}")
-    after = check_rows_of_history(broken, ever)
+    after = check_rows_of_history(broken, model.history)
     if named is not None and broken.plan(named).chosen:
         event(f"named: {named}")
         broken.plan(named).apply()
-        check_rows_of_history(broken, ever)
+        check_rows_of_history(broken, model.history)
         assert damaged_files.items() <= broken.files().items()
         return
-    for path, rows in before.items():
-        is_intact = damaged_files.get(path) == model[3][path]
+    for path, rows in model.rows.items():
+        is_intact = damaged_files.get(path) == model.files[path]
         if is_intact and repaired and after is not None:
             assert after.get(path) == rows, (repaired, path)
 

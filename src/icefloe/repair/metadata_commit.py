@@ -5,6 +5,7 @@ The file that is replaced stays, and the new one names it, so that `undo` can go
 """
 
 import json
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from icefloe.kernel.commit.attempt import NewFile
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.json_file import deflated, inflated, parsed
 from icefloe.kernel.metadata.metadata_reader import read_table_metadata
-from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_metadata import LISTS, TableMetadata
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.own_location import check_location_is_own, check_paths_for_writes
 from icefloe.table.table_handle import TableHandle, load_metadata, new_metadata_location
@@ -53,7 +54,14 @@ class RepairedDocument:
 
 def as_metadata(document: Mapping[str, Any], location: str) -> TableMetadata:
     """Return JSON as metadata, by the rules of the strict reader. Raises `MetadataFormatError`."""
-    return read_table_metadata(json.dumps(document).encode(), location)
+    return decoded(read_table_metadata(json.dumps(document).encode(), location))
+
+
+def decoded(metadata: TableMetadata) -> TableMetadata:
+    """Return metadata after each entry of its lists was decoded, which the reader leaves to first use. Raises `MetadataFormatError`."""
+    for name in LISTS:
+        deque(getattr(metadata, name), maxlen=0)
+    return metadata
 
 
 def commit_document(handle: TableHandle, repaired: RepairedDocument) -> str:

@@ -25,6 +25,7 @@ from icefloe.kernel.metadata.json_file import inflated, parsed
 from icefloe.kernel.metadata.metadata_reader import read_table_metadata
 from icefloe.kernel.metadata.naming import metadata_version
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.repair.metadata_commit import decoded
 from icefloe.table.own_location import own_location
 from icefloe.table.table_handle import TableHandle, metadata_folder
 
@@ -172,7 +173,7 @@ def _read(handle: TableHandle, folder: str, version: int, name: str) -> FoundMet
     path = f"{folder}/{name}"
     try:
         content = handle.io.read(path)
-        metadata = read_table_metadata(content, path)
+        metadata = decoded(read_table_metadata(content, path))
         document = parsed(inflated(content, path), path)
     except _UNREADABLE:
         return None

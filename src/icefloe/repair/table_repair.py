@@ -30,7 +30,7 @@ from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.repair import repair_kinds as kinds
 from icefloe.repair.head_snapshot import lost_lists, manifests_by_path
 from icefloe.repair.manifest_list_rebuild import ManifestListRebuild
-from icefloe.repair.metadata_commit import REPLACED_KEY, RepairedDocument, as_metadata, check_unchanged, commit_document
+from icefloe.repair.metadata_commit import REPLACED_KEY, RepairedDocument, as_metadata, check_unchanged, commit_document, decoded
 from icefloe.repair.metadata_correction import CORRECTIONS
 from icefloe.repair.metadata_rebuild import rebuild_document
 from icefloe.repair.metadata_search import FoundMetadata, lists_of_lost_commits, search_metadata
@@ -158,9 +158,11 @@ def undo_command(handle: TableHandle, branch: str = MAIN, metadata_file: str = "
 def _loaded(handle: TableHandle, location: str) -> LoadedMetadata | None:
     try:
         stored = handle.store.load(handle.identifier)
-        return metadata_of(handle.io, stored) if stored.metadata_location == location else read_metadata_at(handle.io, location)
+        loaded = metadata_of(handle.io, stored) if stored.metadata_location == location else read_metadata_at(handle.io, location)
+        decoded(loaded.metadata)
     except _UNREADABLE:
         return None
+    return loaded
 
 
 def _document(handle: TableHandle, location: str) -> dict[str, Any] | None:
