@@ -31,16 +31,15 @@ This page is generated from the code and the [configuration reference](configura
 |---|---|
 | `spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime-...` | leave it out; `pip install` Icefloe beside PySpark |
 | `spark.sql.extensions=org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions` | leave it out; Iceberg's statements and procedures are there once a catalog is attached |
-| `spark.sql.catalog.lake=org.apache.iceberg.spark.SparkCatalog` | `spark.sql.catalog.lake=icefloe`, and `icefloe.spark.attach(spark)` in the program |
+| `spark.sql.catalog.lake=org.apache.iceberg.spark.SparkCatalog` | the same, or `icefloe`, and `icefloe.spark.attach(spark)` in the program; not needed in `icefloe.spark.session()` |
 | `spark.sql.catalog.spark_catalog=org.apache.iceberg.spark.SparkSessionCatalog` | `spark.sql.catalog.spark_catalog=icefloe`: [the session catalog](spark-sql.md#iceberg-as-the-session-catalog) |
-| `spark.sql.catalog.lake.type=jdbc`, or `catalog-impl` of `JdbcCatalog` | `spark.sql.catalog.lake.type=sql` |
-| `spark.sql.catalog.lake.uri=jdbc:postgresql://host/db` | `spark.sql.catalog.lake.uri=postgresql+psycopg://host/db`: the same database, as SQLAlchemy writes it |
-| `spark.sql.catalog.lake.jdbc.user`, `spark.sql.catalog.lake.jdbc.password` | part of `uri`: `postgresql+psycopg://user:password@host/db` |
-| `spark.sql.catalog.lake.type=hadoop` | the same |
-| `spark.sql.catalog.lake.type=hive`, `rest` and other services | not supported |
+| `spark.sql.catalog.lake.type=jdbc`, or `catalog-impl` of `JdbcCatalog` | the same |
+| `spark.sql.catalog.lake.uri=jdbc:postgresql://host/db`, with `jdbc.user` and `jdbc.password` | the same, for PostgreSQL and SQLite |
+| `spark.sql.catalog.lake.type=hadoop` or `glue`, or `catalog-impl` of these | the same |
+| `spark.sql.catalog.lake.type=hive` and other services | not supported; the error names what to use instead |
 | `spark.sql.catalog.lake.warehouse` | the same |
 | `spark.sql.catalog.lake.io-impl=org.apache.iceberg.aws.s3.S3FileIO` | leave it out; files are reached by the scheme of their location |
-| `spark.sql.catalog.lake.s3.path-style-access` | leave it out; `s3.endpoint` is enough |
+| `spark.sql.catalog.lake.s3.path-style-access` and [others of S3](object-stores.md#properties) | the same |
 
 In a Python session: `icefloe.spark.session(catalogs={"lake": SqlCatalog("lake", uri=..., warehouse=...)})`, see [Attaching catalogs](spark-sql.md).
 """

@@ -45,7 +45,7 @@ def moto() -> Iterator[str]:
     """Start moto's server, and yield its address."""
     if importlib.util.find_spec("moto") is None or importlib.util.find_spec("s3fs") is None:
         pytest.skip("moto and s3fs are not installed: run make test-object-stores")
-    with _running([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "{port}"]) as port:
+    with running([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "{port}"]) as port:
         yield f"http://127.0.0.1:{port}"
 
 
@@ -56,7 +56,7 @@ def azurite() -> Iterator[str]:
     if not program.exists() or importlib.util.find_spec("adlfs") is None:
         pytest.skip("azurite or adlfs is not installed: run make test-object-stores")
     options = ["--blobHost", "127.0.0.1", "--blobPort", "{port}", "--silent", "--skipApiVersionCheck", "--inMemoryPersistence"]
-    with _running([str(program), *options]) as port:
+    with running([str(program), *options]) as port:
         yield (
             f"DefaultEndpointsProtocol=http;AccountName={AZURE_ACCOUNT};AccountKey={AZURE_KEY};"
             f"BlobEndpoint=http://127.0.0.1:{port}/{AZURE_ACCOUNT};"
@@ -72,12 +72,13 @@ def fake_gcs() -> Iterator[str]:
     port = _free_port()
     address = f"http://127.0.0.1:{port}"
     options = ["-scheme", "http", "-host", "127.0.0.1", "-backend", "memory", "-external-url", address, "-log-level", "error"]
-    with _running([str(program), "-port", "{port}", *options], port):
+    with running([str(program), "-port", "{port}", *options], port):
         yield address
 
 
 @contextmanager
-def _running(command: list[str], port: int | None = None) -> Iterator[int]:
+def running(command: list[str], port: int | None = None) -> Iterator[int]:
+    """Start a server and yield its port, which replaces `{port}` in the command; skip the test if it does not start."""
     port = port or _free_port()
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
     with tempfile.TemporaryFile() as log:

@@ -34,7 +34,7 @@ REFUSED = {
     r"(?=[.,;:)]|\s*$|\s+(?:is|are|that|which|and|or|in|on|to|has|have|with|do|does|can)\b)": "Spark's X, not X of Spark's",
     r"\bleft ?overs?\b": "remaining files of failed task attempts",
     r"\bsettled?\b": "committed, resolved",
-    r"\b(?-i:glue)\b(?![.])": "bridge",  # Glue is a catalog of AWS
+    r"(?<!type: )(?<!`)(?<!hadoop, )\b(?-i:glue)\b(?![.])": "bridge",  # Glue is a catalog of AWS, and `glue` its type
     r"\bevidence\b": "pruning explanation",
     r"\bkin\b": "name them",
     r"\b(?:somebody|nobody|whoever|anybody|everybody)\b": "name the caller, the user, the writer",

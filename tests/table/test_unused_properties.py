@@ -28,6 +28,7 @@ CATALOG_EFFECTS = {
     *(
         "warehouse",
         "uri",
+        "catalog-impl",
         "table-default.",
         "table-override.",
         "view-default.",

@@ -2,6 +2,7 @@
 
 import glob
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from icefloe.catalog.catalog import TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, Catalog
@@ -15,7 +16,9 @@ from icefloe.catalog.catalog_config import (
 )
 from icefloe.catalog.catalog_views import DEFAULT_PREFIX, OVERRIDE_PREFIX
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
+from icefloe.catalog.glue_catalog import GlueCatalog
 from icefloe.catalog.options import check_names
+from icefloe.catalog_store.database_uri import JDBC, uri_of_jdbc
 from icefloe.errors import InvalidInputError, NoSuchCatalogError, UnsupportedFeatureError, in_one_line
 from icefloe.io.locations import local_path, qualified, scheme_of
 from icefloe.lazy_imports import lazy_module
@@ -38,14 +41,38 @@ _METADATA_ENDINGS = (".json", ".json.gz")
 _PREFIXES = (TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, DEFAULT_PREFIX, OVERRIDE_PREFIX)
 
 
+# Classes of Java's catalogs, as the property `catalog-impl` names them, and the types that they are.
+_TYPES_OF_CLASSES = {
+    "org.apache.iceberg.jdbc.JdbcCatalog": "sql",
+    "org.apache.iceberg.hadoop.HadoopCatalog": "hadoop",
+    "org.apache.iceberg.inmemory.InMemoryCatalog": "in-memory",
+    "org.apache.iceberg.rest.RESTCatalog": "rest",
+    "org.apache.iceberg.aws.glue.GlueCatalog": "glue",
+    "org.apache.iceberg.hive.HiveCatalog": "hive",
+    "org.apache.iceberg.nessie.NessieCatalog": "nessie",
+    "org.apache.iceberg.aws.dynamodb.DynamoDbCatalog": "dynamodb",
+    "org.apache.iceberg.gcp.bigquery.BigQueryMetastoreCatalog": "bigquery",
+    "org.apache.iceberg.snowflake.SnowflakeCatalog": "snowflake",
+}
+# Types that Icefloe does not have, and what to use instead.
+_INSTEAD = {
+    "dynamodb": "keep the names in AWS Glue (type: glue) or in a database (type: sql); register_table takes each table over by its metadata file",
+    "bigquery": "use the REST endpoint of BigLake's metastore (type: rest)",
+    "biglake": "use the REST endpoint of BigLake's metastore (type: rest)",
+    "nessie": "use Nessie's REST endpoint (type: rest), which ends in /iceberg",
+    "snowflake": "use the REST endpoint of Snowflake's Open Catalog (type: rest)",
+    "hive": "register the tables in a SQL catalog (type: sql) by their metadata files; or put a REST server before the metastore (type: rest)",
+}
+
+
 def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
     """Open a catalog by its name. Arguments override the environment, which overrides the configuration files.
 
     Args:
         name: the catalog. If None: the configured default, or the only catalog in the database at `uri`.
-        **properties: `type` is `sql`; `rest` for a REST catalog at `uri`; `file-system` (or `hadoop`) for folders under `warehouse`; or `in-memory` for one in
-            this process. Without it, the `uri` decides: an address `https://...` of a REST catalog, an SQLAlchemy URL, or the path of an SQLite file. Without
-            a `uri`, the catalog is the file `catalog.db` in a local `warehouse`.
+        **properties: `type` is `sql` (or `jdbc`); `rest` for a REST catalog at `uri`; `glue`; `file-system` (or `hadoop`) for folders under `warehouse`; or
+            `in-memory` for one in this process. Without it, the `uri` decides: an address `https://...` of a REST catalog, an SQLAlchemy URL, or the path of an
+            SQLite file. Without a `uri`, the catalog is the file `catalog.db` in a local `warehouse`.
 
     Returns:
         The catalog.
@@ -65,7 +92,7 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
         if "type" not in arguments:
             settings.pop("type", None)
     check_names(settings, catalog_name)
-    catalog_type = settings.get("type", "").lower()
+    catalog_type = _type_of(catalog_name, settings)
     if catalog_type == "in-memory":
         # SQLite in memory, as it is PyIceberg's; unlike `InMemoryCatalog` it keeps views too.
         settings.setdefault("uri", "sqlite:///:memory:")
@@ -74,7 +101,9 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
         return FileSystemCatalog(catalog_name, **settings)
     if catalog_type == "rest" or (not catalog_type and settings.get("uri", "").lower().startswith(("http://", "https://"))):
         return rest_catalog.RestCatalog(catalog_name, **settings)
-    uri = database_uri(settings.get("uri"), settings.get("warehouse"))
+    if catalog_type == "glue":
+        return GlueCatalog(catalog_name, **settings)
+    uri = database_uri(_uri_of(settings), settings.get("warehouse"))
     if catalog_type not in ("", "sql") or (uri or "").startswith(("http://", "https://", "thrift://")):
         raise UnsupportedFeatureError(
             f"catalog {catalog_name!r} is of type {catalog_type or str(uri).split(':')[0]!r}, which Icefloe does not have",
@@ -97,6 +126,32 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
     if settings.get("warehouse"):
         settings["warehouse"] = qualified(settings["warehouse"])
     return sql_catalog.SqlCatalog(catalog_name, **{**settings, "uri": uri})
+
+
+def _uri_of(settings: Mapping[str, str]) -> str | None:
+    """Return the property `uri`, in SQLAlchemy's form where it is that of a Java driver."""
+    uri = settings.get("uri")
+    is_java = uri is not None and uri.startswith(JDBC)
+    return uri_of_jdbc(uri or "", settings.get("jdbc.user"), settings.get("jdbc.password")) if is_java else uri
+
+
+def _type_of(name: str, settings: Mapping[str, str]) -> str:
+    """Return the type of a catalog in lower case; empty where neither `type` nor `catalog-impl` is set. Java calls a SQL catalog `jdbc`.
+
+    Raises:
+        UnsupportedFeatureError: a type that Icefloe does not have.
+    """
+    catalog_type = settings.get("type", "").lower() or _TYPES_OF_CLASSES.get(settings.get("catalog-impl", ""), "")
+    if not catalog_type and "catalog-impl" in settings:
+        raise UnsupportedFeatureError(
+            f"the catalog class {in_one_line(settings['catalog-impl'])} is Java's, and Icefloe has no catalog of its kind",
+            next_step="give a type: sql, rest, hadoop, glue or in-memory",
+        )
+    if catalog_type in _INSTEAD:
+        raise UnsupportedFeatureError(
+            f"catalog {name!r} is of type {catalog_type!r}, which Icefloe does not have", next_step=_INSTEAD[catalog_type]
+        )
+    return "sql" if catalog_type == "jdbc" else catalog_type
 
 
 def open_location(location: str | os.PathLike[str]) -> Catalog:

@@ -17,7 +17,10 @@ from icefloe.kernel.option import Option
 from icefloe.kernel.similar_names import similar_name
 
 CATALOG_OPTIONS = (
-    Option("type", "`sql`, `rest`, `file-system` (or `hadoop`), or `in-memory`, which is SQLite in memory.", "`sql`"),
+    Option("type", "`sql` (or `jdbc`), `rest`, `glue`, `file-system` (or `hadoop`), or `in-memory`, which is SQLite in memory.", "`sql`"),
+    Option("catalog-impl", "Class of a catalog in Java, where `type` is not set; it determines the type."),
+    Option("jdbc.user", "User of the database, where `uri` is that of a Java driver."),
+    Option("jdbc.password", "Password of the user."),
     Option(
         "uri", "Address of the database of a SQL catalog, as SQLAlchemy writes it: `sqlite:////folder/catalog.db`; or of a REST catalog."
     ),
@@ -30,6 +33,15 @@ CATALOG_OPTIONS = (
     Option(UNIQUE_TABLE_LOCATION, "`true`: the folder of each new table has a unique suffix.", "`false`"),
     Option(SCHEMA_VERSION, "`V1` lets a SQL catalog add to a database without views the column that views need.", "`V0`"),
     Option("init_catalog_tables", "`false`: a SQL catalog does not create its tables in the database.", "`true`", java=False),
+    Option("glue.endpoint", "Address of the Glue service."),
+    Option("glue.id", "Id of the Glue catalog, by default the account."),
+    Option("glue.region", "Region of Glue; by default `client.region`, and then the machine's.", java=False),
+    Option("glue.access-key-id", "Access key for Glue; by default `client.access-key-id`, and then the machine's credentials.", java=False),
+    Option("glue.secret-access-key", "Its secret.", java=False),
+    Option("glue.session-token", "Its token.", java=False),
+    Option("glue.profile-name", "Profile of the machine's AWS configuration.", java=False),
+    Option("glue.skip-archive", "`false`: Glue keeps the version of a table that a commit replaces.", "`true`"),
+    Option("glue.max-retries", "Times that a request to Glue is sent.", "`10`", java=False),
     Option("echo", "`true`: SQLAlchemy logs every statement.", "`false`", java=False),
 )
 ENVIRONMENT = (

@@ -12,7 +12,6 @@ _RECORDS = "nothing is recorded under it"
 _KEYS = "tables are not encrypted, and those that have a key are not written"
 
 UNUSED_CATALOG_PROPERTIES: Mapping[str, str] = {
-    "catalog-impl": _CLASSES + "; give type",
     "io-impl": _CLASSES + "; files are reached by the scheme of their location",
     "metrics-reporter-impl": _CLASSES,
     **dict.fromkeys(("cache-enabled", "cache.case-sensitive", "cache.expiration-interval-ms"), _NO_CACHE),

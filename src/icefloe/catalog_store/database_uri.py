@@ -1,11 +1,37 @@
 """The URI of a catalog's database for messages, without its secrets. SQLAlchemy is not needed, so that commands can show a URI without it."""
 
 import re
+from urllib.parse import quote, unquote_plus
 
 from icefloe.kernel.storage_errors import HIDDEN
 
 # One setting of a URI's query, and its name.
 _SETTING = re.compile(r"((?:^|[&;])[^=&;]*=)[^&;]+")
+
+
+# The beginning of a URI of Java's drivers.
+JDBC = "jdbc:"
+
+
+def uri_of_jdbc(uri: str, user: str | None, password: str | None) -> str:
+    """Return the URI of a database in SQLAlchemy's form for one of a Java driver, such as `jdbc:postgresql://host/lake`, `jdbc:sqlite:/lake/catalog.db`.
+
+    Args:
+        uri: Java's URI. Its settings `user` and `password` are moved to their place in the new one; others stay.
+        user: The property `jdbc.user`, which takes precedence; None where it is not set.
+        password: The property `jdbc.password`.
+    """
+    dialect, _, rest = uri.removeprefix(JDBC).partition(":")
+    if not rest.startswith("//"):
+        path = rest.removeprefix("file:")
+        return f"{dialect}:///{path}"
+    place, _, query = rest.removeprefix("//").partition("?")
+    settings = [setting.partition("=") for setting in query.split("&") if setting]
+    values = {name: unquote_plus(text) for name, _, text in settings}
+    user, password = user or values.get("user"), password or values.get("password")
+    login = f"{quote(user or '', safe='')}{':' + quote(password, safe='') if password else ''}@" if user or password else ""
+    kept = "&".join(f"{name}={text}" for name, _, text in settings if name not in ("user", "password"))
+    return f"{dialect}://{login}{place}{'?' + kept if kept else ''}"
 
 
 def without_password(uri: str) -> str:

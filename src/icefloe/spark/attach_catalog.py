@@ -28,6 +28,9 @@ from icefloe.spark.write.start_workers import start_workers
 CATALOG_CLASS = "icefloe.SparkCatalog"
 SESSION_CATALOG_CLASS = "icefloe.SparkSessionCatalog"
 CATALOG_NAMES = ("icefloe", CATALOG_CLASS, SESSION_CATALOG_CLASS)  # allowed values of a setting
+# Classes that users of Java's Iceberg name in their settings: where the JAR is absent, Icefloe is meant.
+JAVA_SESSION_CATALOG = "org.apache.iceberg.spark.SparkSessionCatalog"
+JAVA_CLASSES = ("org.apache.iceberg.spark.SparkCatalog", JAVA_SESSION_CATALOG)
 _BUILTIN = "builtin"  # Spark's value for its own session catalog
 
 
@@ -46,7 +49,8 @@ def attach(
         spark: A classic session.
         name: The name of the catalog in SQL. As `spark_catalog` it becomes Spark's session catalog: a name is looked up among the Iceberg tables first, then
             in Spark's own catalog. Without a name, every catalog in the session's settings is attached: `spark.sql.catalog.lake=icefloe`, with its properties
-            in `spark.sql.catalog.lake.uri` and so on.
+            in `spark.sql.catalog.lake.uri` and so on. So are those of Java's Iceberg (`spark.sql.catalog.lake=org.apache.iceberg.spark.SparkCatalog`), if its
+            JAR is not in the session.
         catalog: A catalog, its properties, or the name that `load_catalog` finds it by; None for `load_catalog(name)`.
 
     Returns:
@@ -80,11 +84,8 @@ def _configured(spark: SparkSession) -> dict[str, dict[str, str]]:
         entry = entries.next()
         settings[entry._1()] = entry._2()
     warn_of_shown_secrets(settings, PREFIX)
-    names = [
-        key[len(PREFIX) :]
-        for key, value in settings.items()
-        if key.startswith(PREFIX) and value in CATALOG_NAMES and key != PREFIX + HIDDEN
-    ]
+    values = names_of_icefloe(spark)
+    names = [key[len(PREFIX) :] for key, value in settings.items() if key.startswith(PREFIX) and value in values and key != PREFIX + HIDDEN]
     return {
         name: {
             key[len(PREFIX) + len(name) + 1 :]: value
@@ -94,6 +95,16 @@ def _configured(spark: SparkSession) -> dict[str, dict[str, str]]:
         for name in names
         if settings.get(f"{PREFIX}{name}.icefloe") not in ATTACHED
     }
+
+
+def names_of_icefloe(spark: SparkSession) -> tuple[str, ...]:
+    """Return the values of a setting that name a catalog of Icefloe: its own, and the classes of Java's Iceberg where the JAR is not in the session."""
+    loader = spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # type: ignore[union-attr]  # a classic session has a JVM
+    try:
+        loader.loadClass(JAVA_CLASSES[0])
+    except Py4JError:
+        return (*CATALOG_NAMES, *JAVA_CLASSES)
+    return CATALOG_NAMES
 
 
 def _attach(spark: SparkSession, name: str, catalog: Catalog) -> Catalog:
@@ -108,7 +119,7 @@ def register(spark: SparkSession, name: str, catalog: SparkCatalog) -> None:
         raise InvalidInputError(f"{name!r} cannot be the name of a catalog in SQL", next_step="use letters, digits and underscores")
     present = spark.conf.get(PREFIX + name, None)
     is_session = name == SESSION_CATALOG
-    if present not in (None, *CATALOG_NAMES, *([_BUILTIN] if is_session else [])):
+    if present not in (None, *CATALOG_NAMES, *([_BUILTIN] if is_session else [])) and present not in names_of_icefloe(spark):
         raise InvalidInputError(
             f"Spark has another catalog under the name {name!r}: {present or 'its own'}", next_step="choose another name"
         )
@@ -141,7 +152,7 @@ def _loadable_session_catalog(spark: SparkSession) -> Iterator[None]:
     """Set Spark's own session catalog for a block, if a setting names Icefloe's: its class is not loaded yet, and no statement would run."""
     setting = PREFIX + SESSION_CATALOG
     configured = spark.conf.get(setting, None)
-    if configured != CATALOG_NAMES[0]:
+    if configured not in (CATALOG_NAMES[0], JAVA_SESSION_CATALOG):
         yield
         return
     spark.conf.set(setting, _BUILTIN)

@@ -7,12 +7,16 @@ from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
-from icefloe.spark.attach_catalog import attach
+from icefloe.spark.attach_catalog import CATALOG_NAMES, JAVA_CLASSES, attach
 from icefloe.spark.bridge.gateway import extension_settings
+from icefloe.spark.catalog.attached_catalogs import PREFIX
 from icefloe.spark.runtime.start_session import session as start_or_find_session
 from icefloe.spark.scan.read_options import similar_setting
 from icefloe.spark.write.start_workers import worker_settings
 from icefloe.spark.write.write_options import SETTINGS
+
+# Values of the setting `spark.sql.catalog.<name>` by which a session is given a catalog.
+NAMED = (*CATALOG_NAMES, *JAVA_CLASSES)
 
 
 def session(
@@ -32,8 +36,8 @@ def session(
 
     Args:
         conf: Settings by name.
-        catalogs: Catalogs to attach by their names in SQL, each in a form that `attach` accepts. Even if it is empty, the catalogs in the settings
-            (`spark.sql.catalog.lake=icefloe`) are attached; with None no catalog is attached.
+        catalogs: Catalogs to attach by their names in SQL, each in a form that `attach` accepts. Those in the settings (`spark.sql.catalog.lake=icefloe`) are
+            attached in any case.
         app_name: The name of the application in Spark's UI.
         master: The master URL, such as `local[2]`.
         **settings: Settings by name, which take precedence over `conf`.
@@ -56,8 +60,13 @@ def session(
         return {**extension_settings(gateway, extensions), **worker_settings(gateway, own_settings)}
 
     spark = start_or_find_session(conf, app_name=app_name, master=master, extensions=settings_of_jvm, **settings)
-    if catalogs is not None:
+    if catalogs is not None or has_catalogs({**dict(spark.sparkContext.getConf().getAll()), **own_settings}):
         attach(spark)
-        for name, catalog in catalogs.items():
-            attach(spark, name, catalog)
+    for name, catalog in (catalogs or {}).items():
+        attach(spark, name, catalog)
     return spark
+
+
+def has_catalogs(settings: Mapping[str, object]) -> bool:
+    """Return True if settings name a catalog that `attach` may attach."""
+    return any(name.startswith(PREFIX) and "." not in name.removeprefix(PREFIX) and value in NAMED for name, value in settings.items())

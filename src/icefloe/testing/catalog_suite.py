@@ -100,6 +100,8 @@ class CatalogSuite:
         isolates_transactions: Other readers see a commit of several tables whole or not at all.
         unreachable_names: Names in `UNUSUAL_NAMES` that the server of the catalog does not let through.
         keeps_files_of_dropped_tables: Dropping a table without purge keeps its files.
+        nests_namespaces: A namespace may have several levels.
+        refused_names: Those of the unusual names that the catalog cannot have, and refuses.
     """
 
     renames_tables: ClassVar[bool] = True
@@ -110,6 +112,8 @@ class CatalogSuite:
     isolates_transactions: ClassVar[bool] = True
     unreachable_names: ClassVar[frozenset[str]] = frozenset()
     keeps_files_of_dropped_tables: ClassVar[bool] = True
+    nests_namespaces: ClassVar[bool] = True
+    refused_names: ClassVar[frozenset[str]] = frozenset()
 
     @pytest.fixture
     def reopen(self, catalog: Catalog) -> Reopen:
@@ -146,6 +150,10 @@ class CatalogSuite:
 
     def test_namespaces_nest(self, catalog: Catalog) -> None:
         catalog.create_namespace("a")
+        if not self.nests_namespaces:
+            with pytest.raises((UnsupportedFeatureError, InvalidInputError)):
+                catalog.create_namespace("a.b")
+            return
         catalog.create_namespace("a.b")
         catalog.create_namespace(("a", "b", "c"))
         assert catalog.list_namespaces() == [("a",)]
@@ -280,6 +288,10 @@ class CatalogSuite:
     def test_unusual_names_are_accepted(self, catalog: Catalog, reopen: Reopen, name: str) -> None:
         if name in self.unreachable_names:
             pytest.skip("the server of this catalog refuses paths with this name")
+        if name in self.refused_names:
+            with pytest.raises(InvalidIdentifierError):
+                catalog.create_namespace((name,))
+            return
         catalog.create_namespace((name,))
         catalog.create_table((name, name), SCHEMA).append(rows(1))
         catalog.create_table((name, "t"), SCHEMA)

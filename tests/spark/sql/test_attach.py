@@ -49,6 +49,26 @@ def test_settings_alone_attach_catalogs(spark: SparkSession, tmp_path: Path) -> 
     assert (tmp_path / "one" / "warehouse" / "db" / "t").is_dir()
 
 
+@pytest.mark.parametrize("value", ["icefloe", "org.apache.iceberg.spark.SparkCatalog"])
+def test_settings_of_the_jar_attach_catalogs_with_one_value_changed_or_none(spark: SparkSession, tmp_path: Path, value: str) -> None:
+    name = f"jar_{value.rpartition('.')[2].lower()}"
+    SqlCatalog(name, uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path)).create_namespace("db")
+    fresh = spark.newSession()
+    for key, text in {
+        "": value,
+        ".catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+        ".uri": f"jdbc:sqlite:{tmp_path}/catalog.db",
+        ".warehouse": f"file:{tmp_path}/warehouse",
+        ".io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
+        ".cache-enabled": "false",
+        ".jdbc.schema-version": "V1",
+    }.items():
+        fresh.conf.set(f"spark.sql.catalog.{name}{key}", text)
+    assert list(icefloe.spark.attach(fresh)) == [name]
+    fresh.sql(f"CREATE TABLE {name}.db.t AS SELECT 1 AS x")
+    assert [tuple(row) for row in fresh.table(f"{name}.db.t").collect()] == [(1,)]
+
+
 def test_sessions_have_catalogs_of_their_own(sql: Run, spark: SparkSession, tmp_path: Path) -> None:
     sql("CREATE TABLE lake.db.t AS SELECT 1 AS x")
     fresh = spark.newSession()
@@ -102,5 +122,5 @@ except Exception as error:
     print(json.dumps(type(error).__name__))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
-    assert [json.loads(line) for line in done.stdout.splitlines()] == [2, ["lake"], [1, 1], [1, 1], [7], "AnalysisException"]
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [2, [], [1, 1], [1, 1], [7], "AnalysisException"]
     assert "SQLQueryContextLogger" not in done.stderr

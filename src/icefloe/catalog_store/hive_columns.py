@@ -1,0 +1,56 @@
+"""`hive_type`: types of columns as Hive and Glue write them, for catalogs that show the columns of a table.
+
+Readers of Iceberg take the schema from the metadata file. Origin: Java's `HiveSchemaUtil` and `IcebergToGlueConverter`, which agree.
+"""
+
+from collections.abc import Mapping
+
+from icefloe.kernel.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+)
+
+_NAMES: Mapping[type, str] = {
+    BooleanType: "boolean",
+    IntegerType: "int",
+    LongType: "bigint",
+    FloatType: "float",
+    DoubleType: "double",
+    DateType: "date",
+    TimestampType: "timestamp",
+    TimestamptzType: "timestamp",
+    TimestampNanoType: "timestamp",
+    TimestamptzNanoType: "timestamp",
+    FixedType: "binary",
+    BinaryType: "binary",
+}
+# Hive has no type for times, uuids, variants, shapes and unknown values.
+_OTHERS = "string"
+
+
+def hive_type(kind: IcebergType) -> str:
+    """Return the type's text in Hive's syntax."""
+    if isinstance(kind, DecimalType):
+        return f"decimal({kind.precision},{kind.scale})"
+    if isinstance(kind, StructType):
+        return f"struct<{','.join(f'{field.name}:{hive_type(field.field_type)}' for field in kind.fields)}>"
+    if isinstance(kind, ListType):
+        return f"array<{hive_type(kind.element_type)}>"
+    if isinstance(kind, MapType):
+        return f"map<{hive_type(kind.key_type)},{hive_type(kind.value_type)}>"
+    return _NAMES.get(type(kind), _OTHERS)
