@@ -16,7 +16,7 @@ from tests.golden.test_tables import GOLDEN, PERSISTENT
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.validation.table_validation import validate_table
 
-RELATIVE = {"table-location", "file-path"}
+RELATIVE = {"table-location", "metadata-path", "file-path"}
 TRULY_WRONG = {
     "add_columns_with_defaults": {"schema-version"},
     "mytable": {"manifest-list-missing"},

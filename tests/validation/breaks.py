@@ -1,5 +1,7 @@
 """How each rule is broken: a function that changes the files of a stored table so that exactly this rule is broken. `BREAKS` has one for each rule."""
 
+import dataclasses
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,15 +106,14 @@ def old_number(document: Record) -> None:
 
 
 def added_by_another(stored: StoredTable) -> None:
-    """State in all lists but the first that another snapshot added a manifest of the first."""
+    """State in all lists but the first that an unknown snapshot added a manifest of the first."""
     lists = stored.lists()
     (path,) = {row["manifest_path"] for row in records_of(lists[0])}
 
     def change(rows: list[Record]) -> None:
         for row in rows:
             if row["manifest_path"] == path:
-                row["content"] = 0
-                row["sequence_number"] += 1
+                row["added_snapshot_id"] = 77
 
     for one in lists[1:]:
         edit_avro(one, change)
@@ -234,6 +235,53 @@ def no_file_format(stored: StoredTable) -> None:
     stored.edit_manifest(stored.manifests()[0], lambda entries: entries[0]["data_file"].update(file_format=None), schema=nullable)
 
 
+def float_key(stored: StoredTable) -> None:
+    """Make the position deletes equality deletes by a column of floating-point numbers."""
+    add_schema({"id": 3, "name": "x", "type": "double"}, last_column_id=3).change(stored)
+    for path in stored.manifests(1):
+        stored.edit_manifest(path, lambda entries: [one["data_file"].update(content=2, equality_ids=[3]) for one in entries])
+    stored.edit(lambda document: [one.update(summary={"operation": "overwrite"}) for one in document["snapshots"]])
+
+
+def replace_of_first(document: Record) -> None:
+    document["snapshots"][0]["summary"]["operation"] = "replace"
+
+
+def relative_list(stored: StoredTable) -> None:
+    """Name the current manifest list relative to the folder of this process, where it is found."""
+    path = stored.manifest_list()
+    stored.edit(lambda document: document["snapshots"][-1].update({"manifest-list": os.path.relpath(path)}))
+
+
+def younger_manifest(stored: StoredTable) -> None:
+    """State the number of the parent for a manifest that the current snapshot added."""
+    current_id = stored.snapshot()["snapshot-id"]
+
+    def change(rows: list[Record]) -> None:
+        row = next(row for row in rows if row["added_snapshot_id"] == current_id)
+        row.update(sequence_number=row["sequence_number"] - 1, min_sequence_number=0)
+
+    stored.edit_list(change)
+
+
+def other_row_ids(stored: StoredTable) -> None:
+    """State another first row id for a manifest in the current list."""
+    current_id = stored.snapshot()["snapshot-id"]
+
+    def change(rows: list[Record]) -> None:
+        row = next(row for row in rows if row["content"] == 0 and row["added_snapshot_id"] != current_id)
+        row["first_row_id"] += 1
+
+    stored.edit_list(change)
+
+
+def in_a_list(stored: StoredTable) -> None:
+    """Add a partition field of the element of a list."""
+    listed = {"type": "list", "element-id": 4, "element": "long", "element-required": False}
+    add_schema({"id": 3, "name": "l", "type": listed}, last_column_id=4).change(stored)
+    add_spec(source_id=4, field_id=1001, name="l_bucket", transform="bucket[4]").change(stored)
+
+
 def high_minimum(stored: StoredTable) -> None:
     """Raise the minimum of a manifest with an entry that is older than the manifest."""
 
@@ -335,6 +383,16 @@ BREAKS: dict[str, Break] = {
         lambda stored: stored.edit(lambda document: document["snapshots"][1].update({"first-row-id": 0, "added-rows": 5})), version=3
     ),
     "snapshot-key": Break(current(key_id="k")),
+    "delete-only": summary("operation", "delete"),
+    "replace-keeps-rows": Break(lambda stored: stored.edit(replace_of_first)),
+    "initial-default-changed": dataclasses.replace(add_schema({"id": 2, "name": "n", "type": "long", "initial-default": 5}), version=3),
+    "partition-spec-twice": add_spec(source_id=1, field_id=1000, name="day", transform="identity"),
+    "metadata-path": Break(relative_list),
+    "file-sequence-number": edit_of_status(0, change=lambda one: one.update(file_sequence_number=one["file_sequence_number"] + 1)),
+    "equality-field-type": Break(float_key),
+    "first-row-id-changed": dataclasses.replace(
+        edit_of_status(0, change=lambda one: one["data_file"].update(first_row_id=5_000)), version=3
+    ),
     "summary-number": summary("total-records", "many"),
     "summary-total": summary("total-records", "99"),
     "summary-change": summary("added-records", "99"),
@@ -374,3 +432,10 @@ BREAKS: dict[str, Break] = {
     "metrics-field": column("value_counts", 99, 1),
     "not-checked": Break(lambda stored: stored.manifests()[0].write_bytes(b"AGS1" + bytes(100))),
 }
+
+# Other ways to break rules.
+MORE_BREAKS: tuple[tuple[str, Break], ...] = (
+    ("manifest-sequence-number", Break(younger_manifest, also=frozenset({"file-sequence-number", "manifest-min-sequence-number"}))),
+    ("manifest-contradiction", Break(other_row_ids, 3)),
+    ("partition-transform-type", Break(in_a_list)),
+)

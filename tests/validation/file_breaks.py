@@ -148,6 +148,26 @@ def two_vectors(stored: StoredTable) -> None:
     stored.edit_list(lambda rows: [row.update(added_files_count=2, added_rows_count=4) for row in rows if row["content"] == 1])
 
 
+def replaced_deletes(stored: StoredTable) -> None:
+    """Add position deletes beside a deletion vector, as existing ones of an earlier version."""
+    path = stored.manifests(1)[0]
+
+    def beside(entries: list[Record]) -> None:
+        file = {**entries[0]["data_file"], "file_path": "/w/deletes.parquet", "file_format": "PARQUET"}
+        file.update(content_offset=None, content_size_in_bytes=None)
+        snapshots = stored.document()["snapshots"]
+        number = {
+            "snapshot_id": snapshots[-1]["snapshot-id"],
+            "sequence_number": 2,
+            "file_sequence_number": snapshots[-1]["sequence-number"],
+        }
+        entries.append({**entries[0], **number, "status": 0, "data_file": file})
+
+    stored.edit_manifest(path, beside)
+    stored.edit(lambda document: [one.update(summary={"operation": "overwrite"}) for one in document["snapshots"]])
+    stored.edit_list(lambda rows: [row.update(existing_files_count=1, existing_rows_count=2) for row in rows if row["content"] == 1])
+
+
 def other_partition(stored: StoredTable) -> None:
     edit_entry(stored, lambda file: file["partition"].update(day="b"), 1)
 
@@ -219,6 +239,7 @@ FILE_BREAKS: dict[str, Break] = {
     "dangling-delete": Break(lambda stored: edit_entry(stored, lambda file: (no_target(file), file["partition"].update(day="q")), 1)),
     "dangling-vector": entry(ValidationArguments(), 1, 3, referenced_data_file="/w/gone.parquet"),
     "delete-partition": Break(other_partition, 3),
+    "position-deletes-replaced": Break(replaced_deletes, 3),
     "two-deletion-vectors": Break(two_vectors, 3),
     "statistics-missing": Break(lambda stored: Path(statistics_of(stored, "statistics")["statistics-path"]).unlink(), arguments=FILES),
     "statistics-size": statistics("statistics", lambda file: file.update({"file-footer-size-in-bytes": 5})),

@@ -1,15 +1,18 @@
 """Each rule of `icefloe.validation` is found where it is broken, and only there; a table that Icefloe wrote breaks none."""
 
 import shutil
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from tests.validation.breaks import BREAKS
+from tests.validation.breaks import BREAKS, MORE_BREAKS, Break
 from tests.validation.file_breaks import FILE_BREAKS
 from tests.validation.stored_table import StoredTable
 from tests.validation.test_catalog_validation import CATALOG_BREAKS
 
+from icefloe import SqlCatalog
 from icefloe.kernel.tolerance import Deviation
 from icefloe.validation.finding import Severity
 from icefloe.validation.rules import RULES, rule_named
@@ -69,3 +72,26 @@ def test_a_broken_rule_is_found_and_no_other(sound: Callable[[int], StoredTable]
         assert finding.file
     assert result.counts[rule_id] == len(result.findings)
     assert rule_named(rule_id).severity in Severity
+
+
+@pytest.mark.parametrize(("rule_id", "broken"), MORE_BREAKS, ids=[rule_id for rule_id, _ in MORE_BREAKS])
+def test_another_break_of_a_rule_is_found_with_what_follows_from_it_and_no_other(
+    sound: Callable[[int], StoredTable], rule_id: str, broken: Break
+) -> None:
+    stored = sound(broken.version)
+    broken.change(stored)
+    found = stored.findings()
+    assert rule_id in {finding.rule for finding in found}
+    assert {finding.rule for finding in found} <= {rule_id, *broken.also}, [finding.message for finding in found]
+
+
+@pytest.mark.parametrize(("bound", "zero"), [("lower_bound", 0.0), ("upper_bound", -0.0)])
+def test_a_partition_summary_with_a_zero_of_the_wrong_sign_is_found(tmp_path: Path, bound: str, zero: float) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", pa.schema([("x", pa.float64())]), partition_spec=["x"])
+    table.append(pa.table({"x": [0.0, -0.0]}))
+    stored = StoredTable(Path(table.metadata_location))
+    assert stored.findings() == ()
+    stored.edit_list(lambda rows: rows[0]["partitions"][0].update({bound: struct.pack("<d", zero)}))
+    assert {finding.rule for finding in stored.findings()} == {"manifest-partition-summary"}

@@ -58,6 +58,14 @@ DELETE_PARTITION = _rule(
     "Scan Planning",
     "let icefloe repair write the entry again, or rewrite the data file with its deletes",
 )
+REPLACED_DELETES = _rule(
+    "position-deletes-replaced",
+    Severity.WARNING,
+    "A deletion vector replaces the position delete files of its data file: none is live beside it.",
+    "Scans ignore the position deletes; a vector that lacks some of them returns deleted rows.",
+    "Deletion Vectors",
+    "rewrite the data file with its deletes, for example by rewrite_data_files",
+)
 TWO_VECTORS = _rule(
     "two-deletion-vectors",
     Severity.ERROR,
@@ -66,7 +74,7 @@ TWO_VECTORS = _rule(
     "Deletion Vectors",
     "roll the table back to the snapshot before the second vector",
 )
-RULES = (DANGLING_DELETE, DANGLING_VECTOR, DELETE_PARTITION, TWO_VECTORS)
+RULES = (DANGLING_DELETE, DANGLING_VECTOR, DELETE_PARTITION, REPLACED_DELETES, TWO_VECTORS)
 
 _READ_ERRORS = (FormatError, UnsupportedError, NoSuchFileError, StoragePermissionError)
 _NEVER = 2**63  # above every sequence number
@@ -149,6 +157,7 @@ class DeleteCheck:
             if manifest.content is ManifestContent.DATA:
                 self._read_data(manifest, paths, files)
         yield from _two_vectors(files.deletes)
+        yield from _replaced_deletes(files.deletes)
         for delete in files.deletes:
             yield from _delete_findings(delete, files)
 
@@ -238,6 +247,19 @@ def _two_vectors(deletes: Sequence[_Delete]) -> Iterator[Finding]:
                 f"{shown(delete.target)} has deletion vectors in {shown(other.place.get('path'))} and {shown(delete.place.get('path'))}",
                 expected=1,
                 actual=2,
+                **delete.place,
+            )
+
+
+def _replaced_deletes(deletes: Sequence[_Delete]) -> Iterator[Finding]:
+    vectors = {delete.target: delete for delete in deletes if delete.is_vector}
+    for delete in deletes:
+        vector = None if delete.is_vector or delete.target is None else vectors.get(delete.target)
+        if vector is not None:
+            yield REPLACED_DELETES.finding(
+                f"{shown(delete.place.get('path'))} deletes from {shown(delete.target)}, which has the deletion vector in "
+                f"{shown(vector.place.get('path'))}",
+                actual=delete.target,
                 **delete.place,
             )
 

@@ -97,6 +97,13 @@ ENTRY_SEQUENCE_NUMBER = _rule(
     "Deletes apply to rows that were written after them, or not to rows that they delete; Java refuses a missing number.",
     "Sequence Number Inheritance",
 )
+FILE_SEQUENCE_NUMBER = _rule(
+    "file-sequence-number",
+    Severity.ERROR,
+    "The file sequence number of a live entry is the sequence number of the snapshot that added the file.",
+    "Readers of changes and writers of deletes take the file for one of another commit.",
+    "Sequence Number Inheritance",
+)
 SPLIT_OFFSETS = _rule(
     "split-offsets",
     Severity.WARNING,
@@ -111,6 +118,14 @@ EQUALITY_IDS = _rule(
     "An equality delete file has the field ids of its key, each in a schema; no other file has any.",
     "Deleted rows come back, or engines fail to apply the deletes.",
     "Equality Delete Files",
+)
+EQUALITY_FIELD = _rule(
+    "equality-field-type",
+    Severity.ERROR,
+    "The key of an equality delete file has no column of floating-point numbers, and none inside of a list or map.",
+    "Engines refuse the deletes, or differ in which rows they delete: NaN and -0.0 have several forms.",
+    "Equality Delete Files",
+    "rewrite the data files with their deletes, for example by rewrite_data_files",
 )
 ENTRY_SORT_ORDER = _rule(
     "entry-sort-order",
@@ -151,8 +166,10 @@ RULES = (
     ENTRY_SNAPSHOT,
     ENTRY_ADDED,
     ENTRY_SEQUENCE_NUMBER,
+    FILE_SEQUENCE_NUMBER,
     SPLIT_OFFSETS,
     EQUALITY_IDS,
+    EQUALITY_FIELD,
     ENTRY_SORT_ORDER,
     VECTOR_FIELDS,
     DELETE_VERSION,
@@ -224,11 +241,23 @@ class EntryReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryContext:
-    """What entries are compared with: the table's format version, field ids and sort order ids."""
+    """What entries are compared with.
+
+    Attributes:
+        format_version: That of the table.
+        field_ids: The field ids of all schemas.
+        keyless_field_ids: Those of columns that cannot be in the key of equality deletes.
+        sort_order_ids: The ids of the sort orders.
+        snapshot_ids: The ids of the snapshots that have a sequence number of their own, ascending.
+        snapshot_numbers: The sequence number of each.
+    """
 
     format_version: int
     field_ids: frozenset[int]
+    keyless_field_ids: frozenset[int]
     sort_order_ids: frozenset[int]
+    snapshot_ids: NDArray[np.int64]
+    snapshot_numbers: NDArray[np.int64]
 
 
 def check_entries(report: EntryReport, row: ManifestRow, context: EntryContext) -> None:
@@ -248,6 +277,7 @@ def check_entries(report: EntryReport, row: ManifestRow, context: EntryContext) 
     _snapshots(report, entries, row, context)
     if context.format_version > 1:
         _sequence_numbers(report, entries, row)
+        _file_sequence_numbers(report, entries, context)
     _offsets(report, entries)
     _deletes(report, entries, row, context)
     _row_ids(report, entries)
@@ -351,6 +381,25 @@ def _sequence_numbers(report: EntryReport, entries: ManifestEntries, row: Manife
     )
 
 
+def _file_sequence_numbers(report: EntryReport, entries: ManifestEntries, context: EntryContext) -> None:
+    if not len(context.snapshot_ids):
+        return
+    file, added_by = entries.file_sequence_numbers, entries.snapshot_ids
+    places = np.minimum(np.searchsorted(context.snapshot_ids, added_by), len(context.snapshot_ids) - 1)
+    # What an entry inherits is as right as the manifest list, which has rules of its own.
+    is_stored = (entries.numbers("snapshot_id") != NO_NUMBER) & (entries.numbers("file_sequence_number") != NO_NUMBER)
+    is_known = (context.snapshot_ids[places] == added_by) & entries.is_live & is_stored
+    numbers = context.snapshot_numbers[places]
+    report.add(
+        FILE_SEQUENCE_NUMBER,
+        is_known & (file != numbers),
+        lambda at: f"has file sequence number {file[at]}, and snapshot {added_by[at]}, which added it, {numbers[at]}",
+        where="file_sequence_number",
+        expected=lambda at: int(numbers[at]),
+        actual=lambda at: int(file[at]),
+    )
+
+
 def _offsets(report: EntryReport, entries: ManifestEntries) -> None:
     lists = entries.columns["split_offsets"]
     if lists.null_count == entries.length:
@@ -386,9 +435,16 @@ def _deletes(report: EntryReport, entries: ManifestEntries, row: ManifestRow, co
     if counts.any():
         ends = offsets_of(ids)
         values = numpy_of(filled(ids.values, -1))[ends[0] : ends[-1]]
-        unknown = ~np.isin(values, list(context.field_ids))
-        mask = np.zeros(entries.length, bool)
-        mask[np.repeat(np.arange(entries.length), np.diff(ends))[unknown]] = True
+        owners = np.repeat(np.arange(entries.length), np.diff(ends))
+        mask, is_keyless = np.zeros(entries.length, bool), np.zeros(entries.length, bool)
+        mask[owners[~np.isin(values, list(context.field_ids))]] = True
+        is_keyless[owners[np.isin(values, list(context.keyless_field_ids))]] = True
+        report.add(
+            EQUALITY_FIELD,
+            is_keyless & is_equality,
+            lambda at: f"has the key {shown(ids[at].as_py()[:20])}, of which a column cannot be in a key",
+            where="equality_ids",
+        )
         report.add(
             EQUALITY_IDS,
             mask & is_equality,

@@ -40,7 +40,16 @@ ROW_IDS_OVERLAP = Rule(
     harm="Two rows have one id: changelogs and incremental views mix them up.",
     next_step="rewrite one of the files with new row ids",
 )
-RULES = (FILE_TWICE, NUMBER_CHANGED, ROW_IDS_OVERLAP)
+ROW_ID_CHANGED = Rule(
+    id="first-row-id-changed",
+    level=Level.SNAPSHOT,
+    severity=Severity.ERROR,
+    title="The first row id of a data file never changes once it is assigned.",
+    section="First Row ID Inheritance",
+    harm="The rows of the file have other ids in one snapshot than in another: changelogs and incremental views take them for new rows.",
+    next_step="roll the table back to a snapshot before the change",
+)
+RULES = (FILE_TWICE, NUMBER_CHANGED, ROW_IDS_OVERLAP, ROW_ID_CHANGED)
 
 # Returns the path of the file of an entry, by the number of the manifest and the position; None if it cannot be read again.
 PathOf = Callable[[int, int], str | None]
@@ -100,29 +109,38 @@ class LiveFiles:
 
     def changed_numbers(self, most: int) -> Iterator[Finding]:
         """Yield entries, at most so many, whose data sequence number is not that of another entry of the same file and the same adding snapshot."""
+        numbers = self._joined([digest.live_sequence_numbers for digest in self._digests], np.int64)
+        yield from self._changed(NUMBER_CHANGED, numbers, np.arange(len(numbers)), "sequence_number", most)
+
+    def changed_row_ids(self, most: int) -> Iterator[Finding]:
+        """Yield entries, at most so many, whose first row id is not that of another entry of the same file; one that is not assigned yet is none."""
+        row_ids = self._joined([digest.live_row_ids for digest in self._digests], np.int64)
+        yield from self._changed(ROW_ID_CHANGED, row_ids, np.flatnonzero(row_ids >= 0), "first_row_id", most)
+
+    def _changed(self, rule: Rule, values: NDArray[np.int64], compared: NDArray[np.int64], name: str, most: int) -> Iterator[Finding]:
+        """Yield the compared entries whose value is not that of the first entry of the same file and adding snapshot."""
         keys = self._joined([digest.live_keys for digest in self._digests], np.int64)
-        sequence_numbers = self._joined([digest.live_sequence_numbers for digest in self._digests], np.int64)
-        rows = _repeated(keys)
+        rows = compared[_repeated(keys[compared])]
         ordered = keys[rows]
         begins = np.ones(len(rows), bool)
         begins[1:] = ordered[1:] != ordered[:-1]
         firsts = rows[np.maximum.accumulate(np.where(begins, np.arange(len(rows)), 0))]
-        changed = np.flatnonzero(sequence_numbers[rows] != sequence_numbers[firsts])
+        changed = np.flatnonzero(values[rows] != values[firsts])
         for at in changed[:most].tolist():
             one, other = int(firsts[at]), int(rows[at])
             path = self._path_of(*self._place(one))
             if path is None or path != self._path_of(*self._place(other)):
                 continue
             manifest = self._manifests[self._place(other)[0]]
-            yield NUMBER_CHANGED.finding(
-                f"{shown(path)} has data sequence number {sequence_numbers[other]}, and {sequence_numbers[one]} in another manifest",
+            yield rule.finding(
+                f"{shown(path)} has {name} {values[other]}, and {values[one]} in another manifest",
                 snapshot_id=manifest.snapshot_id,
                 file=manifest.path,
-                where="sequence_number",
+                where=name,
                 entry=self._place(other)[1],
                 path=path,
-                expected=int(sequence_numbers[one]),
-                actual=int(sequence_numbers[other]),
+                expected=int(values[one]),
+                actual=int(values[other]),
             )
 
     def overlapping_row_ids(self, most: int) -> Iterator[Finding]:

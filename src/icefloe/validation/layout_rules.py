@@ -13,10 +13,10 @@ from icefloe.kernel.partitioning.transforms import IdentityTransform, Transform,
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.schema.type_promotion import is_promotion
 from icefloe.kernel.schema.version_rules import schema_version_problems
-from icefloe.kernel.types import IcebergType
+from icefloe.kernel.types import IcebergType, NestedField
 from icefloe.validation.finding import Finding, Severity
 from icefloe.validation.rule import Level, Rule, shown
-from icefloe.validation.table_content import REQUIRED_FIELD, TableContent
+from icefloe.validation.table_content import REQUIRED_FIELD, TableContent, ids_inside_of_lists_and_maps
 
 _RESTORE = "restore an earlier metadata file of the table, or let the writer of the table write a new one"
 
@@ -41,6 +41,21 @@ TYPE_CHANGED = _rule(
     "Schema Evolution",
     "add a new column of the new type, and copy the values",
 )
+DEFAULT_CHANGED = _rule(
+    "initial-default-changed",
+    Severity.ERROR,
+    "The initial default of a field is the same in every schema that has the field.",
+    "Rows of files from before the field was added have other values in one snapshot than in another.",
+    "Default values",
+)
+SPEC_TWICE = _rule(
+    "partition-spec-twice",
+    Severity.NOTE,
+    "No two partition specs have the same fields: a writer uses the one that exists.",
+    "None for readers; files of the same partition are planned and compacted apart.",
+    "Partitioning",
+    "make the older spec the default again, and rewrite the files of the other",
+)
 PARTITION_FIELD_ID = _rule(
     "partition-field-id",
     Severity.ERROR,
@@ -59,7 +74,7 @@ PARTITION_SOURCE = _rule(
 PARTITION_TRANSFORM_TYPE = _rule(
     "partition-transform-type",
     Severity.ERROR,
-    "The transform of a partition field applies to the type of its source column.",
+    "The transform of a partition field applies to the type of its source column, which is primitive and not inside of a list or map.",
     "Engines refuse the spec, or compute other partition values than were stored.",
     "Partition Transforms",
     "replace the partition field",
@@ -106,6 +121,8 @@ SORT_ORDER_ID = _rule(
 RULES = (
     SCHEMA_VERSION,
     TYPE_CHANGED,
+    DEFAULT_CHANGED,
+    SPEC_TWICE,
     PARTITION_FIELD_ID,
     PARTITION_SOURCE,
     PARTITION_TRANSFORM_TYPE,
@@ -120,6 +137,8 @@ RULES = (
 def layout_findings(content: TableContent) -> Iterator[Finding]:
     """Yield what breaks the rules of this module in one metadata file."""
     yield from _versions_and_changes(content)
+    yield from _changed_defaults(content)
+    yield from _equal_specs(content)
     yield from _spec_fields(content)
     yield from _field_ids(content)
     yield from _sort_orders(content)
@@ -151,6 +170,39 @@ def _versions_and_changes(content: TableContent) -> Iterator[Finding]:
                     expected=str(earlier),
                     actual=str(kind),
                 )
+
+
+def _changed_defaults(content: TableContent) -> Iterator[Finding]:
+    defaults: dict[int, tuple[NestedField, int]] = {}
+    for schema_id, schema in content.schemas.items():
+        for names, field in walk(schema.fields):
+            earlier, earlier_id = defaults.setdefault(field.field_id, (field, schema_id))
+            if earlier.field_type == field.field_type and repr(earlier.initial_default) != repr(field.initial_default):
+                yield DEFAULT_CHANGED.finding(
+                    f"column {shown('.'.join(names))} has the initial default {shown(field.initial_default)} in schema {schema_id}, "
+                    f"and {shown(earlier.initial_default)} in schema {earlier_id}",
+                    file=content.metadata_location,
+                    where=f"{SCHEMAS.key} {schema_id}, {shown('.'.join(names))}",
+                    field_id=field.field_id,
+                    expected=shown(earlier.initial_default),
+                    actual=shown(field.initial_default),
+                )
+
+
+def _equal_specs(content: TableContent) -> Iterator[Finding]:
+    """Yield specs with the sources, transforms and names of an earlier one. In version 1, field ids follow from the position."""
+    known: dict[tuple[object, ...], int] = {}
+    for spec_id, spec in content.specs.items():
+        key = tuple((field.source_ids, str(field.transform), field.name) for field in spec.fields)
+        earlier_id = known.setdefault(key, spec_id)
+        if earlier_id != spec_id:
+            yield SPEC_TWICE.finding(
+                f"partition spec {spec_id} has the fields of spec {earlier_id}",
+                file=content.metadata_location,
+                where=f"{PARTITION_SPECS.key} {spec_id}",
+                expected=earlier_id,
+                actual=spec_id,
+            )
 
 
 def _is_same_or_promoted(one: IcebergType, other: IcebergType) -> bool:
@@ -197,6 +249,7 @@ def _is_taken(field: PartitionField, schema: Schema) -> bool:
 def _partition_sources(field: PartitionField, where: str, path: str, schemas: list[Schema]) -> Iterator[Finding]:
     if isinstance(field.transform, VoidTransform) or not schemas:
         return
+    inside = {field_id for schema in schemas for field_id in ids_inside_of_lists_and_maps(schema)}
     for source_id in field.source_ids:
         kind = next((schema.find_type(source_id) for schema in schemas if source_id in schema), None)
         if kind is None:
@@ -209,9 +262,10 @@ def _partition_sources(field: PartitionField, where: str, path: str, schemas: li
                 field_id=source_id,
                 actual=source_id,
             )
-        elif not _fits(field.transform, kind):
+        elif not _fits(field.transform, kind) or source_id in inside:
             yield PARTITION_TRANSFORM_TYPE.finding(
-                f"partition field {shown(field.name)} is {shown(field.transform)} of a column of type {shown(kind)}",
+                f"partition field {shown(field.name)} is {shown(field.transform)} of a column of type {shown(kind)}"
+                + (" inside of a list or map" if source_id in inside else ""),
                 file=path,
                 where=where,
                 field_id=field.field_id,

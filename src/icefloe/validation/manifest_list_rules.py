@@ -14,7 +14,7 @@ from icefloe.kernel.types import PrimitiveType, StructType
 from icefloe.kernel.values import from_bytes
 from icefloe.validation.finding import Finding, Severity
 from icefloe.validation.manifest_row import ManifestRow
-from icefloe.validation.rule import Level, Place, Rule, shown
+from icefloe.validation.rule import Level, Place, Rule, has_relative_path, shown
 from icefloe.validation.table_content import TableContent
 
 _ROLL_BACK = "restore the manifest list from a copy, let icefloe repair rebuild a lost one, or roll the table back"
@@ -73,7 +73,7 @@ LIST_SPEC = _rule(
 LIST_SEQUENCE_NUMBER = _rule(
     "manifest-sequence-number",
     Severity.ERROR,
-    "The sequence number of a manifest is not above that of the snapshot that lists it, nor below its own minimum.",
+    "The sequence number of a manifest is that of the snapshot that added it, not above that of the one that lists it, nor below its own minimum.",
     "Entries inherit a number of the future: deletes apply to rows that were written later, or not to those they delete.",
     "Sequence Numbers",
 )
@@ -90,13 +90,23 @@ LIST_PARTITIONS = _rule(
     "An entry has one partition summary for each field of its spec, with bounds of the field's type whose lower is not above its upper.",
     "Engines skip the manifest for filters that match its rows, or fail to plan.",
 )
+METADATA_PATH = Rule(
+    id="metadata-path",
+    level=Level.MANIFEST_LIST,
+    severity=Severity.WARNING,
+    title="The paths of manifest lists and manifests are absolute.",
+    section="File Locations in Metadata",
+    harm="Engines search for the file relative to the folder they run in.",
+    next_step="register the table again with absolute paths, by a rewrite of its paths",
+)
 LIST_CONTRADICTION = _rule(
     "manifest-contradiction",
     Severity.ERROR,
-    "All manifest lists state the same content, spec, sequence number and snapshot of a manifest.",
+    "All manifest lists state the same content, spec, sequence number, snapshot and, once it is assigned, first row id of a manifest.",
     "The entries of the manifest inherit other numbers in one snapshot than in another.",
 )
 RULES = (
+    METADATA_PATH,
     LIST_MISSING,
     LIST_DAMAGED,
     LIST_FIELD,
@@ -125,9 +135,18 @@ _COUNTS = _REQUIRED_IN_V2[3:]
 
 
 def row_findings(
-    row: ManifestRow, position: int, snapshot: Snapshot, content: TableContent, types: Mapping[int, StructType]
+    row: ManifestRow, position: int, snapshot: Snapshot, content: TableContent, types: Mapping[int, StructType], numbers: Mapping[int, int]
 ) -> Iterator[Finding]:
-    """Yield what breaks a rule in one entry of a manifest list, without a look at the manifest; `types` are the partition types by spec id."""
+    """Yield what breaks a rule in one entry of a manifest list, without a look at the manifest.
+
+    Args:
+        row: The entry.
+        position: Its position in the list.
+        snapshot: The snapshot of the list.
+        content: The metadata file.
+        types: The partition types by spec id.
+        numbers: The sequence numbers of snapshots by id, as `content.sequence_numbers`.
+    """
     place = Place(snapshot_id=snapshot.snapshot_id, file=snapshot.manifest_list, entry=position, path=path_text(row))
     named = f"entry {position} of the manifest list"
     required = _REQUIRED + (_REQUIRED_IN_V2 if snapshot.sequence_number > 0 and content.format_version > 1 else ())
@@ -140,6 +159,9 @@ def row_findings(
         yield LIST_FIELD.finding(
             f"{named} has content {row.content}; it is 0 (data) or 1 (deletes)", where="content", actual=row.content, **place
         )
+    path = path_text(row)
+    if path and has_relative_path(path):
+        yield METADATA_PATH.finding(f"{named} has the relative path {shown(path)}", where="manifest_path", actual=path, **place)
     for name in ("manifest_length", *_COUNTS):
         number = getattr(row, name)
         if number is not None and number < 0:
@@ -152,7 +174,7 @@ def row_findings(
             **place,
         )
     if content.format_version > 1:
-        yield from _sequence_numbers(row, named, snapshot, place)
+        yield from _sequence_numbers(row, named, snapshot, numbers, place)
     if content.format_version > 2:
         yield from _first_row_id(row, named, snapshot, place)
     kind = types.get(row.partition_spec_id if row.partition_spec_id is not None else -1)
@@ -160,13 +182,22 @@ def row_findings(
         yield from _partitions(row.partitions, kind, named, place)
 
 
-def _sequence_numbers(row: ManifestRow, named: str, snapshot: Snapshot, place: Place) -> Iterator[Finding]:
+def _sequence_numbers(row: ManifestRow, named: str, snapshot: Snapshot, numbers: Mapping[int, int], place: Place) -> Iterator[Finding]:
     number, least = row.sequence_number or 0, row.min_sequence_number or 0
     if not 0 <= number <= snapshot.sequence_number:
         yield LIST_SEQUENCE_NUMBER.finding(
             f"{named} has sequence number {number}, and its snapshot {snapshot.sequence_number}",
             where="sequence_number",
             expected=f"0 to {snapshot.sequence_number}",
+            actual=number,
+            **place,
+        )
+    elif number != numbers.get(row.added_snapshot_id or 0, number):
+        added_number = numbers[row.added_snapshot_id or 0]
+        yield LIST_SEQUENCE_NUMBER.finding(
+            f"{named} has sequence number {number}, and snapshot {row.added_snapshot_id}, which added it, {added_number}",
+            where="sequence_number",
+            expected=added_number,
             actual=number,
             **place,
         )
@@ -233,9 +264,10 @@ def bounds_problem(kind: PrimitiveType, lower: bytes | None, upper: bytes | None
 
 def contradictions(row: ManifestRow, first: ManifestRow, position: int, snapshot: Snapshot) -> Iterator[Finding]:
     """Yield the values of a manifest that an earlier manifest list states otherwise."""
-    for name in ("partition_spec_id", "content", "sequence_number", "added_snapshot_id"):
+    for name in ("partition_spec_id", "content", "sequence_number", "added_snapshot_id", "first_row_id"):
         one, other = getattr(first, name) or 0, getattr(row, name) or 0
-        if one != other:
+        is_assigned = name != "first_row_id" or None not in (first.first_row_id, row.first_row_id)
+        if one != other and is_assigned:
             yield LIST_CONTRADICTION.finding(
                 f"entry {position} of the manifest list states {name} {other} of {shown(path_text(row))}, and another list {one}",
                 snapshot_id=snapshot.snapshot_id,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.kernel.arrow_values import array_of, mask_array
+from icefloe.kernel.arrow_values import array_of, mask_array, numpy_of
 from icefloe.kernel.manifest.manifest_columns import partition_column
 from icefloe.kernel.partitioning.partition_spec import UntypedPartition
 from icefloe.kernel.types import DoubleType, FloatType, PrimitiveType, StructType, UnknownType
@@ -194,6 +194,11 @@ def _uncovered(values: Any, kind: PrimitiveType, summary: tuple[bool, bool | Non
         return "has no bounds, and a value is neither null nor NaN" if lower is None or upper is None else None
     least, greatest = pc.min_max(known).as_py().values()
     low, high = bounds.to_pylist()
+    if isinstance(kind, FloatType | DoubleType):  # -0.0 is below 0.0
+        values = numpy_of(known)
+        is_negative = np.signbit(values[values == 0])
+        if (low == 0 and not np.signbit(low) and is_negative.any()) or (high == 0 and np.signbit(high) and not is_negative.all()):
+            return f"has the bounds {low} and {high}, and a value is a zero of the other sign"
     if low > least or high < greatest:
         return f"has the bounds {shown(low)} and {shown(high)}, and the values reach from {shown(least)} to {shown(greatest)}"
     return None

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from icefloe.errors import IcefloeError, MetadataFormatError
-from icefloe.io.locations import is_relative
 from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
 from icefloe.kernel.metadata.invariants import CLOCK_TOLERANCE_MS
 from icefloe.kernel.metadata.raw_entries import EntryKind
@@ -18,7 +17,7 @@ from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
 from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.validation.finding import Finding, Severity
-from icefloe.validation.rule import Level, Place, Rule, shown
+from icefloe.validation.rule import Level, Place, Rule, has_relative_path, shown
 from icefloe.validation.table_content import TableContent, described, is_known_version
 
 _RESTORE = "restore an earlier metadata file of the table, or let the writer of the table write a new one"
@@ -243,7 +242,7 @@ def _identity(content: TableContent) -> Iterator[Finding]:
     if table_uuid is not None and not _is_uuid(table_uuid):
         yield TABLE_UUID.finding(f"table-uuid is {described(table_uuid)}", file=path, where="$.table-uuid", actual=table_uuid)
     location = content.text("location")
-    if location is not None and (not location or is_relative(location)):
+    if location is not None and (not location or has_relative_path(location)):
         yield TABLE_LOCATION.finding(f"location is {described(location)}", file=path, where="$.location", actual=location)
 
 

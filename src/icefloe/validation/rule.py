@@ -6,6 +6,7 @@ from typing import TypedDict
 
 from icefloe.display.formatting import shortened
 from icefloe.errors import in_one_line
+from icefloe.io.locations import is_relative
 from icefloe.kernel.tolerance import Deviation
 from icefloe.validation.finding import Finding, Severity, bounded
 
@@ -119,3 +120,8 @@ class Rule:
 def shown(value: object) -> str:
     """Return a value of the table as text for a message: in one line, short, without control characters."""
     return shortened(in_one_line(str(value)[:1000]))
+
+
+def has_relative_path(location: str) -> bool:
+    """Return whether a location of the table is a relative path; False for text that is no location, which cannot be read."""
+    return bool(location) and "\0" not in location and is_relative(location)

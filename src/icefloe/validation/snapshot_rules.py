@@ -10,7 +10,8 @@ from icefloe.kernel.metadata.entry_kinds import SCHEMAS
 from icefloe.kernel.metadata.invariants import CLOCK_TOLERANCE_MS
 from icefloe.kernel.metadata.snapshot import Operation, Snapshot
 from icefloe.validation.finding import Finding, Severity
-from icefloe.validation.rule import Level, Place, Rule, shown
+from icefloe.validation.manifest_list_rules import METADATA_PATH
+from icefloe.validation.rule import Level, Place, Rule, has_relative_path, shown
 from icefloe.validation.table_content import TableContent
 
 _ROLL_BACK = "roll the table back to a snapshot before it, or restore an earlier metadata file"
@@ -117,6 +118,13 @@ def _own_fields(snapshot: Snapshot, content: TableContent, schema_ids: set[int],
     place, version, named = _place(snapshot, content), content.format_version, f"snapshot {snapshot.snapshot_id}"
     if snapshot.manifest_list is not None and snapshot.manifest_paths is not None:
         yield SNAPSHOT_LIST.finding(f"{named} has both manifest-list and manifests", where=_at(snapshot, content, "manifests"), **place)
+    if snapshot.manifest_list is not None and has_relative_path(snapshot.manifest_list):
+        yield METADATA_PATH.finding(
+            f"the manifest list of {named} has the relative path {shown(snapshot.manifest_list)}",
+            where=_at(snapshot, content, "manifest-list"),
+            actual=snapshot.manifest_list,
+            **place,
+        )
     # A snapshot from before an upgrade of the table has the sequence number 0.
     is_of_version_1 = version == 1 or snapshot.sequence_number == 0
     if snapshot.manifest_list is None and (snapshot.manifest_paths is None or not is_of_version_1):

@@ -48,7 +48,25 @@ APPEND_ONLY = Rule(
     harm="Incremental and streaming reads take the snapshot for new rows only, and miss what it removed.",
     next_step="read the changes between the snapshots around it with a changelog scan",
 )
-RULES = (SUMMARY_NUMBER, SUMMARY_TOTAL, SUMMARY_CHANGE, APPEND_ONLY)
+DELETE_ONLY = Rule(
+    id="delete-only",
+    level=Level.SNAPSHOT,
+    severity=Severity.WARNING,
+    title="A snapshot of the operation delete adds no data files.",
+    section="Snapshots",
+    harm="Incremental and streaming reads that skip deletes miss the rows that it added.",
+    next_step="read the changes between the snapshots around it with a changelog scan",
+)
+REPLACE_KEEPS_ROWS = Rule(
+    id="replace-keeps-rows",
+    level=Level.SNAPSHOT,
+    severity=Severity.WARNING,
+    title="A snapshot of the operation replace adds no more rows than it removes.",
+    section="Snapshots",
+    harm="Incremental and streaming reads skip the snapshot, and miss the rows that it added.",
+    next_step="read the changes between the snapshots around it with a changelog scan",
+)
+RULES = (SUMMARY_NUMBER, SUMMARY_TOTAL, SUMMARY_CHANGE, APPEND_ONLY, DELETE_ONLY, REPLACE_KEEPS_ROWS)
 
 # Keys of totals, and of what a snapshot added and removed, by the fields of `FileTotals`.
 _TOTALS = {
@@ -114,17 +132,28 @@ def _changes(snapshot: Snapshot, added: FileTotals, removed: FileTotals, content
             actual = getattr(counts, field)
             if stated is not None and stated != actual:
                 yield _finding(SUMMARY_CHANGE, snapshot, content, key, f"is {stated}, and its entries have {actual}", actual, stated)
-    if snapshot.summary.get("operation") == Operation.APPEND and (removed.data_files or removed.delete_files or added.delete_files):
-        yield APPEND_ONLY.finding(
-            f"snapshot {snapshot.snapshot_id} is an append, and removes {removed.data_files + removed.delete_files} files "
-            f"and adds {added.delete_files} delete files",
-            snapshot_id=snapshot.snapshot_id,
-            file=content.metadata_location,
-            where=f"$.snapshots[{content.snapshot_positions[snapshot.snapshot_id]}].summary.operation",
-            entry=content.snapshot_positions[snapshot.snapshot_id],
-            expected=Operation.OVERWRITE.value,
-            actual=Operation.APPEND.value,
-        )
+    operation = snapshot.summary.get("operation")
+    if operation == Operation.APPEND and (removed.data_files or removed.delete_files or added.delete_files):
+        what = f"is an append, and removes {removed.data_files + removed.delete_files} files and adds {added.delete_files} delete files"
+        yield _wrong_operation(APPEND_ONLY, snapshot, content, what)
+    if operation == Operation.DELETE and added.data_files:
+        yield _wrong_operation(DELETE_ONLY, snapshot, content, f"is a delete, and adds {added.data_files} data files")
+    if operation == Operation.REPLACE and added.records > removed.records:
+        what = f"is a replace, and adds {added.records} rows and removes {removed.records}"
+        yield _wrong_operation(REPLACE_KEEPS_ROWS, snapshot, content, what)
+
+
+def _wrong_operation(rule: Rule, snapshot: Snapshot, content: TableContent, what: str) -> Finding:
+    position = content.snapshot_positions[snapshot.snapshot_id]
+    return rule.finding(
+        f"snapshot {snapshot.snapshot_id} {what}",
+        snapshot_id=snapshot.snapshot_id,
+        file=content.metadata_location,
+        where=f"$.snapshots[{position}].summary.operation",
+        entry=position,
+        expected=Operation.OVERWRITE.value,
+        actual=shown(snapshot.summary.get("operation")),
+    )
 
 
 def _finding(

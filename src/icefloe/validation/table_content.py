@@ -4,6 +4,7 @@ The reader of tables (`kernel.metadata.metadata_reader`) refuses a file with one
 decoded is a finding, and the others are still validated. Spec: Table Metadata Fields; Appendix C.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -21,8 +22,8 @@ from icefloe.kernel.partitioning.partition_spec import PartitionSpec, fields_fro
 from icefloe.kernel.partitioning.sort_order import SortOrder
 from icefloe.kernel.schema.json_shape import is_missing, kind_of, object_problems
 from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import StructType
+from icefloe.kernel.schema.schema import Schema, walk
+from icefloe.kernel.types import DoubleType, FloatType, ListType, MapType, StructType
 from icefloe.validation.finding import Finding, Severity
 from icefloe.validation.rule import Level, Rule, shown
 from icefloe.validation.schema_id_rules import field_id_findings, field_ids_of
@@ -139,9 +140,26 @@ class TableContent:
         return {field_id for schema in schemas for field_id in field_ids_of(schema)}
 
     @property
+    def keyless_field_ids(self) -> frozenset[int]:
+        """The field ids of columns that cannot be in the key of equality deletes: floating-point numbers, and those inside of lists and maps."""
+        ids: set[int] = set()
+        for schema in self.schemas.values():
+            floats = {field.field_id for _, field in walk(schema.fields) if isinstance(field.field_type, FloatType | DoubleType)}
+            ids |= ids_inside_of_lists_and_maps(schema) | floats
+        return frozenset(ids)
+
+    @property
     def spec_ids(self) -> frozenset[int]:
         """The ids of the partition specs, also of those that cannot be decoded."""
         return frozenset((*self.ids(PARTITION_SPECS), *self.specs))
+
+    @property
+    def sequence_numbers(self) -> dict[int, int]:
+        """The sequence numbers of snapshots by id, of those whose number no other snapshot has."""
+        counts = Counter(snapshot.sequence_number for snapshot in self.snapshots.values())
+        return {
+            snapshot.snapshot_id: snapshot.sequence_number for snapshot in self.snapshots.values() if counts[snapshot.sequence_number] == 1
+        }
 
     @property
     def current_snapshot_id(self) -> int | None:
@@ -303,6 +321,12 @@ class _ContentReader:
     def _report(self, problem: Problem, rule: Rule) -> None:
         chosen = REQUIRED_FIELD if is_missing(problem) else rule
         self.findings.append(chosen.finding(f"{shown(problem.where)} {shown(problem.what)}", file=self._path, where=problem.where))
+
+
+def ids_inside_of_lists_and_maps(schema: Schema) -> set[int]:
+    """Return the field ids of elements, keys and values, and of what they contain."""
+    nested = [field for _, field in walk(schema.fields) if isinstance(field.field_type, ListType | MapType)]
+    return {inner.field_id for field in nested for _, inner in walk((field,)) if inner is not field}
 
 
 def _id_of(entry: Any, kind: EntryKind[Any]) -> int | None:

@@ -171,7 +171,8 @@ class _Run:
         for findings in (metadata_findings, layout_findings, snapshot_findings, statistics_field_findings):
             self._findings.add(findings(content))
         types = content.partition_types()
-        snapshots = [self._listed(snapshot, content, types) for snapshot in self._chosen(content)]
+        numbers = content.sequence_numbers
+        snapshots = [self._listed(snapshot, content, types, numbers) for snapshot in self._chosen(content)]
         digests = self._digests(content, types)
         self._across_manifests(content, snapshots, digests)
         self._check_deletes(snapshots, digests, content)
@@ -234,13 +235,15 @@ class _Run:
             )
         return snapshot
 
-    def _listed(self, snapshot: Snapshot, content: TableContent, types: Mapping[int, StructType]) -> SnapshotManifests:
+    def _listed(
+        self, snapshot: Snapshot, content: TableContent, types: Mapping[int, StructType], sequence_numbers: Mapping[int, int]
+    ) -> SnapshotManifests:
         """Return the manifests of a snapshot, and add the findings of its manifest list."""
         rows, is_whole = self._rows(snapshot)
         numbers: list[int] = []
         first_entries: dict[str, int] = {}
         for position, row in enumerate(rows):
-            self._findings.add(row_findings(row, position, snapshot, content, types))
+            self._findings.add(row_findings(row, position, snapshot, content, types, sequence_numbers))
             path = path_text(row)
             if path is None or row.content not in (None, 0, 1):
                 is_whole = False
@@ -283,6 +286,7 @@ class _Run:
 
     def _digests(self, content: TableContent, types: Mapping[int, StructType]) -> list[ManifestDigest]:
         """Return the digests of all manifests in their order, and add their findings."""
+        numbers = sorted(content.sequence_numbers.items())
         check = ManifestCheck(
             io=self._io,
             partition_types=types,
@@ -290,7 +294,10 @@ class _Run:
             entries=EntryContext(
                 format_version=content.format_version,
                 field_ids=frozenset(content.field_ids),
+                keyless_field_ids=content.keyless_field_ids,
                 sort_order_ids=frozenset((*content.ids(SORT_ORDERS), *content.sort_orders)),
+                snapshot_ids=np.array([snapshot_id for snapshot_id, _ in numbers], np.int64),
+                snapshot_numbers=np.array([number for _, number in numbers], np.int64),
             ),
             metrics=metrics_context(content),
             most=self._arguments.most_findings,
@@ -329,6 +336,7 @@ class _Run:
         self._findings.add(files.changed_numbers(most))
         if content.format_version >= ROW_LINEAGE_VERSION:
             self._findings.add(files.overlapping_row_ids(most))
+            self._findings.add(files.changed_row_ids(most))
 
     def _path_of(self, number: int, position: int) -> str | None:
         """Return the path of an entry's file from its manifest, which is read again; None if it cannot be."""
