@@ -3,7 +3,7 @@
 
     .venv/bin/python scripts/fetch_axe.py
 
-It needs npm, which asks the registry that it is configured for. axe-core is under MPL-2.0, is used by tests only, and is in no wheel. Standard library only.
+It needs npm, and the registry that npm is configured for. axe-core is under MPL-2.0, is used by tests only, and is in no wheel. Standard library only.
 """
 
 import hashlib

@@ -55,9 +55,16 @@ def browser() -> Iterator[Any]:
 def complete(page: Any, address: str) -> None:
     """Open a page, and wait until it no longer loads itself again."""
     page.goto(address, timeout=120_000)
+    is_complete = (
+        "document.readyState === 'complete' && document.querySelector('main') !== null && document.querySelector('.waiting') === null"
+    )
     for _ in range(120):
-        if not page.locator(".waiting").count():
-            return
+        try:
+            if page.evaluate(is_complete):
+                return
+        except Exception as error:  # the page was loaded again meanwhile, for which the driver has no class
+            if "navigation" not in str(error):
+                raise
         time.sleep(1)
     pytest.fail(f"{address} never was complete")
 

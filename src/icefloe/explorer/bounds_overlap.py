@@ -61,13 +61,16 @@ class ColumnRanges:
     mean_depth: float
 
     @property
+    def depth(self) -> NDArray[np.int64]:
+        """How many files hold the value at each of some places at equal distances."""
+        at = (np.arange(_PLACES) + 0.5) / _PLACES
+        held: NDArray[np.int64] = np.searchsorted(np.sort(self.low), at, "right") - np.searchsorted(np.sort(self.high), at, "left")
+        return held
+
+    @property
     def opened(self) -> float:
-        """How many files hold one value on average, over the values at which a file begins."""
-        if not len(self.low):
-            return 0.0
-        begun = np.searchsorted(np.sort(self.low), self.low, "right")
-        ended = np.searchsorted(np.sort(self.high), self.low, "left")
-        return float((begun - ended).mean())
+        """How many files hold one value, as a mean over the places of `depth`."""
+        return float(self.depth.mean())
 
 
 def bounds_overlap(request: Request) -> Markup:
@@ -225,13 +228,12 @@ def overlap_figure(ranges: ColumnRanges) -> Ranges:
         )
         for place, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True))
     )
-    at = (np.arange(_PLACES) + 0.5) / _PLACES
-    depth = np.searchsorted(np.sort(ranges.low), at, "right") - np.searchsorted(np.sort(ranges.high), at, "left")
+    depth = ranges.depth
     best = "one after the other" if ranges.opened < 2 else "overlapping"
     return Ranges(
         title=f"Ranges of files in {ranges.column}"[:200],
         summary=f"{count_text(count, 'file')} by their lower bounds, {best}: a filter on one value opens {ranges.opened:,.1f} of them on average"
-        + (f", at most {int(depth.max()):,}." if len(depth) else "."),
+        f", at most {int(depth.max()):,}.",
         spans=spans,
         ticks=_ticks(ranges),
         depth=tuple(depth.tolist()),

@@ -90,12 +90,12 @@ def _block(block: Block, x: float, top: float, width: float) -> Markup:
     ]
     if block.state == "skipped":
         inner.append(element("line", x1=x, x2=x + width - gap, y1=top + _LEVEL_HEIGHT, y2=top, stroke="currentColor", stroke_opacity=0.25))
-    visible: list[str] = []
+    has_text = False
     is_strong = block.strength >= _STRONG and block.state != "fault"
     for line, size, y in ((block.text, 11.5, 19), (block.aside, 10, 34)):
         text = fitted(line, width - 14, size)
         if text:
-            visible.append(text)
+            has_text = True
             inner.append(
                 element(
                     "text",
@@ -107,5 +107,5 @@ def _block(block: Block, x: float, top: float, width: float) -> Markup:
                     fill="#ffffff" if is_strong else "currentColor",
                 )
             )
-    # What is written in a link is a part of its name.
-    return link(block.target, inner, ": ".join([*visible, block.tip])) if block.target is not None else element("g", *inner)
+    # A link with text is named by it and by the title of its shape.
+    return link(block.target, inner, "" if has_text else block.tip) if block.target is not None else element("g", *inner)
