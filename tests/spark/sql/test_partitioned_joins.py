@@ -233,8 +233,8 @@ def test_tables_with_deletes_are_joined_without_a_shuffle(
         with_deletes(table, kind)
     text = by_keys("id", "day")
     # Spark 4.0 and 4.1 lose the partitions of a scan in the broadcast join that removes pairs of keys.
-    shuffles = 2 if kind == "pairs of keys" and spark.version < "4.2" else 0
-    for _ in range(2):  # the second query finds positions of deleted keys that are kept
+    first = 2 if kind == "pairs of keys" and spark.version < "4.2" else 0
+    for shuffles in (first, 0):  # the second query finds positions of deleted keys that are kept
         assert exchanges(sql, text) == shuffles
         assert rows_of(sql, text) == joined(left, right, "id", "day")
 
