@@ -64,7 +64,7 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
   private LogicalPlan rows; // the plan of the rows, over the first relation
   private PythonProxy python; // the scan that Python implements; null before it is in a plan
   private ArrayList conditions = new ArrayList(); // of Condition: what the rows are filtered by, for the statistics of row groups
-  // Numbers of the files that the next batch of a thread has; none for all. Spark asks for the batch in the thread that has set the filter, and another plan may do so at the same time.
+  // Numbers of the files that the next batch of a thread has; none for all. Spark sets the filter and requests the batch in one thread, and another plan may do so at the same time.
   private final ThreadLocal selected = new ThreadLocal();
 
   public PartitionedFiles(List groups, List keys, List columns) {
