@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from icefloe.validation.finding import Finding
 from icefloe.validation.rule import Rule
@@ -10,6 +11,8 @@ from icefloe.validation.table_validation import ValidationResult
 from icefloe.version import VERSION
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+# Characters of a location that a URI reference may have as they are; a percent sign of a path is none.
+_IN_URIS = "/:@!$&'()*+,;=~"
 _HOME = "https://github.com/apache/iceberg/blob/main/format/spec.md"
 
 
@@ -72,7 +75,7 @@ def _result(finding: Finding, position: int) -> dict[str, Any]:
 def _location(finding: Finding) -> dict[str, Any]:
     location: dict[str, Any] = {"logicalLocations": list(_logical(finding))}
     if finding.file is not None:
-        location["physicalLocation"] = {"artifactLocation": {"uri": finding.file}}
+        location["physicalLocation"] = {"artifactLocation": {"uri": quote(finding.file, safe=_IN_URIS, errors="replace")}}
     return location
 
 
