@@ -198,7 +198,7 @@ def test_files_of_another_table_in_the_folder_make_the_choice_uncertain(sound: M
     other["table-uuid"] = "11111111-1111-1111-1111-111111111111"
     (location.parent / "00003-22222222-2222-2222-2222-222222222222.metadata.json").write_text(json.dumps(other))
     lose(broken)
-    broken.catalog.drop_table("db.t")  # without it the catalog knows the file before
+    broken.catalog.drop_table("db.t")  # so that the catalog does not have the location of the file before
     undo(broken.catalog, "db.t", metadata_file=str(location))
     planned = broken.plan()
     assert "restore-metadata" not in [repair.repair for repair in planned.repairs]

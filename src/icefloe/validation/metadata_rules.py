@@ -34,7 +34,7 @@ METADATA_MISSING = _rule(
     Severity.ERROR,
     "The metadata file of a table exists.",
     "No engine can load the table.",
-    next_step="restore the file from a copy, or plan with icefloe repair how the table goes on without it",
+    next_step="restore the file from a copy, or plan with icefloe repair what the table can continue from",
 )
 METADATA_DAMAGED = _rule(
     "metadata-damaged",
