@@ -11,7 +11,14 @@ from tests.repair.broken_table import BrokenTable
 from tests.validation.stored_table import SCHEMA
 
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
-from icefloe.errors import InvalidInputError, NoSuchFileError, NoSuchTableError, TableAlreadyExistsError, UnsupportedFeatureError
+from icefloe.errors import (
+    InvalidInputError,
+    NoSuchFileError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    UnsupportedFeatureError,
+    UnsupportedFormatVersionError,
+)
 from icefloe.repair import plan, undo
 
 MakeTable = Callable[[str, int], BrokenTable]
@@ -138,6 +145,15 @@ def test_a_table_that_can_be_loaded_is_not_dropped(sound: MakeTable) -> None:
     planned = broken.plan("drop-table")
     assert (planned.repairs, planned.apply().repairs) == ((), ())
     assert broken.rows()
+
+
+def test_a_table_of_a_later_format_version_is_not_lost(sound: MakeTable) -> None:
+    broken = sound("of", 2)
+    broken.stored.edit(lambda document: document.update({"format-version": 9}))
+    files = broken.files()
+    with pytest.raises(UnsupportedFormatVersionError):
+        broken.plan("restore-metadata")
+    assert broken.files() == files
 
 
 def test_ways_that_exclude_each_other_are_refused(sound: MakeTable) -> None:

@@ -9,12 +9,18 @@ import typer
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog
 from icefloe.cli.failure_output import REFUSED
 from icefloe.cli.screen import show, step
-from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, TableName, Warehouse, complete_ref
+from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, Warehouse, complete_name, complete_ref
 from icefloe.errors import InvalidInputError, ReadOnlyTableError
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.repair import plan, undo
 from icefloe.validation.table_validation import ValidationProgress
 
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE", help="namespace.table; a table that cannot be loaded too.", show_default=False, autocompletion=complete_name
+    ),
+]
 Apply = Annotated[bool, typer.Option("--apply", help="Commit the chosen repairs; without it only the plan is shown.")]
 Undo = Annotated[bool, typer.Option("--undo", help="Undo the last repair, if nothing was committed after it.")]
 Only = Annotated[
@@ -36,7 +42,7 @@ MetadataFile = Annotated[
 
 
 def repair(
-    table: TableName,
+    table: Name,
     apply: Apply = False,
     undo_last: Undo = False,
     only: Only = None,

@@ -226,7 +226,7 @@ class RepairPlan(View):
             yield Prose("Nothing is wrong that was looked at.")
             return
         if self.repairs:
-            columns = (Column("repair", whole=True), Column("done"), Column("places", is_number=True), Column("what", rank=1))
+            columns = (Column("repair", whole=True), Column("chosen"), Column("places", is_number=True), Column("what", rank=1))
             rows = [(one.repair, "yes" if one.is_chosen else "no", f"{one.count:,}", one.text) for one in self.repairs]
             yield grid("", columns, rows, None)
         for one in self.repairs:

@@ -15,6 +15,7 @@ from icefloe.catalog_store.identifier import dotted
 from icefloe.errors import (
     FormatError,
     InvalidInputError,
+    LocationNotAllowedError,
     NoSuchFileError,
     NoSuchSnapshotError,
     NoSuchTableError,
@@ -121,6 +122,7 @@ def plan_table(handle: TableHandle, location: str, options: RepairOptions, progr
     Raises:
         InvalidInputError: `only` names no repair.
         NoSuchSnapshotError: The table has no such branch.
+        UnsupportedError, StoragePermissionError: The metadata file is of a later format version, or may not be read.
         StorageUnavailableError: The storage does not respond.
     """
     chosen = chosen_kinds(options.only)
@@ -156,11 +158,12 @@ def undo_command(handle: TableHandle, branch: str = MAIN, metadata_file: str = "
 
 
 def _loaded(handle: TableHandle, location: str) -> LoadedMetadata | None:
+    """Return the metadata of a table; None if it is lost. A file that may not be read, or is of a later format version, is not lost: its error is raised."""
     try:
         stored = handle.store.load(handle.identifier)
         loaded = metadata_of(handle.io, stored) if stored.metadata_location == location else read_metadata_at(handle.io, location)
         decoded(loaded.metadata)
-    except _UNREADABLE:
+    except (FormatError, NoSuchFileError, InvalidInputError, LocationNotAllowedError):
         return None
     return loaded
 
