@@ -161,6 +161,12 @@ COMMANDS = (
     ),
     LazyCommand("load", FILES_IN, "load_command:load", "Load files into a table, in one commit."),
     LazyCommand("serve", SERVE, "serve_command:serve", "Serve a catalog to other engines, as an Iceberg REST catalog."),
+    LazyCommand(
+        "connect-server",
+        SERVE,
+        "connect_server_command:connect_server",
+        "Serve Spark Connect: clients have the catalogs in their SQL, with nothing of Icefloe on their side.",
+    ),
     LazyCommand("server-user", SERVE, "serve_command:server_user", "Add a user of the server to a file, and print the new token once."),
     LazyCommand(
         "doctor",

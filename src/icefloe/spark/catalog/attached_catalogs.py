@@ -20,6 +20,13 @@ def drop_stopped() -> list[str]:
     return stopped
 
 
+def catalogs_of(spark: SparkSession) -> dict[str, SparkCatalog]:
+    """Return the attached catalogs of a session by their names in SQL."""
+    return {
+        catalog.name: catalog for key, catalog in list(ATTACHED.items()) if spark.conf.get(f"{PREFIX}{catalog.name}.icefloe", None) == key
+    }
+
+
 def attached_catalog(spark: SparkSession, name: str) -> SparkCatalog | None:
     """Return the Icefloe catalog of that name in the session; None if there is none."""
     return ATTACHED.get(spark.conf.get(f"{PREFIX}{name}.icefloe", None) or "")

@@ -13,6 +13,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.WeakHashMap;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.SparkSession;
@@ -28,7 +29,8 @@ import org.apache.spark.unsafe.Platform;
 
 /**
  * Spark's parser, followed by Icefloe's parser in Python for statements that Spark cannot parse, and for the few kinds that Spark parses but cannot run on Icefloe's catalogs. It is a proxy, because
- * the methods of the interface differ between versions of Spark. Until a catalog is attached to its session it only passes calls on.
+ * the methods of the interface differ between versions of Spark. Until a catalog is attached to its session it only passes calls on. In a server of Spark Connect, Python attaches the catalogs to the session
+ * of each client before its first statement is parsed.
  */
 public final class SparkParser implements InvocationHandler {
   private static final Set SHARED_KINDS =
@@ -41,17 +43,27 @@ public final class SparkParser implements InvocationHandler {
               }));
 
   private static final Map INJECTED = Collections.synchronizedMap(new WeakHashMap()); // WeakReferences of SparkParser, by session
+  private static volatile BiFunction newSessions; // Python, which attaches catalogs to sessions that are created; null where each session attaches its own
   private final ParserInterface spark;
+  private final WeakReference session; // null in a session that was started without the extension
+  private final ReentrantLock attaching = new ReentrantLock();
+  private volatile boolean isAttached; // by Python, for a client of Spark Connect
   private volatile BiFunction python; // null until a catalog is attached
 
-  private SparkParser(ParserInterface spark, BiFunction python) {
+  private SparkParser(ParserInterface spark, BiFunction python, SparkSession session) {
     this.spark = spark;
     this.python = python;
+    this.session = session == null ? null : new WeakReference(session);
+  }
+
+  /** Has Python attach catalogs to each session that has the extension, before its first statement. */
+  public static void attachToNewSessions(BiFunction python) {
+    newSessions = new PythonObject(python);
   }
 
   /** Returns the parser of a new session, for Spark's extension point; `install` connects it with Python. */
   static ParserInterface inject(SparkSession session, ParserInterface spark) {
-    SparkParser parser = new SparkParser(spark, null);
+    SparkParser parser = new SparkParser(spark, null, session);
     INJECTED.put(session, new WeakReference(parser));
     return parser.proxy();
   }
@@ -70,7 +82,7 @@ public final class SparkParser implements InvocationHandler {
     // Spark reads its extensions once, when a session starts, and has no interface to change the parser of a running session, except the field that holds it.
     Field field = SessionState.class.getDeclaredField("sqlParser");
     field.setAccessible(true);
-    field.set(state, new SparkParser(parser, new PythonObject(python)).proxy());
+    field.set(state, new SparkParser(parser, new PythonObject(python), null).proxy());
   }
 
   /** Returns whether the session has the parser through Spark's extension point. */
@@ -83,6 +95,7 @@ public final class SparkParser implements InvocationHandler {
   }
 
   public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+    if ((python == null || attaching.isLocked()) && newSessions != null && session != null && method.getName().startsWith("parse")) attachOnce();
     if (python == null || !method.getName().startsWith("parsePlan")) return parsed(method, arguments);
     try {
       Object plan = parsed(method, arguments);
@@ -97,6 +110,20 @@ public final class SparkParser implements InvocationHandler {
       return plan;
     } catch (AnalysisException error) { // The parser's interface does not declare it, so the JVM would wrap it.
       return new SparkCommand(null, null, error, (String) arguments[0]).plan();
+    }
+  }
+
+  /** Attaches the catalogs, while other threads of the session wait. Python parses statements meanwhile, in the thread that called it. */
+  private void attachOnce() {
+    SparkSession created = (SparkSession) session.get();
+    if (created == null || isAttached || attaching.isHeldByCurrentThread()) return;
+    attaching.lock();
+    try {
+      if (isAttached || python != null) return;
+      PythonBridge.call(newSessions, "attach_session", Arrays.asList(new Object[] {created}));
+      isAttached = true;
+    } finally {
+      attaching.unlock();
     }
   }
 
