@@ -27,6 +27,7 @@ MODULES = {
     "spark-changes": "benchmarks.spark_changes",
     "statements": "benchmarks.statements",
     "creating": "benchmarks.creating",
+    "serving": "benchmarks.serving",
     "compaction": "benchmarks.compaction",
     "converting": "benchmarks.converting",
     "merging_deletes": "benchmarks.merging_deletes",

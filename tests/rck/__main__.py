@@ -26,7 +26,7 @@ CONSOLE = "junit-platform-console-standalone"
 COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 PACKAGE = "org.apache.iceberg.rest."
 CLASSES = ("RESTCompatibilityKitCatalogTests", "RESTCompatibilityKitViewCatalogTests")
-# Seconds until the server answers, and until the tests have to be over.
+# Seconds until the server is ready, and until the tests have to be over.
 START_SECONDS, RUN_SECONDS = 60.0, 1800.0
 
 
@@ -65,7 +65,7 @@ def fetch() -> None:
 
 
 def address_of(server: "subprocess.Popen[bytes]", log: Path) -> str:
-    """Return the address of the server, once it answers."""
+    """Return the address of the server, once it is ready."""
     until = time.monotonic() + START_SECONDS
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     while time.monotonic() < until and server.poll() is None:

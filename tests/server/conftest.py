@@ -62,7 +62,7 @@ def serve(catalog: Catalog, users: Users | None = None, limits: ServerLimits | N
 
 
 def _check(response: Any) -> None:
-    """Check an answer against the OpenAPI document, where there is one."""
+    """Check a response against the OpenAPI document, where there is one."""
     content = response.read()
     path = response.request.url.raw_path.decode().partition("?")[0]
     is_json = response.headers.get("content-type") == "application/json"

@@ -1,6 +1,6 @@
-"""The answers of the server against the OpenAPI document of Iceberg's REST catalogs, where the environment names a copy of it.
+"""The responses of the server against the OpenAPI document of Iceberg's REST catalogs, where the environment names a copy of it.
 
-ICEFLOE_REST_OPENAPI=/path/to/rest-catalog-open-api.yaml checks every answer that the tests of this folder get. The document is not part of the project.
+ICEFLOE_REST_OPENAPI=/path/to/rest-catalog-open-api.yaml checks every response that the tests of this folder get. The document is not part of the project.
 """
 
 import os
@@ -13,9 +13,9 @@ import yaml
 from jsonschema import Draft202012Validator
 
 VARIABLE = "ICEFLOE_REST_OPENAPI"
-# Statuses that a server may answer to any request, and that the document has in no operation. Spec: RFC 9110.
+# Statuses that a server may return to any request, and that the document has in no operation. Spec: RFC 9110.
 ANYWHERE = frozenset({405, 413, 429})
-# Answers that the document leaves out, although the operation needs them as its neighbours do.
+# Responses that the document leaves out, although the operation needs them as its neighbours do.
 LEFT_OUT = frozenset({("viewExists", 403), ("signRequest", 404)})
 
 
@@ -52,7 +52,7 @@ def _routes() -> list[tuple[str, re.Pattern[str], Any]]:
 
 
 def check_answer(method: str, path: str, status: int, body: Any) -> None:
-    """Fail where an answer does not have the form that the document gives it."""
+    """Fail where a response does not have the form that the document gives it."""
     if document() is None:
         return
     operation = next((operation for verb, pattern, operation in _routes() if verb == method and pattern.fullmatch(path)), None)

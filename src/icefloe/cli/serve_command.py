@@ -42,7 +42,7 @@ AllowLocation = Annotated[
 ]
 MaxBody = Annotated[int, typer.Option("--max-body", metavar="MIB", min=1, help="MiB of a request's body at most.")]
 Timeout = Annotated[
-    float, typer.Option("--request-timeout", metavar="SECONDS", min=1, help="Seconds until a request is answered with a failure.")
+    float, typer.Option("--request-timeout", metavar="SECONDS", min=1, help="Seconds until a request without a response fails.")
 ]
 Rate = Annotated[
     float, typer.Option("--rate-limit", metavar="N", min=0, help="Requests of a user in a second, per worker; 0 for no limit.")
@@ -94,7 +94,7 @@ def serve(
     remote_signing: RemoteSigning = False,
     server_log: ServerLog = "INFO",
 ) -> None:
-    """Serve a catalog to other engines, as an Iceberg REST catalog. Stop it with Ctrl-C or SIGTERM: requests that run are answered first."""
+    """Serve a catalog to other engines, as an Iceberg REST catalog. Stop it with Ctrl-C or SIGTERM: requests that run are finished first."""
     optional_module("uvicorn", extra="server", feature="icefloe serve")
     optional_module("starlette", extra="server", feature="icefloe serve")
     if users is not None and token_file is not None:

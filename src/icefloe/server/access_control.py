@@ -130,7 +130,7 @@ class Users:
         return cls(by_name)
 
     def of_token(self, token: str) -> User | None:
-        """Return the user of a token; None for a token of nobody. The time that it takes shows nothing about the tokens."""
+        """Return the user of a token; None for an unknown token. The time that it takes shows nothing about the tokens."""
         digest = token_digest(token)
         found = None
         for user in self.by_name.values():
@@ -139,7 +139,7 @@ class Users:
         return found
 
     def of_credential(self, name: str, secret: str) -> User | None:
-        """Return the user of a client id and secret, which are the user's name and token; None where they are of nobody."""
+        """Return the user of a client id and secret, which are the user's name and token; None where they are wrong."""
         user = self.by_name.get(name)
         is_right = hmac.compare_digest(token_digest(secret), _UNKNOWN if user is None else user.token_sha256)
         return user if is_right else None

@@ -1,7 +1,7 @@
 """Access tokens of the OAuth2 client credentials flow: signed, short-lived, and the same in every worker of a server.
 
 A client sends its id and secret, a user's name and token, and gets an access token that names the user and the time until which it is valid, signed with a key
-that the server draws at its start. So nothing is stored, and a restart makes clients ask again. The rights are looked up at each request.
+that the server draws at its start. So nothing is stored, and a restart makes clients request new ones. The rights are looked up at each request.
 Spec: REST catalog, getToken; RFC 6749, 4.4; RFC 8693.
 """
 
@@ -44,7 +44,7 @@ class AccessTokens:
         self._lifetime_s = lifetime_s
 
     def user_of(self, bearer: str) -> User | None:
-        """Return the user of a bearer token: a user's own token, or an access token; None where it is of nobody or has run out."""
+        """Return the user of a bearer token: a user's own token, or an access token; None where it is unknown or has run out."""
         if bearer.startswith(PREFIX):
             return self._user_of_access_token(bearer)
         return self._users.of_token(bearer)
@@ -66,7 +66,7 @@ class AccessTokens:
             problem = ("invalid_client", "the client id or the client secret is wrong")
         elif grant_type == TOKEN_EXCHANGE:
             user = self.user_of(form.get("subject_token", ""))
-            problem = ("invalid_grant", "the subject token is of nobody, or has run out")
+            problem = ("invalid_grant", "the subject token is unknown, or has run out")
         elif grant_type is None:
             return _refusal(400, "invalid_request", "the form has no grant_type")
         else:

@@ -128,7 +128,7 @@ def application(settings: ServerSettings) -> ASGIApp:
 
 
 def _idempotency_store(settings: ServerSettings) -> IdempotencyStore:
-    """Return where the answers of idempotency keys are kept: in the database that workers share, or in this process."""
+    """Return where the responses of idempotency keys are kept: in the database that workers share, or in this process."""
     catalog = settings.catalog
     if isinstance(catalog, SqlCatalog) and catalog.engine.dialect.name == "postgresql":
         return SqlIdempotencyStore(catalog.engine, catalog.name)

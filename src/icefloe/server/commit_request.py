@@ -32,7 +32,7 @@ from icefloe.table.table_handle import LoadedMetadata, RandomIds, SystemClock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedCommit:
-    """The commit of one table that a client asks for."""
+    """The commit of one table that a client requests."""
 
     identifier: Identifier
     requirements: tuple[Requirement, ...]
@@ -155,7 +155,7 @@ def _existing(catalog: Catalog, identifier: Identifier) -> TableMetadata | None:
 
 
 def _check_not_stale(update: AddSnapshot, base: TableMetadata) -> None:
-    """Refuse a snapshot whose numbers another branch's commit has taken: a conflict, as the client makes it anew. JAVA: RetryableValidationException."""
+    """Refuse a snapshot whose numbers another branch's commit has taken: a conflict, as the client makes another. JAVA: RetryableValidationException."""
     snapshot = update.snapshot
     first_row_id = snapshot.first_row_id
     is_stale = has_stale_sequence_number(base, snapshot)

@@ -1,6 +1,6 @@
 """Idempotency keys: a request that is sent again under its key gets the answer of the first time, and nothing is done twice.
 
-Answers that are final are kept for the lifetime that the configuration advertises: successes, and refusals that a retry would get again. Failures of the server
+Final responses are kept for the lifetime that the configuration advertises: successes, and refusals that a retry would get again. Failures of the server
 are not, so that a retry runs again. Two requests of one key at once run once. Spec: REST catalog, idempotency-key.
 """
 
@@ -43,10 +43,10 @@ def checked_key(text: str) -> str:
 
 
 class IdempotencyStore(Protocol):
-    """The answers that are kept."""
+    """The responses that are kept."""
 
     def once(self, user: str, key: str, request: str, act: Callable[[], Answer], load: Callable[[], Answer] | None = None) -> Answer:
-        """Return the answer of the first request with a key, or do what it asks for.
+        """Return the answer of the first request with a key, or run it.
 
         Args:
             user: The user; keys of different users have nothing to do with each other.
@@ -69,7 +69,7 @@ class _Entry:
 
 
 class MemoryIdempotencyStore:
-    """The answers of this process, which a restart forgets."""
+    """The responses of this process, which a restart drops."""
 
     def __init__(self, lifetime_s: float = LIFETIME_S, wait_s: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
         """Make the store.

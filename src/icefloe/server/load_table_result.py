@@ -35,7 +35,7 @@ def entity_tag(location: str, mode: SnapshotMode, version: object = "") -> str:
     Args:
         location: The metadata file.
         mode: The snapshots of the response.
-        version: What tells files of the same location apart, where a store gives a name twice.
+        version: What distinguishes files of the same location, where a store gives a name twice.
     """
     digest = hashlib.sha256(f"{mode}\0{location}\0{version}".encode()).hexdigest()
     return f'"{digest[:32]}"'

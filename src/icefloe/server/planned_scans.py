@@ -1,4 +1,4 @@
-"""`PlannedScans`: scans that the server plans: at once, or while the client asks again; and their files in pages.
+"""`PlannedScans`: scans that the server plans: at once, or while the client polls; and their files in pages.
 
 A plan is identified by what it plans: the table, the snapshot, the filter. This is in the ids that a client gets, which the server signs, so that any worker
 can answer: one that does not have the plan makes it again, which gives the same files, as a snapshot never changes. The last plans are kept as columns.

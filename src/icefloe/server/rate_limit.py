@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-# Callers that are remembered; the one that was longest quiet is forgotten first.
+# Callers that are remembered; the one that was longest quiet is dropped first.
 REMEMBERED = 10_000
 
 
@@ -34,7 +34,7 @@ class RateLimit:
             caller: The user or address.
 
         Returns:
-            None if it may be answered; else the whole seconds after which the next one may.
+            None if it may run; else the whole seconds after which the next one may.
         """
         if self._rate <= 0:
             return None

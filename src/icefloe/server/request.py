@@ -144,7 +144,7 @@ class Page:
 
 
 def page_of(names: Sequence[Identifier], call: Call) -> Page:
-    """Return the page of a sorted list that the request asks for.
+    """Return the requested page of a sorted list.
 
     The token is the last name of the page before, so that names that are created or dropped meanwhile shift no page.
 

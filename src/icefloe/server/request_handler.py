@@ -112,7 +112,7 @@ class RequestHandler:
         )
         check_access(operation, call, touched_namespaces(operation, call))
         run = functools.partial(self._perform, operation, call, fields["id"])
-        # The thread goes on where this coroutine is cancelled, and holds its place among the threads until it ends.
+        # The thread continues where this coroutine is cancelled, and holds its place among the threads until it ends.
         return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._threads)
 
     def _perform(self, operation: Operation, call: Call, request_id: str) -> Answer:
@@ -245,7 +245,7 @@ def _check_local(request: Request) -> None:
 
 
 def _fingerprint(operation: Operation, call: Call) -> str:
-    """Return the digest of what a request asks for."""
+    """Return the digest of the operation, the names and the body of a request."""
     digest = hashlib.sha256()
     for part in (operation.name, *(f"{name}={value}" for values in (call.path, call.query) for name, value in sorted(values.items()))):
         digest.update(part.encode() + b"\0")

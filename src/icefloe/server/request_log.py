@@ -53,7 +53,7 @@ def log_settings(level: str) -> dict[str, Any]:
 
 
 def log_request(fields: Mapping[str, Any], status: int) -> None:
-    """Log an answered request; failures of the server are errors."""
+    """Log a request with its status; failures of the server are errors."""
     level = logging.ERROR if status >= 500 else logging.INFO
     if LOG.isEnabledFor(level):
         LOG.log(level, "request", extra={"fields": {**{key: _short(value) for key, value in fields.items()}, "status": status}})

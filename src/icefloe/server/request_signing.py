@@ -54,7 +54,7 @@ MOST_KEYS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignRequest:
-    """A request to S3 that a client wants to send."""
+    """A request to S3 that a client is to send."""
 
     method: str
     uri: str
@@ -174,7 +174,7 @@ def _objects(request: SignRequest, key: str, parameters: Mapping[str, str]) -> I
     if request.method == "POST" and "delete" in parameters:
         return _deleted(request.body)
     if request.method == "GET" and ("list-type" in parameters or "prefix" in parameters):
-        # A file in the folder stands for the folder: a prefix without a slash at its end would list its neighbours too.
+        # A file in the folder represents the folder: a prefix without a slash at its end would list its neighbours too.
         prefix = parameters.get("prefix", "")
         return [prefix + "x" if prefix.endswith("/") else prefix]
     raise forbidden("a request about a whole bucket is not signed")

@@ -33,7 +33,7 @@ LONGEST_PLAN_ID = 4000
 
 
 def plan_table_scan(served: ServedCatalog, call: Call) -> Answer:
-    """Plan a scan, and return its first files; or the id to ask again with. Spec: REST catalog, planTableScan."""
+    """Plan a scan, and return its first files; or the id to poll. Spec: REST catalog, planTableScan."""
     table = served.catalog.load_table(call.table())
     request = _request(table, call.json_object(*_KEYS) if call.content is not None else {})
     plan_id = served.plan_ids.sealed(request)
@@ -84,7 +84,7 @@ def _request(table: Table, content: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is planned: the request with its snapshot, without what does not change the files.
 
     Raises:
-        RefusedRequest: It asks for a snapshot and for what was appended between two.
+        RefusedRequest: It names a snapshot and what was appended between two.
     """
     start, end, snapshot_id = (content.get(name) for name in ("start-snapshot-id", "end-snapshot-id", "snapshot-id"))
     if snapshot_id is not None and (start is not None or end is not None):

@@ -1,4 +1,4 @@
-"""`serve`: runs the server until it is told to stop: SIGTERM or Ctrl-C, after which requests that run are answered and no new ones are taken."""
+"""`serve`: runs the server until SIGTERM or Ctrl-C, after which requests that run are finished and no new ones are taken."""
 
 import secrets
 import socket
@@ -31,7 +31,7 @@ def serve(settings: ServerSettings, *, log_level: str = "INFO", started: Callabl
         started: Called with the server's address once it listens.
 
     Raises:
-        InvalidInputError: The address is in use or is none of this machine, or the certificate cannot be read.
+        InvalidInputError: The address is in use or not one of this machine, or the certificate cannot be read.
     """
     listening = _listen(settings)
     host, port = listening.getsockname()[:2]

@@ -33,8 +33,8 @@ class ServedCatalog:
         plans: The scans that were planned last.
         plan_ids: The ids of plans.
         storage: The access to files that clients are given.
-        plan_wait_s: Seconds that a client waits for a plan before it is told to ask again.
-        longest_wait_s: Seconds that a client waits for a plan that it cannot ask for again.
+        plan_wait_s: Seconds that a client waits for a plan before it has to poll.
+        longest_wait_s: Seconds that a client waits for a plan that it cannot poll.
         files_of_page: Files of a response of planning.
     """
 

@@ -1,4 +1,4 @@
-"""`ServerSettings`: what `icefloe serve` is told: the catalog, the address, the users, the limits. It is pickled for the workers."""
+"""`ServerSettings`: the settings of `icefloe serve`: the catalog, the address, the users, the limits. It is pickled for the workers."""
 
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -18,14 +18,14 @@ class ServerLimits:
 
     Attributes:
         body_bytes: Bytes of a request's body at most.
-        request_s: Seconds until a request without an answer is answered with a failure.
+        request_s: Seconds until a request without a response fails.
         requests_per_second: Requests of one user in a second, per worker; 0 for no limit. A burst may be twice as long.
         refused_per_second: Requests without a valid token of one address in a second, per worker.
         threads: Operations that a worker runs at once. A catalog in a database has fewer than 15 connections.
         connections: Connections of a worker at once.
         idle_s: Seconds until an idle connection is closed.
         stop_s: Seconds that a stopping server waits for requests that still run.
-        plan_wait_s: Seconds that a client waits for a planned scan before it is told to ask again.
+        plan_wait_s: Seconds that a client waits for a planned scan before it has to poll.
         files_of_page: Files of a response of planning.
     """
 
@@ -107,7 +107,7 @@ class ServerSettings:
                 next_step="give it users with --users FILE or --token-file FILE, or leave --host out",
             )
         if (self.tls_certificate is None) != (self.tls_key is None):
-            raise InvalidInputError("a certificate goes with its key", next_step="give --tls-cert and --tls-key together")
+            raise InvalidInputError("a certificate needs its key", next_step="give --tls-cert and --tls-key together")
         if self.users is not None and not is_loopback(self.host) and self.tls_certificate is None and not self.behind_tls:
             raise InvalidInputError(
                 f"tokens would cross the network to {self.host} in plain text",

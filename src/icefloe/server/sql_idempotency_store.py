@@ -1,4 +1,4 @@
-"""`SqlIdempotencyStore`: idempotency keys in the database of the catalog, which several workers and servers share. A restart forgets nothing.
+"""`SqlIdempotencyStore`: idempotency keys in the database of the catalog, which several workers and servers share. A restart drops none.
 
 A row is inserted before the request runs, so that of several workers with one key one runs it, and gets the answer when that is final. A worker that ends in
 between leaves a row without an answer, which counts for some minutes only. Spec: REST catalog, idempotency-key.
@@ -37,7 +37,7 @@ KEYS = Table(
 
 
 class SqlIdempotencyStore:
-    """The answers in a database of PostgreSQL."""
+    """The responses in a database of PostgreSQL."""
 
     def __init__(self, engine: Engine, catalog: str, lifetime_s: float = LIFETIME_S, wait_s: float = 30.0) -> None:
         """Make the store, and its table where it is missing.

@@ -155,7 +155,7 @@ def commit_transaction(served: ServedCatalog, call: Call) -> Answer:
 
 
 def drop_table(served: ServedCatalog, call: Call) -> Answer:
-    """Drop a table, with its files where the client asks for it. Spec: REST catalog, dropTable."""
+    """Drop a table, with its files where the client requests it. Spec: REST catalog, dropTable."""
     name = call.table()
     if call.is_true("purgeRequested"):
         try:
