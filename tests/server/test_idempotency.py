@@ -74,6 +74,13 @@ def test_a_key_that_is_no_uuid_of_version_7_is_a_bad_request(served: Served, key
     served.ask("POST", "/namespaces", {"namespace": ["a"]}, Idempotency_Key=key, expect=400)
 
 
+@pytest.mark.parametrize("body", [[1], "x", 7, None])
+def test_a_body_of_another_kind_is_a_bad_request_with_a_key_too(served: Served, body: object) -> None:
+    served.ask("POST", "/namespaces", {"namespace": ["db"]})
+    for path in ("register", "register-view", "tables"):
+        served.ask("POST", f"/namespaces/db/{path}", body, Idempotency_Key=KEY.replace("0", str(len(path) % 10)), expect=400)
+
+
 def once(store: MemoryIdempotencyStore, act: Callable[[], Answer], user: str = "u") -> Answer:
     return store.once(user, KEY, "request", act)
 

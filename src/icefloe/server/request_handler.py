@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
@@ -140,7 +141,8 @@ class RequestHandler:
         if name is None:
             return None
         kind = "view" if name == "loadView" else "table"
-        path = call.path if kind in call.path else {**call.path, kind: str(call.content.get("name", ""))}
+        named = call.content.get("name") if isinstance(call.content, dict) else None
+        path = call.path if kind in call.path else {**call.path, kind: quote(str(named or ""), safe="")}
         without = {header: value for header, value in call.headers.items() if header != "if-none-match"}
         return functools.partial(self._handlers[name], self._served, replace(call, path=path, headers=without, query={}))
 
