@@ -63,7 +63,8 @@ class Blocks(Figure):
             shapes.append(element("line", x1=0, x2=_WIDTH, y1=y, y2=y, stroke="#3b82c4", stroke_opacity=0.5, class_="waterline"))
         for place, level in enumerate(self.levels):
             shapes += _drawn(level, place * (_LEVEL_HEIGHT + _LEVEL_GAP) + 2)
-        return picture(self, _WIDTH, height, *shapes, class_="figure blocks")
+        has_links = any(block.target is not None for level in self.levels for block in level.blocks)
+        return picture(self, _WIDTH, height, *shapes, class_="figure blocks", has_links=has_links)
 
 
 def _drawn(level: Level, top: float) -> list[Markup]:

@@ -72,7 +72,14 @@ class Cells(Figure):
                 more="cell",
             )
             shapes.append(shape if cell.target is None else link(cell.target, shape, cell.tip))
-        return picture(self, _WIDTH, top + len(self.rows) * height + 4, *shapes, class_="figure cells")
+        return picture(
+            self,
+            _WIDTH,
+            top + len(self.rows) * height + 4,
+            *shapes,
+            class_="figure cells",
+            has_links=any(cell.target is not None for cell in self.cells),
+        )
 
     def _strength(self, value: float, least: float, most: float) -> float:
         """Return how strong the colour of a value is, so that the least and the greatest one differ most."""

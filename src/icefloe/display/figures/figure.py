@@ -55,8 +55,8 @@ class Figure:
         return drawn if plot is None else {**drawn, VEGA_LITE: dict(plot)}
 
 
-def picture(figure: Figure, width: float, height: float, *shapes: Child, class_: str = "figure") -> Markup:
-    """Return the `svg` element of a figure, as wide as the page lets it be."""
+def picture(figure: Figure, width: float, height: float, *shapes: Child, class_: str = "figure", has_links: bool = False) -> Markup:
+    """Return the `svg` element of a figure, as wide as the page lets it be. An image hides the links in it from screen readers, a group does not."""
     return element(
         "svg",
         element("title", figure.title),
@@ -65,7 +65,7 @@ def picture(figure: Figure, width: float, height: float, *shapes: Child, class_:
         viewBox=f"0 0 {number(width)} {number(height)}",
         width="100%",
         class_=class_,
-        role="img",
+        role="group" if has_links else "img",
         aria_label=f"{figure.title}: {figure.summary}",
         font_family="inherit",
     )
