@@ -56,7 +56,7 @@ def azure(azurite_connection: str, request: pytest.FixtureRequest) -> ObjectStor
     name = f"c{abs(hash(request.node.nodeid)):x}"
     properties = {"adls.connection-string": azurite_connection}
     bucket = f"abfss://{name}@{AZURE_ACCOUNT}.dfs.core.windows.net"
-    store = file_io_for(bucket, properties).connect()
+    store = file_io_for(bucket, properties).connect(bucket)
     if not store.exists(name):
         store.mkdir(name)
     return ObjectStore(bucket=bucket, properties=properties)
@@ -67,7 +67,7 @@ def gcs(gcs_address: str, request: pytest.FixtureRequest) -> ObjectStore:
     """Return an empty bucket of fake-gcs-server."""
     name = f"c{abs(hash(request.node.nodeid)):x}"
     properties = {"gcs.service.host": gcs_address, "gcs.no-auth": "true", "gcs.project-id": "test"}
-    store = file_io_for("gs://b/x", properties).connect()
+    store = file_io_for("gs://b/x", properties).connect("gs://b/x")
     if not store.exists(name):
         store.mkdir(name)
     return ObjectStore(bucket=f"gs://{name}", properties=properties)

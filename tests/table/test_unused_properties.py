@@ -27,6 +27,7 @@ OTHERS = {
 CATALOG_EFFECTS = {
     *(
         "warehouse",
+        "rest-catalog-purge",
         "uri",
         "catalog-impl",
         "table-default.",

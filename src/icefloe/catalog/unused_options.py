@@ -30,6 +30,10 @@ UNUSED_CATALOG_PROPERTIES: Mapping[str, str] = {
     ),
     **dict.fromkeys(("app-id", "app-name", "user"), _RECORDS),
     "auth.session-timeout-ms": "a catalog has one session",
+    "snapshot-loading-mode": "every load brings all snapshots, which time travel and expiry need",
+    "scan-planning-mode": "scans are planned here; a table whose server requires to plan itself is refused",
+    "rest-scan-planning.poll-timeout-ms": "scans are planned here",
+    "rest-metrics-reporting-enabled": "no reports of scans and commits are sent to the catalog",
     **dict.fromkeys(("encryption.kms-type", "encryption.kms-impl"), _KEYS),
 }
 

@@ -166,9 +166,7 @@ class SchemeFileIO:
             return _LOCAL_FILES
         if scheme == MEMORY:
             return _MEMORY_FILES
-        return file_io_for(
-            location, self.properties if self.access is None else {**self.properties, **self.access.properties_for(location)}
-        )
+        return file_io_for(location, self.properties, self.access)
 
     def read(self, location: str) -> bytes:
         """Return the content of a file."""
@@ -230,7 +228,7 @@ def load_file_io(
     """
     file_io = SchemeFileIO(dict(properties), AllowedStores.of(properties, location, is_trusted=is_trusted), access)
     if location is not None and isinstance(storage := file_io.at(location), ObjectStoreFileIO):
-        storage.connect()
+        storage.connect(location)
     return file_io
 
 

@@ -69,7 +69,7 @@ def _walk(top: str) -> Iterable[tuple[str, str]]:
 
 
 def _stored(io: ObjectStoreFileIO, location: str) -> list[str]:
-    store = io.connect()
+    store = io.connect(location)
 
     def call(request: Callable[[Any], Any]) -> Any:
         try:

@@ -12,11 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.errors import FileAlreadyExistsError, IcefloeError, StorageError, UnsupportedFeatureError
+from icefloe.errors import FileAlreadyExistsError, IcefloeError, StorageError, StoragePermissionError, UnsupportedFeatureError
 from icefloe.io.locations import AZURE, scheme_of
 from icefloe.io.object_store_options import ABFS, GCS, PART_BYTES, S3, account_properties, fsspec_options, options_of, secret_values
 from icefloe.io.range_reads import ObjectInput, Range, RangeReads
-from icefloe.kernel.ports import Content, whole
+from icefloe.io.remote_signing import with_remote_signing
+from icefloe.io.renewed_output import RenewedOutput
+from icefloe.kernel.ports import Content, StorageAccess, whole
 from icefloe.kernel.storage_errors import cause_without_secrets, storage_error, without_secrets
 from icefloe.optional_packages import not_installed, optional_module
 
@@ -46,14 +48,16 @@ class ObjectStoreFileIO:
 
     Attributes:
         protocol: The name of the protocol in fsspec.
-        properties: Properties of the catalog and the table that concern the protocol.
+        properties: Properties of the catalog and the table that concern the protocol; with `access` they are in it.
         extra: The extra of this package that installs the library; None where there is none.
+        access: What a catalog gives for a table's files. Its properties are read for each request, so that the credentials are valid at each.
     """
 
     protocol: str
     # Not shown: properties may hold keys to the store.
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     extra: str | None = None
+    access: StorageAccess | None = field(default=None, repr=False, compare=False)
 
     def read(self, location: str) -> bytes:
         """Return the content of an object."""
@@ -181,7 +185,10 @@ class ObjectStoreFileIO:
                 raise FileExistsError(errno.EEXIST, "exists", location)
             return store.open(path, "wb", **options)
 
-        return pa.PythonFile(self._call(location, create), mode="w")
+        stream = self._call(location, create)
+        if self.access is not None:
+            stream = RenewedOutput(stream, lambda: self.connect(location))
+        return pa.PythonFile(stream, mode="w")
 
     def own_form(self, location: str) -> str:
         """Return a location as the store's library reads it: with its own scheme in place of an alias, and without a host of Azure."""
@@ -193,32 +200,55 @@ class ObjectStoreFileIO:
             path = f"{container}/{rest.partition('/')[2]}" if at and "/" not in container else path
         return f"{self.protocol}://{path}"
 
-    def connect(self) -> Any:
-        """Return the fsspec file system, one per process and set of properties. Raises `NotInstalledError` where its package is not installed."""
-        return _connect(self.protocol, tuple(sorted(self.properties.items())), self.extra)
+    def connect(self, location: str) -> Any:
+        """Return the fsspec file system for a location, one per process and set of properties, with credentials that are valid now.
+
+        Raises:
+            NotInstalledError: the package of the store is not installed.
+        """
+        if self.access is None:
+            return _connect(self.protocol, tuple(sorted(self.properties.items())), self.extra)
+        options = _options_for(self.protocol, location, self.access.properties_for(location))
+        signer: Any = self.access if self.protocol == S3 and self.access.signs(location) else None
+        return _connect(self.protocol, tuple(sorted(options.items())), self.extra, signer)
 
     def _call(self, location: str, request: Callable[[Any], Any]) -> Any:
-        store = self.connect()
+        try:
+            return self._requested(location, request)
+        except StoragePermissionError:
+            # A store may refuse credentials before the time that the catalog gave for their expiry.
+            if self.access is None or not self.access.renew():
+                raise
+        return self._requested(location, request)
+
+    def _requested(self, location: str, request: Callable[[Any], Any]) -> Any:
+        store = self.connect(location)
         try:
             return request(store)
         except IcefloeError:
             raise
         except OSError as error:
-            secrets = secret_values(self.properties)
+            secrets = self._secrets()
             raise storage_error(error, location, secrets) from cause_without_secrets(error, secrets)
         except Exception as error:  # noqa: BLE001  see below
             # The libraries of stores raise errors of other classes, whose text quotes signed requests.
-            secrets = secret_values(self.properties)
+            secrets = self._secrets()
             text = f"storage failed at {location}: {type(error).__name__}: {without_secrets(str(error), secrets)}"
             raise StorageError(text, path=location) from cause_without_secrets(error, secrets)
 
+    def _secrets(self) -> list[str]:
+        return [*secret_values(self.properties), *(self.access.secrets() if self.access is not None else ())]
+
 
 @lru_cache(maxsize=32)
-def _connect(protocol: str, properties: tuple[tuple[str, str], ...], extra: str | None) -> Any:
+def _connect(protocol: str, properties: tuple[tuple[str, str], ...], extra: str | None, signer: StorageAccess | None = None) -> Any:
     feature = f"storage of scheme {protocol!r}"
     fsspec = optional_module("fsspec", extra=extra, feature=feature)
     try:
-        return fsspec.filesystem(protocol, **fsspec_options(protocol, dict(properties)))
+        options = fsspec_options(protocol, dict(properties))
+        if signer is None:
+            return fsspec.filesystem(protocol, **options)
+        return with_remote_signing(fsspec.filesystem(protocol, **options, anon=True, skip_instance_cache=True), signer)
     except ImportError as error:
         # fsspec replaces the error of the package that it could not import.
         raise not_installed(feature, _PACKAGES[extra], extra=extra, cause=error.__cause__ or error) from error
@@ -230,9 +260,13 @@ def _connect(protocol: str, properties: tuple[tuple[str, str], ...], extra: str 
         ) from cause_without_secrets(error, secrets)
 
 
-def file_io_for(location: str, properties: Mapping[str, str]) -> ObjectStoreFileIO:
+def file_io_for(location: str, properties: Mapping[str, str], access: StorageAccess | None = None) -> ObjectStoreFileIO:
     """Return the file IO of a location's scheme; a scheme that is not listed here is passed to fsspec under its own name."""
-    scheme = scheme_of(location)
-    protocol, extra = PROTOCOLS.get(scheme, (scheme, None))
-    properties = account_properties(location, properties) if scheme in AZURE else properties
-    return ObjectStoreFileIO(protocol, options_of(protocol, properties), extra)
+    protocol, extra = PROTOCOLS.get(scheme_of(location), (scheme_of(location), None))
+    if access is not None:
+        return ObjectStoreFileIO(protocol, dict(properties), extra, access)
+    return ObjectStoreFileIO(protocol, _options_for(protocol, location, properties), extra)
+
+
+def _options_for(protocol: str, location: str, properties: Mapping[str, str]) -> dict[str, str]:
+    return dict(options_of(protocol, account_properties(location, properties) if scheme_of(location) in AZURE else properties))

@@ -81,6 +81,12 @@ class StorageAccess(Protocol):
     def renew(self) -> bool:
         """Get new credentials after the storage refused the present ones. Return whether there are new ones."""
 
+    def signs(self, location: str) -> bool:
+        """Return whether requests for a location are signed by `sign`, because there are no credentials for it."""
+
+    def sign(self, method: str, uri: str, region: str, headers: Mapping[str, str], body: str | None) -> tuple[str, Mapping[str, str]]:
+        """Return the address and the headers with which a request to S3 is sent, so that the store accepts it."""
+
     def secrets(self) -> list[str]:
         """Return the texts that never appear in a message."""
 

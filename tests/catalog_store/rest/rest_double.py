@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -102,13 +102,13 @@ def running(double: RestDouble) -> Iterator[RestDouble]:
             content = answer.content
             for name, text in {"Content-Type": "application/json", **answer.headers}.items():
                 self.send_header(name, text)
-            if answer.status not in (204, 304):
+            if answer.status not in (204, 304) and "Content-Length" not in answer.headers:
                 self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             if self.command != "HEAD" and answer.status not in (204, 304):
                 self.wfile.write(content)
 
-        do_GET = do_POST = do_HEAD = do_DELETE = _respond  # noqa: N815  the names of http.server
+        do_GET = do_POST = do_PUT = do_HEAD = do_DELETE = _respond  # noqa: N815  the names of http.server
 
         def log_message(self, *_: object) -> None:
             """Print nothing."""
@@ -153,8 +153,15 @@ class OneTable:
         assert self.metadata is not None
         return f"{self.metadata.location}/metadata/{self.version:05d}-x.metadata.json"
 
+    def at(self, location: str) -> None:
+        """Move the table to another location, as if it had always been there."""
+        assert self.metadata is not None
+        self.metadata = replace(self.metadata, location=location)
+
     def _write(self) -> None:
-        """Write the metadata file, as a server does."""
+        """Write the metadata file, as a server does, where the table is in a local folder."""
+        if "://" in self.location:
+            return
         Path(self.location).write_text(json.dumps(self._body()["metadata"]))
 
     def _body(self) -> dict[str, Any]:

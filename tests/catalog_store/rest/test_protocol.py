@@ -255,6 +255,14 @@ def test_a_server_elsewhere_cannot_lead_to_files_of_this_machine(
     opened(server, warehouse=str(stored.location)).load_table("db.t")
 
 
+def test_a_table_that_only_its_server_may_plan_is_refused(server: RestDouble, stored: OneTable) -> None:
+    stored.result = {"config": {"scan-planning-mode": "server"}}
+    with pytest.raises(UnsupportedFeatureError, match="plans the scans"):
+        opened(server).load_table("db.t")
+    stored.result = {"config": {"scan-planning-mode": "client"}}
+    assert opened(server, **{"rest-table-cache.max-entries": "0"}).load_table("db.t")
+
+
 def test_names_of_a_misspelt_property_are_refused() -> None:
     with pytest.raises(InvalidPropertyError, match="oauth2-server-uri"):
         RestCatalog("r", uri="http://127.0.0.1:1", **{"oauth2-server-url": "x"})

@@ -30,6 +30,8 @@ MOST_BYTES, MOST_ERROR_BYTES = 1 << 30, 1 << 16
 FIRST_WAIT_S, LONGEST_WAIT_S, LONGEST_RETRY_AFTER_S = 0.2, 20.0, 120.0
 _RETRIED = frozenset({408, 425, 500, 502, 503, 504})
 _SAFE = frozenset({"GET", "HEAD"})
+# Prefixes of the properties that a connection is made by.
+_OF_CONNECTION = ("rest.client.", "ssl.")
 CLIENT_VERSION = f"icefloe {VERSION}"
 
 
@@ -56,7 +58,7 @@ class HttpClient:
 
     def __init__(self, uri: str, properties: Mapping[str, str]) -> None:
         self.uri = uri.rstrip("/")
-        self._properties = dict(properties)
+        self._properties = {name: text for name, text in properties.items() if name.startswith(_OF_CONNECTION)}
         self._retries = settings.number(properties, settings.MAX_RETRIES, 5)
         self._secrets = settings.secrets_of(properties)
         self._common = {"Accept": "application/json", "X-Client-Version": CLIENT_VERSION, "User-Agent": CLIENT_VERSION}
@@ -68,7 +70,8 @@ class HttpClient:
         _httpx()  # a missing package is an error now, and not at the first request
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_pool", "_lock")}
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_pool", "_lock")}
+        return {**state, "_secrets": []}  # another process needs those that it sends, which its authentication has
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

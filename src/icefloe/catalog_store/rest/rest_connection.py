@@ -8,6 +8,7 @@ import logging
 import re
 import threading
 from collections.abc import Iterator, Mapping
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -40,15 +41,11 @@ _OF_SERVER = (
     "view-override.",
     "rest-page-size",
     "rest-table-cache.",
-    "rest-metrics-reporting-enabled",
-    "rest-scan-planning.",
     "signer.",
 )
 _NAMES_OF_SERVER = (
     settings.PREFIX,
     settings.NAMESPACE_SEPARATOR,
-    settings.SNAPSHOT_LOADING_MODE,
-    settings.SCAN_PLANNING_MODE,
     settings.VIEW_ENDPOINTS,
     "default-namespace",
 )
@@ -94,6 +91,14 @@ class RestConnection:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._lock = threading.Lock()
+
+    def for_requests(self) -> "RestConnection":
+        """Return the connection without the user's properties, for a process that only sends requests; what authenticates them stays."""
+        reduced = copy(self)
+        reduced._lock = threading.Lock()
+        reduced.own_properties = {}
+        reduced._properties = {}
+        return reduced
 
     @property
     def paths(self) -> RestPaths:
@@ -205,6 +210,28 @@ class RestConnection:
         return self.client.send(
             endpoint.verb, path, auth=auth, query=query, content=content, headers=all_headers, is_repeatable=is_repeatable or has_key
         )
+
+    def sign(self, identifier: Identifier, address: str | None, body: object, *, headers: Mapping[str, str], token: str | None) -> Reply:
+        """Have the server sign a request to a store, and return the answer.
+
+        Args:
+            identifier: The table.
+            address: The address that the server sent; None for the endpoint of the protocol.
+            body: The request to sign.
+            headers: More headers.
+            token: The bearer token that the server gave with the table.
+
+        Raises:
+            LocationNotAllowedError: the address is at another origin than those that the user named.
+        """
+        path = (
+            self.paths.path(Endpoint.SIGN, identifier)
+            if address is None
+            else self.trusted.resolved(address, "the remote signing of a table")
+        )
+        auth: AuthSession = StaticToken(token) if token else self.auth
+        content = msgspec.json.encode(body)
+        return self.client.send("POST", path, auth=auth, content=content, headers=headers, is_repeatable=True)
 
     def pages(self, endpoint: Endpoint, identifier: Identifier = (), query: Mapping[str, str] | None = None) -> Iterator[Reply]:
         """Yield the pages of a listing; the last one may be an error.

@@ -200,8 +200,14 @@ class RestCatalogStore:
 
     def load(self, identifier: Identifier) -> TableLocation:
         """See `CatalogStore.load`. The table has its metadata, and the access to its files that the server gives."""
-        mode = settings.one_of(self.connection.properties, settings.SNAPSHOT_LOADING_MODE, settings.ALL, (settings.ALL, settings.REFS))
-        return _with_own_values(self._loaded(identifier, mode))
+        table = self._loaded(identifier, settings.ALL)
+        if isinstance(table.access, TableAccess) and table.access.config.get(settings.SCAN_PLANNING_MODE, "").lower() == settings.SERVER:
+            raise UnsupportedFeatureError(
+                f"the server of catalog {self.name!r} requires that it plans the scans of table {dotted(identifier)!r} itself",
+                table=dotted(identifier),
+                next_step=f"have the server allow planning by clients ({settings.SCAN_PLANNING_MODE}: client) for this table",
+            )
+        return _with_own_values(table)
 
     def _loaded(self, identifier: Identifier, mode: str) -> TableLocation:
         kept = self._cache.get(identifier, mode)

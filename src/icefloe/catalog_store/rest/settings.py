@@ -19,12 +19,8 @@ SIGNING_KEY, SIGNING_SECRET, SIGNING_SESSION = "rest.access-key-id", "rest.secre
 AUTH_IMPL = "auth.impl"
 GOOGLE_CREDENTIALS, GOOGLE_SCOPES = "auth.google.credentials_path", "auth.google.scopes"
 PREFIX, NAMESPACE_SEPARATOR, PAGE_SIZE = "prefix", "namespace-separator", "rest-page-size"
-SNAPSHOT_LOADING_MODE, SCAN_PLANNING_MODE, POLL_TIMEOUT_MS = (
-    "snapshot-loading-mode",
-    "scan-planning-mode",
-    "rest-scan-planning.poll-timeout-ms",
-)
-METRICS_REPORTING, VIEW_ENDPOINTS = "rest-metrics-reporting-enabled", "view-endpoints-supported"
+SCAN_PLANNING_MODE = "scan-planning-mode"
+VIEW_ENDPOINTS = "view-endpoints-supported"
 CACHE_ENTRIES, CACHE_EXPIRY_MS = "rest-table-cache.max-entries", "rest-table-cache.expire-after-write-ms"
 ACCESS_DELEGATION, HEADER_PREFIX = "access-delegation", "header."
 DELEGATION_HEADER = "X-Iceberg-Access-Delegation"
@@ -35,7 +31,7 @@ PROXY_USERNAME, PROXY_PASSWORD = "rest.client.proxy.username", "rest.client.prox
 CA_BUNDLE, CLIENT_CERTIFICATE, CLIENT_KEY = "ssl.cabundle", "ssl.client.cert", "ssl.client.key"
 SERVER_PURGE = "rest-catalog-purge"
 ALL, REFS = "all", "refs"
-CLIENT, SERVER = "client", "server"
+SERVER = "server"
 
 REST_OPTIONS = (
     Option(PREFIX, "Part of the path after `/v1`; the server usually sends it."),
@@ -78,18 +74,8 @@ REST_OPTIONS = (
     ),
     Option(NAMESPACE_SEPARATOR, "Text between the levels of a namespace in paths, percent-encoded; the server sends it.", "`%1F`"),
     Option(PAGE_SIZE, "Names in one page of a listing; the server's own size if unset."),
-    Option(
-        SNAPSHOT_LOADING_MODE,
-        "`refs`: a load brings only the snapshots of branches and tags; the others are loaded when they are used.",
-        "`all`",
-    ),
     Option(CACHE_ENTRIES, "Tables whose metadata is kept and loaded again only if the server has a newer version; `0` for none.", "`100`"),
     Option(CACHE_EXPIRY_MS, "Milliseconds after which a kept table is loaded again in any case.", "`300000`"),
-    Option(
-        SCAN_PLANNING_MODE, "`server`: scans are planned by the catalog; `client`: never. Without it, a table that demands it.", "`client`"
-    ),
-    Option(POLL_TIMEOUT_MS, "Milliseconds to wait for a plan that the server makes in the background.", "`300000`"),
-    Option(METRICS_REPORTING, "`false`: no reports of scans and commits are sent to the catalog.", "`true`"),
     Option(VIEW_ENDPOINTS, "`true`: a server that sends no list of endpoints has views.", "`false`"),
     Option(SERVER_PURGE, "`false`: `purge_table` deletes the files here; else the catalog does.", "`true`"),
     Option(MAX_RETRIES, "How often a request is sent again that can be.", "`5`"),
@@ -137,11 +123,3 @@ def number(properties: Mapping[str, str], name: str, default: int, least: int = 
     if not text.isdecimal() or len(text) > 12 or int(text) < least:
         raise InvalidPropertyError(f"the catalog property {name} is {text!r}", next_step=f"set it to a whole number of at least {least}")
     return int(text)
-
-
-def one_of(properties: Mapping[str, str], name: str, default: str, values: tuple[str, ...]) -> str:
-    """Return the value of a property that has one of some values. Raises `InvalidPropertyError`."""
-    text = str(properties.get(name, default)).strip().lower()
-    if text not in values:
-        raise InvalidPropertyError(f"the catalog property {name} is {text!r}", next_step=f"set it to {' or '.join(values)}")
-    return text

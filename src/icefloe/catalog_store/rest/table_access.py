@@ -14,16 +14,26 @@ from typing import Any
 import msgspec
 
 from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.rest.origins import origin_of
 from icefloe.catalog_store.rest.rest_connection import RestConnection
 from icefloe.catalog_store.rest.rest_paths import Endpoint
-from icefloe.errors import IcefloeError, in_one_line
+from icefloe.errors import IcefloeError, StoragePermissionError, in_one_line
 
 LOG = logging.getLogger(__name__)
 # Properties of storage that a server may set for a table.
 STORAGE_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "client.region")
+# Those of the user's own.
+OWN_PREFIXES = (*STORAGE_PREFIXES, "client.")
 # Properties that name the host of a store, and the credentials of the user's own that are not sent to one that the server names.
 _ENDPOINTS = {
-    "s3.endpoint": ("s3.access-key-id", "s3.secret-access-key", "s3.session-token"),
+    "s3.endpoint": (
+        "s3.access-key-id",
+        "s3.secret-access-key",
+        "s3.session-token",
+        "client.access-key-id",
+        "client.secret-access-key",
+        "client.session-token",
+    ),
     "gcs.service.host": ("gcs.oauth2.token",),
     "adls.account-host": ("adls.account-key", "adls.sas-token", "adls.connection-string", "adls.client-secret"),
 }
@@ -31,6 +41,7 @@ _ENDPOINTS = {
 _EXPIRIES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms", "expiration-time")
 # Names of Java and of servers for properties of Icefloe.
 _NAMES = {"client.region": "s3.region"}
+REMOTE_SIGNING = "s3.remote-signing-enabled"
 MOST_MARGIN_S = 300.0
 # Seconds between two requests for credentials that failed, or that brought no newer ones.
 LEAST_WAIT_S = 1.0
@@ -51,6 +62,11 @@ class LoadTableResult(msgspec.Struct, rename="kebab"):
     config: dict[str, str | None] | None = None
     storage_credentials: list[StorageCredential] | None = None
     remote_signing_config: dict[str, Any] | None = None
+
+
+class _Signed(msgspec.Struct):
+    uri: str
+    headers: dict[str, list[str]]
 
 
 class _Credentials(msgspec.Struct, rename="kebab"):
@@ -92,8 +108,8 @@ class TableAccess:
     @classmethod
     def of(cls, connection: RestConnection, identifier: Identifier, result: LoadTableResult) -> "TableAccess":
         """Return the access that a server gives with a table."""
-        server = {name: text for name, text in connection.properties.items() if name.startswith(STORAGE_PREFIXES)}
-        own = {name: text for name, text in connection.own_properties.items() if name.startswith(STORAGE_PREFIXES)}
+        own = {name: text for name, text in connection.own_properties.items() if name.startswith(OWN_PREFIXES)}
+        server = {name: text for name, text in connection.properties.items() if name.startswith(STORAGE_PREFIXES) and own.get(name) != text}
         config = {name: text for name, text in (result.config or {}).items() if text is not None}
         own = _without_keys_for(own, {**server, **config})
         return cls(
@@ -130,6 +146,55 @@ class TableAccess:
     def renew(self) -> bool:
         """Fetch new credentials, since the store refuses the present ones. Return whether there are new ones."""
         return time.time() - self._fetched_at_s >= LEAST_WAIT_S and self._renew()
+
+    def signs(self, location: str) -> bool:
+        """Return whether the server signs the requests for a location: it may, and gave no key for it."""
+        keys = {**self.config, **(self._credential_for(location) or {})}
+        return keys.get(REMOTE_SIGNING, "").lower() == "true" and "s3.access-key-id" not in keys
+
+    def sign(self, method: str, uri: str, region: str, headers: Mapping[str, str], body: str | None) -> tuple[str, Mapping[str, str]]:
+        """Return the address and the headers of a request to S3 that the server has signed. Spec: REST catalog, RemoteSignRequest.
+
+        Args:
+            method: The verb.
+            uri: The address.
+            region: The region of the bucket.
+            headers: The headers.
+            body: The body, of a request that lists objects to delete.
+
+        Raises:
+            StoragePermissionError: The server refuses to sign it, or leads it to another host.
+        """
+        signing = self.signing or {}
+        request: dict[str, Any] = {
+            "method": method,
+            "uri": uri,
+            "region": region,
+            "headers": {name: [text] for name, text in headers.items()},
+            "properties": signing.get("properties") or {},
+            "provider": "s3",
+            **({"body": body} if body is not None else {}),
+        }
+        sent = {name: ",".join(texts) for name, texts in (signing.get("headers") or {}).items()}
+        reply = self._connection.sign(self._identifier, self._signing_endpoint(), request, headers=sent, token=self.token)
+        if not reply.is_success:
+            raise reply.error(f"the server signed no {method} for a file of table {dotted(self._identifier)!r}")
+        signed = reply.parsed(_Signed)
+        if origin_of(signed.uri) != origin_of(uri):
+            raise StoragePermissionError(
+                f"the server of table {dotted(self._identifier)!r} signed a request to another host than that of its file",
+                next_step="report it to the server's administrator",
+            )
+        return signed.uri, {name: ", ".join(texts) for name, texts in signed.headers.items()}
+
+    def _signing_endpoint(self) -> str | None:
+        """Return the address of the endpoint that older servers send; None for that of the protocol."""
+        endpoint = self.config.get("signer.endpoint") or self.config.get("s3.signer.endpoint")
+        base = self.config.get("signer.uri") or self.config.get("s3.signer.uri")
+        if self.signing is not None or not (endpoint or base):
+            return None
+        endpoint = endpoint or "v1/aws/s3/sign"
+        return endpoint if "://" in endpoint or not base else f"{base.rstrip('/')}/{endpoint.lstrip('/')}"
 
     def secrets(self) -> list[str]:
         """Return the texts that never appear in a message."""
@@ -175,7 +240,8 @@ class TableAccess:
             return bool(credentials)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        state = {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        return {**state, "_connection": self._connection.for_requests()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -1,0 +1,239 @@
+"""Credentials that a REST catalog gives with a table: which of them a file gets, and their renewal, here and in another process."""
+
+import pickle
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import fsspec
+import pyarrow as pa
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from tests.catalog_store.rest.rest_double import Answer, OneTable, Request, RestDouble, problem
+
+from icefloe.catalog.rest_catalog import RestCatalog
+from icefloe.catalog_store.rest import table_access
+from icefloe.catalog_store.rest.rest_paths import Endpoint
+from icefloe.catalog_store.rest.table_access import TableAccess
+from icefloe.errors import IcefloeError, StoragePermissionError
+from icefloe.io import object_store_file_io
+
+CREDENTIALS = f"{OneTable.path}/credentials"
+# Seconds that a vended key is valid for.
+LIFETIME_S = 0.6
+
+
+class ExpiringStore(MemoryFileSystem):
+    """A store in memory, called s3, that takes a key until it expires; `used` are the keys of its requests."""
+
+    protocol = ("s3",)
+    cachable = False
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+    valid_until: ClassVar[dict[str, float]] = {}
+    used: ClassVar[list[str]] = []
+
+    def __init__(self, key: str = "", **options: Any) -> None:
+        super().__init__(**options)
+        self.key = key
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        return MemoryFileSystem._strip_protocol(str(path).replace("s3://", "memory://"))
+
+    def _check(self) -> None:
+        self.used.append(self.key)
+        if time.time() > self.valid_until.get(self.key, 0):
+            raise PermissionError(f"ExpiredToken: {self.key}")
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+        self._check()
+        options.pop("max_concurrency", None)
+        return bytes(super().cat_file(path, start, end, **options))
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: Any) -> None:
+        self._check()
+        super().pipe_file(path, value, mode=mode, **options)
+
+    def info(self, path: str, **options: Any) -> Any:
+        self._check()
+        return super().info(path, **options)
+
+    def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        self._check()
+        return super().open(path, mode, **options)
+
+
+class Vending:
+    """A server whose keys are valid for a short time, which it states or not."""
+
+    def __init__(self, server: RestDouble, stored: OneTable, *, tells_expiry: bool = True) -> None:
+        self.tells_expiry = tells_expiry
+        self.keys = 0
+        server.on(
+            "GET", "/v1/config", Answer(200, {"defaults": {}, "overrides": {}, "endpoints": [str(endpoint) for endpoint in Endpoint]})
+        )
+        stored.result = {"storage-credentials": [self.credential()]}
+        server.on("GET", CREDENTIALS, call=lambda _: Answer(200, {"storage-credentials": [self.credential()]}))
+
+    def credential(self) -> dict[str, Any]:
+        self.keys += 1
+        key, expiry = f"key-{self.keys}", time.time() + LIFETIME_S
+        ExpiringStore.valid_until[key] = expiry
+        config = {"s3.access-key-id": key, "s3.secret-access-key": "vended-secret", "s3.session-token": "vended-token"}
+        return {
+            "prefix": "s3://lake/",
+            "config": {**config, **({"s3.session-token-expires-at-ms": str(int(expiry * 1000))} if self.tells_expiry else {})},
+        }
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    known = fsspec.registry.get("s3")
+    fsspec.register_implementation("s3", ExpiringStore, clobber=True)
+    monkeypatch.setattr(object_store_file_io, "CREATES_EXCLUSIVELY", frozenset())
+    monkeypatch.setattr(table_access, "LEAST_WAIT_S", 0.02)
+    object_store_file_io._connect.cache_clear()
+    yield
+    object_store_file_io._connect.cache_clear()
+    if known is not None:
+        fsspec.register_implementation("s3", known, clobber=True)
+    for kept in (ExpiringStore.store, ExpiringStore.valid_until, ExpiringStore.used):
+        kept.clear()
+
+
+@pytest.fixture
+def in_store(server: RestDouble, store: None, tmp_path: Path) -> OneTable:
+    table = OneTable(server, str(tmp_path / "t"))
+    assert table.metadata is not None
+    table.at("s3://lake/db/t")
+    return table
+
+
+def access(server: RestDouble, **properties: str) -> TableAccess:
+    stored = RestCatalog("r", uri=server.uri, **properties).store.load(("db", "t"))
+    assert isinstance(stored.access, TableAccess)
+    return stored.access
+
+
+def test_the_longest_prefix_wins_then_config_then_own_properties(server: RestDouble, in_store: OneTable) -> None:
+    in_store.result = {
+        "config": {"s3.access-key-id": "config", "client.region": "eu-west-1", "py-io-impl": "os.system"},
+        "storage-credentials": [
+            {"prefix": "s3://lake/", "config": {"s3.access-key-id": "short"}},
+            {"prefix": "s3://lake/db/t/", "config": {"s3.access-key-id": "long"}},
+            {"prefix": "gs", "config": {"gcs.oauth2.token": "google"}},
+        ],
+    }
+    given = access(server, **{"s3.access-key-id": "own", "s3.path-style-access": "true"})
+    for location, key in (
+        ("s3://lake/db/t/x", "long"),
+        ("s3a://lake/db/t/x", "long"),
+        ("s3://lake/other", "short"),
+        ("s3://else/x", "config"),
+    ):
+        assert given.properties_for(location)["s3.access-key-id"] == key
+    properties = given.properties_for("s3://lake/x")
+    assert (properties["s3.region"], properties["s3.path-style-access"]) == ("eu-west-1", "true")
+    assert "py-io-impl" not in properties
+    assert given.properties_for("gs://b/x")["gcs.oauth2.token"] == "google"
+
+
+def test_own_keys_are_not_sent_to_a_host_that_the_server_names(server: RestDouble, in_store: OneTable) -> None:
+    in_store.result = {"config": {"s3.endpoint": "https://evil.example", "gcs.service.host": "https://evil.example"}}
+    own = {"s3.access-key-id": "mine", "s3.secret-access-key": "mine", "gcs.oauth2.token": "mine", "s3.region": "x"}
+    assert "mine" not in access(server, **own).properties_for("s3://lake/x").values()
+    own["s3.endpoint"] = "https://evil.example"
+    assert access(server, **own).properties_for("s3://lake/x")["s3.access-key-id"] == "mine", "the user named this host"
+
+
+def test_a_write_that_lasts_longer_than_its_credentials_is_finished(server: RestDouble, in_store: OneTable) -> None:
+    vending = Vending(server, in_store)
+    table = RestCatalog("r", uri=server.uri).load_table("db.t")
+    for number in range(4):
+        table.append(pa.table({"n": [number]}))
+        time.sleep(LIFETIME_S / 2)
+    assert sorted(table.scan().to_arrow()["n"].to_pylist()) == [0, 1, 2, 3]
+    assert vending.keys > 3
+    assert server.of("GET", CREDENTIALS)
+
+
+def test_a_stream_that_is_open_longer_than_its_credentials_is_written(server: RestDouble, in_store: OneTable) -> None:
+    Vending(server, in_store)
+    io = RestCatalog("r", uri=server.uri).load_table("db.t").io
+    with io.open_output("s3://lake/db/t/data/x") as stream:
+        for _ in range(4):
+            stream.write(b"abc")
+            time.sleep(LIFETIME_S / 3)
+    assert io.read("s3://lake/db/t/data/x") == b"abc" * 4
+
+
+def test_a_store_that_refuses_early_gets_new_credentials(server: RestDouble, in_store: OneTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    Vending(server, in_store, tells_expiry=False)
+    table = RestCatalog("r", uri=server.uri).load_table("db.t")
+    table.append(pa.table({"n": [1]}))
+    time.sleep(LIFETIME_S)
+    assert table.scan().to_arrow()["n"].to_pylist() == [1]
+
+
+def test_a_copy_in_another_process_renews_by_itself(server: RestDouble, in_store: OneTable) -> None:
+    Vending(server, in_store)
+    table = RestCatalog("r", uri=server.uri, credential="client:top-secret", **{"rest.auth.type": "none"}).load_table("db.t")
+    table.append(pa.table({"n": [1]}))
+    copied = pickle.dumps(table.io)
+    assert b"top-secret" not in copied, "a task gets no credential of the catalog that it does not need"
+    time.sleep(LIFETIME_S)
+    (path,) = [file.file_path for file in (task.file for task in table.scan().plan_files())]
+    assert len(pickle.loads(copied).read(path)) > 100
+
+
+def test_credentials_that_cannot_be_renewed_are_used_as_long_as_the_store_takes_them(server: RestDouble, in_store: OneTable) -> None:
+    Vending(server, in_store)
+    server.on("GET", CREDENTIALS, problem(403, "ForbiddenException", "no vended-secret for you"))
+    table = RestCatalog("r", uri=server.uri).load_table("db.t")
+    table.append(pa.table({"n": [1]}))
+    time.sleep(LIFETIME_S)
+    with pytest.raises(StoragePermissionError) as refused:
+        table.append(pa.table({"n": [2]}))
+    assert "vended" not in str(refused.value)
+
+
+def test_no_credential_is_in_metadata_texts_or_logs(server: RestDouble, in_store: OneTable, caplog: pytest.LogCaptureFixture) -> None:
+    Vending(server, in_store)
+    catalog = RestCatalog("r", uri=server.uri)
+    table = catalog.load_table("db.t")
+    with caplog.at_level("DEBUG"):
+        table.append(pa.table({"n": [1]}))
+        scan = table.scan()
+    shown = [repr(table), str(table), repr(table.io), repr(table.handle), repr(scan), str(table.metadata), repr(catalog.store), caplog.text]
+    shown += [
+        bytes(content.getvalue() if hasattr(content, "getvalue") else content).decode("latin-1") for content in ExpiringStore.store.values()
+    ]
+    shown += [request.body.decode("latin-1") for request in server.requests]
+    for text in shown:
+        assert "vended" not in text
+        assert "key-1" not in text
+
+
+@pytest.mark.parametrize("body", [{}, {"storage-credentials": 5}, {"storage-credentials": [{"prefix": 1, "config": {}}]}])
+def test_an_answer_with_damaged_credentials_changes_nothing(server: RestDouble, in_store: OneTable, body: Any) -> None:
+    Vending(server, in_store)
+    given = access(server)
+    server.on("GET", CREDENTIALS, Answer(200, body))
+    time.sleep(LIFETIME_S)
+    assert given.properties_for("s3://lake/x")["s3.access-key-id"] == "key-1"
+    assert not given.renew()
+
+
+def test_an_expired_table_token_is_an_error_of_the_catalog(server: RestDouble, in_store: OneTable) -> None:
+    in_store.result = {"config": {"token": "of-the-table"}}
+    table = RestCatalog("r", uri=server.uri, token="of-the-catalog").load_table("db.t")  # noqa: S106
+
+    def refuse(request: Request) -> Answer:
+        assert request.headers["authorization"] == "Bearer of-the-table"
+        return problem(401, "NotAuthorizedException")
+
+    server.on("POST", OneTable.path, call=refuse)
+    with pytest.raises(IcefloeError, match="401"), table.transaction() as transaction:
+        transaction.set_properties({"a": "1"})
