@@ -25,6 +25,7 @@ HEAVY = {"numpy", "pyarrow", "pandas", "pyspark", "py4j", "sqlalchemy", "sqlglot
 OTHER_IMPORTS_BY_NAME = {
     "lazy_imports.py": "the mechanism itself",
     "optional_packages.py": "packages of extras",
+    "catalog_store/rest/auth_sessions.py": "a class that the user's own properties name for authentication",
     "cli/lazy_command.py": "modules of its own package, which test_every_command_is_in_the_command_line checks",
     "cli/spark_access.py": "modules of icefloe.spark, a lower layer",
     "table/table.py": "icefloe.repair for `table.repair`",

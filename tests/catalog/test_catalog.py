@@ -21,6 +21,7 @@ from icefloe import (
     StringType,
     load_catalog,
 )
+from icefloe.catalog.catalog_config import catalog_properties
 from icefloe.errors import (
     IcefloeError,
     InvalidPartitionSpecError,
@@ -332,3 +333,11 @@ def test_loading_a_table_reads_the_database_once(tmp_path: Path) -> None:
     event.listen(catalog.store.engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2]))
     assert catalog.load_table("db.t").metadata_location
     assert len(statements) == 1, statements
+
+
+def test_a_mapping_in_a_section_is_properties_with_its_name_before_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "icefloe.yaml").write_text(
+        "catalog:\n  prod:\n    uri: x\n    auth:\n      type: basic\n      basic: {username: me, password: 007}\n"
+    )
+    assert catalog_properties("prod", {}) == {"uri": "x", "auth.type": "basic", "auth.basic.username": "me", "auth.basic.password": "007"}

@@ -136,4 +136,13 @@ def _section(path: Path, content: Mapping[str, Any], name: str) -> dict[str, str
     section = catalogs.get(name) or next((content for key, content in catalogs.items() if key.lower() == name.lower()), None) or {}
     if not isinstance(section, dict):
         raise InvalidPropertyError(f"catalog.{name} is not a mapping", path=str(path), next_step="write `uri:` and `warehouse:` under it")
-    return {str(key): str(value) for key, value in section.items()}
+    return dict(_flattened(section))
+
+
+def _flattened(section: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the properties of a section; a mapping in it, such as PyIceberg's `auth`, is the properties with its name and a dot before theirs."""
+    for key, value in section.items():
+        if isinstance(value, Mapping):
+            yield from _flattened(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", ",".join(map(str, value)) if isinstance(value, list) else str(value)

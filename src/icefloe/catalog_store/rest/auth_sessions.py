@@ -5,6 +5,7 @@ Only the user's own properties choose it. What a server's answer names is ignore
 
 import base64
 import hashlib
+import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,10 +16,11 @@ from urllib.parse import urlsplit
 from icefloe.catalog_store.rest import settings
 from icefloe.catalog_store.rest.http_client import AuthSession, HttpClient
 from icefloe.catalog_store.rest.oauth2 import SUBJECT_KINDS, NoAuth, OAuth2Session
-from icefloe.catalog_store.rest.origins import OAUTH2_SERVER_URI, TrustedOrigins
+from icefloe.catalog_store.rest.origins import OAUTH2_SERVER_URI, TrustedOrigins, is_loopback
 from icefloe.errors import IcefloeError, InvalidPropertyError, StoragePermissionError, in_one_line
 from icefloe.optional_packages import optional_module
 
+LOG = logging.getLogger(__name__)
 TOKENS_PATH = "v1/oauth/tokens"
 GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 # Headers that are not signed: connections and proxies change them.
@@ -255,6 +257,8 @@ def auth_session(properties: Mapping[str, str], client: HttpClient, trusted: Tru
     """
     given = _with_pyiceberg_names(properties)
     kind = _kind_of(given)
+    if kind != "none" and client.uri.lower().startswith("http://") and not is_loopback(client.uri):
+        LOG.warning("credentials are sent to %s without encryption; give the catalog an address that begins with https://", client.uri)
     return _session(kind, given, client, trusted)
 
 

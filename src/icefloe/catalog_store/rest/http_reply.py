@@ -27,7 +27,7 @@ SHOWN_CHARACTERS = 600
 NO_REPLY = 0
 NOT_MODIFIED, NO_CONTENT = 304, 204
 BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, TOKEN_EXPIRED, TOO_MANY = 400, 401, 403, 404, 409, 419, 429
-UNAVAILABLE = 503
+NOT_IMPLEMENTED, UNAVAILABLE = 501, 503
 T = TypeVar("T")
 
 
@@ -76,7 +76,11 @@ class Reply:
     @property
     def is_unknown(self) -> bool:
         """Whether it is unknown if the request had its effect: the reply was lost, or the server or a gateway failed."""
-        return (self.status == NO_REPLY and self.was_sent) or self.status in (408, 425) or self.status >= 500
+        return (
+            (self.status == NO_REPLY and self.was_sent)
+            or self.status in (408, 425)
+            or (self.status >= 500 and self.status != NOT_IMPLEMENTED)
+        )
 
     @property
     def etag(self) -> str | None:

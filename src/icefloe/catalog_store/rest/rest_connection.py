@@ -54,8 +54,8 @@ _PREFIX = re.compile(r"[A-Za-z0-9._~%!$&'()*+,;=:@/-]*")
 
 
 class _Config(msgspec.Struct, rename="kebab"):
-    defaults: dict[str, str | None] = {}
-    overrides: dict[str, str | None] = {}
+    defaults: dict[str, str | None] | None = None
+    overrides: dict[str, str | None] | None = None
     endpoints: list[str] | None = None
     idempotency_key_lifetime: str | None = None
 
@@ -80,6 +80,10 @@ class RestConnection:
         self.trusted = TrustedOrigins.of(properties, name)
         self.client = HttpClient(properties[URI], properties)
         self.auth = auth_session(properties, self.client, self.trusted)
+        header = properties.get(f"{settings.HEADER_PREFIX}{settings.DELEGATION_HEADER}")
+        asked = properties.get(settings.ACCESS_DELEGATION, header or "vended-credentials,remote-signing").replace(" ", "")
+        # The headers of requests whose responses may give access to files.
+        self.delegation: Mapping[str, str] = {} if asked in ("", "none") else {settings.DELEGATION_HEADER: asked}
         self._lock = threading.Lock()
         self._paths: RestPaths | None = None
         self._properties: dict[str, str] = {}
@@ -140,7 +144,7 @@ class RestConnection:
         if not reply.is_success:
             raise reply.error(f"the configuration of catalog {self.name!r} could not be read from {self.client.uri}")
         config = reply.parsed(_Config)
-        defaults, overrides = self._accepted(config.defaults), self._accepted(config.overrides)
+        defaults, overrides = self._accepted(config.defaults or {}), self._accepted(config.overrides or {})
         properties = {**defaults, **self.own_properties, **overrides}
         prefix, separator = properties.get(settings.PREFIX) or "", properties.get(settings.NAMESPACE_SEPARATOR) or DEFAULT_SEPARATOR
         if not _SEPARATOR.fullmatch(separator) or not _PREFIX.fullmatch(prefix) or ".." in prefix.split("/"):

@@ -223,14 +223,8 @@ class RestCatalogStore:
         return table
 
     def _load_reply(self, identifier: Identifier, mode: str, etag: str | None = None) -> Reply:
-        headers = {**self._delegation(), **({"If-None-Match": etag} if etag else {})}
+        headers = {**self.connection.delegation, **({"If-None-Match": etag} if etag else {})}
         return self.connection.request(Endpoint.LOAD_TABLE, identifier, query={"snapshots": mode}, headers=headers)
-
-    def _delegation(self) -> dict[str, str]:
-        own = self.connection.own_properties
-        header = own.get(f"{settings.HEADER_PREFIX}{settings.DELEGATION_HEADER}")
-        asked = own.get(settings.ACCESS_DELEGATION, header or "vended-credentials,remote-signing").replace(" ", "")
-        return {} if asked in ("", "none") else {settings.DELEGATION_HEADER: asked}
 
     def _table(self, identifier: Identifier, result: LoadTableResult, request: str) -> TableLocation:
         location = result.metadata_location or ""
@@ -314,7 +308,7 @@ class RestCatalogStore:
         }
         if location is not None:
             body["location"] = location
-        reply = self.connection.request(Endpoint.CREATE_TABLE, identifier[:-1], body=body, headers=self._delegation())
+        reply = self.connection.request(Endpoint.CREATE_TABLE, identifier[:-1], body=body, headers=self.connection.delegation)
         self._raise_for_new_name(reply, identifier, "created")
         table = self._table(identifier, reply.parsed(LoadTableResult), reply.request)
         if not is_staged:
@@ -330,7 +324,7 @@ class RestCatalogStore:
         body: dict[str, Any] = {"name": identifier[-1], "metadata-location": metadata_location}
         if overwrite:
             body["overwrite"] = True
-        reply = self.connection.request(Endpoint.REGISTER_TABLE, identifier[:-1], body=body, headers=self._delegation())
+        reply = self.connection.request(Endpoint.REGISTER_TABLE, identifier[:-1], body=body, headers=self.connection.delegation)
         self._cache.forget(identifier)
         self._raise_for_new_name(reply, identifier, "registered")
         return _with_own_values(self._table(identifier, reply.parsed(LoadTableResult), reply.request))

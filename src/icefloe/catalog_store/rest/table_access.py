@@ -211,7 +211,7 @@ class TableAccess:
         expiries = [
             expiry for config in (self.config, *(one.config for one in self._credentials)) if (expiry := _expiry_s(config)) is not None
         ]
-        if not expiries or not self._connection.paths.has(Endpoint.LOAD_CREDENTIALS):
+        if not expiries:
             return float("inf")
         expiry = min(expiries)
         return expiry - min(MOST_MARGIN_S, max(0.0, expiry - self._fetched_at_s) / 3)
@@ -221,23 +221,36 @@ class TableAccess:
         with self._lock:
             if self._fetched_at_s != asked_at_s:
                 return True  # another thread has just fetched them
-            if not self._connection.paths.has(Endpoint.LOAD_CREDENTIALS):
-                return False
             try:
-                reply = self._connection.request(Endpoint.LOAD_CREDENTIALS, self._identifier, token=self.token)
-                if not reply.is_success:
-                    raise reply.error(f"the credentials of table {dotted(self._identifier)!r} could not be fetched")
-                credentials = tuple(reply.parsed(_Credentials).storage_credentials)
+                credentials, config = self._fetched()
             except IcefloeError as error:
                 LOG.warning("%s; the present ones are used as long as the store takes them", in_one_line(error.message))
                 self._next_fetch_s = time.time() + LEAST_WAIT_S
                 return False
-            self._credentials = credentials or self._credentials
+            is_newer = bool(credentials) or any(map(_is_credential, config))
+            self._credentials = credentials if is_newer else self._credentials
             # What came with the table has expired too, and must not be found where no prefix matches.
-            self.config = {name: text for name, text in self.config.items() if not credentials or not _is_credential(name)}
+            self.config = {**{name: text for name, text in self.config.items() if not is_newer or not _is_credential(name)}, **config}
             self._fetched_at_s = time.time()
             self._next_fetch_s = max(self._renewal_time(), time.time() + LEAST_WAIT_S)
-            return bool(credentials)
+            return is_newer
+
+    def _fetched(self) -> tuple[tuple[StorageCredential, ...], dict[str, str]]:
+        """Return new credentials by prefix, and those of the table's configuration: of a server without an operation for them, with the whole table."""
+        if self._connection.paths.has(Endpoint.LOAD_CREDENTIALS):
+            reply = self._connection.request(Endpoint.LOAD_CREDENTIALS, self._identifier, token=self.token)
+        else:
+            headers = self._connection.delegation
+            reply = self._connection.request(
+                Endpoint.LOAD_TABLE, self._identifier, query={"snapshots": "refs"}, headers=headers, token=self.token
+            )
+        if not reply.is_success:
+            raise reply.error(f"the credentials of table {dotted(self._identifier)!r} could not be fetched")
+        if self._connection.paths.has(Endpoint.LOAD_CREDENTIALS):
+            return tuple(reply.parsed(_Credentials).storage_credentials), {}
+        result = reply.parsed(LoadTableResult)
+        config = {name: text for name, text in (result.config or {}).items() if text is not None and _is_credential(name)}
+        return tuple(result.storage_credentials or ()), config
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name != "_lock"}
