@@ -116,6 +116,30 @@ def test_a_commit_after_the_listing_keeps_its_files(spark: SparkSession, tmp_pat
     assert table.refresh().scan().count() == 4
 
 
+def test_a_listing_that_was_lost_with_its_executor_is_not_made_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(tmp_path)
+    path = stray(table, "data/a.parquet")
+    read: Callable[..., Any] = removal.referenced_files
+    rows = pa.table({"id": pa.array([9], pa.int64()), "kind": ["z"]})
+
+    def after_a_loss(*arguments: Any) -> Any:
+        referenced = read(*arguments)
+        # A file that is committed now is in no list of referenced files, so that another listing would take it for an orphan.
+        table.append(rows)
+        age(table)
+        for stored in spark.sparkContext._jsc.getPersistentRDDs().values():
+            stored.unpersist(True)
+        return referenced
+
+    monkeypatch.setattr(removal, "referenced_files", after_a_loss)
+    with pytest.raises(EngineError):
+        table.maintenance.remove_orphan_files(engine="spark")
+    assert path.exists()
+    assert table.refresh().scan().count() == 4
+
+
 def test_a_table_that_cannot_be_read_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     table = made(tmp_path)
     path = stray(table, "data/a.parquet")
