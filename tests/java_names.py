@@ -77,6 +77,11 @@ CATALOG_PROPERTIES = _names("""
     app-id app-name user unique-table-location auth.session-timeout-ms encryption.kms-type encryption.kms-impl
 """)
 
+# Properties of catalogs that are constants in JdbcCatalog and AwsProperties, of those that Icefloe acts on.
+SERVICE_PROPERTIES = _names("""
+    jdbc.user jdbc.password jdbc.schema-version glue.endpoint glue.id glue.skip-archive
+""")
+
 # Defaults that are constants in TableProperties. The codec is that of tables created since 1.4.
 TABLE_DEFAULTS = {
     "commit.retry.num-retries": "4",

@@ -4,7 +4,15 @@ import re
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from tests.java_names import CATALOG_PROPERTIES, READ_OPTIONS, SESSION_SETTINGS, TABLE_DEFAULTS, TABLE_PROPERTIES, WRITE_OPTIONS
+from tests.java_names import (
+    CATALOG_PROPERTIES,
+    READ_OPTIONS,
+    SERVICE_PROPERTIES,
+    SESSION_SETTINGS,
+    TABLE_DEFAULTS,
+    TABLE_PROPERTIES,
+    WRITE_OPTIONS,
+)
 
 from icefloe.catalog.options import CATALOG_OPTIONS, ENVIRONMENT
 from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
@@ -105,9 +113,8 @@ def test_every_catalog_property_that_the_code_reads_is_listed() -> None:
     found = {name for path in (ROOT / "src/icefloe/catalog").rglob("*.py") for name in read.findall(path.read_text(encoding="utf-8"))}
     assert len(found) > 3
     assert found - names(CATALOG_OPTIONS) == set()
-    assert {one.name for one in CATALOG_OPTIONS if one.java} - {"type", "default-namespace", "jdbc.schema-version"} <= set(
-        CATALOG_PROPERTIES
-    )
+    of_java = {*CATALOG_PROPERTIES, *SERVICE_PROPERTIES, "type", "default-namespace"}
+    assert {one.name for one in CATALOG_OPTIONS if one.java} <= of_java
 
 
 def test_every_environment_variable_that_the_code_reads_is_listed() -> None:
