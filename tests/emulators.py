@@ -69,6 +69,8 @@ def fake_gcs() -> Iterator[str]:
     program = EMULATORS / "bin" / "fake-gcs-server"
     if not program.exists() or importlib.util.find_spec("gcsfs") is None:
         pytest.skip("fake-gcs-server or gcsfs is not installed: run make test-object-stores")
+    # gcsfs first requests by gRPC whether a bucket is zonal, which the emulator does not have.
+    os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
     port = _free_port()
     address = f"http://127.0.0.1:{port}"
     options = ["-scheme", "http", "-host", "127.0.0.1", "-backend", "memory", "-external-url", address, "-log-level", "error"]
