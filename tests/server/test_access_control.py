@@ -104,7 +104,9 @@ def test_a_writer_changes_tables_and_no_namespace(guarded: Served) -> None:
 
 
 @pytest.mark.parametrize("namespace", ["db", "open", "missing"])
-def test_nothing_is_done_outside_the_namespaces_of_a_token_and_nothing_about_them_is_told(guarded: Served, namespace: str) -> None:
+def test_nothing_is_done_outside_the_namespaces_of_a_token_and_the_response_reveals_nothing_about_them(
+    guarded: Served, namespace: str
+) -> None:
     for operation in GUARDED:
         if operation.name == "listNamespaces":
             continue
@@ -232,7 +234,7 @@ def test_tokens_are_in_the_file_as_digests_alone_and_the_file_is_private(tmp_pat
 @pytest.mark.parametrize(
     "text", ["users: [a]", "users: {a: {grants: [read]}}", "users: {a: {token-sha256: x, grants: [read]}}", "{", "a: b", ""]
 )
-def test_a_damaged_file_of_users_lets_nobody_in(tmp_path: Path, text: str) -> None:
+def test_a_damaged_file_of_users_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "users.yaml"
     path.write_text(text)
     path.chmod(0o600)

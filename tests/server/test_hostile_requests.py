@@ -167,7 +167,7 @@ def test_an_unknown_path_or_method_is_an_error_in_json(served: Served) -> None:
         assert (response.status_code, response.json()["error"]["code"]) == (status, status)
 
 
-def test_a_fault_of_the_server_tells_nothing_about_it(
+def test_the_response_to_a_fault_of_the_server_has_no_detail_of_it(
     served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object) -> None:

@@ -103,7 +103,7 @@ def test_two_requests_of_a_key_at_once_run_once() -> None:
     assert [answer.content for answer in answers] == [{"run": 1}] * 5
 
 
-def test_a_retry_of_a_request_that_still_runs_is_told_to_wait() -> None:
+def test_a_retry_of_a_request_that_still_runs_has_to_wait() -> None:
     store, may_end, runs = MemoryIdempotencyStore(wait_s=0.01), threading.Event(), threading.Event()
 
     def act() -> Answer:
@@ -121,7 +121,7 @@ def test_a_retry_of_a_request_that_still_runs_is_told_to_wait() -> None:
     first.join()
 
 
-def test_answers_are_forgotten_after_their_time_and_are_of_one_user() -> None:
+def test_responses_are_dropped_after_their_time_and_are_of_one_user() -> None:
     now = [0.0]
     store = MemoryIdempotencyStore(lifetime_s=10, clock=lambda: now[0])
     runs: list[int] = []

@@ -137,7 +137,7 @@ def test_a_policy_allows_the_folder_of_the_table_alone() -> None:
     assert read[1]["Condition"] == {"StringLike": {"s3:prefix": ["db/t${*}/*"]}}
 
 
-def test_a_server_that_signs_nothing_says_so_and_vends_no_credentials(served: Served) -> None:
+def test_a_server_that_signs_nothing_refuses_to_and_vends_no_credentials(served: Served) -> None:
     served.create()
     body = {"region": "eu", "uri": f"{BASE}/db/t/a", "method": "GET", "headers": {}}
     assert served.ask("POST", "/namespaces/db/tables/t/sign", body, expect=403)["error"]["type"] == "ForbiddenException"

@@ -81,7 +81,7 @@ def test_a_scan_without_a_body_is_of_all_rows(planned: Served) -> None:
     assert sorted(paths(planned.ask("POST", PLAN))) == local(planned, "true")
 
 
-def test_a_file_is_described_with_its_partition_and_the_statistics_that_are_asked_for(planned: Served) -> None:
+def test_a_file_is_described_with_its_partition_and_the_requested_statistics(planned: Served) -> None:
     (task,) = planned.ask("POST", PLAN, {"filter": {"type": "eq", "term": "id", "value": 25}, "stats-fields": ["id"]})["file-scan-tasks"]
     file = task["data-file"]
     assert (file["content"], file["file-format"], file["partition"], file["record-count"]) == ("data", "parquet", [2], 10)
@@ -120,7 +120,7 @@ def test_a_wrong_filter_is_a_bad_request(planned: Served) -> None:
     planned.ask("POST", PLAN, {"filter": None}, expect=400)
 
 
-def test_a_plan_that_is_not_ready_is_asked_for_again_and_comes_in_pages(later: Served) -> None:
+def test_a_plan_that_is_not_ready_is_requested_again_and_comes_in_pages(later: Served) -> None:
     answer = later.ask("POST", PLAN, {"filter": {"type": "gt-eq", "term": "day", "value": 0}})
     assert answer["status"] == "submitted"
     first = result(later, answer["plan-id"])
@@ -142,7 +142,7 @@ def test_the_pages_of_a_plan_are_those_of_its_snapshot_whatever_is_committed_sin
     assert sorted(found) == expected
 
 
-def test_another_worker_answers_for_a_plan_that_it_has_not_made(later: Served) -> None:
+def test_another_worker_returns_the_tasks_of_a_plan_that_it_has_not_made(later: Served) -> None:
     first = result(later, later.ask("POST", PLAN)["plan-id"])
     limits = ServerLimits(requests_per_second=0, plan_wait_s=0, files_of_page=2)
     other = Served(later.catalog, serve(later.catalog, limits=limits), later.warehouse)

@@ -122,7 +122,7 @@ def test_a_table_that_the_client_has_is_not_sent_again(served: Served) -> None:
     assert changed.headers["ETag"] != tag
 
 
-def test_only_snapshots_with_names_are_sent_where_the_client_asks_for_them(served: Served) -> None:
+def test_only_snapshots_with_names_are_sent_where_the_client_requests_them(served: Served) -> None:
     served.create()
     append(served)
     append(served)

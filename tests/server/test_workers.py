@@ -60,7 +60,7 @@ def ask(address: str, method: str, path: str, body: Any = None, **headers: str) 
         return json.loads(content) if content else None
 
 
-def test_a_stopped_server_answers_what_runs_and_then_ends(tmp_path: Path) -> None:
+def test_a_stopped_server_completes_what_runs_and_then_ends(tmp_path: Path) -> None:
     (tmp_path / "w").mkdir()
     with serving(tmp_path, "--warehouse", str(tmp_path / "w")) as (address, process, log):
         ask(address, "POST", "/v1/namespaces", {"namespace": ["db"]})
@@ -203,7 +203,7 @@ def test_workers_share_a_catalog_in_postgresql(tmp_path: Path, postgres: Postgre
 
 
 @pytest.mark.postgres
-def test_answers_in_the_database_are_those_of_the_first_request(tmp_path: Path, postgres: PostgresServer) -> None:
+def test_responses_in_the_database_are_those_of_the_first_request(tmp_path: Path, postgres: PostgresServer) -> None:
     catalog = load_catalog("lake", uri=postgres.uri(postgres.new_database()), warehouse=str(tmp_path))
     stores = [SqlIdempotencyStore(catalog.engine, "lake", wait_s=10) for _ in range(2)]
     runs: list[int] = []

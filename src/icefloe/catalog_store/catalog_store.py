@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from icefloe.catalog_store.identifier import Identifier
-from icefloe.catalog_store.request_key import new_key
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.kernel.commit.outcome import Outcome
 from icefloe.kernel.metadata.metadata_updates import Update
@@ -64,7 +63,7 @@ class CommitRequest:
         new: the metadata file that the caller has written, to swap the location to; empty for a store that writes metadata itself.
         requirements: what must be true of the metadata; a store that swaps locations need not read them, since `expected` implies them.
         updates: the changes to the metadata; of a name that must not exist yet, all that make up its first metadata.
-        key: identifies the request where it is sent again.
+        key: identifies the request where it is sent again to a store that writes metadata itself; empty for other stores.
     """
 
     identifier: Identifier
@@ -72,7 +71,7 @@ class CommitRequest:
     new: str
     requirements: tuple[Requirement | AssertViewUUID, ...] = ()
     updates: tuple[Update | ViewUpdate, ...] = ()
-    key: str = field(default_factory=new_key, compare=False)
+    key: str = field(default="", compare=False)
 
 
 class CatalogStore(Protocol):

@@ -192,7 +192,8 @@ class GlueCatalogStore:
             raise CommitUnknownError(
                 f"table {dotted(identifier)!r} may have been created in catalog {self.name!r}: {error}",
                 table=dotted(identifier),
-                next_step="look whether the table exists before you create it again",
+                path=metadata_location,
+                next_step="look whether the table exists before you create it again; no file was deleted",
             ) from error
         return metadata_location
 

@@ -138,7 +138,8 @@ class ObjectStoreTables(FileSystemCatalogStore):
                 raise CommitUnknownError(
                     f"table {dotted(identifier)!r} may have been created: {error.message}",
                     table=dotted(identifier),
-                    next_step=f"look whether {published} exists, and has the content of {metadata_location}",
+                    path=published,
+                    next_step=f"look whether this file exists with the content of {metadata_location} before you create it again; no file was deleted",
                 ) from error
         self._write_hint_of(identifier, version)
         return published

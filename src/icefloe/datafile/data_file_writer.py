@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from icefloe.datafile.avro.avro_appender import avro_appender_factory
 from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory
-from icefloe.datafile.location_provider import new_data_location
 from icefloe.datafile.orc.orc_appender import orc_appender_factory
 from icefloe.datafile.parquet.parquet_appender import parquet_appender_factory
 from icefloe.datafile.partition_splitter import Part, PartitionSplitter
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import FileAlreadyExistsError, StorageError
 from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.kernel.metadata.data_location import new_data_location
 from icefloe.kernel.metadata.table_properties import DEFAULT_FILE_FORMAT
 from icefloe.kernel.partitioning.curve_cells import in_curve_order
 from icefloe.kernel.partitioning.partition_spec import partition_path
@@ -246,7 +246,7 @@ class FanoutWriter:
         target = self._target
         name = f"{self._prefix}-{next(self._file_numbers):05d}.{self.factory.extension}"
         folder = "" if target.spec.is_unpartitioned() else self._partition_folder(partition.values)
-        location = new_data_location(target, folder, name)
+        location = new_data_location(target.data_location, folder, name, target.properties, target.location_context)
         # The location is recorded before the file is opened, so that a half-opened file is deleted too; an existing file is of another writer.
         self._locations.append(location)
         try:

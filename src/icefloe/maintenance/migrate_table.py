@@ -26,6 +26,7 @@ from icefloe.errors import (
     InvalidInputError,
     LocationNotAllowedError,
     NotFoundError,
+    Problem,
 )
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.file_tree import FolderFiles, FolderPart, HiddenNames, list_part
@@ -273,7 +274,11 @@ class _Migration:
                 f"{changed[0]} {what} while {self._location} was migrated; {count_text(len(changed), 'file')} changed",
                 table=self._full_name,
                 path=changed[0],
-                next_step="stop the programs that write there, then repeat",
+                problems=(
+                    Problem(where="expected", what=f"the {count_text(len(existing.files), 'file')} whose footers were read"),
+                    Problem(where="found", what=f"{count_text(len(now), 'file')}"),
+                ),
+                next_step="stop the programs that write there: a retry makes sense then",
             )
 
     def _has_table(self, transaction: CreateTableTransaction) -> bool:
@@ -309,7 +314,8 @@ class _Migration:
             path=error.path,
             snapshot_id=error.snapshot_id,
             problems=error.problems,
-            next_step=f"{error.next_step}. If the table is not there: ALTER TABLE {self._full_backup_name} RENAME TO {name}",
+            next_step="look for the new table before you migrate again; no file was deleted. If it is not there:"
+            f" ALTER TABLE {self._full_backup_name} RENAME TO {name}",
         )
 
     def _drop(self, table: SourceTable) -> bool:

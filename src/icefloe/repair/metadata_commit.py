@@ -128,7 +128,7 @@ def check_unchanged(handle: TableHandle, location: str) -> None:
                 Problem(where="expected", what=f"the metadata file {location}"),
                 Problem(where="found", what=f"the metadata file {current}"),
             ),
-            next_step="nothing was changed: plan the repair again",
+            next_step="a retry makes sense: nothing was changed; plan the repair again",
         )
 
 

@@ -228,7 +228,7 @@ def check_head(base: TableMetadata, branch: str, snapshot_id: int) -> None:
             Problem(where="expected", what=f"snapshot {snapshot_id} as the newest of {branch}"),
             Problem(where="found", what="no such branch" if ref is None else f"snapshot {ref.snapshot_id}"),
         ),
-        next_step="nothing was changed: plan the repair again",
+        next_step="a retry makes sense: nothing was changed; plan the repair again",
     )
 
 

@@ -2,7 +2,7 @@
 
 A client sends its id and secret, a user's name and token, and gets an access token that names the user and the time until which it is valid, signed with a key
 that the server draws at its start. So nothing is stored, and a restart makes clients request new ones. The rights are looked up at each request.
-Spec: REST catalog, getToken; RFC 6749, 4.4; RFC 8693.
+Spec: REST catalog, getToken. The flows are those of RFC 6749, 4.4, and RFC 8693.
 """
 
 import base64
@@ -121,7 +121,7 @@ def _credential(form: Mapping[str, str], authorization: str) -> tuple[str, str]:
 
 
 def _refusal(status: int, error: str, description: str) -> Answer:
-    """Return the response of a refused token request. Spec: RFC 6749, 5.2."""
+    """Return the response of a refused token request, as RFC 6749, 5.2, has it."""
     return Answer(status=status, content={"error": error, "error_description": description}, headers={"Cache-Control": "no-store"})
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import Identifier, dotted
-from icefloe.errors import CommitConflictError, FormatError, NoSuchTableError, UnsupportedFeatureError
+from icefloe.errors import CommitConflictError, FormatError, NoSuchTableError, Problem, UnsupportedFeatureError
 from icefloe.kernel.commit.attempt import Attempt, Read
 from icefloe.kernel.metadata.created_table import created_table
 from icefloe.kernel.metadata.layout_updates import AddSchema
 from icefloe.kernel.metadata.metadata_updates import Update
-from icefloe.kernel.metadata.requirement import AssertCreate, Requirement
+from icefloe.kernel.metadata.requirement import REFRESH, AssertCreate, Requirement
 from icefloe.kernel.metadata.requirement_json import requirement_from_json
 from icefloe.kernel.metadata.snapshot_updates import AddSnapshot, has_stale_sequence_number
 from icefloe.kernel.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMetadata
@@ -137,7 +137,7 @@ def _check(requirements: Sequence[Requirement], table: TableMetadata | None) -> 
             requirement.check(table)
         except CommitConflictError as error:
             message = requirement_message(requirement, table)
-            raise CommitConflictError(message, snapshot_id=error.snapshot_id, next_step=error.next_step) from error
+            raise CommitConflictError(message, snapshot_id=error.snapshot_id, problems=error.problems, next_step=error.next_step) from error
 
 
 def _with_last_column_id(update: Update, base: TableMetadata) -> Update:
@@ -165,5 +165,12 @@ def _check_not_stale(update: AddSnapshot, base: TableMetadata) -> None:
             f"snapshot {snapshot.snapshot_id} was made for an older version of the table: its sequence number {snapshot.sequence_number} or its row ids "
             f"are given already (last sequence number {base.last_sequence_number}, next row id {base.next_row_id})",
             snapshot_id=snapshot.snapshot_id,
-            next_step="refresh the table, and commit again",
+            problems=(
+                Problem(
+                    where="expected",
+                    what=f"a sequence number above {base.last_sequence_number}, and a first row id from {base.next_row_id} on",
+                ),
+                Problem(where="found", what=f"sequence number {snapshot.sequence_number}, first row id {first_row_id}"),
+            ),
+            next_step=REFRESH,
         )

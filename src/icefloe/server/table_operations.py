@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from icefloe.catalog_store.identifier import Identifier, dotted, to_table_identifier
-from icefloe.errors import CommitConflictError, FormatError, NoSuchFileError, StorageUnavailableError
+from icefloe.errors import CommitConflictError, FormatError, NoSuchFileError, Problem, StorageUnavailableError
 from icefloe.io.file_io_by_scheme import file_version
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.kernel.metadata.metadata_writer import write_table_metadata
@@ -180,7 +180,17 @@ def unregister_table(served: ServedCatalog, call: Call) -> Answer:
         if store.drop(name, expected=location):
             content = msgspec.Raw(write_table_metadata(loaded.metadata))
             return Answer(content={"metadata-location": location, "metadata": content})
-    raise CommitConflictError(f"other writers committed to {dotted(name)} again and again; it is still registered", table=dotted(name))
+    raise CommitConflictError(
+        f"other writers committed to {dotted(name)} again and again; it is still registered",
+        table=dotted(name),
+        problems=(
+            Problem(
+                where="expected", what=f"the same metadata file when it was read and when its name was dropped, in one of {TRIES} tries"
+            ),
+            Problem(where="found", what=f"another one each time, last after {location}"),
+        ),
+        next_step="a retry makes sense when fewer writers commit",
+    )
 
 
 def rename_table(served: ServedCatalog, call: Call) -> Answer:

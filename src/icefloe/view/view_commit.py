@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from icefloe.catalog_store.catalog_store import CommitRequest
+from icefloe.catalog_store.request_key import new_key
 from icefloe.errors import IcefloeError, NoSuchViewError, NotFoundError
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.kernel.view.view_metadata import ViewMetadata
@@ -105,7 +106,14 @@ class _ViewCommit:
         self.may_be_committed, self.commits_begun = True, self.commits_begun + 1
         requirement = AssertViewUUID(base.metadata.view_uuid)
         outcome = self._commit(
-            CommitRequest(identifier=handle.identifier, expected=base.location, new=location, requirements=(requirement,), updates=updates)
+            CommitRequest(
+                identifier=handle.identifier,
+                expected=base.location,
+                new=location,
+                requirements=(requirement,),
+                updates=updates,
+                key=new_key() if handle.store.writes_metadata else "",
+            )
         )
         if isinstance(outcome, Committed):
             self._accept(outcome, LoadedView(location=location or base.location, metadata=metadata, previous_location=base.location))

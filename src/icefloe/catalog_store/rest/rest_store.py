@@ -309,7 +309,7 @@ class RestCatalogStore:
         if location is not None:
             body["location"] = location
         reply = self.connection.request(Endpoint.CREATE_TABLE, identifier[:-1], body=body, headers=self.connection.delegation)
-        self._raise_for_new_name(reply, identifier, "created")
+        self._raise_for_new_name(reply, identifier, "created", location)
         table = self._table(identifier, reply.parsed(LoadTableResult), reply.request)
         if not is_staged:
             self._cache.forget(identifier)
@@ -326,7 +326,7 @@ class RestCatalogStore:
             body["overwrite"] = True
         reply = self.connection.request(Endpoint.REGISTER_TABLE, identifier[:-1], body=body, headers=self.connection.delegation)
         self._cache.forget(identifier)
-        self._raise_for_new_name(reply, identifier, "registered")
+        self._raise_for_new_name(reply, identifier, "registered", metadata_location)
         return _with_own_values(self._table(identifier, reply.parsed(LoadTableResult), reply.request))
 
     def unregister(self, identifier: Identifier) -> str:
@@ -336,7 +336,8 @@ class RestCatalogStore:
         self._require_table(reply, identifier, "was not unregistered")
         return reply.parsed(_CommitTableResponse).metadata_location
 
-    def _raise_for_new_name(self, reply: Reply, identifier: Identifier, done: str) -> None:
+    def _raise_for_new_name(self, reply: Reply, identifier: Identifier, done: str, location: str | None) -> None:
+        """Raise the error of a table that was not made; `location` is its folder or metadata file, None where the server chooses it."""
         what = f"table {dotted(identifier)!r}"
         if reply.is_success:
             return
@@ -351,6 +352,7 @@ class RestCatalogStore:
         if reply.is_unknown:
             raise CommitUnknownError(
                 f"{what} may or may not have been {done} in catalog {self.name!r}: {reply.message or f'status {reply.status}'}",
+                path=location,
                 next_step="look whether it exists before creating it again; no file was deleted",
             )
         raise reply.error(f"{what} was not {done} in catalog {self.name!r}")

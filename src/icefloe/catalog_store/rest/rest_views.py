@@ -116,17 +116,18 @@ class RestViews:
         if location is not None:
             body["location"] = location
         reply = self._connection.request(Endpoint.CREATE_VIEW, identifier[:-1], body=body)
-        self._raise_for_new_name(reply, identifier)
+        self._raise_for_new_name(reply, identifier, location)
         return self._view(identifier, reply)
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
         """See `ViewStore.create`: the view is registered."""
         body = {"name": identifier[-1], "metadata-location": metadata_location}
         reply = self._connection.request(Endpoint.REGISTER_VIEW, identifier[:-1], body=body)
-        self._raise_for_new_name(reply, identifier)
+        self._raise_for_new_name(reply, identifier, metadata_location)
         return self._view(identifier, reply).metadata_location
 
-    def _raise_for_new_name(self, reply: Reply, identifier: Identifier) -> None:
+    def _raise_for_new_name(self, reply: Reply, identifier: Identifier, location: str | None) -> None:
+        """Raise the error of a view that was not made; `location` is its folder or metadata file, None where the server chooses it."""
         if reply.is_success:
             return
         if reply.status == CONFLICT:
@@ -136,7 +137,8 @@ class RestViews:
         if reply.is_unknown:
             raise CommitUnknownError(
                 f"view {dotted(identifier)!r} may or may not have been created in catalog {self.name!r}: {reply.message or f'status {reply.status}'}",
-                next_step="look whether it exists before creating it again",
+                path=location,
+                next_step="look whether it exists before creating it again; no file was deleted",
             )
         raise reply.error(f"view {dotted(identifier)!r} was not created in catalog {self.name!r}")
 

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from icefloe.datafile.data_file_writer import write_partition
 from icefloe.datafile.deletes.delete_file_reader import POSITION_DELETE_SCHEMA
 from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
-from icefloe.datafile.location_provider import new_data_location
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import InvalidInputError, Problem, StorageError
 from icefloe.kernel.arrow_values import numbers_array, scalar_of
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.metadata import table_properties
+from icefloe.kernel.metadata.data_location import new_data_location
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
 from icefloe.kernel.puffin.deletion_vector import (
@@ -148,7 +148,8 @@ def _write_puffin(target: WriteTarget, vectors: Sequence[tuple[DataFile, Deletio
     content, locations = write_deletion_vectors(
         {file.file_path: vector for file, vector in vectors}, properties={"created-by": f"Icefloe version {VERSION}"}
     )
-    path = new_data_location(target, "", f"{prefix}-{target.operation_uuid}-deletes.puffin")
+    name = f"{prefix}-{target.operation_uuid}-deletes.puffin"
+    path = new_data_location(target.data_location, "", name, target.properties, target.location_context)
     try:
         target.io.write(path, content)
     except BaseException:

@@ -1,6 +1,7 @@
 """Names of metadata files, manifest lists and manifests, equal to those of other implementations.
 
-Data files are named in `icefloe.datafile`. Spec: Metastore Tables (names of metadata files). The other names are those that Java writes.
+Data files are named in `icefloe.datafile`, and their folders in `data_location.py`. Spec: Metastore Tables (names of metadata files). The other names are
+those that Java writes.
 """
 
 import re

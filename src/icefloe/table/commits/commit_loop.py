@@ -17,6 +17,7 @@ from itertools import zip_longest
 
 from icefloe.catalog_store.catalog_store import CommitRequest
 from icefloe.catalog_store.identifier import dotted
+from icefloe.catalog_store.request_key import new_key
 from icefloe.errors import (
     CommitConflictError,
     CommitInvalidatedError,
@@ -200,6 +201,7 @@ class TableCommit:
             new=location,
             requirements=(AssertCreate(),) if self.is_new else self.attempt.requirements if self.attempt is not None else (),
             updates=self._updates(),
+            key=new_key() if self.handle.store.writes_metadata else "",
         )
 
     def _updates(self) -> tuple[Update, ...]:

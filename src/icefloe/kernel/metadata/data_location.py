@@ -5,7 +5,8 @@ not begin alike: object stores divide the load by prefixes of names. The hash is
 Spec: Appendix F, Path Construction; File System Operations.
 """
 
-from icefloe.datafile.write_target import WriteTarget
+from collections.abc import Mapping
+
 from icefloe.kernel.metadata.table_properties import OBJECT_STORE_ENABLED, OBJECT_STORE_PARTITIONED_PATHS
 from icefloe.kernel.partitioning.murmur3 import hash_bytes
 
@@ -13,22 +14,24 @@ from icefloe.kernel.partitioning.murmur3 import hash_bytes
 HASH_BITS, LEVELS, BITS_OF_A_LEVEL = 20, 3, 4
 
 
-def new_data_location(target: WriteTarget, partition_folder: str, name: str) -> str:
+def new_data_location(data_location: str, partition_folder: str, name: str, properties: Mapping[str, str], context: str = "") -> str:
     """Return the location of a new file.
 
     Args:
-        target: The table.
+        data_location: The folder of the table's data files.
         partition_folder: The folder of its partition, with a slash at its end; empty where it has none.
         name: The name of the file.
+        properties: The properties of the table.
+        context: The last two names of the table's location, where other tables may share the folder of data files.
     """
-    folder = target.data_location.rstrip("/")
-    if not OBJECT_STORE_ENABLED.read(target.properties):
+    folder = data_location.rstrip("/")
+    if not OBJECT_STORE_ENABLED.read(properties):
         return f"{folder}/{partition_folder}{name}"
-    has_partition = OBJECT_STORE_PARTITIONED_PATHS.read(target.properties)
+    has_partition = OBJECT_STORE_PARTITIONED_PATHS.read(properties)
     rest = f"{partition_folder if has_partition else ''}{name}"
     hashed = hash_folders(rest)
-    if target.location_context:
-        return f"{folder}/{hashed}/{target.location_context}/{rest}"
+    if context:
+        return f"{folder}/{hashed}/{context}/{rest}"
     return f"{folder}/{hashed}{'/' if has_partition else '-'}{rest}"
 
 
