@@ -84,5 +84,5 @@ def test_operations_that_would_separate_a_table_from_its_folder_are_refused(cata
 def test_a_warehouse_is_required_and_must_be_a_folder() -> None:
     with pytest.raises(InvalidPropertyError, match="no warehouse"):
         load_catalog("lake", type="hadoop")
-    with pytest.raises(UnsupportedFeatureError, match="no folder of this machine"):
-        load_catalog("lake", type="file-system", warehouse="s3://bucket/lake")
+    with pytest.raises(UnsupportedFeatureError, match="hdfs"):
+        load_catalog("lake", type="file-system", warehouse="hdfs://namenode/lake")
