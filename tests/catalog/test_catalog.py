@@ -240,8 +240,8 @@ class TestLoadCatalog:
             ({"uri": "sqlite://", "jdbc.schema-version": "V7"}, InvalidPropertyError, "set it to V0 or V1"),
             ({"type": "file-system"}, InvalidPropertyError, "no warehouse"),
             ({"uri": "thrift://host:9083"}, UnsupportedFeatureError, "'thrift'"),
-            ({"uri": "sqlite://", "type": "glue"}, UnsupportedFeatureError, "'glue'"),
-            ({"type": "glue"}, UnsupportedFeatureError, "'glue'"),
+            ({"uri": "sqlite://", "type": "dynamodb"}, UnsupportedFeatureError, "'dynamodb'"),
+            ({"type": "dynamodb"}, UnsupportedFeatureError, "'dynamodb'"),
             ({"warehouse": "s3://bucket/tables"}, NoSuchCatalogError, "its warehouse s3://bucket/tables is no local folder"),
         ],
     )

@@ -144,14 +144,14 @@ def test_control_characters_in_a_json_error_are_escaped(icefloe: Command, wareho
 
 def test_the_help_text_groups_the_commands_by_purpose(icefloe: Command) -> None:
     text = icefloe("--help").stdout
-    places = [text.index(f"\n{name}:\n") for name in ("Look", "Change", "Maintain", "Files in", "Set up")]
+    places = [text.index(f"\n{name}:\n") for name in ("Look", "Change", "Maintain", "Files in", "Serve", "Set up")]
     assert places == sorted(places)
     assert "\nCommands:\n" not in text
 
 
 def test_every_command_is_in_a_group_and_has_the_first_sentence_of_its_help_text() -> None:
     for command in COMMANDS:
-        assert command.rich_help_panel in ("Look", "Change", "Maintain", "Files in", "Set up"), command.name
+        assert command.rich_help_panel in ("Look", "Change", "Maintain", "Files in", "Serve", "Set up"), command.name
         assert command.short_help == command.command.get_short_help_str(10_000), command.name
         assert command.name == command.command.name
 

@@ -10,7 +10,7 @@ from tests.maintenance.test_rewrite_table_path import files_below
 from tests.maintenance.test_snapshot_table import write
 
 from icefloe import SqlCatalog
-from icefloe.catalog import catalog as catalog_module
+from icefloe.catalog import catalog_views
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import (
     CommitConflictError,
@@ -161,7 +161,7 @@ def test_whatever_becomes_of_the_commit_one_table_has_the_name(lake: SqlCatalog,
     write(folder, [1, 2])
     before, faults, source = files_below(folder), Faults(), RecordedTable(folder)
     faulty = Catalog(lake.name, FaultyStore(lake.store, faults), {**lake.properties, "commit.status-check.total-timeout-ms": "1"})
-    faults.order("swap", fault)
+    faults.order("commit", fault)
     if fault is Fault.UNKNOWN:
         faults.order("load", Fault.UNAVAILABLE, after=3, times=None)
     problem: BaseException | None = None
@@ -190,7 +190,7 @@ def test_a_table_that_another_writer_creates_meanwhile_stays(lake: SqlCatalog, t
     write(folder, [1, 2])
     before, faults, source = files_below(folder), Faults(), RecordedTable(folder)
     schema = pa.schema([("other", pa.int64())])
-    faults.order("swap", meanwhile=lambda: void(lake.create_table("db.t", schema)))
+    faults.order("commit", meanwhile=lambda: void(lake.create_table("db.t", schema)))
     with pytest.raises(TableAlreadyExistsError):
         migrate_table(Catalog(lake.name, FaultyStore(lake.store, faults), lake.properties), source_of(source))
     assert source.steps == ["rename to t_BACKUP_", "restore"]
@@ -206,9 +206,9 @@ def test_a_failure_of_any_read_or_write_leaves_the_source_as_it_was(
     for number in range(3):
         write(folder / f"day={number}", [number])
     before, faults = files_below(folder), Faults()
-    load, files_of = catalog_module.load_file_io, existing_files.files_of
-    for module in (catalog_module, existing_files):
-        monkeypatch.setattr(module, "load_file_io", lambda *arguments: FaultyFileIO(load(*arguments), faults))
+    load, files_of = catalog_views.load_file_io, existing_files.files_of
+    for module in (catalog_views, existing_files):
+        monkeypatch.setattr(module, "load_file_io", lambda *arguments, **named: FaultyFileIO(load(*arguments, **named), faults))
     monkeypatch.setattr(existing_files, "files_of", lambda io, folder: files_of(load(lake.properties), folder))
     failed = 0
     for operation in ("read", "write", "open_input", "size", "exists"):

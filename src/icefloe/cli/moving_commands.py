@@ -179,7 +179,7 @@ def snapshot(
 
 @looks_at_catalog
 def migrate(opened: Catalog, source: Folder, table: NewTable, properties: Properties = None, dry_run: CheckOnly = False) -> View:
-    """Make a table of a folder of files in its place. No file is copied; from then on the files are the table's, which deletes them with its rows."""
+    """Make a table of a folder of files in its place: the files become the table's. No file is copied, and the table deletes them with its rows."""
     result = migrate_table(opened, source, table, properties=pairs_of(properties), dry_run=dry_run)
     return TableOfFiles(
         action="migrate",

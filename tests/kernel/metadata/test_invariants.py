@@ -80,7 +80,7 @@ TWO_VERSIONS: list[tuple[str, dict[str, Any], str]] = [
     *(
         ("new_snapshots_are_numbered_on", {"snapshots": (*TABLE.snapshots, snapshot(9, **changes)), **counters}, "$.snapshots (snapshot 9)")
         for changes, counters in (
-            ({"number": 3, "first_row_id": 30, "added_rows": 0}, {}),
+            ({"number": 3, "parent_snapshot_id": 3, "first_row_id": 30, "added_rows": 0}, {}),
             ({"number": 4, "first_row_id": 30, "added_rows": 0}, {}),
             ({"number": 4, "first_row_id": 29, "added_rows": 0}, {"last_sequence_number": 4}),
             ({"number": 4, "first_row_id": 30, "added_rows": 1}, {"last_sequence_number": 4}),
@@ -141,7 +141,9 @@ def test_a_snapshot_is_numbered_by_its_version_if_the_same_commit_upgrades_the_t
 @pytest.mark.parametrize(("version", "upgraded", "number"), [(1, 2, 0), (1, 3, 0), (1, 3, 1), (2, 3, 2), (2, 3, 3)])
 def test_a_snapshot_after_the_upgrade_in_the_same_commit_is_numbered_by_the_new_version(version: int, upgraded: int, number: int) -> None:
     with pytest.raises(InvalidInputError, match=r"sequence number|row"):
-        apply_updates(with_snapshots(2, version), [UpgradeFormatVersion(upgraded), AddSnapshot(snapshot(9, number))], START + 50)
+        apply_updates(
+            with_snapshots(2, version), [UpgradeFormatVersion(upgraded), AddSnapshot(snapshot(9, number, parent_snapshot_id=2))], START + 50
+        )
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])

@@ -72,8 +72,8 @@ def test_a_snapshot_added_alone_does_not_become_the_current_one() -> None:
     ("made", "reason"),
     [
         (snapshot(2, 3), "already has a snapshot 2"),
-        (snapshot(9, 2), "sequence number 2, and 2 is already given"),
-        (snapshot(9, 1), "older version of the table"),
+        (snapshot(9, 2, parent_snapshot_id=2), "sequence number 2, and 2 is already given"),
+        (snapshot(9, 1, parent_snapshot_id=1), "older version of the table"),
         (snapshot(9, 3, timestamp_ms=START - 60_000), "more than a minute before"),
         (snapshot(9, 3, timestamp_ms=START + 10_000_000), "and now is"),
         (snapshot(9, 3, manifest_list=None, manifest_paths=("m",)), "no manifest list"),
@@ -82,6 +82,11 @@ def test_a_snapshot_added_alone_does_not_become_the_current_one() -> None:
 def test_a_snapshot_that_does_not_follow_the_last_one_is_refused(made: Snapshot, reason: str) -> None:
     with pytest.raises(InvalidInputError, match=reason):
         AddSnapshot(made).apply(with_snapshots(2), START + 30)
+
+
+def test_a_replacement_of_all_rows_may_have_a_number_that_was_given_meanwhile() -> None:
+    after = AddSnapshot(snapshot(9, 2)).apply(with_snapshots(2), START + 30)
+    assert after.last_sequence_number == 2
 
 
 def test_a_clock_that_is_a_little_behind_does_not_make_the_table_older() -> None:
