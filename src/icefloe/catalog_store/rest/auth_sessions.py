@@ -225,7 +225,7 @@ class OwnAuth:
         if not isinstance(made, HeaderSource):
             raise InvalidPropertyError(
                 f"the class {self._name!r} of the catalog property {settings.AUTH_TYPE} has no method auth_header",
-                next_step="let the method auth_header() return the value of the header Authorization",
+                next_step="let its method auth_header return the value of the header Authorization",
             )
         return made
 
