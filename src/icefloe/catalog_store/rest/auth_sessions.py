@@ -17,7 +17,7 @@ from icefloe.catalog_store.rest import settings
 from icefloe.catalog_store.rest.http_client import AuthSession, HttpClient
 from icefloe.catalog_store.rest.oauth2 import SUBJECT_KINDS, NoAuth, OAuth2Session
 from icefloe.catalog_store.rest.origins import OAUTH2_SERVER_URI, TrustedOrigins, is_loopback
-from icefloe.errors import IcefloeError, InvalidPropertyError, StoragePermissionError, in_one_line
+from icefloe.errors import IcefloeError, InvalidPropertyError, StoragePermissionError
 from icefloe.optional_packages import optional_module
 
 LOG = logging.getLogger(__name__)
@@ -180,7 +180,7 @@ class GoogleAuth:
                 raise
             except Exception as error:  # noqa: BLE001  google-auth raises many kinds, whose text can have secrets
                 raise StoragePermissionError(
-                    f"no Google credentials for the REST catalog: {in_one_line(str(error))[:300]}",
+                    f"no Google credentials for the REST catalog: {type(error).__name__}",
                     next_step=f"set {settings.GOOGLE_CREDENTIALS}, or run `gcloud auth application-default login`",
                 ) from None
             return {**headers, "Authorization": f"Bearer {self._credentials.token}"}
