@@ -8,7 +8,7 @@ Spec: File Locations in Metadata.
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -230,6 +230,11 @@ def load_file_io(
     if location is not None and isinstance(storage := file_io.at(location), ObjectStoreFileIO):
         storage.connect(location)
     return file_io
+
+
+def with_access(io: FileIO, access: StorageAccess) -> FileIO:
+    """Return the storage of a table with another access to its files, such as that which a server gave with a plan."""
+    return replace(io, access=access) if isinstance(io, SchemeFileIO) else io
 
 
 def check_locations(io: FileIO, locations: Any) -> None:

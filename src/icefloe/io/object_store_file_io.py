@@ -87,18 +87,22 @@ class ObjectStoreFileIO:
 
     def exists(self, location: str) -> bool:
         """Return True if an object is there."""
+        return bool(self._call(location, lambda store: self._is_object(store, self.own_form(location))))
 
-        def is_file(store: Any) -> bool:
-            try:
-                return bool(store.info(self.own_form(location))["type"] == "file")
-            except FileNotFoundError:
-                return False
-
-        return bool(self._call(location, is_file))
+    def _is_object(self, store: Any, path: str) -> bool:
+        """Return whether a path is an object. In S3 that is one request about the object: s3fs would list the path as a folder next, which few may do."""
+        try:
+            if self.protocol == S3 and hasattr(store, "call_s3"):
+                bucket, key, _ = store.split_path(path)
+                store.call_s3("head_object", store.req_kw, Bucket=bucket, Key=key)
+                return True
+            return bool(store.info(path)["type"] == "file")
+        except FileNotFoundError:
+            return False
 
     def size(self, location: str) -> int:
         """Return the length in bytes."""
-        return int(self._call(location, lambda store: store.info(self.own_form(location)))["size"])
+        return int(self.entry(location)["size"])
 
     def delete(self, location: str) -> None:
         """Delete the object; an object that does not exist is not an error."""
@@ -131,13 +135,17 @@ class ObjectStoreFileIO:
 
         def entries(store: Any) -> Sequence[Mapping[str, Any]]:
             path = self.own_form(location)
-            store.invalidate_cache(path)
+            _forget_listing(store, path)
             try:
                 return list(store.find(path, detail=True).values() if is_deep else store.ls(path, detail=True))
             except FileNotFoundError:
                 return []
             finally:
-                store.invalidate_cache(path)
+                # A deep listing is kept for each folder below this one too.
+                if is_deep:
+                    store.invalidate_cache()
+                else:
+                    _forget_listing(store, path)
 
         result: Sequence[Mapping[str, Any]] = self._call(location, entries)
         return result
@@ -147,7 +155,7 @@ class ObjectStoreFileIO:
 
         def info(store: Any) -> Mapping[str, Any]:
             path = self.own_form(location)
-            store.invalidate_cache(path.rpartition("/")[0])
+            _forget_listing(store, path.rpartition("/")[0])
             return dict(store.info(path))
 
         result: Mapping[str, Any] = self._call(location, info)
@@ -181,7 +189,7 @@ class ObjectStoreFileIO:
         options = {"block_size": int(self.properties[PART_BYTES])} if self.protocol == S3 and PART_BYTES in self.properties else {}
 
         def create(store: Any) -> Any:
-            if store.exists(path):
+            if self._is_object(store, path):
                 raise FileExistsError(errno.EEXIST, "exists", location)
             return store.open(path, "wb", **options)
 
@@ -238,6 +246,11 @@ class ObjectStoreFileIO:
 
     def _secrets(self) -> list[str]:
         return [*secret_values(self.properties), *(self.access.secrets() if self.access is not None else ())]
+
+
+def _forget_listing(store: Any, path: str) -> None:
+    """Remove a folder from the library's cache of listings. Azure's library finds it by the path without a scheme and a host alone."""
+    store.invalidate_cache(store._strip_protocol(path).rstrip("/"))
 
 
 @lru_cache(maxsize=32)

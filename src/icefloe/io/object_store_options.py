@@ -3,12 +3,14 @@
 Keys of a storage account of Azure are for one account, and `account_properties` leaves them out for any other.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from icefloe.errors import InvalidPropertyError
 from icefloe.io.locations import host_of
+from icefloe.kernel.azure_accounts import ACCOUNT_NAMES, account_ends, account_of_keys
+from icefloe.kernel.ports import VENDED_GOOGLE_TOKEN
+from icefloe.optional_packages import optional_module
 
 # The stores by their protocol in fsspec.
 S3, GCS, ABFS = "s3", "gcs", "abfs"
@@ -41,6 +43,11 @@ def _one_of(**values: str) -> _Convert:
         return by_text[text.strip().lower()] or None
 
     return convert
+
+
+def _google_credentials(token: str) -> Any:
+    """Return the credentials that are this token: gcsfs takes a text for the name of a method or of a file, such as `google_default`."""
+    return optional_module("google.oauth2.credentials", extra="gcs", feature="storage of scheme 'gs'").Credentials(token)
 
 
 # Property -> path of the option in the keyword arguments of fsspec's file system, and its conversion. Of several properties for one option, the first is taken.
@@ -78,6 +85,7 @@ _OPTIONS: Mapping[str, Mapping[str, tuple[tuple[str, ...], _Convert]]] = {
     },
     GCS: {
         "gcs.project-id": (("project",), str),
+        VENDED_GOOGLE_TOKEN: (("token",), _google_credentials),
         "gcs.oauth2.token": (("token",), str),
         "gcs.no-auth": (("token",), _if_true("anon")),
         "gcs.service.host": (("endpoint_url",), str),
@@ -116,6 +124,7 @@ SECRETS = (
     "client.session-token",
     "s3.proxy-uri",
     "gcs.oauth2.token",
+    VENDED_GOOGLE_TOKEN,
     "adls.account-key",
     "adls.auth.shared-key.account.key",
     "adls.sas-token",
@@ -124,8 +133,7 @@ SECRETS = (
 )
 # Credentials of one account, which are never sent to another one. A service principal's secret is sent to Microsoft's sign-in alone, whatever the account.
 _OF_ONE_ACCOUNT = ("adls.account-key", "adls.sas-token", "adls.connection-string", "adls.auth.shared-key.account.key")
-_ACCOUNT_NAMES = ("adls.account-name", "adls.auth.shared-key.account.name")
-ACCOUNT_HOST, _CONNECTION_STRING = "adls.account-host", "adls.connection-string"
+ACCOUNT_HOST = "adls.account-host"
 
 
 def property_names(protocol: str) -> frozenset[str]:
@@ -186,13 +194,13 @@ def account_properties(location: str, properties: Mapping[str, str]) -> dict[str
     own = _of_account(host, properties)
     if not host or host.partition(".")[0] == _configured_account(properties):
         return {**properties, **own}
-    without_keys = {name: text for name, text in properties.items() if name not in (*_OF_ONE_ACCOUNT, *_ACCOUNT_NAMES, ACCOUNT_HOST)}
-    return {**without_keys, _ACCOUNT_NAMES[0]: host.partition(".")[0], ACCOUNT_HOST: host.replace(".dfs.", ".blob."), **own}
+    without_keys = {name: text for name, text in properties.items() if name not in (*_OF_ONE_ACCOUNT, *ACCOUNT_NAMES, ACCOUNT_HOST)}
+    return {**without_keys, ACCOUNT_NAMES[0]: host.partition(".")[0], ACCOUNT_HOST: host.replace(".dfs.", ".blob."), **own}
 
 
 def _of_account(host: str, properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties whose names end in this account or its host, by their names without it."""
-    ends = {host, host.partition(".")[0], host.replace(".dfs.", ".blob."), host.replace(".blob.", ".dfs.")} - {""}
+    ends = account_ends(host)
     return {
         prefix.rstrip("."): text
         for prefix in _PER_ACCOUNT
@@ -203,7 +211,4 @@ def _of_account(host: str, properties: Mapping[str, str]) -> dict[str, str]:
 
 def _configured_account(properties: Mapping[str, str]) -> str:
     """Return the storage account that the catalog's keys are for: that of the property, that of the connection string, or that of the warehouse."""
-    if name := next((properties[name] for name in _ACCOUNT_NAMES if properties.get(name)), ""):
-        return name.lower()
-    in_text = re.search(r"(?:^|;)\s*AccountName=([^;]+)", properties.get(_CONNECTION_STRING, ""), re.IGNORECASE)
-    return in_text[1].strip().lower() if in_text else host_of(properties.get("warehouse") or "/").partition(".")[0]
+    return account_of_keys(properties) or host_of(properties.get("warehouse") or "/").partition(".")[0]

@@ -3,6 +3,7 @@
 Arrow's own client of S3 has no such hook. Spec: REST catalog, RemoteSignRequest.
 """
 
+import asyncio
 from typing import Any
 
 from icefloe.kernel.ports import StorageAccess
@@ -21,12 +22,13 @@ def with_remote_signing(store: Any, access: StorageAccess) -> Any:
         access: Signs the requests.
     """
 
-    def sign(request: Any, operation_name: str = "", region_name: str = "", **_: Any) -> None:
+    # In a thread: the event loop is one for all requests of the process, which would wait for each signature in turn.
+    async def sign(request: Any, operation_name: str = "", region_name: str = "", **_: Any) -> None:
         headers = {name: text if isinstance(text, str) else text.decode("latin-1") for name, text in request.headers.items()}
         sent = {name: text for name, text in headers.items() if name.lower() not in _UNSIGNED}
         body = request.body if operation_name == "DeleteObjects" else None
         text = body.decode() if isinstance(body, bytes | bytearray) else body
-        uri, signed = access.sign(request.method, request.url, region_name or "us-east-1", sent, text)
+        uri, signed = await asyncio.to_thread(access.sign, request.method, request.url, region_name or "us-east-1", sent, text)
         request.url = uri
         for name, value in signed.items():
             del request.headers[name]

@@ -70,7 +70,8 @@ def numpy_of(values: Any) -> NDArray[Any]:
     data = plain.buffers()[1] or b""
     if pa.types.is_boolean(plain.type):
         return np.unpackbits(np.frombuffer(data, np.uint8), count=end if len(plain) else 0, bitorder="little")[start:].view(bool)
-    return np.frombuffer(data, _CODES[plain.type])[start:end]
+    # A buffer that came over a network may be longer than its values, by no whole number of them.
+    return np.frombuffer(data, _CODES[plain.type], count=end if len(plain) else 0)[start:end]
 
 
 def chunks_of(values: Any) -> list[Any]:
@@ -87,7 +88,10 @@ def array_of_chunks(values: Any) -> Any:
 
 def offsets_of(lists: Any) -> NDArray[np.int32]:
     """Return where the items of each list of an Arrow array begin in its `values`, and where the last list ends."""
-    return np.frombuffer(lists.buffers()[1], np.int32)[lists.offset : lists.offset + len(lists) + 1]
+    if not len(lists):  # Arrow allows an empty buffer
+        return np.zeros(1, dtype=np.int32)
+    end = lists.offset + len(lists) + 1
+    return np.frombuffer(lists.buffers()[1], np.int32, count=end)[lists.offset : end]
 
 
 def validity_buffer(known: NDArray[np.bool_] | None) -> Any:

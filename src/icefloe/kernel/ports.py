@@ -19,6 +19,9 @@ Part = bytes | mmap
 # What a file is written from: its bytes, or parts of them in order. Successive metadata files share most parts, and are written without a copy of the whole.
 Content = bytes | list[bytes] | list[Part]
 
+# The property for a token of Google that a catalog's server gave: always a token. The user's `gcs.oauth2.token` may name a method or a file.
+VENDED_GOOGLE_TOKEN = "gcs.oauth2.vended-token"  # noqa: S105  the name of a property
+
 
 def whole(content: Content) -> bytes:
     """Return the bytes of a file, for storage that does not take parts."""
@@ -86,6 +89,9 @@ class StorageAccess(Protocol):
 
     def sign(self, method: str, uri: str, region: str, headers: Mapping[str, str], body: str | None) -> tuple[str, Mapping[str, str]]:
         """Return the address and the headers with which a request to S3 is sent, so that the store accepts it."""
+
+    def gives(self, location: str) -> bool:
+        """Return whether the catalog itself gives access to a location, by credentials of its own or by signatures."""
 
     def secrets(self) -> list[str]:
         """Return the texts that never appear in a message."""

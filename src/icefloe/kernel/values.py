@@ -369,6 +369,11 @@ def physical_list(kind: PrimitiveType, array: Any) -> list[Any]:
     return values
 
 
+def bound_number_type(kind: PrimitiveType) -> str | None:
+    """Return the numpy type of a serialized bound that is a plain number and was not promoted; None for other types. Spec: Appendix D."""
+    return None if isinstance(kind, BooleanType) else _LAYOUTS.get(type(kind), (None,))[0]
+
+
 def bounds_to_array(kind: PrimitiveType, bounds: Any) -> Any:
     """Return a column of serialized bounds as an array of `physical_arrow_type(kind)`, without a Python object per bound.
 

@@ -1,8 +1,8 @@
 """The interface of the compiled reader: blocks as Arrow columns or Python values.
 
 If the C module is missing, or was built from older sources, `AVAILABLE` is false and `fastavro_reader.py` is used. The module decompresses deflated blocks
-with libdeflate, whose functions the package `deflate` exports, and zstandard blocks with the system's libzstd. Without such a library, `INFLATES` or
-`UNPACKS_ZSTANDARD` is false, and `avro_codec.py` decompresses these blocks, each by a call of Python, as it always does those of snappy.
+with libdeflate, whose functions the package `deflate` exports, zstandard blocks with the system's libzstd, and those of snappy with its libsnappy. Without such
+a library, `INFLATES`, `UNPACKS_ZSTANDARD` or `UNPACKS_SNAPPY` is false, and `avro_codec.py` decompresses these blocks, each by a call of Python.
 
 Spec: Apache Avro, Binary Encoding.
 """
@@ -31,7 +31,7 @@ except ImportError:  # installed without a C compiler
     pass
 
 # `INTERFACE` of native/module.c: a module with another number has other arguments.
-_INTERFACE = 11
+_INTERFACE = 12
 AVAILABLE = _native is not None and _native.INTERFACE == _INTERFACE
 # The files that may have libdeflate, the preferred one first. There is no plain name for macOS, which would search the working directory for it too.
 LIBDEFLATE: tuple[str, ...] = () if sys.platform == "darwin" else ("libdeflate.so.0",)
@@ -46,9 +46,13 @@ INFLATES = AVAILABLE and any(map(_native.open_libdeflate, LIBDEFLATE))
 LIBZSTD: tuple[str, ...] = () if sys.platform == "darwin" else ("libzstd.so.1",)
 UNPACKS_ZSTANDARD = AVAILABLE and any(map(_native.open_libzstd, LIBZSTD))
 
+LIBSNAPPY: tuple[str, ...] = () if sys.platform == "darwin" else ("libsnappy.so.1",)
+# libdeflate computes the checksum of a snappy block.
+UNPACKS_SNAPPY = AVAILABLE and any(map(_native.open_libsnappy, LIBSNAPPY)) and INFLATES
+
 # The codecs whose blocks the module decompresses if it has the library, and their numbers there (`Codec` of native/decompress.h).
-_CODECS = {"null": 0, "deflate": 1, "zstandard": 2}
-_HAS_LIBRARY = {"null": True, "deflate": INFLATES, "zstandard": UNPACKS_ZSTANDARD}
+_CODECS = {"null": 0, "deflate": 1, "zstandard": 2, "snappy": 3}
+_HAS_LIBRARY = {"null": True, "deflate": INFLATES, "zstandard": UNPACKS_ZSTANDARD, "snappy": UNPACKS_SNAPPY}
 
 
 class _Current:

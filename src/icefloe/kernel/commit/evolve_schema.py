@@ -13,19 +13,12 @@ from icefloe.kernel.metadata.requirement import AssertCurrentSchemaId, AssertLas
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_updates import RemoveProperties, SetProperties
 from icefloe.kernel.partitioning.partition_spec import PartitionField, check_spec
-from icefloe.kernel.partitioning.transforms import (
-    BucketTransform,
-    IdentityTransform,
-    Transform,
-    TruncateTransform,
-    UnknownTransform,
-    VoidTransform,
-)
+from icefloe.kernel.partitioning.source_promotion import reason_values_change
+from icefloe.kernel.partitioning.transforms import VoidTransform
 from icefloe.kernel.schema.name_mapping import mapping_to_json, updated_mapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_change import SchemaChange
 from icefloe.kernel.schema.schema_evolution import SchemaUpdate, evolve_schema
-from icefloe.kernel.types import DateType, IcebergType, PrimitiveType, UnknownType
 
 
 def schema_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
@@ -107,33 +100,13 @@ def _check_partition_source_promotion(field: PartitionField, old: Schema, new: S
         if source_id not in old or source_id not in new:
             continue
         before, after = old.find_type(source_id), new.find_type(source_id)
-        reason = _reason_values_change(field.transform, before, after) if before != after else None
+        reason = reason_values_change(field.transform, before, after) if before != after else None
         if reason is not None:
             raise InvalidSchemaError(
                 f"column {new.find_column_name(source_id)} cannot change from {before} to {after}: partition field {field.name} is "
                 f"{field.transform} of it, {reason}",
                 next_step=f"add a new column of type {after} and write the values there",
             )
-
-
-def _reason_values_change(transform: Transform, before: IcebergType, after: IcebergType) -> str | None:
-    """Return why the partition values of existing rows would change with a promotion, or None: most transforms return the same for the wider type.
-
-    A bucket hash is that of the wider number already, and years, months and days since 1970 are the same for a date and its midnight.
-    """
-    if isinstance(transform, VoidTransform) or not isinstance(before, PrimitiveType):
-        return None
-    if not isinstance(after, PrimitiveType) or not transform.can_transform(after):
-        return f"which does not work on {after}"
-    if isinstance(before, UnknownType):
-        return None  # every value is null, and so is its transform
-    if isinstance(transform, UnknownTransform):
-        return "an unknown transform, whose value may change"
-    if isinstance(before, DateType) and isinstance(transform, IdentityTransform | BucketTransform):
-        return "whose value would change: a date and the timestamp of its midnight are different numbers"
-    if isinstance(transform, TruncateTransform) and transform.wrapped_result(before) is not None:
-        return f"whose value would change for the smallest values of {before}, which wrap around"
-    return None
 
 
 def _check_name(field: PartitionField, old: Schema, new: Schema) -> None:

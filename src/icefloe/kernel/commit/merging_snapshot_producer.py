@@ -9,21 +9,23 @@ conflict rules are `conflicts.py`, new and merged manifests `new_manifest.py`, t
 Spec: Manifests; Deletion Vectors; Commit Conflict Resolution and Retry.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, Problem
-from icefloe.kernel.arrow_values import scalar_of
+from icefloe.kernel.arrow_values import array_of, scalar_of
 from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
 from icefloe.kernel.commit.conflicts import Rules, check_conflicts, each_rule
 from icefloe.kernel.commit.file_changes import DeleteKey, FileChanges, delete_key
 from icefloe.kernel.commit.live_entries import equal_partitions, is_among, live_entries, may_contain_partitions, partitions_of
 from icefloe.kernel.commit.new_manifest import ManifestMergeManager, ManifestNumbers, added_manifests, without_files
-from icefloe.kernel.commit.newer_snapshots import newer_snapshots, no_longer_live
+from icefloe.kernel.commit.newer_snapshots import SnapshotKey, key_of, newer_snapshots, no_longer_live
 from icefloe.kernel.commit.retry_record import checks_summary
 from icefloe.kernel.commit.selected_files import SelectedFiles, check_added_match
 from icefloe.kernel.commit.snapshot_attempt import parent_snapshot, snapshot_attempt
@@ -77,6 +79,10 @@ class MergingSnapshotProducer:
         self._merge_manager = ManifestMergeManager(context, numbers)
         self._added: tuple[int, tuple[ManifestFile, ...]] | None = None  # with the format version they were written in
         self._rewritten: dict[tuple[int, int, ManifestFile], tuple[ManifestFile, list[ManifestEntry]]] = {}
+        # What earlier attempts have read and found harmless, so that a retry reads only what is new. Beside fast writers an attempt that reads everything again
+        # takes longer each time, and never wins. By the number of the rules and the id of the schema that their filter is bound to: the checked snapshots.
+        self._checked: dict[tuple[int, int], set[SnapshotKey]] = defaultdict(set)
+        self._unaffected: set[ManifestFile] = set()
 
     def attempt(
         self,
@@ -142,10 +148,12 @@ class MergingSnapshotProducer:
         checked: dict[str, str] = {}
         changes = self._changes
         removed = [file for file in filtered.removed_files if file.content == FileContent.DATA and file.file_path in changes.removed]
-        for rules in self._rules:
+        for number, rules in enumerate(self._rules):
             if rules.since is not None or rules.requires_history(changes):
                 newer = newer_snapshots(base, self._context.branch, rules.since, first_base, read)
-                check_conflicts(rules, base, newer, changes, removed)
+                known = self._checked[number, base.current_schema_id]
+                check_conflicts(rules, base, newer.without(known), changes, removed)
+                known.update(map(key_of, newer.snapshots))
                 if newer.snapshots and (is_retry or rules.since is not None):
                     checked |= checks_summary(rules.checks(changes), rules.since)
         return checked
@@ -235,12 +243,17 @@ class MergingSnapshotProducer:
     ) -> bool:
         """Return True if a data manifest contains a named file to remove. Record the targets of added deletes that it contains."""
         changes, targets = self._changes, self._changes.targets
+        if manifest in self._unaffected:
+            return False
         missing_targets = targets.keys() - filtered.live_targets
         if not (changes.removed and may_contain_partitions(base, manifest, changes.removed_partitions)) and not (
             missing_targets and may_contain_partitions(base, manifest, targets.values())
         ):
             return False
         entries = live_entries(base, manifest, read)
+        if not pc.any(pc.is_in(entries["file_path"], value_set=self._named_paths)).as_py():
+            self._note_unaffected(manifest)
+            return False
         if missing_targets:
             target_entries = entries.filter(is_among(entries["file_path"], missing_targets))
             partition_type = spec_partition_type(base, manifest.partition_spec_id)
@@ -258,7 +271,7 @@ class MergingSnapshotProducer:
     ) -> bool:
         """Return True if a delete manifest contains a named file to remove or deletes of one removed data file. Record other deletion vectors."""
         changes = self._changes
-        if not self._may_have_removed_deletes(base, manifest, filtered):
+        if manifest in self._unaffected or not self._may_have_removed_deletes(base, manifest, filtered):
             return False
         entries = live_entries(base, manifest, read)
         file_scoped = entries.filter(
@@ -270,10 +283,22 @@ class MergingSnapshotProducer:
         for path, offset, target, snapshot_id in _rows(file_scoped, "file_path", "content_offset", "referenced_data_file", "snapshot_id"):
             if offset is not None and target in changes.vector_targets and (path, offset) not in changes.removed_deletes:
                 filtered.other_vectors.append((target, (path, offset), snapshot_id))
+        named = entries.filter(is_among(entries["file_path"], {path for path, _ in changes.removed_deletes}))
+        if not file_scoped.num_rows and not named.num_rows:
+            self._note_unaffected(manifest)
         if any(target in filtered.removed_paths for (target,) in _rows(file_scoped, "referenced_data_file")):
             return True
-        named = entries.filter(is_among(entries["file_path"], {path for path, _ in changes.removed_deletes}))
         return any(key in changes.removed_deletes for key in _rows(named, "file_path", "content_offset"))
+
+    @cached_property
+    def _named_paths(self) -> Any:
+        """The paths of data files that the commit removes by name or deletes rows of."""
+        return array_of(sorted({*self._changes.targets, *self._changes.removed}), pa.string())
+
+    def _note_unaffected(self, manifest: ManifestFile) -> None:
+        """Note a manifest that this commit has nothing to do with, unless a rule selects files: what it removes depends on the attempt."""
+        if not self._changes.selects:
+            self._unaffected.add(manifest)
 
     def _may_have_removed_deletes(self, base: TableMetadata, manifest: ManifestFile, filtered: FilteredManifests) -> bool:
         """Return False if the partition summaries of a delete manifest exclude all delete files that this commit must find."""

@@ -37,6 +37,16 @@ _SEARCHED_SNAPSHOTS = 100
 _KNOWN_OPERATIONS = frozenset({"append", "overwrite", "replace", "delete"})
 
 
+# What identifies a snapshot with its content: those of a transaction keep their ids when a retry makes them again.
+SnapshotKey = tuple[int, str | None, tuple[str, ...] | None]
+
+
+def key_of(snapshot: Snapshot) -> SnapshotKey:
+    """Return what identifies a snapshot with its content."""
+    paths = snapshot.manifest_paths
+    return snapshot.snapshot_id, snapshot.manifest_list, None if paths is None else tuple(paths)
+
+
 @dataclass(frozen=True, slots=True)
 class ChangedEntries:
     """The entries (a table of `ManifestColumns`) that one snapshot added or removed in one manifest."""
@@ -54,6 +64,10 @@ class NewerSnapshots:
         self._read = read
         self._manifests: dict[int, list[ManifestFile]] = {}
         self.snapshots = tuple(snapshots)
+
+    def without(self, checked: Collection[SnapshotKey]) -> "NewerSnapshots":
+        """Return the snapshots without those of some keys."""
+        return NewerSnapshots(self._base, [one for one in self.snapshots if key_of(one) not in checked], self._read)
 
     def changed_entries(
         self,

@@ -5,7 +5,7 @@ Spec: Manifests; Manifest Lists; Snapshots (operation replace); Commit Conflict 
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
 
@@ -35,15 +35,24 @@ class ReplacedManifests:
     snapshot_id: int | None = None  # None if there was nothing to rewrite
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _ClusteredManifests:
-    """Rewritten manifests, which a retry reuses if all their sources are still in the table."""
+    """Rewritten manifests of one content and spec, which a retry reuses if all live files of their sources are still in these."""
 
-    format_version: int = 0
+    format_version: int
     sources: tuple[ManifestFile, ...] = ()
-    new_manifests: tuple[ManifestFile, ...] = ()
+    new_files: tuple[NewManifest, ...] = ()
     entries: int = 0
-    new_files: list[NewManifest] = field(default_factory=list)
+
+    def on(self, format_version: int, manifests: Sequence[ManifestFile]) -> "_ClusteredManifests | None":
+        """Return the part of this that applies to the manifests of another attempt; None if it does not apply.
+
+        Every commit drops manifests without live files.
+        """
+        there = set(manifests)
+        sources = tuple(manifest for manifest in self.sources if manifest in there)
+        is_whole = all(manifest in there or not manifest.has_live_files for manifest in self.sources)
+        return replace(self, sources=sources) if sources and is_whole and self.format_version == format_version else None
 
 
 class RewriteManifests:
@@ -93,7 +102,7 @@ class RewriteManifests:
         self._added = tuple(map(_check_addable, added))
         self._skip_optimal = skip_optimal
         self._merge_manager = ManifestMergeManager(context, numbers, merges=False)
-        self._clustered = _ClusteredManifests()
+        self._clustered: dict[tuple[ManifestContent, int], _ClusteredManifests] = {}
         self.result = ReplacedManifests()
 
     def new_data_files(self) -> Sequence[str]:
@@ -112,9 +121,14 @@ class RewriteManifests:
         self._check_removed(current, parent.snapshot_id if parent else None)
         if self._clustering is not None:
             self._rewrite(base, current, read)
-        sources = {*self._removed, *self._clustered.sources}
+        clustered = self._clustered.values()
+        entries = sum(group.entries for group in clustered)
+        sources = {*self._removed, *(manifest for group in clustered for manifest in group.sources)}
         kept = tuple(manifest for manifest in current if manifest not in sources)
-        new = (*self._clustered.new_manifests, *(self._copy_added(base, manifest, read) for manifest in self._added))
+        new = (
+            *(manifest for group in clustered for _, manifest in group.new_files),
+            *(self._copy_added(base, manifest, read) for manifest in self._added),
+        )
         if not sources and not new:
             self.result = ReplacedManifests(kept=kept)
             return None
@@ -127,14 +141,12 @@ class RewriteManifests:
             new_manifests=new,
             kept_manifests=kept,
             operation="replace",
-            further_summary={"entries-processed": str(self._clustered.entries)},
+            further_summary={"entries-processed": str(entries)},
             read=read,
             merge_manager=self._merge_manager,
             replaced_count=len(sources),
         )
-        self.result = ReplacedManifests(
-            removed=tuple(sources), added=new, kept=kept, entries=self._clustered.entries, snapshot_id=attempt.snapshot_id
-        )
+        self.result = ReplacedManifests(removed=tuple(sources), added=new, kept=kept, entries=entries, snapshot_id=attempt.snapshot_id)
         return attempt
 
     def _check_removed(self, current: Sequence[ManifestFile], snapshot_id: int | None) -> None:
@@ -153,20 +165,18 @@ class RewriteManifests:
                 )
 
     def _rewrite(self, base: TableMetadata, current: Sequence[ManifestFile], read: Read) -> None:
-        """Rewrite the chosen manifests, unless an earlier attempt did and all of them are still in the table."""
-        clustered = self._clustered
-        if clustered.sources and clustered.format_version == base.format_version and set(clustered.sources) <= set(current):
-            return
-        # Assigned at the end: an attempt that fails half-way, for example on a manifest that was expired meanwhile, leaves no partial result to a retry.
-        clustered = _ClusteredManifests(format_version=base.format_version)
+        """Rewrite the chosen manifests, without those contents and specs that an earlier attempt rewrote and no other commit has changed since."""
         groups: dict[tuple[ManifestContent, int], list[ManifestFile]] = {}
         for manifest in current:
             if self._is_chosen(base, manifest):
                 groups.setdefault((manifest.content, manifest.partition_spec_id), []).append(manifest)
-        for (content, spec_id), manifests in sorted(groups.items()):
-            self._rewrite_group(clustered, base, content, spec_id, manifests, read)
-        clustered.new_manifests = tuple(manifest for _, manifest in clustered.new_files)
-        self._merge_manager.add(clustered.new_files)
+        clustered = {}
+        for key, manifests in sorted(groups.items()):
+            known = self._clustered.get(key)
+            reused = None if known is None else known.on(base.format_version, manifests)
+            clustered[key] = reused or self._cluster(base, *key, manifests, read)
+        # Assigned at the end: an attempt that fails half-way, for example on a manifest that was expired meanwhile, leaves no partial result to a retry.
+        self._merge_manager.add(file for group in clustered.values() for file in group.new_files)
         self._clustered = clustered
 
     def _is_chosen(self, base: TableMetadata, manifest: ManifestFile) -> bool:
@@ -176,16 +186,10 @@ class RewriteManifests:
             return False
         return self._rewrite_if is None or self._rewrite_if(manifest)
 
-    def _rewrite_group(
-        self,
-        clustered: _ClusteredManifests,
-        base: TableMetadata,
-        content: ManifestContent,
-        spec_id: int,
-        manifests: Sequence[ManifestFile],
-        read: Read,
-    ) -> None:
-        """Rewrite the manifests of one content and spec, and add the result to `clustered`."""
+    def _cluster(
+        self, base: TableMetadata, content: ManifestContent, spec_id: int, manifests: Sequence[ManifestFile], read: Read
+    ) -> _ClusteredManifests:
+        """Return the rewritten manifests of one content and spec."""
         assert self._clustering is not None  # noqa: S101  checked by the caller
         entries = cluster_entries(
             manifests,
@@ -197,12 +201,15 @@ class RewriteManifests:
             parallel=self._context.parallel,
         )
         if self._skip_optimal and len(manifests) == 1 and len(entries) == 1 and _is_optimal(manifests[0], read):
-            return
+            return _ClusteredManifests(format_version=base.format_version)
         targets = [manifest_target(base, content, spec_id, self._context, self._numbers) for _ in entries.rows]
         written = self._context.parallel(lambda pair: write_manifest_columns(entries.table(pair[0]), pair[1]), enumerate(targets))
-        clustered.new_files += [(NewFile(location=manifest.manifest_path, content=data), manifest) for data, manifest in written]
-        clustered.entries += entries.entries.num_rows
-        clustered.sources += tuple(manifests)
+        return _ClusteredManifests(
+            format_version=base.format_version,
+            sources=tuple(manifests),
+            new_files=tuple((NewFile(location=manifest.manifest_path, content=data), manifest) for data, manifest in written),
+            entries=entries.entries.num_rows,
+        )
 
     def _copy_added(self, base: TableMetadata, manifest: ManifestFile, read: Read) -> ManifestFile:
         """Return a manifest that the caller wrote as one of this snapshot. Raises `InvalidInputError` if an entry has no sequence number."""

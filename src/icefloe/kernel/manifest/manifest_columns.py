@@ -61,6 +61,8 @@ STATISTICS = {
     "upper_bounds": "upper_bound",
 }
 
+_BOUNDS = frozenset({"lower_bound", "upper_bound"})
+
 # A statistic of a table column: a value of `STATISTICS`, and the column's field id.
 Statistic = tuple[str, int]
 
@@ -83,6 +85,11 @@ def partition_column(field_id: int) -> str:
 def statistic_column(statistic: str, field_id: int) -> str:
     """Return the name of the column with one statistic (a value of `STATISTICS`) of one table column."""
     return f"{statistic}.{field_id}"
+
+
+def statistic_field(statistic: str, field_id: int) -> Any:
+    """Return the Arrow field of the column with one statistic (a value of `STATISTICS`) of one table column: counts are int64, bounds binary."""
+    return pa.field(statistic_column(statistic, field_id), pa.binary() if statistic in _BOUNDS else pa.int64())
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from icefloe.kernel.manifest.manifest_columns import (
     ManifestColumns,
     Statistic,
     partition_column,
-    statistic_column,
+    statistic_field,
 )
 from icefloe.kernel.manifest.manifest_length import check_length
 from icefloe.kernel.manifest.manifest_schema import COUNT_PROJECTION, projected_columns, projected_entries, projected_spans
@@ -49,7 +49,6 @@ from icefloe.kernel.types import StructType
 from icefloe.kernel.values import physical_arrow_type
 
 _REQUIRED = tuple(field.name for field in ENTRY_FIELDS if not field.nullable and field.name != "content")
-_BOUNDS = ("lower_bound", "upper_bound")
 _STATUSES = {int(status): status for status in ManifestEntryStatus}
 _CONTENTS: dict[int | None, FileContent] = {None: FileContent.DATA, **{int(content): content for content in FileContent}}
 _FORMATS = {file_format.value: file_format for file_format in FileFormat}
@@ -332,7 +331,7 @@ def _arrow_schema(
         return pa.schema([*fields, *(field for field in WHOLE_FIELDS if field.name in whole)])
     for field_id in sorted({field_id for _, field_id in statistics}):
         for statistic in (name for name in STATISTICS.values() if (name, field_id) in statistics):
-            fields.append(pa.field(statistic_column(statistic, field_id), pa.binary() if statistic in _BOUNDS else pa.int64()))
+            fields.append(statistic_field(statistic, field_id))
     return pa.schema(fields)
 
 

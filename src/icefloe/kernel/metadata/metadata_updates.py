@@ -70,6 +70,7 @@ def apply_updates(metadata: TableMetadata, updates: Sequence[Update], now_ms: in
     """Apply every update of one commit in order, and check the invariants of the result.
 
     The id -1 means the schema, spec or order that the same commit added last; a snapshot that was current only within the commit is not in the snapshot log.
+    A snapshot that the commit adds is current from its own time on, which a server's clock may differ from: `TIMESTAMP AS OF` its time finds it, as in Java.
     Snapshots added before an upgrade of the format version are checked by the rules of the version that they were made in.
 
     Args:
@@ -82,19 +83,23 @@ def apply_updates(metadata: TableMetadata, updates: Sequence[Update], now_ms: in
     """
     checked = changed = metadata
     added_ids: dict[type, int | None] = {}
+    added_at_ms: dict[int, int] = {}
     for update in updates:
         if isinstance(update, UpgradeFormatVersion) and changed.snapshots is not checked.snapshots:
             check_change(checked, changed)
             checked = changed
-        changed = _with_added_id(update, added_ids).apply(changed, now_ms)
+        time_ms = added_at_ms.get(update.ref.snapshot_id, now_ms) if isinstance(update, SetSnapshotRef) else now_ms
+        changed = _with_added_id(update, added_ids).apply(changed, time_ms)
         match update:
+            case AddSnapshot():
+                added_at_ms[update.snapshot.snapshot_id] = update.snapshot.timestamp_ms
             case AddSchema():
                 added_ids[SetCurrentSchema] = schema_id_of(changed, update.schema)
             case AddPartitionSpec():
                 added_ids[SetDefaultSpec] = spec_id_of(changed, update.spec)
             case AddSortOrder():
                 added_ids[SetDefaultSortOrder] = sort_order_id_of(changed, update.sort_order)
-    transient_ids = {update.snapshot.snapshot_id for update in updates if isinstance(update, AddSnapshot)} - {changed.current_snapshot_id}
+    transient_ids = added_at_ms.keys() - {changed.current_snapshot_id}
     if transient_ids:
         changed = replace(changed, snapshot_log=changed.snapshot_log.without(transient_ids))
     check_change(checked, changed)

@@ -381,6 +381,15 @@ MAX_REF_AGE_MS = number(
 GC_ENABLED = flag(
     "gc.enabled", "`false`: files of the table may belong to other tables, so that expiry and purge delete none.", default=True
 )
+# What a catalog in a Hive metastore does with the table.
+HIVE_ENGINE_ENABLED = flag(
+    "engine.hive.enabled", "Whether Hive itself can read a table whose catalog is in a Hive metastore.", default=False
+)
+HIVE_LOCK_ENABLED = flag(
+    "engine.hive.lock-enabled",
+    "`false`: commits take no lock of the Hive metastore, which must be of Hive 4 and compare by itself.",
+    default=True,
+)
 
 # An argument at the creation of a table; never kept among its properties. JAVA: TableProperties.RESERVED_PROPERTIES.
 FORMAT_VERSION = number(

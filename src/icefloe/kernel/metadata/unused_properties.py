@@ -10,7 +10,6 @@ _DELETE_FILES = (
 )
 _VARIANTS = "variants are written whole"
 _ORC_READS = "ORC files are read by Arrow, in batches of its own size"
-_ENGINE = "it is a setting of another engine"
 _MANIFESTS = "manifests are written with the codec of write.avro.compression-codec, at its default level"
 
 UNUSED_PROPERTIES: Mapping[str, str] = {
@@ -50,9 +49,7 @@ UNUSED_PROPERTIES: Mapping[str, str] = {
     "write.summary.partition-limit": "summaries count changed partitions and list none",
     "write.manifest-lists.enabled": "every snapshot has a manifest list",
     "compatibility.snapshot-id-inheritance.enabled": "snapshot ids are inherited in every version of the format",
-    "engine.hive.enabled": _ENGINE,
-    "engine.hive.lock-enabled": _ENGINE,
-    "write.upsert.enabled": _ENGINE,
+    "write.upsert.enabled": "it is a setting of another engine",
     "encryption.data-key-length": "tables with a key are not written",
 }
 # Prefixes of property names; the rest of the name is a column's.

@@ -225,10 +225,15 @@ def partition_path(spec: PartitionSpec, schema: Schema, values: Sequence[Any], o
     """
     kinds = [field.field_type for field in partition_type(spec, schema, older_schemas).fields]
     return "/".join(
-        f"{_escape(field.name)}={_escape(field.transform.to_human(kind, value))}"
+        partition_folder(field, kind, value)
         for field, kind, value in zip(spec.fields, kinds, values, strict=True)
         if isinstance(kind, PrimitiveType)
     )
+
+
+def partition_folder(field: PartitionField, kind: PrimitiveType, value: Any) -> str:
+    """Return the part of `partition_path` for one field, such as `day=2024-01-31`; `kind` is the type of its values."""
+    return f"{_escape(field.name)}={_escape(field.transform.to_human(kind, value))}"
 
 
 def _escape(text: str) -> str:

@@ -22,6 +22,7 @@ class Reason(StrEnum):
     APPLIES = "applies to files that are read"
     OLDER = "older than every data file that is read"
     NO_DATA_FILE = "applies to no file that is read"
+    BY_SERVER = "chosen by the server"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

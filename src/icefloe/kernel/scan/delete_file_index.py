@@ -31,11 +31,12 @@ from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.scan.delete_overlap import Indices, PairTest, column_test, equality_test, path_range
 from icefloe.kernel.scan.partition_keys import PartitionKeys
 from icefloe.kernel.scan.pruning import column_range
+from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH
 from icefloe.kernel.types import DoubleType, FloatType, PrimitiveType, StringType, StructType
 from icefloe.kernel.values import bounds_to_array
 
 # The column of position delete files that holds data files' paths. Spec: Reserved Field IDs.
-FILE_PATH_ID = 2147483546
+FILE_PATH_ID = DELETE_FILE_PATH.field_id
 # Statistics of its bounds: equal bounds name the only data file whose positions a position delete file contains.
 PATH_BOUNDS: tuple[Statistic, ...] = (("lower_bound", FILE_PATH_ID), ("upper_bound", FILE_PATH_ID))
 # Pairs that are tested in one call; their arrays take some hundred megabytes at most.
@@ -306,6 +307,13 @@ def _joined(parts: Sequence[DeleteFilesOfSpec], field_id: int, kind: PrimitiveTy
         may_have_nan=np.concatenate([bounds.may_have_nan for bounds in ranges]),
         may_have_value=np.concatenate([bounds.may_have_value for bounds in ranges]),
     )
+
+
+def path_of_bounds(entries: Any) -> Any:
+    """Return for each delete file without a referenced data file the only path that it deletes from by its bounds, as bytes; null where they differ."""
+    lower, upper = (entries[statistic_column(*bound)] for bound in PATH_BOUNDS)
+    is_one = filled(pc.and_(pc.equal(lower, upper), pc.is_null(entries["referenced_data_file"])), False)
+    return pc.if_else(is_one, lower, scalar_of(None, lower.type))
 
 
 def is_vector(entries: Any) -> Mask:

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,17 +18,19 @@ from icefloe.kernel.arrow_values import filled, mask_array, numbers_array, numpy
 from icefloe.kernel.avro.avro_objects import Values
 from icefloe.kernel.expressions.bind import predicates
 from icefloe.kernel.expressions.metrics_evaluator import Mask
+from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.expressions.residual import simplify
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
-from icefloe.kernel.manifest.manifest_columns import ManifestColumns, every_statistic, statistic_column
+from icefloe.kernel.manifest.manifest_columns import ManifestColumns, Statistic, every_statistic
 from icefloe.kernel.manifest.manifest_reader import ManifestColumnsCache, read_live_entries
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
 from icefloe.kernel.ports import Parallel, Read
-from icefloe.kernel.scan.decision import Decision, Reason
-from icefloe.kernel.scan.delete_file_index import PATH_BOUNDS, DeleteFileIndex, DeleteFilesOfSpec, is_vector
+from icefloe.kernel.scan.decision import Reason
+from icefloe.kernel.scan.decisions import DecidedFiles, Explained, PlacedFiles, explained_columns
+from icefloe.kernel.scan.delete_file_index import PATH_BOUNDS, DeleteFileIndex, DeleteFilesOfSpec, is_vector, path_of_bounds
 from icefloe.kernel.scan.file_objects import file_objects, partition_tuples
-from icefloe.kernel.scan.pruning import FileMetricsEvaluator, ScanContext
+from icefloe.kernel.scan.pruning import FileMetricsEvaluator, ScanContext, explain, required_statistics
 from icefloe.kernel.types import PrimitiveType
 
 # Fields that the specification requires of every deletion vector.
@@ -46,13 +48,13 @@ class LiveDeletes:
     Attributes:
         parts: The delete files, one item for each partition spec.
         index: The index of all of them.
-        skipped: Decisions for the delete files that were left out, each with the place of its manifest among the manifests that were read.
+        skipped: The decisions about the delete files that were left out; empty unless the scan explains.
         total: Number of live delete files in the manifests, also of those that were left out.
     """
 
     parts: tuple[DeleteFilesOfSpec, ...]
     index: DeleteFileIndex
-    skipped: tuple[tuple[int, Decision], ...]
+    skipped: tuple[PlacedFiles, ...]
     total: int
 
     def files(self, chosen: NDArray[np.int64]) -> tuple[DataFile, ...]:
@@ -73,11 +75,7 @@ class LiveDeletes:
 
 def _path_bounds(entries: Any) -> Mapping[str, Values]:
     """Return the bounds of the paths in delete files, for files whose bounds show that they refer to one data file only."""
-    lower, upper = (entries[statistic_column(*bound)] for bound in PATH_BOUNDS)
-    is_one = filled(pc.and_(pc.equal(lower, upper), pc.is_null(entries["referenced_data_file"])), False)
-    bounds: Values = [
-        None if path is None else {_PATH: path} for path in pc.if_else(is_one, lower, scalar_of(None, lower.type)).to_pylist()
-    ]
+    bounds: Values = [None if path is None else {_PATH: path} for path in path_of_bounds(entries).to_pylist()]
     return {"lower_bounds": bounds, "upper_bounds": bounds}
 
 
@@ -125,7 +123,7 @@ def read_deletes(
         placed = entries.append_column(_PLACE, numbers_array(np.full(entries.num_rows, place), pa.int64()))
         tables.setdefault(manifest.partition_spec_id, []).append(placed)
     parts, total = [], 0
-    skipped: list[tuple[int, Decision]] = []
+    skipped: list[PlacedFiles] = []
     for spec_id, tables_of_spec in tables.items():
         entries = pa.concat_tables(tables_of_spec, promote_options="default").combine_chunks()
         total += entries.num_rows
@@ -134,7 +132,10 @@ def read_deletes(
         for rows, test in masks.values():
             keep[rows] = test.may_match
             if context.explain:
-                skipped += _skipped(context, entries.take(numbers_array(np.array(rows), pa.int64())), test, spec_id)
+                left_out = entries.take(numbers_array(rows[~test.may_match], pa.int64()))
+                tested = required_statistics(test.bound, UNPARTITIONED_SPEC, context.schema, strict=True)
+                explained = partial(_left_out, context, test.bound)
+                skipped.append(_decided(context, left_out, spec_id, explained, is_kept=False, statistics=tested))
         part = DeleteFilesOfSpec(
             entries=entries if keep.all() else entries.filter(mask_array(keep)).combine_chunks(),
             spec=context.metadata.spec_by_id(spec_id),
@@ -145,26 +146,20 @@ def read_deletes(
     return LiveDeletes(parts=tuple(parts), index=DeleteFileIndex(parts, kinds), skipped=tuple(skipped), total=total)
 
 
-def delete_decisions(context: ScanContext, deletes: LiveDeletes, counts: NDArray[np.int64]) -> Mapping[int, list[Decision]]:
-    """Return the decision for every delete file, by the place of its manifest among the manifests that were read.
+def delete_decisions(context: ScanContext, deletes: LiveDeletes, counts: NDArray[np.int64]) -> Iterator[PlacedFiles]:
+    """Yield the decisions about all delete files.
 
     Args:
         context: The scan.
         deletes: The delete files.
         counts: The number of data files that each delete file of the index applies to.
     """
-    decisions: dict[int, list[Decision]] = {}
-    for place, decision in deletes.skipped:
-        decisions.setdefault(place, []).append(decision)
+    yield from deletes.skipped
     start = 0
     for part in deletes.parts:
-        rows = zip(_described(context, part.entries, part.spec.spec_id), counts[start : start + len(part)].tolist(), strict=True)
-        for (place, facts), count in rows:
-            reason = Reason.APPLIES if count else Reason.NO_DATA_FILE
-            explanation = f"applies to {count} data file{'s' if count > 1 else ''}" if count else ""
-            decisions.setdefault(place, []).append(Decision(kept=count > 0, reason=reason, explanation=explanation, **facts))
+        applied = counts[start : start + len(part)]
+        yield _decided(context, part.entries, part.spec.spec_id, partial(_applied, applied), is_kept=applied > 0)
         start += len(part)
-    return decisions
 
 
 def equality_tests(context: ScanContext, entries: Any) -> dict[tuple[int, ...], tuple[NDArray[np.int64], FileMetricsEvaluator]]:
@@ -185,34 +180,27 @@ def equality_tests(context: ScanContext, entries: Any) -> dict[tuple[int, ...], 
     return tests
 
 
-def _skipped(context: ScanContext, entries: Any, test: FileMetricsEvaluator, spec_id: int) -> Iterator[tuple[int, Decision]]:
-    described = _described(context, entries, spec_id)
-    for row, (place, facts) in enumerate(described):
-        if not test.may_match[row]:
-            reason, explanation = test.explain(row)
-            yield place, Decision(kept=False, reason=reason, explanation=explanation, **facts)
-
-
-def _described(context: ScanContext, entries: Any, spec_id: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the place of each delete file's manifest, and the attributes that every decision for the file has."""
-    rows = zip(
-        entries[_PLACE].to_pylist(),
-        entries["file_path"].to_pylist(),
-        entries["content_size_in_bytes"].to_pylist(),
-        entries["file_size_in_bytes"].to_pylist(),
-        entries["record_count"].to_pylist(),
-        partition_tuples(entries, context.partition_types[spec_id]),
-        strict=True,
+def _decided(
+    context: ScanContext, entries: Any, spec_id: int, explained: Explained, *, is_kept: Mask | bool, statistics: Iterable[Statistic] = ()
+) -> PlacedFiles:
+    decided = DecidedFiles(
+        level="delete file",
+        files=explained_columns(entries, context.partition_types[spec_id], statistics),
+        kept=np.full(entries.num_rows, is_kept),
+        explained=explained,
+        partitions=partial(context.partition_texts, spec_id),
     )
-    for place, path, size, file_size, records, partition in rows:
-        facts = {
-            "level": "delete file",
-            "path": path,
-            "bytes": file_size if size is None else size,
-            "records": records,
-            "partition": context.partition_text(spec_id, partition),
-        }
-        yield place, facts
+    return PlacedFiles(decided, numpy_of(entries[_PLACE]))
+
+
+def _left_out(context: ScanContext, bound: BooleanExpression, files: Any, _rows: NDArray[np.int64]) -> list[tuple[Reason, str]]:
+    """Explain why equality deletes delete no row that the filter keeps; `bound` has its predicates on the columns that they compare."""
+    return explain(ManifestColumns(files), bound, UNPARTITIONED_SPEC, context.schema)
+
+
+def _applied(counts: NDArray[np.int64], _files: Any, rows: NDArray[np.int64]) -> Iterator[tuple[Reason, str]]:
+    for count in counts[rows].tolist():
+        yield (Reason.APPLIES, f"applies to {count} data file{'s' if count > 1 else ''}") if count else (Reason.NO_DATA_FILE, "")
 
 
 def _kinds(field_ids: Iterable[int], schemas: Sequence[Any]) -> dict[int, PrimitiveType]:

@@ -4,9 +4,10 @@ A test costs the same for one file as for thousands, so that small manifests are
 shares no mutable state and can be sent to other processes. `scan_planner.py` chooses the manifests. Spec: Scan Planning.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,16 +15,23 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.kernel.arrow_values import mask_array, numbers_array, numpy_of
+from icefloe.kernel.expressions.bind import filter_field_ids
 from icefloe.kernel.expressions.metrics_evaluator import Mask
-from icefloe.kernel.manifest.manifest_columns import ManifestColumns, Statistic, every_statistic, ordered_statistics, statistic_column
+from icefloe.kernel.manifest.manifest_columns import (
+    ManifestColumns,
+    Statistic,
+    every_statistic,
+    ordered_statistics,
+    statistic_column,
+)
 from icefloe.kernel.manifest.manifest_reader import LiveEntries, ManifestColumnsCache, read_live_entries
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile
 from icefloe.kernel.ports import Parallel, Read
-from icefloe.kernel.scan.decision import Decision, Reason
-from icefloe.kernel.scan.file_objects import partition_tuples
+from icefloe.kernel.scan.decision import Reason
+from icefloe.kernel.scan.decisions import DecidedFiles, PlacedFiles, explained_columns
 from icefloe.kernel.scan.live_deletes import LiveDeletes
-from icefloe.kernel.scan.pruning import FileMetricsEvaluator, ScanContext, required_statistics
-from icefloe.kernel.scan.scan_plan import NO_FILES, FileCounts, PlannedFiles
+from icefloe.kernel.scan.pruning import FileMetricsEvaluator, ScanContext, explain, required_statistics
+from icefloe.kernel.scan.scan_plan import NO_FILES, SLICE_ROWS, FileCounts, PlannedFiles
 
 # Files of a batch, and of a group of manifests that one call reads: a batch of one group is not copied. It is tested as soon as it has so many files, which
 # limits the entries in memory.
@@ -44,14 +52,14 @@ class PlannedBatch:
         kept: Their counts.
         skipped_by_partition: Counts of the files that their partition value rules out.
         skipped_by_metrics: Counts of the files that column statistics rule out.
-        decisions: Decisions by the place of the manifest among the manifests that were read; empty unless the scan explains.
+        decided: The decisions about all its files; None unless the scan explains.
     """
 
     files: PlannedFiles
     kept: FileCounts
     skipped_by_partition: FileCounts
     skipped_by_metrics: FileCounts
-    decisions: Mapping[int, Sequence[Decision]]
+    decided: PlacedFiles | None
 
 
 class _ReadFiles(NamedTuple):
@@ -175,6 +183,11 @@ class ManifestGroup:
         strict = context.find_covered or context.explain
         return required_statistics(context.bound, context.specs[spec_id], context.schema, strict=strict)
 
+    def _explaining_statistics(self, spec_id: int) -> set[Statistic]:
+        """Return the decoded statistics of the filter's columns: the test of the files used all of them, even where partition values decide."""
+        tested = filter_field_ids(self._context.bound)
+        return {statistic for statistic in self._statistics_of_spec[spec_id] if statistic[1] in tested}
+
     def _kept_statistics(self, spec_id: int) -> set[Statistic]:
         """Return the statistics that the planned files have as columns."""
         if self._context.include_statistics:
@@ -188,7 +201,7 @@ class ManifestGroup:
         may, by_partition = _tested(test) if not context.is_unfiltered else (np.ones(live.num_rows, bool), np.zeros(live.num_rows, bool))
         residuals, residual_index = test.residuals(may)
         # Chunks are combined after the filter: most files are dropped here, and only a few columns are tested.
-        entries = (live if may.all() else live.filter(mask_array(may))).combine_chunks()
+        entries = _of_long_chunks(live if may.all() else live.filter(mask_array(may)))
         matches = None if self._index is None else self._index.match(entries, spec_id)
         dropped = self._statistics_of_spec[spec_id] - self._kept_statistics(spec_id)
         entries = entries.drop_columns([statistic_column(*statistic) for statistic in dropped])
@@ -209,36 +222,27 @@ class ManifestGroup:
             kept=_count(live, may),
             skipped_by_partition=waiting.skipped_by_partition + _count(live, by_partition),
             skipped_by_metrics=waiting.skipped_by_metrics + _count(live, ~may & ~by_partition),
-            decisions=self._decisions(live, test, may, spec_id, waiting) if context.explain else {},
+            decided=self._decided(live, may, spec_id, waiting) if context.explain else None,
         )
 
-    def _decisions(
-        self, live: Any, test: FileMetricsEvaluator, may: Mask, spec_id: int, waiting: _Pending
-    ) -> Mapping[int, Sequence[Decision]]:
-        decisions: dict[int, list[Decision]] = defaultdict(list)
-        rows = zip(
-            np.concatenate(waiting.places).tolist(),
-            live["file_path"].to_pylist(),
-            live["file_size_in_bytes"].to_pylist(),
-            live["record_count"].to_pylist(),
-            partition_tuples(live, self._context.partition_types[spec_id]),
-            strict=True,
+    def _decided(self, live: Any, may: Mask, spec_id: int, waiting: _Pending) -> PlacedFiles:
+        """Return the decisions about the files of a batch."""
+        context = self._context
+        decided = DecidedFiles(
+            level="file",
+            files=explained_columns(live, context.partition_types[spec_id], self._explaining_statistics(spec_id)),
+            kept=may,
+            explained=partial(_explained, context, spec_id),
+            partitions=partial(context.partition_texts, spec_id),
         )
-        for index, (place, path, size, records, partition) in enumerate(rows):
-            reason, explanation = (Reason.NO_FILTER, "") if self._context.is_unfiltered else test.explain(index)
-            decisions[place].append(
-                Decision(
-                    level="file",
-                    path=path,
-                    kept=bool(may[index]),
-                    reason=reason,
-                    explanation=explanation,
-                    bytes=size,
-                    records=records,
-                    partition=self._context.partition_text(spec_id, partition),
-                )
-            )
-        return decisions
+        return PlacedFiles(decided, np.concatenate(waiting.places))
+
+
+def _explained(context: ScanContext, spec_id: int, files: Any, _rows: NDArray[np.int64]) -> Iterable[tuple[Reason, str]]:
+    """Return the reason why each file is read or not, and the bound that decided."""
+    if context.is_unfiltered:
+        return repeat((Reason.NO_FILTER, ""), files.num_rows)
+    return explain(ManifestColumns(files), context.bound, context.specs[spec_id], context.schema)
 
 
 def undecoded_length(
@@ -282,6 +286,12 @@ def _groups(manifests: Sequence[ManifestFile], least: int, most_bytes: int) -> l
             files += manifest.live_files_count
         groups.append(group)
     return sorted(groups, key=lambda group: group[0][0])
+
+
+def _of_long_chunks(entries: Any) -> Any:
+    """Return the entries without short chunks. Long ones stay as they are: to copy all columns takes longer than to test the files."""
+    chunks = max(column.num_chunks for column in entries.columns)
+    return entries if entries.num_rows >= chunks * SLICE_ROWS else entries.combine_chunks()
 
 
 def _tested(test: FileMetricsEvaluator) -> tuple[Mask, Mask]:

@@ -37,6 +37,7 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec, partition_path
 from icefloe.kernel.partitioning.transforms import TruncateTransform, UnknownTransform
 from icefloe.kernel.scan.decision import Reason
+from icefloe.kernel.scan.file_objects import partition_tuples
 from icefloe.kernel.scan.pruning_explanation import PredicateOutcome, explain_predicate
 from icefloe.kernel.schema.metadata_columns import FILE, SPEC_ID, is_reserved
 from icefloe.kernel.schema.schema import Schema
@@ -85,9 +86,10 @@ class ScanContext:
         """Field ids of the columns that may have statistics, ascending."""
         return sorted(field_id for field_id in self.schema.field_ids if self.schema.find_type(field_id).is_primitive)
 
-    def partition_text(self, spec_id: int, partition: tuple[Any, ...]) -> str:
-        """Return a partition in folder form, such as `origin=JFK`."""
-        return partition_path(self.metadata.spec_by_id(spec_id), spec_schema(self.metadata, spec_id), partition)
+    def partition_texts(self, spec_id: int, files: Any) -> list[str]:
+        """Return the partitions of files of a partition spec in folder form, such as `origin=JFK`."""
+        spec, schema = self.metadata.spec_by_id(spec_id), spec_schema(self.metadata, spec_id)
+        return [partition_path(spec, schema, partition) for partition in partition_tuples(files, self.partition_types[spec_id])]
 
 
 def manifest_mask(manifests: Sequence[ManifestFile], bound: BooleanExpression, specs: Mapping[int, PartitionSpec], schema: Schema) -> Mask:
@@ -176,7 +178,6 @@ class ManifestEvaluator:
         return PredicateOutcome(
             predicate=predicate,
             column=self._range(predicate),
-            mask=self._mask(predicate),
             subject=f"partition {partition_field.name}",
             bound="",
             exact=False,
@@ -291,6 +292,7 @@ class FileMetricsEvaluator:
     spec: PartitionSpec
     schema: Schema
     _ranges: dict[tuple[str, int], ColumnRange] = field(default_factory=dict)
+    _masks: dict[tuple[str, int], Mask] = field(default_factory=dict)  # by test and part of the filter
 
     @cached_property
     def may_match(self) -> Mask:
@@ -307,7 +309,7 @@ class FileMetricsEvaluator:
     @cached_property
     def partition_may_match(self) -> Mask:
         """Files whose partition value does not rule out a matching row."""
-        return self._tree(self.bound, lambda leaf: self._partition_masks[leaf][0])
+        return self._partition_may(self.bound)
 
     def residuals(self, chosen: Mask) -> tuple[list[BooleanExpression], NDArray[np.int64]]:
         """Return the filter that remains for files once their partition values have decided predicates.
@@ -341,12 +343,9 @@ class FileMetricsEvaluator:
         if not any(predicates(self.bound)):
             return Reason.NEVER_TRUE, ""
         if not self.partition_may_match[index]:
-            leaf_masks = self._partition_masks
-
-            def mask(term: BooleanExpression) -> Mask:
-                return self._tree(term, lambda leaf: leaf_masks[leaf][0])
-
-            return Reason.BY_PARTITION, explain_predicate(self.bound, mask, lambda leaf: self._explanation(leaf, index), index)
+            return Reason.BY_PARTITION, explain_predicate(
+                self.bound, self._partition_may, lambda leaf: self._explanation(leaf, index), index
+            )
         return Reason.BY_METRICS, explain_predicate(self.bound, self._may, lambda leaf: self._explanation(leaf, index), index)
 
     # ---- masks ----
@@ -359,7 +358,17 @@ class FileMetricsEvaluator:
         return tree_mask(expression, len(self.columns), leaf)
 
     def _may(self, expression: BooleanExpression) -> Mask:
-        return self._tree(expression, lambda leaf: self._partition_masks[leaf][0] & self._metric_may(leaf))
+        return self._masked("may", expression, lambda leaf: self._partition_masks[leaf][0] & self._metric_may(leaf))
+
+    def _partition_may(self, expression: BooleanExpression) -> Mask:
+        return self._masked("partition", expression, lambda leaf: self._partition_masks[leaf][0])
+
+    def _masked(self, test: str, expression: BooleanExpression, leaf: Callable[[BoundPredicate], Mask]) -> Mask:
+        """Return the mask of a part of the filter, which is computed once: explanations of many files need the same ones."""
+        key = (test, id(expression))
+        if key not in self._masks:
+            self._masks[key] = self._tree(expression, leaf)
+        return self._masks[key]
 
     def _leaf_must(self, leaf: BoundPredicate) -> Mask:
         return self._partition_masks[leaf][1] | must_match(leaf, self._metrics(leaf))
@@ -376,9 +385,17 @@ class FileMetricsEvaluator:
 
     def _projected(self, leaf: BoundPredicate) -> tuple[Mask, Mask]:
         return (
-            self._tree(inclusive_projection(leaf, self.spec, self.schema), lambda test: may_match(test, self._partition(test))),
+            self._projected_may(self._projections[leaf]),
             self._tree(strict_projection(leaf, self.spec, self.schema), lambda test: must_match(test, self._partition(test))),
         )
+
+    @cached_property
+    def _projections(self) -> Mapping[BoundPredicate, BooleanExpression]:
+        """For each predicate what partition values must match so that a row of the file may."""
+        return {leaf: inclusive_projection(leaf, self.spec, self.schema) for leaf in predicates(self.bound)}
+
+    def _projected_may(self, projected: BooleanExpression) -> Mask:
+        return self._masked("projected", projected, lambda test: may_match(test, self._partition(test)))
 
     def _place_masks(self, leaf: BoundPredicate) -> tuple[Mask, Mask]:
         column = self._of_file(leaf)
@@ -411,12 +428,7 @@ class FileMetricsEvaluator:
             return self._tested(leaf, self._metrics(leaf), leaf.column, None).explanation(index)
         if leaf.field.field_id in _OF_FILES:
             return self._tested(leaf, self._of_file(leaf), leaf.column, to_human).explanation(index)
-        projected = inclusive_projection(leaf, self.spec, self.schema)
-
-        def mask(term: BooleanExpression) -> Mask:
-            return self._tree(term, lambda test: may_match(test, self._partition(test)))
-
-        return explain_predicate(projected, mask, lambda test: self._partition_explanation(test, index), index)
+        return explain_predicate(self._projections[leaf], self._projected_may, lambda test: self._partition_explanation(test, index), index)
 
     def _partition_explanation(self, test: BoundPredicate, index: int) -> str:
         partition_field = next(item for item in self.spec.fields if item.field_id == test.field.field_id)
@@ -427,7 +439,6 @@ class FileMetricsEvaluator:
         return PredicateOutcome(
             predicate=leaf,
             column=column,
-            mask=may_match(leaf, column),
             subject=subject,
             bound="bound",
             exact=human is not None,

@@ -26,7 +26,6 @@ class PredicateOutcome:
     Attributes:
         predicate: The predicate.
         column: The range of the column or partition field in each file or manifest.
-        mask: False where no row can match.
         subject: Name of the column or partition field in the explanation.
         bound: The noun for a limit: `bound` for columns (`upper bound 9`), empty for partitions (`upper 2013-03`).
         exact: True if each file has one value.
@@ -35,14 +34,13 @@ class PredicateOutcome:
 
     predicate: BoundPredicate
     column: ColumnRange
-    mask: Mask
     subject: str
     bound: str
     exact: bool
     human: Callable[[PrimitiveType, Any], str]
 
     def explanation(self, index: int) -> str:
-        """Return why the file or manifest at `index`, which the mask rules out, has no matching row."""
+        """Return why the file or manifest at `index` has no matching row."""
         if self.exact:
             value = self._value(self.column.lower, index)
             shown = ("NaN" if self.column.may_have_nan[index] else "null") if value is None else self._text(value)

@@ -4,9 +4,9 @@ A plan of a million files has columns only; task objects are created slice by sl
 Spec: Scan Planning; Data File Fields.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,9 @@ from icefloe.kernel.expressions.metrics_evaluator import Mask
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.manifest.manifest_columns import ENTRY_FIELDS
-from icefloe.kernel.scan.decision import Decision
+from icefloe.kernel.ports import StorageAccess
+from icefloe.kernel.scan.decision import Decision, Reason
+from icefloe.kernel.scan.decisions import NO_DECISIONS, DecidedFiles, Decisions, DecisionSource, MadeDecisions
 from icefloe.kernel.scan.file_objects import file_objects, partition_tuples
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.schema import Schema
@@ -137,20 +139,23 @@ class PlannedFiles:
             ends: For each piece the place in `rows` after its last one, ascending.
         """
         whole = self.take(rows)
-        entries = whole.entries.combine_chunks()
-        pieces = []
-        for start, stop in pairwise([0, *ends]):
-            piece = replace(
-                whole,
-                entries=entries.slice(start, stop - start),
-                residual_index=whole.residual_index[start:stop],
-                covered=None if whole.covered is None else whole.covered[start:stop],
-            )
-            if whole.delete_offsets is not None and whole.delete_indices is not None:
-                offsets = whole.delete_offsets[start : stop + 1]
-                piece = replace(piece, delete_offsets=offsets - offsets[0], delete_indices=whole.delete_indices[offsets[0] : offsets[-1]])
-            pieces.append(piece)
-        return pieces
+        whole = replace(whole, entries=whole.entries.combine_chunks())
+        return [whole.between(start, stop) for start, stop in pairwise([0, *ends])]
+
+    def between(self, start: int, stop: int) -> "PlannedFiles":
+        """Return the files from one row of `entries` up to another one, which share the memory of these."""
+        offsets, indices = self.delete_offsets, self.delete_indices
+        if offsets is not None and indices is not None:
+            offsets = offsets[start : stop + 1]
+            offsets, indices = offsets - offsets[0], indices[offsets[0] : offsets[-1]]
+        return replace(
+            self,
+            entries=self.entries.slice(start, stop - start),
+            residual_index=self.residual_index[start:stop],
+            covered=None if self.covered is None else self.covered[start:stop],
+            delete_offsets=offsets,
+            delete_indices=indices,
+        )
 
     def with_delete_files(self, used: NDArray[np.int64], files: Sequence[DataFile]) -> "PlannedFiles":
         """Return the part with `files` as the delete files of the plan; they had the numbers `used`, ascending, among the delete files until now."""
@@ -198,6 +203,8 @@ class ScanPlan:
         delete_files: The delete files that apply to files of the plan.
         delete_files_considered: Number of live delete files in the delete manifests that were read.
         decisions: The decision for each manifest and file; empty unless the plan was made with `explain`.
+        is_planned_by_server: Whether the catalog's server chose the files; then nothing is known of what it skipped.
+        access: The access to the files that the server gave with the plan; None where that to the table is used.
     """
 
     snapshot_id: int | None
@@ -217,7 +224,9 @@ class ScanPlan:
     skipped_by_metrics: FileCounts = NO_FILES
     delete_files: Sequence[DataFile] = ()
     delete_files_considered: int = 0
-    decisions: tuple[Decision, ...] = ()
+    decisions: Decisions = NO_DECISIONS
+    is_planned_by_server: bool = False
+    access: StorageAccess | None = field(default=None, compare=False, repr=False)
 
     @property
     def manifests_read(self) -> int:
@@ -282,6 +291,33 @@ class ScanPlan:
         for part in self.parts:
             yield from part.tasks()
 
+    def explained(self) -> "ScanPlan":
+        """Return the plan of a server with a decision for each of its files, as far as they are known: that the server chose them."""
+        data = [
+            DecidedFiles(
+                level="file",
+                files=part.entries,
+                kept=np.ones(len(part), dtype=bool),
+                explained=_chosen_by_server,
+                partitions=_unknown_partitions,
+            )
+            for part in self.parts
+        ]
+        deletes = [
+            Decision(
+                level="delete file",
+                path=file.file_path,
+                kept=True,
+                reason=Reason.BY_SERVER,
+                explanation="",
+                bytes=file.content_size_in_bytes or file.file_size_in_bytes,
+                records=file.record_count,
+            )
+            for file in self.delete_files
+        ]
+        sources: list[DecisionSource] = [*data, MadeDecisions(level="delete file", made=deletes)]
+        return replace(self, decisions=Decisions(sources, np.arange(self.kept.files + len(deletes))))
+
     def without_partitions(self, masks: Sequence[Mask]) -> "ScanPlan":
         """Return the plan without files that their partitions rule out.
 
@@ -323,3 +359,12 @@ class ScanPlan:
 def _counted(parts: Sequence[PlannedFiles]) -> FileCounts:
     sums = (FileCounts(files=len(part), **{count: pc.sum(part.entries[name]).as_py() or 0 for count, name in _COUNTED}) for part in parts)
     return sum(sums, NO_FILES)
+
+
+# Functions of the module, so that an explained plan can be pickled.
+def _chosen_by_server(_files: Any, rows: NDArray[np.int64]) -> Iterable[tuple[Reason, str]]:
+    return repeat((Reason.BY_SERVER, ""), len(rows))
+
+
+def _unknown_partitions(files: Any) -> Iterable[str]:
+    return repeat("", files.num_rows)

@@ -9,7 +9,9 @@ Spec: Scan Planning.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +27,7 @@ from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import Parallel, Read
 from icefloe.kernel.scan.decision import Decision, Reason
+from icefloe.kernel.scan.decisions import NO_DECISIONS, Decisions, DecisionSource, MadeDecisions
 from icefloe.kernel.scan.delete_file_index import PATH_BOUNDS
 from icefloe.kernel.scan.file_objects import LazyFiles
 from icefloe.kernel.scan.live_deletes import LiveDeletes, delete_decisions, read_deletes
@@ -67,7 +70,7 @@ def plan_scan(
         parallel: Reads several manifests at once.
         serial_bytes: The length of all manifests to decode up to which they are read one after the other, without `parallel`.
         prune_in_parallel: Test files in the parallel readers, before their results are sent back.
-        explain: Give every manifest and file its `Decision`.
+        explain: Give every manifest and file its `Decision`, made when it is read.
         include_statistics: Put column statistics into the files of the tasks.
         find_covered: Find the files of which every row matches (then every live row matches too).
         include_tested: Keep the statistics by which the filter was tested as columns of the planned files.
@@ -140,7 +143,7 @@ def _plan(
         skipped_by_metrics=sum((batch.skipped_by_metrics for batch in batches), NO_FILES),
         delete_files=delete_files,
         delete_files_considered=0 if deletes is None else deletes.total,
-        decisions=tuple(choice.decisions(batches, deletes, counts)) if context.explain else (),
+        decisions=choice.decisions(batches, deletes, counts) if context.explain else NO_DECISIONS,
     )
 
 
@@ -152,7 +155,8 @@ def _first_batches(
     while start < len(manifests) and rows < enough_rows:
         for batch in plan(manifests[start : start + count]):
             rows += int(batch.files.certain_rows.sum())
-            yield batch
+            decided = batch.decided
+            yield batch if decided is None else replace(batch, decided=decided._replace(places=decided.places + start))
         start, count = start + count, count * 2
 
 
@@ -194,7 +198,7 @@ class _ManifestChoice:
         """The length of the manifests to read."""
         return sum(manifest.manifest_length for manifest in (*self.kept_data, *self.kept_deletes))
 
-    def totals(self) -> dict[str, int]:
+    def totals(self) -> dict[str, Any]:
         """Return the attributes of the plan that count manifests."""
         skipped = _chosen(self._all, ~self._kept)
         skipped_data = [manifest for manifest in skipped if manifest.content is ManifestContent.DATA]
@@ -209,47 +213,43 @@ class _ManifestChoice:
             "records_in_skipped_manifests": sum(manifest.live_rows_count for manifest in skipped_data),
         }
 
-    def decisions(self, batches: Sequence[PlannedBatch], deletes: LiveDeletes | None, counts: NDArray[np.int64]) -> Iterator[Decision]:
-        """Yield the decision for every manifest in list order; the files of a manifest that was read follow it."""
-        context = self.context
-        explanations = explain_manifests(self._all, context.bound, context.specs, context.schema)
-        of_data = {place: decisions for batch in batches for place, decisions in batch.decisions.items()}
-        of_deletes = {} if deletes is None else delete_decisions(context, deletes, counts)
-        places = {ManifestContent.DATA: iter(range(len(self._all))), ManifestContent.DELETES: iter(range(len(self._all)))}
-        for manifest, keep, older, explanation in zip(self._all, self._kept.tolist(), self._older.tolist(), explanations, strict=True):
-            yield _manifest_decision(context, manifest, keep, explanation, Reason.OLDER if older else None)
-            if keep:
-                place = next(places[manifest.content])
-                yield from (of_data if manifest.content is ManifestContent.DATA else of_deletes).get(place, ())
+    def decisions(self, batches: Sequence[PlannedBatch], deletes: LiveDeletes | None, counts: NDArray[np.int64]) -> Decisions:
+        """Return the decision about every manifest in list order; those about the files of a manifest that was read follow it."""
+        of_files = {
+            ManifestContent.DATA: [batch.decided for batch in batches if batch.decided is not None],
+            ManifestContent.DELETES: [] if deletes is None else list(delete_decisions(self.context, deletes, counts)),
+        }
+        sources: list[tuple[DecisionSource, NDArray[np.int64]]] = []
+        explanations = explain_manifests(self._all, self.context.bound, self.context.specs, self.context.schema)
+        for content, level in ((ManifestContent.DATA, "manifest"), (ManifestContent.DELETES, "delete manifest")):
+            positions = np.array([position for position, manifest in enumerate(self._all) if manifest.content is content], dtype=np.int64)
+            made = [self._decision(level, position, explanations[position]) for position in positions.tolist()]
+            # Manifests have even keys, and their files the odd ones after them.
+            sources.append((MadeDecisions(level=level, made=made), positions * 2))
+            read = positions[self._kept[positions]]
+            sources += [(files, read[places] * 2 + 1) for files, places in of_files[content]]
+        return Decisions.ordered(sources)
 
-
-def _manifest_decision(context: ScanContext, manifest: ManifestFile, keep: bool, explanation: str, skipped: Reason | None) -> Decision:
-    """Return the decision for a manifest.
-
-    Args:
-        context: The scan.
-        manifest: The manifest.
-        keep: Whether the scan reads it.
-        explanation: The partition bound that ruled it out.
-        skipped: The reason why it is not read, if that is not its partition summary.
-    """
-    if not keep and not manifest.has_live_files:
-        reason, explanation = Reason.NO_LIVE_FILES, ""
-    elif keep:
-        reason = Reason.NO_FILTER if context.is_unfiltered else Reason.MAY_MATCH
-    elif skipped is not None:
-        reason, explanation = skipped, ""
-    else:
-        reason = Reason.BY_PARTITION if any(predicates(context.bound)) else Reason.NEVER_TRUE
-    return Decision(
-        level="manifest" if manifest.content is ManifestContent.DATA else "delete manifest",
-        path=manifest.manifest_path,
-        kept=keep,
-        reason=reason,
-        explanation=explanation,
-        bytes=manifest.manifest_length,
-        records=manifest.live_rows_count,
-    )
+    def _decision(self, level: str, position: int, explanation: str) -> Decision:
+        """Return the decision about the manifest at a position of the list; `explanation` is the partition bound that rules it out."""
+        context, manifest, keep = self.context, self._all[position], bool(self._kept[position])
+        if not keep and not manifest.has_live_files:
+            reason, explanation = Reason.NO_LIVE_FILES, ""
+        elif keep:
+            reason = Reason.NO_FILTER if context.is_unfiltered else Reason.MAY_MATCH
+        elif self._older[position]:
+            reason, explanation = Reason.OLDER, ""
+        else:
+            reason = Reason.BY_PARTITION if any(predicates(context.bound)) else Reason.NEVER_TRUE
+        return Decision(
+            level=level,
+            path=manifest.manifest_path,
+            kept=keep,
+            reason=reason,
+            explanation=explanation,
+            bytes=manifest.manifest_length,
+            records=manifest.live_rows_count,
+        )
 
 
 def _chosen(manifests: Sequence[ManifestFile], mask: Mask) -> list[ManifestFile]:

@@ -4,8 +4,10 @@ from typing import Any, TypeVar
 
 INTERFACE: int
 
-# Returns whether deflated blocks are decompressed with this library from now on; without one, `run_file` stops at them.
+# Returns whether blocks are decompressed with this library from now on; without one, `run_file` stops at them. Those of snappy need libdeflate too.
 def open_libdeflate(path: str, /) -> bool: ...
+def open_libzstd(path: str, /) -> bool: ...
+def open_libsnappy(path: str, /) -> bool: ...
 
 # Length, validity, offsets, values: buffers in Arrow's layout, None for a buffer that the column does not have.
 OutputColumn = tuple[int, Any, Any, Any]
@@ -21,7 +23,7 @@ class Reader:
         content: bytes,
         start: int,
         sync: bytes,
-        inflates: bool,
+        codec: int,
         most_block_bytes: int,
         most_file_bytes: int,
         batch_bytes: int,

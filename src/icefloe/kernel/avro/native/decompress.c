@@ -8,11 +8,14 @@ enum {
     FIRST_TIMES = 4, /* the room for the first attempt, in sizes of the compressed data: the blocks of manifests expand to less */
     LEAST_ROOM = 16 * 1024,
     MOST_TIMES = 32 * 1024, /* zstandard: 128 KiB of one byte take four bytes */
+    MOST_SNAPPY_TIMES = 22, /* 64 bytes take three */
+    CHECKSUM = 4,
 };
 
 /* Changed only with the interpreter's lock, and never closed, since a reader may be at work. */
 static Libdeflate libdeflate;
 static Libzstd libzstd;
+static Libsnappy libsnappy;
 
 /* ---- libdeflate ---- */
 
@@ -94,7 +97,42 @@ static Outcome unpack_into(Decompressor *decompressor, const uint8_t *data, size
     return OK;
 }
 
-/* ---- both ---- */
+/* ---- libsnappy ---- */
+
+static int is_libsnappy(const Libsnappy *library)
+{
+    static const char packed[] = {0x0a, 0x10, 'a', 'b', 'c', 'd', 'e', 0x05, 0x05};
+    static const char plain[] = "abcdeabcde";
+    char out[sizeof plain - 1];
+    size_t claimed = 0, room = sizeof out;
+    return library->length && library->decompress && library->length(packed, sizeof packed, &claimed) == SUCCESS && claimed == sizeof out &&
+           library->decompress(packed, sizeof packed, out, &room) == SUCCESS && room == sizeof out && !memcmp(out, plain, sizeof out);
+}
+
+static Outcome unsnap_into(const Decompressor *decompressor, const uint8_t *data, size_t size, size_t most, Memory *out)
+{
+    const Libsnappy *library = &decompressor->libsnappy;
+    size_t claimed = 0;
+    if (library->decompress == NULL || decompressor->libdeflate.crc32 == NULL || size < CHECKSUM)
+        return TORN;
+    size -= CHECKSUM;
+    if (library->length((const char *)data, size, &claimed) != SUCCESS || claimed > most || claimed / MOST_SNAPPY_TIMES > size)
+        return TORN;
+    if (memory_reserve(out, claimed + 1)) /* a place also for nothing */
+        return NO_MEMORY;
+    size_t room = claimed;
+    uint8_t *start = out->bytes + out->size;
+    if (library->decompress((const char *)data, size, (char *)start, &room) != SUCCESS || room != claimed)
+        return TORN;
+    const uint8_t *sum = data + size; /* big endian */
+    uint32_t expected = (uint32_t)sum[0] << 24 | (uint32_t)sum[1] << 16 | (uint32_t)sum[2] << 8 | sum[3];
+    if (decompressor->libdeflate.crc32(0, start, claimed) != expected)
+        return TORN;
+    out->size += claimed;
+    return OK;
+}
+
+/* ---- all ---- */
 
 /* The library at a path of Python; NULL with a Python error if it is no path, and without one if it cannot be opened. */
 static void *opened(PyObject *name)
@@ -117,6 +155,7 @@ PyObject *open_libdeflate(PyObject *Py_UNUSED(module), PyObject *name)
         found.start = (void *(*)(void))dlsym(library, "libdeflate_alloc_decompressor");
         found.inflate = (int (*)(void *, const void *, size_t, void *, size_t, size_t *))dlsym(library, "libdeflate_deflate_decompress");
         found.end = (void (*)(void *))dlsym(library, "libdeflate_free_decompressor");
+        found.crc32 = (uint32_t(*)(uint32_t, const void *, size_t))dlsym(library, "libdeflate_crc32");
     }
     int fits = is_libdeflate(&found);
     if (!fits && library != NULL)
@@ -145,9 +184,26 @@ PyObject *open_libzstd(PyObject *Py_UNUSED(module), PyObject *name)
     return PyBool_FromLong(fits);
 }
 
+PyObject *open_libsnappy(PyObject *Py_UNUSED(module), PyObject *name)
+{
+    void *library = opened(name);
+    if (PyErr_Occurred())
+        return NULL;
+    Libsnappy found = {0};
+    if (library != NULL) {
+        found.length = (int (*)(const char *, size_t, size_t *))dlsym(library, "snappy_uncompressed_length");
+        found.decompress = (int (*)(const char *, size_t, char *, size_t *))dlsym(library, "snappy_uncompress");
+    }
+    int fits = is_libsnappy(&found);
+    if (!fits && library != NULL)
+        dlclose(library);
+    libsnappy = fits ? found : (Libsnappy){0};
+    return PyBool_FromLong(fits);
+}
+
 void decompressor_start(Decompressor *decompressor)
 {
-    *decompressor = (Decompressor){libdeflate, libzstd, NULL, NULL};
+    *decompressor = (Decompressor){libdeflate, libzstd, libsnappy, NULL, NULL};
 }
 
 void decompressor_end(Decompressor *decompressor)
@@ -166,6 +222,8 @@ Outcome decompress_into(Decompressor *decompressor, Codec codec, const uint8_t *
         return inflate_into(decompressor, data, size, most, out);
     case ZSTANDARD:
         return unpack_into(decompressor, data, size, most, out);
+    case SNAPPY:
+        return unsnap_into(decompressor, data, size, most, out);
     default:
         return UNFIT;
     }

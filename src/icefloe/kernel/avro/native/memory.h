@@ -84,5 +84,6 @@ PyObject *make_objects(PyObject *module, PyObject *arguments);
 PyObject *encode_objects(PyObject *module, PyObject *arguments);
 PyObject *open_libdeflate(PyObject *module, PyObject *path);
 PyObject *open_libzstd(PyObject *module, PyObject *path);
+PyObject *open_libsnappy(PyObject *module, PyObject *path);
 
 #endif

@@ -3,7 +3,7 @@
 #include "memory.h"
 
 /* Raised whenever steps or arguments change their meaning, so that a module built from older sources is not used; `compiled_codec.py` has the same number. */
-enum { INTERFACE = 11 };
+enum { INTERFACE = 12 };
 
 /* ---- memory that Python owns ---- */
 
@@ -129,6 +129,9 @@ PyDoc_STRVAR(encode_doc, "encode_objects(fields, objects)\n\n"
 PyDoc_STRVAR(libzstd_doc, "open_libzstd(path)\n\n"
              "Decompress zstandard data with the library at this path from now on. Returns False if it cannot be loaded or is no libzstd.");
 
+PyDoc_STRVAR(libsnappy_doc, "open_libsnappy(path)\n\n"
+             "Decompress snappy data with the library at this path from now on. Returns False if it cannot be loaded or is no libsnappy.");
+
 PyDoc_STRVAR(libdeflate_doc, "open_libdeflate(path)\n\n"
              "Decompress deflate data with the library at this path from now on. Returns False if it cannot be loaded or is no libdeflate; "
              "readers then leave deflated blocks to their caller.");
@@ -140,6 +143,7 @@ static PyMethodDef functions[] = {
     {"encode_objects", encode_objects, METH_VARARGS, encode_doc},
     {"open_libdeflate", open_libdeflate, METH_O, libdeflate_doc},
     {"open_libzstd", open_libzstd, METH_O, libzstd_doc},
+    {"open_libsnappy", open_libsnappy, METH_O, libsnappy_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -618,7 +618,7 @@ static PyObject *reader_run(PyObject *self, PyObject *arguments)
 
 PyDoc_STRVAR(run_file_doc, "run_file(content, start, sync, codec, most_block_bytes, most_file_bytes, batch_bytes, batch_records)\n\n"
              "Run the steps over the blocks of a file from the byte `start` on, without the interpreter's lock. `codec` is 0 for "
-             "uncompressed blocks, 1 for raw deflate data, 2 for zstandard. Returns where it stopped, the records and the uncompressed "
+             "uncompressed blocks, 1 for raw deflate data, 2 for zstandard, 3 for snappy. Returns where it stopped, the records and the uncompressed "
              "bytes up to there. It stops at the end, after the block with which it has `batch_bytes` or `batch_records`, and "
              "before a block that is damaged or exceeds a limit, for which the caller has the error, and before any "
              "compressed block if there is no library for it. Raises as `run`, and the last argument of an error is the byte of the file where the block starts.");
