@@ -4,6 +4,7 @@ Names and metadata locations are kept by `icefloe.catalog_store`; configuration 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ from icefloe.errors import (
     TableAlreadyExistsError,
     UnfinishedDropError,
 )
-from icefloe.io.locations import join, qualified
+from icefloe.io.locations import join, qualified, scheme_of
 from icefloe.io.manifest_cache import CacheSettings
 from icefloe.kernel.commit.replace_table import ReplaceTable
 from icefloe.kernel.metadata.new_table import new_table_metadata
@@ -146,14 +147,15 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             InvalidPropertyError: a property has a value that it cannot have.
             UnsupportedFormatVersionError: Icefloe does not write this format version.
         """
-        handle, metadata = self.new_table(
-            self.resolve_name(identifier),
-            schema,
-            location=location,
-            partition_spec=partition_spec,
-            sort_order=sort_order,
-            properties=properties,
+        name = self.resolve_name(identifier)
+        return self._create(
+            name, self._first_metadata(name, schema, location, partition_spec, sort_order, properties), location, properties
         )
+
+    def _create(self, name: Identifier, metadata: TableMetadata, location: str | None, properties: Mapping[str, str] | None) -> Table:
+        """Create a table from its first metadata. The folder and the properties are those that the user chose."""
+        del location, properties  # they are in the metadata
+        handle = self._handle(name, metadata.location)
         written = new_metadata_location(handle.ids, metadata, previous_location=None)
         self.store.check(handle.identifier, written, metadata)
         handle.io.write(written, metadata_content(metadata))
@@ -200,23 +202,26 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         Raises:
             IcefloeError: as for `create_table`.
         """
-        if self.table_exists(identifier):
-            raise TableAlreadyExistsError(
-                f"table {dotted(identifier)!r} already exists in catalog {self.name!r}",
-                table=dotted(identifier),
-                next_step="load it, or drop it first",
-            )
-        folder = qualified((location or self._default_location(identifier)).rstrip("/"))
-        return self._handle(identifier, folder), self._first_metadata(folder, schema, partition_spec, sort_order, properties)
+        metadata = self._first_metadata(identifier, schema, location, partition_spec, sort_order, properties)
+        return self._prepare(identifier, metadata, location, properties)
+
+    def _prepare(
+        self, name: Identifier, metadata: TableMetadata, location: str | None, properties: Mapping[str, str] | None
+    ) -> tuple[TableHandle, TableMetadata]:
+        """Return the handle and the first metadata of a table that its first commit creates. Arguments as for `_create`."""
+        del location, properties  # they are in the metadata
+        return self._handle(name, metadata.location), metadata
 
     def _first_metadata(
         self,
-        folder: str,
+        name: Identifier,
         schema: Schema | pa.Schema,
+        location: str | None,
         partition_spec: PartitionSpec | Sequence[str],
         sort_order: SortOrder,
         properties: Mapping[str, str] | None,
     ) -> TableMetadata:
+        folder = self._folder_of_new_table(name, location)
         table_schema, spec = _definition(schema, partition_spec, sort_order)
         return new_table_metadata(
             location=folder,
@@ -227,6 +232,16 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             table_uuid=RandomIds().uuid(),
             now_ms=SystemClock().now_ms(),
         )
+
+    def _folder_of_new_table(self, name: Identifier, location: str | None) -> str:
+        """Return the folder of a table that is to be created: the given one, or that of the name. Raises `TableAlreadyExistsError`."""
+        if self.table_exists(name):
+            raise TableAlreadyExistsError(
+                f"table {dotted(name)!r} already exists in catalog {self.name!r}",
+                table=dotted(name),
+                next_step="load it, or drop it first",
+            )
+        return qualified((location or self._default_location(name)).rstrip("/"))
 
     def replace_table(
         self,
@@ -357,7 +372,10 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
 
     def _table_at(self, stored: TableLocation) -> Table:
         """Return the table that the store has loaded."""
-        handle = self._handle(stored.identifier, stored.metadata_location, stored.access)
+        location = stored.metadata_location
+        if isinstance(stored.metadata, TableMetadata) and scheme_of(location) in ("http", "https"):
+            location = stored.metadata.location  # a server may name a metadata file, which it sends itself, by an address of its own
+        handle = replace(self._handle(stored.identifier, location, stored.access), planner=stored.planner)
         return Table(handle, metadata_of(handle.io, stored))
 
     def handle_of(self, identifier: Name) -> tuple[TableHandle, str]:
@@ -428,8 +446,9 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             CommitConflictError: with `overwrite`, another writer committed to the table of this name meanwhile.
             NoSuchFileError, MetadataFormatError: the file is missing or damaged.
         """
-        name = self.resolve_name(identifier)
-        metadata_location = qualified(metadata_location)
+        return self._register(self.resolve_name(identifier), qualified(metadata_location), overwrite)
+
+    def _register(self, name: Identifier, metadata_location: str, overwrite: bool) -> Table:
         handle = self._handle(name, metadata_location)
         loaded = read_metadata_at(handle.io, metadata_location)
         self.store.check(name, metadata_location, loaded.metadata)

@@ -17,6 +17,7 @@ from icefloe.catalog.catalog_config import (
 from icefloe.catalog.catalog_views import DEFAULT_PREFIX, OVERRIDE_PREFIX
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.catalog.glue_catalog import GlueCatalog
+from icefloe.catalog.hive_catalog import HiveCatalog
 from icefloe.catalog.options import check_names
 from icefloe.catalog_store.database_uri import JDBC, uri_of_jdbc
 from icefloe.errors import InvalidInputError, NoSuchCatalogError, UnsupportedFeatureError, in_one_line
@@ -61,7 +62,6 @@ _INSTEAD = {
     "biglake": "use the REST endpoint of BigLake's metastore (type: rest)",
     "nessie": "use Nessie's REST endpoint (type: rest), which ends in /iceberg",
     "snowflake": "use the REST endpoint of Snowflake's Open Catalog (type: rest)",
-    "hive": "register the tables in a SQL catalog (type: sql) by their metadata files; or put a REST server before the metastore (type: rest)",
 }
 
 
@@ -70,9 +70,10 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
 
     Args:
         name: the catalog. If None: the configured default, or the only catalog in the database at `uri`.
-        **properties: `type` is `sql` (or `jdbc`); `rest` for a REST catalog at `uri`; `glue`; `file-system` (or `hadoop`) for folders under `warehouse`; or
-            `in-memory` for one in this process. Without it, the `uri` decides: an address `https://...` of a REST catalog, an SQLAlchemy URL, or the path of an
-            SQLite file. Without a `uri`, the catalog is the file `catalog.db` in a local `warehouse`.
+        **properties: `type` is `sql` (or `jdbc`); `rest` for a REST catalog at `uri`; `glue`; `hive` for a Hive metastore; `file-system` (or `hadoop`) for
+            folders under `warehouse`; or `in-memory` for one in this process. Without it, the `uri` decides: an address `https://...` of a REST catalog,
+            `thrift://...` of a metastore, an SQLAlchemy URL, or the path of an SQLite file. Without a `uri`, the catalog is the file `catalog.db` in a
+            local `warehouse`.
 
     Returns:
         The catalog.
@@ -103,11 +104,13 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
         return rest_catalog.RestCatalog(catalog_name, **settings)
     if catalog_type == "glue":
         return GlueCatalog(catalog_name, **settings)
+    if catalog_type == "hive" or (not catalog_type and settings.get("uri", "").lower().startswith("thrift://")):
+        return HiveCatalog(catalog_name, **settings)
     uri = database_uri(_uri_of(settings), settings.get("warehouse"))
     if catalog_type not in ("", "sql") or (uri or "").startswith(("http://", "https://", "thrift://")):
         raise UnsupportedFeatureError(
             f"catalog {catalog_name!r} is of type {catalog_type or str(uri).split(':')[0]!r}, which Icefloe does not have",
-            next_step="use a SQL catalog (uri sqlite:////folder/catalog.db or postgresql://...), type rest, file-system or in-memory",
+            next_step="use a SQL catalog (uri sqlite:////folder/catalog.db or postgresql://...), type rest, hive, file-system or in-memory",
         )
     if uri is None and settings.get("warehouse"):
         raise NoSuchCatalogError(
@@ -145,7 +148,7 @@ def _type_of(name: str, settings: Mapping[str, str]) -> str:
     if not catalog_type and "catalog-impl" in settings:
         raise UnsupportedFeatureError(
             f"the catalog class {in_one_line(settings['catalog-impl'])} is Java's, and Icefloe has no catalog of its kind",
-            next_step="give a type: sql, rest, hadoop, glue or in-memory",
+            next_step="give a type: sql, rest, hive, hadoop, glue or in-memory",
         )
     if catalog_type in _INSTEAD:
         raise UnsupportedFeatureError(

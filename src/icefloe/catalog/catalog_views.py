@@ -70,7 +70,7 @@ class CatalogViews(ABC):
             schema: the columns that the statement returns; they must be given, because Icefloe does not run it.
             view_version: the statements and the default namespace and catalog as a `ViewVersion`, instead of `sql`, as in PyIceberg.
             dialect: the dialect of `sql` if it is one text.
-            default_namespace: the namespace of its names that have none; the view's own namespace by default.
+            default_namespace: the namespace of its names that have none; the view's own namespace by default. The empty tuple is the catalog itself.
             default_catalog: the catalog of its names that have none; this catalog by default.
             properties: view properties.
             location: the view's folder; by default `warehouse/namespace/view`.
@@ -319,7 +319,14 @@ def _parts_of(
     if sql is not None:
         raise InvalidInputError("a view has one definition: sql and view_version are both given", next_step="pass one of them")
     queries = {query.dialect: query.sql for query in version.representations if isinstance(query, SQLViewRepresentation)}
-    return queries, namespace or version.default_namespace or None, catalog or version.default_catalog
+    return queries, (version.default_namespace or None) if namespace is None else namespace, catalog or version.default_catalog
+
+
+def _namespace_of_names(view: Identifier, given: Name | None) -> Identifier:
+    if given is None:
+        return view[:-1]
+    # After `USE catalog` Spark's current namespace has no level: names in a query have theirs.
+    return () if given == () else to_identifier(given)
 
 
 def _definition(
@@ -335,7 +342,7 @@ def _definition(
     return ViewDefinition(
         queries={dialect: sql} if isinstance(sql, str) else dict(sql),
         schema=to_schema(schema),
-        default_namespace=name[:-1] if default_namespace is None else to_identifier(default_namespace),
+        default_namespace=_namespace_of_names(name, default_namespace),
         default_catalog=default_catalog,
         summary=ENGINE,
     )

@@ -17,12 +17,18 @@ from icefloe.kernel.option import Option
 from icefloe.kernel.similar_names import similar_name
 
 CATALOG_OPTIONS = (
-    Option("type", "`sql` (or `jdbc`), `rest`, `glue`, `file-system` (or `hadoop`), or `in-memory`, which is SQLite in memory.", "`sql`"),
+    Option(
+        "type",
+        "`sql` (or `jdbc`), `rest`, `glue`, `hive`, `file-system` (or `hadoop`), or `in-memory`, which is SQLite in memory.",
+        "`sql`",
+    ),
     Option("catalog-impl", "Class of a catalog in Java, where `type` is not set; it determines the type."),
     Option("jdbc.user", "User of the database, where `uri` is that of a Java driver."),
     Option("jdbc.password", "Password of the user."),
     Option(
-        "uri", "Address of the database of a SQL catalog, as SQLAlchemy writes it: `sqlite:////folder/catalog.db`; or of a REST catalog."
+        "uri",
+        "Address of the database of a SQL catalog, as SQLAlchemy writes it: `sqlite:////folder/catalog.db`; or of a REST catalog; or of a Hive metastore, "
+        "`thrift://host:9083`, where commas separate several.",
     ),
     Option("warehouse", "Folder of the tables: `warehouse/namespace/table`. Of a REST catalog, the name that the server has for it."),
     Option(TABLE_DEFAULT_PREFIX, "The property of that name of each table that the catalog creates, where the call gives none."),
@@ -42,6 +48,16 @@ CATALOG_OPTIONS = (
     Option("glue.profile-name", "Profile of the machine's AWS configuration.", java=False),
     Option("glue.skip-archive", "`false`: Glue keeps the version of a table that a commit replaces.", "`true`"),
     Option("glue.max-retries", "Times that a request to Glue is sent.", "`10`", java=False),
+    Option("iceberg.engine.hive.lock-enabled", "`false`: commits take no locks of the Hive metastore, which must be of Hive 4.", "`true`"),
+    Option("iceberg.engine.hive.enabled", "`true`: Hive itself can read the tables.", "`false`"),
+    Option("iceberg.hive.lock-timeout-ms", "How long a commit waits for the lock of a table.", "`180000`"),
+    Option("iceberg.hive.lock-check-min-wait-ms", "Shortest wait before the lock is looked at again.", "`50`"),
+    Option("iceberg.hive.lock-check-max-wait-ms", "Longest wait.", "`5000`"),
+    Option("iceberg.hive.lock-heartbeat-interval-ms", "How often a lock that is held is renewed.", "`240000`"),
+    Option("iceberg.hive.table-property-max-size", "Longest text about a table that the metastore is given.", "`32672`"),
+    Option("ugi", "User whom the Hive metastore sees, and after a colon a group; by default the user of this process.", java=False),
+    Option("hive.hive2-compatible", "`true`: the metastore is of Hive 2, which has no time stamps with a zone.", "`false`", java=False),
+    Option("hive.kerberos-authentication", "`true` is refused: there is no Kerberos.", "`false`", java=False),
     Option("echo", "`true`: SQLAlchemy logs every statement.", "`false`", java=False),
 )
 ENVIRONMENT = (
@@ -94,7 +110,9 @@ def check_names(properties: Mapping[str, str], catalog_name: str) -> None:
     """
     known = [option.name for option in (*CATALOG_OPTIONS, *REST_OPTIONS, *STORAGE_OPTIONS, *LOCATION_OPTIONS, *MANIFEST_CACHE_OPTIONS)]
     known += [*(name.replace("_", "-") for name in known), *UNUSED_CATALOG_PROPERTIES, *_OF_OTHERS]
-    misspelt = {name: similar for name in properties if (similar := similar_name(name, known)) is not None}
+    # Java reads these from Hadoop's configuration, whose settings a catalog has after `hadoop.`.
+    given = [name for name in properties if name.removeprefix("hadoop.") not in known]
+    misspelt = {name: similar for name in given if (similar := similar_name(name, known)) is not None}
     if misspelt:
         raise InvalidPropertyError(
             f"catalog {catalog_name}: there is no property {', '.join(map(shortened, misspelt))}",

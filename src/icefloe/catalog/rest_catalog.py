@@ -4,9 +4,8 @@ Requests are `icefloe.catalog_store.rest`. Which storage the tables of a server 
 this machine, and the folders that it names are not trusted for that. Spec: REST catalog.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-
-import pyarrow as pa
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_base import Name
@@ -14,6 +13,7 @@ from icefloe.catalog.options import check_names
 from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier
 from icefloe.catalog_store.rest import settings
 from icefloe.catalog_store.rest.origins import is_loopback
+from icefloe.catalog_store.rest.rest_functions import CatalogFunction, list_functions, load_function
 from icefloe.catalog_store.rest.rest_store import RestCatalogStore
 from icefloe.catalog_store.rest.rest_views import RestViews
 from icefloe.catalog_store.rest.table_access import STORAGE_PREFIXES
@@ -21,10 +21,7 @@ from icefloe.errors import LocationNotAllowedError
 from icefloe.io.file_io_by_scheme import ALLOWED_SCHEMES, load_file_io
 from icefloe.io.locations import ALLOWED_LOCATIONS, WAREHOUSE, LocationPolicy, listed, qualified, scheme_of
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.kernel.ports import FileIO, StorageAccess
-from icefloe.kernel.schema.schema import Schema
 from icefloe.table.expiry.purge_table import PurgeReport
 from icefloe.table.table import Table
 from icefloe.table.table_handle import TableHandle
@@ -83,84 +80,28 @@ class RestCatalog(Catalog):
         views = self._views()
         return isinstance(views, RestViews) and views.view_exists(self.resolve_name(identifier))
 
-    def create_table(
-        self,
-        identifier: Name,
-        schema: Schema | pa.Schema,
-        location: str | None = None,
-        partition_spec: PartitionSpec | Sequence[str] = UNPARTITIONED_SPEC,
-        sort_order: SortOrder = UNSORTED_SORT_ORDER,
-        properties: Mapping[str, str] | None = None,
-    ) -> Table:
-        """Create an empty table; the server chooses its folder, unless one is given, and its metadata file. Arguments and errors as `Catalog.create_table`.
+    def _create(self, name: Identifier, metadata: TableMetadata, location: str | None, properties: Mapping[str, str] | None) -> Table:
+        """See `Catalog._create`: the server chooses the folder, unless one is given, and writes the metadata file."""
+        sent = self.configured_properties(properties)
+        return self._table_at(self.store.create_table(name, metadata, sent, location=_sent_location(location), is_staged=False))
 
-        Args:
-            identifier: the table's name.
-            schema: an Arrow schema or a `Schema`.
-            location: the table's folder; by default the server's choice.
-            partition_spec: a `PartitionSpec` over the schema's ids, or texts such as `["month(time_hour)", "origin"]`.
-            sort_order: a `SortOrder` over the schema's ids.
-            properties: table properties; `format-version` chooses 1, 2 (the default) or 3.
-
-        Returns:
-            The table.
-        """
-        name = self.resolve_name(identifier)
-        metadata = self._first_metadata(_UNPLACED_TABLE, schema, partition_spec, sort_order, properties)
-        return self._table_at(
-            self.store.create_table(
-                name, metadata, self.configured_properties(properties), location=_sent_location(location), is_staged=False
-            )
-        )
-
-    def new_table(
-        self,
-        identifier: Identifier,
-        schema: Schema | pa.Schema,
-        location: str | None = None,
-        partition_spec: PartitionSpec | Sequence[str] = UNPARTITIONED_SPEC,
-        sort_order: SortOrder = UNSORTED_SORT_ORDER,
-        properties: Mapping[str, str] | None = None,
+    def _prepare(
+        self, name: Identifier, metadata: TableMetadata, location: str | None, properties: Mapping[str, str] | None
     ) -> tuple[TableHandle, TableMetadata]:
-        """Return the first metadata of a table that the server has prepared and its first commit creates, and the table's handle.
-
-        Args:
-            identifier: the levels of the table's name.
-            schema: as for `create_table`.
-            location: as for `create_table`.
-            partition_spec: as for `create_table`.
-            sort_order: as for `create_table`.
-            properties: as for `create_table`.
-
-        Raises:
-            IcefloeError: as for `create_table`.
-        """
-        metadata = self._first_metadata(_UNPLACED_TABLE, schema, partition_spec, sort_order, properties)
-        staged = self.store.create_table(
-            identifier, metadata, self.configured_properties(properties), location=_sent_location(location), is_staged=True
-        )
+        """See `Catalog._prepare`: the server prepares the table."""
+        sent = self.configured_properties(properties)
+        staged = self.store.create_table(name, metadata, sent, location=_sent_location(location), is_staged=True)
         prepared = staged.metadata
         assert isinstance(prepared, TableMetadata)  # noqa: S101  the store has read it
-        return self._handle(identifier, prepared.location, staged.access), prepared
+        return replace(self._handle(name, prepared.location, staged.access), planner=staged.planner), prepared
 
-    def register_table(self, identifier: Name, metadata_location: str, overwrite: bool = False) -> Table:
-        """Add an existing table to the catalog, by the location of its metadata file, which the server reads.
+    def _folder_of_new_table(self, name: Identifier, location: str | None) -> str:  # noqa: ARG002  the server chooses by the name
+        """Return a placeholder, which is never sent: the server checks the name, and chooses the folder."""
+        return _UNPLACED_TABLE
 
-        Args:
-            identifier: the table's name.
-            metadata_location: its metadata file.
-            overwrite: whether the name of an existing table is given to this one. The files of the other table stay.
-
-        Returns:
-            The table.
-
-        Raises:
-            TableAlreadyExistsError: the name is taken.
-            NoSuchFileError: the server has no such file.
-            IcefloeError: the server refuses it.
-        """
-        name = self.resolve_name(identifier)
-        return self._table_at(self.store.register(name, qualified(metadata_location), overwrite=overwrite))
+    def _register(self, name: Identifier, metadata_location: str, overwrite: bool) -> Table:
+        """See `Catalog._register`: the server reads the metadata file."""
+        return self._table_at(self.store.register(name, metadata_location, overwrite=overwrite))
 
     def register_view(self, identifier: Name, metadata_location: str) -> View:
         """Add an existing view to the catalog, by the location of its metadata file, which the server reads.
@@ -180,6 +121,36 @@ class RestCatalog(Catalog):
         name = self.resolve_name(identifier)
         self._views().create(name, qualified(metadata_location))
         return self.load_view(name)
+
+    def list_functions(self, namespace: Name) -> list[Identifier]:
+        """List the functions that the catalog keeps in a namespace.
+
+        Args:
+            namespace: its name, `"a.b"` or a tuple of levels.
+
+        Returns:
+            Their names, sorted.
+
+        Raises:
+            NoSuchNamespaceError: the namespace does not exist.
+            UnsupportedFeatureError: the server keeps no functions.
+        """
+        return list_functions(self.store.connection, to_identifier(namespace))
+
+    def load_function(self, identifier: Name) -> CatalogFunction:
+        """Load a function that the catalog keeps, to read its definitions. Icefloe does not run them.
+
+        Args:
+            identifier: its name.
+
+        Returns:
+            The function with all its overloads.
+
+        Raises:
+            NotFoundError: there is no such function.
+            UnsupportedFeatureError: the server keeps no functions.
+        """
+        return load_function(self.store.connection, self.resolve_name(identifier))
 
     def unregister_table(self, identifier: Name) -> str:
         """Remove a table's name; every file stays.
@@ -251,9 +222,6 @@ class RestCatalog(Catalog):
         """Return the properties with the user's warehouse, if it is a location; it is usually a name of the server."""
         warehouse = self.store.connection.own_properties.get(WAREHOUSE)
         return {**properties, WAREHOUSE: str(warehouse)} if _is_location(warehouse) else properties
-
-    def _default_location(self, identifier: Identifier) -> str:  # noqa: ARG002  the server chooses by the name
-        return _UNPLACED_TABLE
 
 
 def _is_location(text: str | None) -> bool:

@@ -6,7 +6,7 @@ from icefloe.table.warnings_once import warn_once
 
 _CLASSES = "Java classes are not loaded"
 _NO_CACHE = "every load reads the catalog, so that no load is older than the last commit"
-_POOL = "connections are kept by SQLAlchemy"
+_POOL = "connections are kept by SQLAlchemy; with a Hive metastore each operation has its own"
 _LOCKS = "a file-system catalog creates its files exclusively and takes no locks"
 _RECORDS = "nothing is recorded under it"
 _KEYS = "tables are not encrypted, and those that have a key are not written"
@@ -30,10 +30,6 @@ UNUSED_CATALOG_PROPERTIES: Mapping[str, str] = {
     ),
     **dict.fromkeys(("app-id", "app-name", "user"), _RECORDS),
     "auth.session-timeout-ms": "a catalog has one session",
-    "snapshot-loading-mode": "every load brings all snapshots, which time travel and expiry need",
-    "scan-planning-mode": "scans are planned here; a table whose server requires to plan itself is refused",
-    "rest-scan-planning.poll-timeout-ms": "scans are planned here",
-    "rest-metrics-reporting-enabled": "no reports of scans and commits are sent to the catalog",
     **dict.fromkeys(("encryption.kms-type", "encryption.kms-impl"), _KEYS),
 }
 

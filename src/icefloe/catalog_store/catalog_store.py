@@ -17,6 +17,7 @@ from icefloe.kernel.metadata.metadata_updates import Update
 from icefloe.kernel.metadata.requirement import Requirement
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import StorageAccess
+from icefloe.kernel.scan.server_plan import ServerPlanner
 from icefloe.kernel.view.view_metadata import ViewMetadata
 from icefloe.kernel.view.view_updates import AssertViewUUID, ViewUpdate
 
@@ -43,6 +44,7 @@ class TableLocation:
         lookup: returns the text of the query that found it, for users who trace a load.
         metadata: the metadata, of a store that returns it with the location; else None, and the file has to be read.
         access: the access to the table's files, of a store that gives it.
+        planner: plans the scans of the table; None for a table whose scans are planned here.
     """
 
     identifier: Identifier
@@ -51,6 +53,7 @@ class TableLocation:
     lookup: Callable[[], str] = field(compare=False, repr=False)
     metadata: TableMetadata | ViewMetadata | None = field(default=None, compare=False, repr=False)
     access: StorageAccess | None = field(default=None, compare=False, repr=False)
+    planner: ServerPlanner | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,9 @@
 A commit publishes a metadata file under the next version's name, which only one writer can create. `version-hint.text` is written afterwards, for other
 readers; it is never read, since it may be old or ahead: the newest version in the folder is the table.
 
+A writer that was slow may create a version that others have made, passed and cleaned up (`write.metadata.delete-after-commit.enabled`). So it looks afterwards:
+where there are newer versions, the times in the log of the newest one show whether they were built on this one (`outcome_of_version`).
+
 A drop removes the name from the folder in one step, and then deletes the folder: `dropped_folders.py`. Spec: File System Tables.
 """
 
@@ -16,20 +19,20 @@ import msgspec
 from icefloe.catalog_store.catalog_store import CommitRequest, TableLocation
 from icefloe.catalog_store.dropped_folders import DROPPED, DroppedFolders
 from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.name_errors import namespace_exists, namespace_missing, namespace_not_empty, table_exists, table_missing
 from icefloe.catalog_store.store_folders import Folders, OpenFolder
 from icefloe.errors import (
+    CommitUnknownError,
     FileAlreadyExistsError,
+    FormatError,
     IcefloeError,
     InvalidInputError,
     NamespaceAlreadyExistsError,
-    NamespaceNotEmptyError,
     NoSuchFileError,
-    NoSuchNamespaceError,
-    NoSuchTableError,
     StorageError,
     StorageUnavailableError,
-    TableAlreadyExistsError,
     UnfinishedDropError,
+    UnsupportedError,
     UnsupportedFeatureError,
 )
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Stored, Unknown
@@ -86,7 +89,7 @@ class FileSystemCatalogStore:
                     next_step="choose another name",
                 )
         if self._versions(namespace) or not self._folders.make(self.table_location(namespace)):
-            raise NamespaceAlreadyExistsError(f"namespace {dotted(namespace)!r} already exists in catalog {self.name!r}")
+            raise namespace_exists(self.name, namespace)
 
     def drop_namespace(self, namespace: Identifier) -> None:
         """See `CatalogStore.drop_namespace`."""
@@ -96,8 +99,7 @@ class FileSystemCatalogStore:
             self._dropped.delete_all(namespace)
             folders = []
         if folders or files:
-            held = ", ".join([*folders, *files][:5])
-            raise NamespaceNotEmptyError(f"namespace {dotted(namespace)!r} is not empty: it holds {held}", next_step="drop these first")
+            raise namespace_not_empty(namespace, [*folders, *files])
         self._folders.remove(self.table_location(namespace))
 
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
@@ -123,10 +125,7 @@ class FileSystemCatalogStore:
                     path=self._dropped.folder(identifier),
                     next_step=f"where no other process is deleting them, drop_table({dotted(identifier)!r}) deletes the rest; so does a new table of the name",
                 )
-            raise NoSuchTableError(
-                f"table {dotted(identifier)!r} does not exist in catalog {self.name!r}: {self._metadata(identifier)} holds no v<N>.metadata.json",
-                next_step=self._tables_hint(identifier[:-1]),
-            )
+            raise table_missing(self.name, identifier, self.list_tables, f"{self._metadata(identifier)} holds no v<N>.metadata.json")
         return TableLocation(
             identifier=identifier,
             metadata_location=found,
@@ -170,9 +169,7 @@ class FileSystemCatalogStore:
     def create(self, identifier: Identifier, metadata_location: str) -> str:
         """See `CatalogStore.create`."""
         self._require(identifier[:-1])
-        taken = TableAlreadyExistsError(
-            f"table {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, drop it, or choose another name"
-        )
+        taken = table_exists(self.name, identifier)
         published = f"v1{_ending(metadata_location)}"
         try:
             content = self._io.read(metadata_location)
@@ -183,6 +180,8 @@ class FileSystemCatalogStore:
                 if folder is None:
                     raise NoSuchFileError(f"there is no folder {self._metadata(identifier)}")
                 folder.write(published, content)
+                if not isinstance(self._outcome_in(folder, identifier, published, content), Committed):
+                    raise taken
                 _write_hint(folder, 1)
         except FileAlreadyExistsError as error:
             raise taken from error
@@ -212,9 +211,12 @@ class FileSystemCatalogStore:
             published = f"v{version}{_ending(expected)}"
             try:
                 content = self._io.read(new)  # not there where a drop has moved it away
-                if _uuid(folder.read(newest), expected) != _uuid(content, new):
+                if not self._is_of_table(identifier, folder, content, new):
                     return Conflicted(current_location=expected)  # another table has the name by now
+                if (latest := _newest(folder)) != newest:  # a version that others have passed cannot always be distinguished afterwards
+                    return Conflicted(current_location=None if latest is None else f"{self._metadata(identifier)}/{latest}")
                 folder.write(published, content)
+                outcome = self._outcome_in(folder, identifier, published, content)
             except FileAlreadyExistsError:
                 return self.commit_status([CommitRequest(identifier=identifier, expected=expected, new=new)])
             except NoSuchFileError:
@@ -223,8 +225,33 @@ class FileSystemCatalogStore:
                 return Unknown(reason=error.message)
             except StorageError as error:
                 return Refused(error=error)
-            _write_hint(folder, version)
-        return Committed(stored=(Stored(location=f"{self._metadata(identifier)}/{published}"),))
+            if isinstance(outcome, Committed):
+                _write_hint(folder, version)
+        return outcome
+
+    def _outcome_in(self, folder: OpenFolder, identifier: Identifier, published: str, content: bytes) -> Outcome:
+        """Return the outcome of a commit whose version is in the folder: whether it is the newest, or newer ones were built on it."""
+        newest = _newest(folder)
+        location = f"{self._metadata(identifier)}/{published}"
+        if newest is None or (metadata_version(newest) or 0) <= (metadata_version(published) or 0):
+            return Committed(stored=(Stored(location=location),))
+        try:
+            newest_content = folder.read(newest)
+        except NoSuchFileError as error:  # still newer versions have been made, and this one cleaned up
+            return Unknown(reason=error.message)
+        return outcome_of_version(location, content, f"{self._metadata(identifier)}/{newest}", newest_content)
+
+    def _is_of_table(self, identifier: Identifier, folder: OpenFolder, content: bytes, location: str) -> bool:
+        """Return whether a metadata file is of the table whose folder is open: by the uuid of the newest version that can be read.
+
+        A newer one that is damaged is no reason to refuse: a repair is the version after it. Its undo publishes the damaged file again.
+        """
+        uuid = _uuid(content, location)
+        if uuid is None and location.rpartition("/")[0] == self._metadata(identifier) and location.rpartition("/")[2] in folder.names():
+            return True
+        versions = version_files(folder.names())
+        known = (_uuid(folder.read(versions[version]), versions[version]) for version in sorted(versions, reverse=True))
+        return next((one for one in known if one is not None), uuid) == uuid
 
     def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
         """See `CatalogStore.commit`. Raises `UnsupportedFeatureError` for more than one table."""
@@ -239,13 +266,13 @@ class FileSystemCatalogStore:
     def _create(self, request: CommitRequest) -> Outcome:
         try:
             return Committed(stored=(Stored(location=self.create(request.identifier, request.new)),))
-        except StorageUnavailableError as error:
+        except (StorageUnavailableError, CommitUnknownError) as error:
             return Unknown(reason=error.message)
         except IcefloeError as error:
             return Refused(error=error)
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """Compare the file of the next version with the attempt's. Without such a file the state is unknown, because it may still be written."""
+        """Compare the file of the next version with the attempt's; where there are newer versions, see whether they were built on it."""
         request = requests[0]
         version = (metadata_version(request.expected) or 0) + 1 if request.expected is not None else 1
         name = self._versions(request.identifier).get(version)
@@ -256,12 +283,14 @@ class FileSystemCatalogStore:
                 if newest is None
                 else Conflicted(current_location=newest, reason="no file of the next version was made")
             )
-        location = f"{self._metadata(request.identifier)}/{name}"
-        try:
-            is_ours = self._io.read(location) == self._io.read(request.new)
-        except NoSuchFileError:
-            is_ours = False
-        return Committed(stored=(Stored(location=location),)) if is_ours else Conflicted(current_location=self._newest(request.identifier))
+        with self._folders.opened(self._metadata(request.identifier)) as folder:
+            try:
+                content = self._io.read(request.new)
+                if folder is not None and folder.read(name) == content:
+                    return self._outcome_in(folder, request.identifier, name, content)
+            except NoSuchFileError:
+                pass
+        return Conflicted(current_location=self._newest(request.identifier))
 
     def rename(self, source: Identifier, target: Identifier) -> None:
         """Refuse: a folder cannot be renamed without its metadata. Raises `UnsupportedFeatureError`."""
@@ -287,10 +316,7 @@ class FileSystemCatalogStore:
             return True
         if expected not in (None, location):
             return False
-        gone = NoSuchTableError(
-            f"table {dotted(identifier)!r} does not exist in catalog {self.name!r}: another process has just dropped it",
-            next_step=self._tables_hint(identifier[:-1]),
-        )
+        gone = table_missing(self.name, identifier, self.list_tables, "another process has just dropped it")
         try:
             metadata = read_table_metadata(self._io.read(location), location)
         except NoSuchFileError as error:
@@ -321,17 +347,7 @@ class FileSystemCatalogStore:
 
     def _require(self, namespace: Identifier) -> None:
         if self._folders.names(self.table_location(namespace)) is None or self._versions(namespace):
-            known = ", ".join(map(dotted, self.list_namespaces())) or "none yet"
-            raise NoSuchNamespaceError(
-                f"namespace {dotted(namespace)!r} does not exist in catalog {self.name!r}",
-                next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {known}",
-            )
-
-    def _tables_hint(self, namespace: Identifier) -> str:
-        try:
-            return f"the namespace holds {', '.join(map(dotted, self.list_tables(namespace)[:10])) or 'no table'}"
-        except NoSuchNamespaceError as error:
-            return error.next_step or ""
+            raise namespace_missing(self.name, namespace, self.list_namespaces())
 
     def _refuse_properties(self, given: Mapping[str, str]) -> None:
         if given:
@@ -344,6 +360,29 @@ class FileSystemCatalogStore:
 def version_files(names: Iterable[str]) -> dict[int, str]:
     """Return the names of version files among the names in a table's metadata folder, by version number."""
     return {int(match[1]): match[0] for match in map(_VERSION.fullmatch, names) if match}
+
+
+def outcome_of_version(published: str, content: bytes, newest: str, newest_content: bytes) -> Outcome:
+    """Return the outcome of a commit whose version a writer created, where there is a newer version.
+
+    Others may have made and cleaned up a version of this number before. The newest metadata then has another time for it in its log, or times that are older
+    than this attempt alone.
+
+    Args:
+        published: The version that was created.
+        content: Its content.
+        newest: The newest version.
+        newest_content: The content of the newest.
+    """
+    log = list(read_table_metadata(newest_content, newest).metadata_log)
+    made_ms = read_table_metadata(content, published).last_updated_ms
+    name = published.rpartition("/")[2]
+    times = [entry.timestamp_ms for entry in log if entry.metadata_file.rpartition("/")[2] == name]
+    if times:
+        return Committed(stored=(Stored(location=published),)) if times[-1] == made_ms else Conflicted(current_location=newest)
+    if log and log[0].timestamp_ms < made_ms:
+        return Conflicted(current_location=newest, reason="newer versions were made before")
+    return Conflicted(current_location=newest, is_reply_lost=True)  # whether they were built on this one, their history shows
 
 
 def _newest(folder: OpenFolder | None) -> str | None:
@@ -362,9 +401,13 @@ class _Identity(msgspec.Struct):
 
 
 def _uuid(content: bytes, location: str) -> str | None:
-    if content[:1] != b"{":
-        return read_table_metadata(content, location).table_uuid
-    return msgspec.json.decode(content, type=_Identity).table_uuid
+    """Return the uuid of a metadata file; None for a file without, or one that is damaged."""
+    try:
+        if content[:1] != b"{":
+            return read_table_metadata(content, location).table_uuid
+        return msgspec.json.decode(content, type=_Identity).table_uuid
+    except (FormatError, UnsupportedError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _ending(location: str) -> str:

@@ -4,6 +4,7 @@ Readers of Iceberg take the schema from the metadata file. Origin: Java's `HiveS
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from icefloe.kernel.types import (
     BinaryType,
@@ -43,14 +44,25 @@ _NAMES: Mapping[type, str] = {
 _OTHERS = "string"
 
 
-def hive_type(kind: IcebergType) -> str:
-    """Return the type's text in Hive's syntax."""
+ZONED_TIMESTAMP = "timestamp with local time zone"
+
+
+def hive_type(kind: IcebergType, *, has_zoned_timestamps: bool = False) -> str:
+    """Return the type's text in Hive's syntax.
+
+    Args:
+        kind: A type of Iceberg.
+        has_zoned_timestamps: The reader has Hive's type of instants, as Hive has from version 3 on; Glue has not.
+    """
+    inner = partial(hive_type, has_zoned_timestamps=has_zoned_timestamps)
+    if has_zoned_timestamps and isinstance(kind, TimestamptzType | TimestamptzNanoType):
+        return ZONED_TIMESTAMP
     if isinstance(kind, DecimalType):
         return f"decimal({kind.precision},{kind.scale})"
     if isinstance(kind, StructType):
-        return f"struct<{','.join(f'{field.name}:{hive_type(field.field_type)}' for field in kind.fields)}>"
+        return f"struct<{','.join(f'{field.name}:{inner(field.field_type)}' for field in kind.fields)}>"
     if isinstance(kind, ListType):
-        return f"array<{hive_type(kind.element_type)}>"
+        return f"array<{inner(kind.element_type)}>"
     if isinstance(kind, MapType):
-        return f"map<{hive_type(kind.key_type)},{hive_type(kind.value_type)}>"
+        return f"map<{inner(kind.key_type)},{inner(kind.value_type)}>"
     return _NAMES.get(type(kind), _OTHERS)

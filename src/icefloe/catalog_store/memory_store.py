@@ -10,13 +10,11 @@ from typing import NoReturn
 from icefloe.catalog_store.catalog_store import CommitRequest, TableLocation, only_in_this_process
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.memory_view_store import MemoryViews
+from icefloe.catalog_store.name_errors import namespace_exists, namespace_missing, namespace_not_empty, table_exists
 from icefloe.errors import (
     AlreadyExistsError,
-    NamespaceAlreadyExistsError,
-    NamespaceNotEmptyError,
     NoSuchNamespaceError,
     NoSuchTableError,
-    TableAlreadyExistsError,
     ViewAlreadyExistsError,
 )
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused
@@ -61,7 +59,7 @@ class MemoryCatalogStore:
         """See `CatalogStore.create_namespace`."""
         with self._lock:
             if self._is_there(namespace):
-                raise NamespaceAlreadyExistsError(f"namespace {dotted(namespace)!r} already exists in catalog {self.name!r}")
+                raise namespace_exists(self.name, namespace)
             self._namespaces[namespace] = {key: str(value) for key, value in properties.items()}
 
     def drop_namespace(self, namespace: Identifier) -> None:
@@ -72,9 +70,7 @@ class MemoryCatalogStore:
             names = (*self._tables, *self._views.locations, *self._namespaces)
             held = [dotted(name) for name in names if len(name) > depth and name[:depth] == namespace]
             if held:
-                raise NamespaceNotEmptyError(
-                    f"namespace {dotted(namespace)!r} is not empty: it holds {', '.join(sorted(held)[:5])}", next_step="drop these first"
-                )
+                raise namespace_not_empty(namespace, held)
             del self._namespaces[namespace]
 
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
@@ -175,11 +171,7 @@ class MemoryCatalogStore:
 
     def _require(self, namespace: Identifier) -> None:
         if not self._is_there(namespace):
-            known = ", ".join(sorted(map(dotted, self._namespaces))) or "none yet"
-            raise NoSuchNamespaceError(
-                f"namespace {dotted(namespace)!r} does not exist in catalog {self.name!r}",
-                next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {known}",
-            )
+            raise namespace_missing(self.name, namespace, self._namespaces)
 
     def _require_free(self, identifier: Identifier) -> None:
         self._require(identifier[:-1])
@@ -188,10 +180,7 @@ class MemoryCatalogStore:
                 f"view {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, drop it, or choose another name"
             )
         if identifier in self._tables:
-            raise TableAlreadyExistsError(
-                f"table {dotted(identifier)!r} already exists in catalog {self.name!r}",
-                next_step="load it, drop it, or choose another name",
-            )
+            raise table_exists(self.name, identifier)
 
 
 def _table_location(identifier: Identifier, location: str, previous: str | None) -> TableLocation:

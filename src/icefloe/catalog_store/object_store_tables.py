@@ -18,22 +18,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from icefloe.catalog_store.catalog_store import CommitRequest, TableLocation
-from icefloe.catalog_store.file_system_store import HINT, FileSystemCatalogStore, version_files
+from icefloe.catalog_store.file_system_store import HINT, FileSystemCatalogStore, outcome_of_version, version_files
 from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.name_errors import namespace_exists, namespace_missing, namespace_not_empty, table_exists, table_missing
 from icefloe.catalog_store.store_folders import StoredObjects
 from icefloe.errors import (
     CommitUnknownError,
     FileAlreadyExistsError,
+    FormatError,
     InvalidInputError,
     NamespaceAlreadyExistsError,
-    NamespaceNotEmptyError,
     NoSuchFileError,
-    NoSuchNamespaceError,
-    NoSuchTableError,
     StorageError,
     StorageFullError,
     StoragePermissionError,
-    TableAlreadyExistsError,
     UnsupportedFeatureError,
 )
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Stored, Unknown
@@ -82,7 +80,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
                     next_step="choose another name",
                 )
         if self._is_namespace(namespace):
-            raise NamespaceAlreadyExistsError(f"namespace {dotted(namespace)!r} already exists in catalog {self.name!r}")
+            raise namespace_exists(self.name, namespace)
         self._io.write(f"{self.table_location(namespace)}/{NAMESPACE_MARKER}", b"", overwrite=True)
 
     def drop_namespace(self, namespace: Identifier) -> None:
@@ -92,9 +90,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
         held = [name for name in folders if self._versions((*namespace, name)) or self._is_namespace((*namespace, name))]
         held += [name for name in files if name != NAMESPACE_MARKER]
         if held:
-            raise NamespaceNotEmptyError(
-                f"namespace {dotted(namespace)!r} is not empty: it holds {', '.join(held[:5])}", next_step="drop these first"
-            )
+            raise namespace_not_empty(namespace, held)
         self._io.delete(f"{self.table_location(namespace)}/{NAMESPACE_MARKER}")
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
@@ -118,9 +114,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
         """See `CatalogStore.create`."""
         self._require(identifier[:-1])
         self._require_exclusive_creation()
-        taken = TableAlreadyExistsError(
-            f"table {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, drop it, or choose another name"
-        )
+        taken = table_exists(self.name, identifier)
         content = self._io.read(metadata_location)
         names, is_table = self._listed(identifier)  # once, as another creation may come between two listings
         if is_table:
@@ -173,24 +167,31 @@ class ObjectStoreTables(FileSystemCatalogStore):
         """Send the request again where its version is still free: it cannot be carried out twice. Else compare that version's object with the attempt's."""
         request = requests[0]
         names, is_table = self._listed(request.identifier)
-        version = max(names, default=0) if request.expected is None else (metadata_version(request.expected) or 0) + 1
-        name = names.get(version)
-        if request.expected is None and not is_table:
-            return self._create(request)
+        if request.expected is None:
+            return self._creation_status(request, names[max(names)]) if is_table else self._create(request)
+        name = names.get((metadata_version(request.expected) or 0) + 1)
         if name is None:
-            return self._publish(request.identifier, request.expected or "", request.new)
+            return self._publish(request.identifier, request.expected, request.new)
         location = f"{self._metadata(request.identifier)}/{name}"
         content = self._content(request.new)
         if content is None or self._content(location) != content:
             return Conflicted(current_location=self._newest(request.identifier))
         return self._standing(request.identifier, location, content)
 
-    def _standing(self, identifier: Identifier, published: str, content: bytes) -> Outcome:
-        """Return the outcome of a commit whose version was created: whether it is the newest, or newer ones were built on it.
+    def _creation_status(self, request: CommitRequest, newest: str) -> Outcome:
+        """Compare the identity of the table that has the name with that of the attempt: others may have committed to the new table since."""
+        location = f"{self._metadata(request.identifier)}/{newest}"
+        try:
+            metadata = read_table_metadata(self._io.read(location), location)
+            attempt = read_table_metadata(self._io.read(request.new), request.new)
+        except (StorageError, NoSuchFileError, FormatError) as error:
+            return Unknown(reason=error.message)
+        if metadata.table_uuid != attempt.table_uuid:
+            return Conflicted(current_location=location)
+        return Committed(stored=(Stored(location=location, metadata=metadata),))
 
-        Others may have made and cleaned up a version of this number before. The newest metadata then has another time for it in its log, or times that are
-        older than this attempt alone.
-        """
+    def _standing(self, identifier: Identifier, published: str, content: bytes) -> Outcome:
+        """Return the outcome of a commit whose version was created: whether it is the newest, or newer ones were built on it."""
         names, is_table = self._listed(identifier)
         newest = max(names, default=0)
         if newest <= (metadata_version(published) or 0):
@@ -199,17 +200,9 @@ class ObjectStoreTables(FileSystemCatalogStore):
         if not is_table:
             return Conflicted(current_location=None, reason="the table was dropped")
         try:
-            log = list(read_table_metadata(self._io.read(location), location).metadata_log)
-            made_ms = read_table_metadata(content, published).last_updated_ms
+            return outcome_of_version(published, content, location, self._io.read(location))
         except (StorageError, NoSuchFileError) as error:
             return Unknown(reason=error.message)
-        name = published.rpartition("/")[2]
-        times = [entry.timestamp_ms for entry in log if entry.metadata_file.rpartition("/")[2] == name]
-        if times:
-            return Committed(stored=(Stored(location=published),)) if times[-1] == made_ms else Conflicted(current_location=location)
-        if log and log[0].timestamp_ms < made_ms:
-            return Conflicted(current_location=location, reason="newer versions were made before")
-        return Conflicted(current_location=location, is_reply_lost=True)  # whether they were built on this one, their history shows
 
     def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
         """Remove the table's name by a tombstone, then delete the objects that were in its folder before; see the module.
@@ -263,10 +256,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
         """See `CatalogStore.load`."""
         found = self._newest(identifier)
         if found is None:
-            raise NoSuchTableError(
-                f"table {dotted(identifier)!r} does not exist in catalog {self.name!r}: {self._metadata(identifier)} holds no v<N>.metadata.json",
-                next_step=self._tables_hint(identifier[:-1]),
-            )
+            raise table_missing(self.name, identifier, self.list_tables, f"{self._metadata(identifier)} holds no v<N>.metadata.json")
         return TableLocation(
             identifier=identifier,
             metadata_location=found,
@@ -296,11 +286,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
 
     def _require(self, namespace: Identifier) -> None:
         if not self._is_namespace(namespace):
-            known = ", ".join(map(dotted, self.list_namespaces())) or "none yet"
-            raise NoSuchNamespaceError(
-                f"namespace {dotted(namespace)!r} does not exist in catalog {self.name!r}",
-                next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {known}",
-            )
+            raise namespace_missing(self.name, namespace, self.list_namespaces())
 
     def _content(self, location: str) -> bytes | None:
         try:

@@ -23,6 +23,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from icefloe.catalog_store.catalog_store import SCHEMA_VERSION, CommitRequest, TableLocation
 from icefloe.catalog_store.database_uri import without_password
 from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.name_errors import namespace_exists, namespace_not_empty
 from icefloe.catalog_store.sql_engine import check_database_file, open_engine, uri_elsewhere
 from icefloe.catalog_store.sql_errors import database_error, may_be_tried_again, shown_cause, shown_text
 from icefloe.catalog_store.sql_schema import (
@@ -43,8 +44,6 @@ from icefloe.errors import (
     CommitUnknownError,
     IcefloeError,
     InvalidInputError,
-    NamespaceAlreadyExistsError,
-    NamespaceNotEmptyError,
     NoSuchNamespaceError,
     NoSuchTableError,
     NoSuchViewError,
@@ -536,7 +535,7 @@ class SqlCatalogStore(SqlLocations):
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
         """See `CatalogStore.create_namespace`."""
-        exists = NamespaceAlreadyExistsError(f"namespace {dotted(namespace)!r} already exists in catalog {self.name!r}")
+        exists = namespace_exists(self.name, namespace)
         try:
             with self.connection() as connection:
                 if namespace in self._all_namespaces(connection):
@@ -569,9 +568,7 @@ class SqlCatalogStore(SqlLocations):
             ).all()
             if rows or below:
                 held = [row[0] for row in rows] + [dotted(name) for name in below]
-                raise NamespaceNotEmptyError(
-                    f"namespace {dotted(namespace)!r} is not empty: it holds {', '.join(sorted(held)[:5])}", next_step="drop these first"
-                )
+                raise namespace_not_empty(namespace, held)
             connection.execute(delete(NAMESPACE_PROPERTIES).where(self._namespace_properties_of(dotted(namespace))))
 
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:

@@ -151,7 +151,10 @@ class SigV4Auth:
 
 
 class GoogleAuth:
-    """A bearer token of Google, by google-auth: of a service account's file, or the machine's own."""
+    """A bearer token of Google, by google-auth: of a service account's file, or the machine's own.
+
+    A copy in another process, whose machine may have neither, uses the token that was valid here until the server refuses it.
+    """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._path = properties.get(settings.GOOGLE_CREDENTIALS) or properties.get("gcp.auth.credentials-path")
@@ -159,9 +162,11 @@ class GoogleAuth:
         self._scopes = [scope.strip() for scope in text.strip("[]").replace("'", "").split(",") if scope.strip()]
         self._lock = threading.Lock()
         self._credentials: Any = None
+        self._given_token: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_credentials")}
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_credentials")}
+        return {**state, "_given_token": getattr(self._credentials, "token", None) or self._given_token}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -169,6 +174,8 @@ class GoogleAuth:
 
     def headers(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> Mapping[str, str]:  # noqa: ARG002  the protocol's
         """Return the headers with a token that is valid now. Raises `StoragePermissionError` if none can be had."""
+        if (token := self._given_token) is not None:
+            return {**headers, "Authorization": f"Bearer {token}"}
         transport = optional_module("google.auth.transport.requests", extra="gcs", feature="rest.auth.type google")
         with self._lock:
             try:
@@ -193,13 +200,14 @@ class GoogleAuth:
     def renew(self) -> bool:
         """Drop the token, so that the next request fetches another one."""
         with self._lock:
-            has_token, self._credentials = self._credentials is not None, None
+            has_token = self._credentials is not None or self._given_token is not None
+            self._credentials = self._given_token = None
         return has_token
 
     def secrets(self) -> list[str]:
         """See `AuthSession.secrets`."""
-        token = getattr(self._credentials, "token", None)
-        return [str(token)] if token else []
+        tokens = (getattr(self._credentials, "token", None), self._given_token)
+        return [str(token) for token in tokens if token]
 
 
 class OwnAuth:

@@ -5,12 +5,14 @@ or the request changes nothing, or carries an idempotency key. Redirects are not
 Spec: REST catalog, Idempotency-Key, AuthenticationTimeoutResponse.
 """
 
+import io
 import random
 import ssl
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 # The longest body that is read of a success and of an error, decompressed.
 MOST_BYTES, MOST_ERROR_BYTES = 1 << 30, 1 << 16
+# Bytes that are decompressed in one step.
+_PART_BYTES = 1 << 20
 # Seconds of the first wait between two tries, the longest one, and the longest that a server may request.
 FIRST_WAIT_S, LONGEST_WAIT_S, LONGEST_RETRY_AFTER_S = 0.2, 20.0, 120.0
 _RETRIED = frozenset({408, 425, 500, 502, 503, 504})
@@ -96,6 +100,7 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         content_type: str = "application/json",
         is_repeatable: bool = False,
+        secrets: Sequence[str] = (),
     ) -> Reply:
         """Send a request, again where that is safe, and return the answer, whatever it is.
 
@@ -108,6 +113,7 @@ class HttpClient:
             headers: More headers.
             content_type: The type of the body.
             is_repeatable: Whether the request can be sent again although the server may have carried it out.
+            secrets: Secrets in the body, which no error shows.
 
         Raises:
             IcefloeError: the credentials cannot be had.
@@ -121,10 +127,10 @@ class HttpClient:
             all_headers["Content-Type"] = content_type
         has_renewed = False
         for attempt in range(self._retries + 1):
-            reply = self._send_once(named, method, url, auth, all_headers, content)
+            reply = self._send_once(named, method, url, auth, all_headers, content, secrets)
             if reply.status in (UNAUTHORIZED, TOKEN_EXPIRED) and not has_renewed and auth.renew():
                 has_renewed = True
-                reply = self._send_once(named, method, url, auth, all_headers, content)
+                reply = self._send_once(named, method, url, auth, all_headers, content, secrets)
             if reply.is_success or attempt == self._retries or not self._may_repeat(reply, method in _SAFE or is_repeatable):
                 return reply
             time.sleep(_wait(attempt, reply))
@@ -137,9 +143,11 @@ class HttpClient:
             return True
         return is_repeatable and reply.status in _RETRIED
 
-    def _send_once(self, named: str, method: str, url: str, auth: AuthSession, headers: Mapping[str, str], content: bytes) -> Reply:
+    def _send_once(
+        self, named: str, method: str, url: str, auth: AuthSession, headers: Mapping[str, str], content: bytes, in_body: Sequence[str]
+    ) -> Reply:
         sent = auth.headers(method, url, headers, content)
-        secrets = [*self._secrets, *auth.secrets()]
+        secrets = [*self._secrets, *auth.secrets(), *in_body]
         library = _httpx()
         try:
             request = self._connected().build_request(method, url, content=content or None, headers=dict(sent))
@@ -151,7 +159,7 @@ class HttpClient:
                 body = _read(response, MOST_BYTES if is_success else MOST_ERROR_BYTES)
             finally:
                 response.close()
-        except (library.HTTPError, library.InvalidURL, library.StreamError, UnicodeError, OSError) as error:
+        except (library.HTTPError, library.InvalidURL, library.StreamError, zlib.error, UnicodeError, OSError) as error:
             unsent = (library.ConnectError, library.ConnectTimeout, library.PoolTimeout, library.UnsupportedProtocol, library.InvalidURL)
             was_sent = not isinstance(error, unsent)
             text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -181,13 +189,34 @@ def _httpx() -> Any:
 
 def _read(response: "httpx.Response", most: int) -> bytes | None:
     """Return the body, decompressed; None if it is longer than `most` bytes."""
-    parts, size = [], 0
-    for part in response.iter_bytes():
-        size += len(part)
-        if size > most:
+    # A long body is in memory once, while a list of its parts would be there beside it.
+    body = io.BytesIO()
+    for part in _decompressed(response):
+        if body.tell() + len(part) > most:
             return None
-        parts.append(part)
-    return b"".join(parts)
+        body.write(part)
+    return body.getvalue()
+
+
+def _decompressed(response: "httpx.Response") -> Iterator[bytes]:
+    """Yield the parts of a body. httpx decompresses each part that was received in one step, in which a few kilobytes become any number of gigabytes."""
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    if encoding in ("", "identity"):
+        yield from response.iter_raw()
+        return
+    if encoding != "gzip":
+        raise _httpx().DecodingError(f"the answer has the encoding {encoding[:100]!r}, which was not requested")
+    gzip, has_begun = zlib.decompressobj(zlib.MAX_WBITS | 16), False
+    for part in response.iter_raw():
+        rest, has_begun = part, True
+        while rest and not gzip.eof:
+            yield gzip.decompress(rest, _PART_BYTES)
+            rest = gzip.unconsumed_tail
+        if gzip.eof and (rest or gzip.unused_data):
+            raise _httpx().DecodingError("the answer continues after the end of its gzip data")
+    yield gzip.flush()
+    if has_begun and not gzip.eof:  # the answer to HEAD has the header without a body
+        raise _httpx().DecodingError("the answer is cut short")
 
 
 def _wait(attempt: int, reply: Reply) -> float:
@@ -210,6 +239,7 @@ def _new_pool(properties: Mapping[str, str]) -> "httpx.Client":
     most = settings.number(properties, settings.MAX_CONNECTIONS, 100, 1)
     library = _httpx()
     pool: httpx.Client = library.Client(
+        headers={"Accept-Encoding": "gzip"},  # of the pool, so that no signature covers it: proxies change it
         verify=_tls(properties),
         proxy=_proxy(properties),
         timeout=library.Timeout(read_s, connect=connect_s, pool=None),

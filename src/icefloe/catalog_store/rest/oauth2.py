@@ -160,7 +160,9 @@ class OAuth2Session:
     def _request(self, form: Mapping[str, str]) -> bool:
         content = urlencode({**form, **self._optional}).encode()
         auth = StaticToken(self._token) if form["grant_type"] == EXCHANGE and self._token else NoAuth()
-        reply = self._client.send("POST", self._server_uri, auth=auth, content=content, content_type=FORM, is_repeatable=True)
+        reply = self._client.send(
+            "POST", self._server_uri, auth=auth, content=content, content_type=FORM, is_repeatable=True, secrets=self.secrets()
+        )
         if not reply.is_success:
             if self._is_user_token or (self._token and time.time() < self._expires_at):
                 self._refresh_at = time.time() + 60  # the server decides whether the present one is good

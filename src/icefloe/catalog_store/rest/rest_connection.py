@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from copy import copy
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -47,6 +48,10 @@ _NAMES_OF_SERVER = (
     settings.PREFIX,
     settings.NAMESPACE_SEPARATOR,
     settings.VIEW_ENDPOINTS,
+    settings.SCAN_PLANNING_MODE,
+    settings.PLANNING_TIMEOUT_MS,
+    settings.SNAPSHOT_LOADING_MODE,
+    settings.METRICS_REPORTING,
     "default-namespace",
 )
 _SEPARATOR = re.compile(r"(?:%[0-9A-Fa-f]{2}|[A-Za-z0-9._~!$&'()*+,;=:@-]){1,12}")
@@ -147,7 +152,7 @@ class RestConnection:
         defaults, overrides = self._accepted(config.defaults or {}), self._accepted(config.overrides or {})
         properties = {**defaults, **self.own_properties, **overrides}
         prefix, separator = properties.get(settings.PREFIX) or "", properties.get(settings.NAMESPACE_SEPARATOR) or DEFAULT_SEPARATOR
-        if not _SEPARATOR.fullmatch(separator) or not _PREFIX.fullmatch(prefix) or ".." in prefix.split("/"):
+        if not _SEPARATOR.fullmatch(separator) or not _PREFIX.fullmatch(prefix) or ".." in unquote(prefix).split("/"):
             raise MetadataFormatError(
                 f"the server of catalog {self.name!r} sent a prefix or a namespace separator that cannot be part of a path",
                 next_step="correct the server's configuration",
@@ -264,5 +269,7 @@ class RestConnection:
         return f"RestConnection({self.name!r}, {self.client.uri!r})"
 
 
-# Operations that change something and have no idempotency key.
-_WITHOUT_KEY = frozenset({Endpoint.CREATE_VIEW, Endpoint.REPORT_METRICS, Endpoint.SIGN})
+# Operations that have no idempotency key, or need none because they can be carried out twice.
+_WITHOUT_KEY = frozenset(
+    {Endpoint.CREATE_VIEW, Endpoint.REPORT_METRICS, Endpoint.SIGN, Endpoint.PLAN, Endpoint.CANCEL_PLAN, Endpoint.FETCH_TASKS}
+)

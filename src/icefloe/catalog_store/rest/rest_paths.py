@@ -16,6 +16,8 @@ _NAMESPACE = f"{_NAMESPACES}/{{namespace}}"
 _TABLES, _VIEWS = f"{_NAMESPACE}/tables", f"{_NAMESPACE}/views"
 _TABLE, _VIEW = f"{_TABLES}/{{table}}", f"{_VIEWS}/{{view}}"
 DEFAULT_SEPARATOR = "%1F"
+# Parameters of paths that are the last level of a name.
+_NAMES = ("{table}", "{view}", "{function}")
 
 
 class Endpoint(StrEnum):
@@ -92,7 +94,7 @@ class RestPaths:
     Attributes:
         catalog: The name of the catalog, for messages.
         endpoints: The operations that the server has; others that it lists are not known here.
-        prefix: What the server puts after `/v1`.
+        prefix: What the server puts after `/v1`, percent-encoded by it where that is necessary.
         separator: The percent-encoded text between the levels of a namespace.
     """
 
@@ -110,7 +112,7 @@ class RestPaths:
 
         Args:
             endpoint: The operation.
-            identifier: The namespace, or the table or view.
+            identifier: The namespace, or the table, view or function.
             plan_id: The plan of a scan.
 
         Raises:
@@ -122,16 +124,14 @@ class RestPaths:
                 next_step="use another catalog for it, or a newer version of the server",
             )
         template = endpoint.value.partition(" /")[2]
-        template = template.replace("{prefix}/", f"{quote(self.prefix, safe='/')}/" if self.prefix else "")
-        is_of_namespace = "{namespace}" in template and "{table}" not in template and "{view}" not in template
+        template = template.replace("{prefix}/", f"{self.prefix}/" if self.prefix else "")
+        is_of_namespace = not any(name in template for name in _NAMES)
         namespace = identifier if is_of_namespace else identifier[:-1]
         name = quote(identifier[-1], safe="") if identifier else ""
-        return (
-            template.replace("{namespace}", self.separator.join(quote(level, safe="") for level in namespace))
-            .replace("{table}", name)
-            .replace("{view}", name)
-            .replace("{plan-id}", quote(plan_id, safe=""))
-        )
+        template = template.replace("{namespace}", self.separator.join(quote(level, safe="") for level in namespace))
+        for parameter in _NAMES:
+            template = template.replace(parameter, name)
+        return template.replace("{plan-id}", quote(plan_id, safe=""))
 
     def joined(self, namespace: Identifier) -> str:
         """Return a namespace as the value of a parameter of a query, before it is encoded."""

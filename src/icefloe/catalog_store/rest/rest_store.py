@@ -17,12 +17,13 @@ import msgspec
 from icefloe.catalog_store.catalog_store import CommitRequest, TableLocation
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.rest import settings
-from icefloe.catalog_store.rest.http_reply import CONFLICT, NOT_FOUND, NOT_MODIFIED, Reply
+from icefloe.catalog_store.rest.http_reply import CONFLICT, NOT_FOUND, Reply
+from icefloe.catalog_store.rest.metrics_sender import RestMetricsReporter
 from icefloe.catalog_store.rest.rest_connection import RestConnection
 from icefloe.catalog_store.rest.rest_paths import Endpoint
 from icefloe.catalog_store.rest.rest_views import RestViews
-from icefloe.catalog_store.rest.table_access import LoadTableResult, TableAccess
-from icefloe.catalog_store.rest.table_cache import TableCache
+from icefloe.catalog_store.rest.table_access import LoadTableResult
+from icefloe.catalog_store.rest.table_loader import TableLoader
 from icefloe.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -56,8 +57,6 @@ LOG = logging.getLogger(__name__)
 _SHOWN_NAMES, _LOADS_TOGETHER = 10, 20
 # Threads that load the other tables of a catalog.
 _THREADS = 8
-# Tokens of tables that are kept.
-_KEPT_TOKENS = 1_000
 
 
 class _Namespaces(msgspec.Struct):
@@ -96,10 +95,7 @@ class RestCatalogStore:
     def __init__(self, name: str, properties: Mapping[str, str]) -> None:
         self.name = name
         self.connection = RestConnection(name, properties)
-        self._cache = TableCache(
-            settings.number(properties, settings.CACHE_ENTRIES, 100), settings.number(properties, settings.CACHE_EXPIRY_MS, 300_000)
-        )
-        self._tokens: dict[Identifier, str] = {}
+        self._loader = TableLoader(self.connection)
 
     def views(self) -> RestViews:
         """Return the names of views. Raises `UnsupportedFeatureError` if the server has none."""
@@ -200,52 +196,22 @@ class RestCatalogStore:
 
     def load(self, identifier: Identifier) -> TableLocation:
         """See `CatalogStore.load`. The table has its metadata, and the access to its files that the server gives."""
-        table = self._loaded(identifier, settings.ALL)
-        if isinstance(table.access, TableAccess) and table.access.config.get(settings.SCAN_PLANNING_MODE, "").lower() == settings.SERVER:
-            raise UnsupportedFeatureError(
-                f"the server of catalog {self.name!r} requires that it plans the scans of table {dotted(identifier)!r} itself",
-                table=dotted(identifier),
-                next_step=f"have the server allow planning by clients ({settings.SCAN_PLANNING_MODE}: client) for this table",
-            )
-        return _with_own_values(table)
+        return _with_own_values(self._loaded(identifier, settings.snapshot_mode(self.connection.properties)))
 
     def _loaded(self, identifier: Identifier, mode: str) -> TableLocation:
-        kept = self._cache.get(identifier, mode)
-        reply = self._load_reply(identifier, mode, kept[0] if kept else None)
-        if reply.status == NOT_MODIFIED and kept is not None:
-            return kept[1]
-        if reply.status == NOT_FOUND:
-            self._cache.forget(identifier)
+        table = self._loader.load(identifier, mode)
+        if table is None:
             raise self._no_table(identifier)
-        self._require(reply, f"the table {dotted(identifier)!r} could not be loaded from catalog {self.name!r}")
-        table = self._table(identifier, reply.parsed(LoadTableResult), reply.request)
-        self._cache.keep(identifier, mode, reply.etag, table)
         return table
 
-    def _load_reply(self, identifier: Identifier, mode: str, etag: str | None = None) -> Reply:
-        headers = {**self.connection.delegation, **({"If-None-Match": etag} if etag else {})}
-        return self.connection.request(Endpoint.LOAD_TABLE, identifier, query={"snapshots": mode}, headers=headers)
-
-    def _table(self, identifier: Identifier, result: LoadTableResult, request: str) -> TableLocation:
-        location = result.metadata_location or ""
-        access = TableAccess.of(self.connection, identifier, result)
-        self._keep_token(identifier, access.token)
-        return TableLocation(
-            identifier=identifier,
-            metadata_location=location,
-            previous_metadata_location=None,
-            lookup=lambda: request,
-            metadata=read_table_metadata(bytes(result.metadata), location or f"the metadata of {dotted(identifier)}"),
-            access=access,
-        )
-
-    def _keep_token(self, identifier: Identifier, token: str | None) -> None:
-        """Keep the bearer token that the server gave with a table, for the requests about it."""
-        self._tokens.pop(identifier, None)
-        if token:
-            self._tokens[identifier] = token
-            if len(self._tokens) > _KEPT_TOKENS:
-                self._tokens.pop(next(iter(self._tokens)), None)
+    def reporter(self, identifier: Identifier) -> RestMetricsReporter | None:
+        """See `TakesReports.reporter`."""
+        connection = self.connection
+        if not connection.paths.has(Endpoint.REPORT_METRICS) or not settings.is_on(
+            connection.properties, settings.METRICS_REPORTING, default=True
+        ):
+            return None
+        return RestMetricsReporter(connection, identifier, self._loader.token(identifier))
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
         """See `CatalogStore.load_all`. The protocol loads one table at a time, so they are loaded again until none has changed meanwhile."""
@@ -310,9 +276,9 @@ class RestCatalogStore:
             body["location"] = location
         reply = self.connection.request(Endpoint.CREATE_TABLE, identifier[:-1], body=body, headers=self.connection.delegation)
         self._raise_for_new_name(reply, identifier, "created", location)
-        table = self._table(identifier, reply.parsed(LoadTableResult), reply.request)
+        table = self._loader.table(identifier, reply.parsed(LoadTableResult), reply.request)
         if not is_staged:
-            self._cache.forget(identifier)
+            self._loader.forget(identifier)
         return _with_own_values(table)
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
@@ -325,14 +291,14 @@ class RestCatalogStore:
         if overwrite:
             body["overwrite"] = True
         reply = self.connection.request(Endpoint.REGISTER_TABLE, identifier[:-1], body=body, headers=self.connection.delegation)
-        self._cache.forget(identifier)
+        self._loader.forget(identifier)
         self._raise_for_new_name(reply, identifier, "registered", metadata_location)
-        return _with_own_values(self._table(identifier, reply.parsed(LoadTableResult), reply.request))
+        return _with_own_values(self._loader.table(identifier, reply.parsed(LoadTableResult), reply.request))
 
     def unregister(self, identifier: Identifier) -> str:
         """Remove a name and return the location of its last metadata file; the files stay. Raises `NoSuchTableError`."""
         reply = self.connection.request(Endpoint.UNREGISTER_TABLE, identifier)
-        self._cache.forget(identifier)
+        self._loader.forget(identifier)
         self._require_table(reply, identifier, "was not unregistered")
         return reply.parsed(_CommitTableResponse).metadata_location
 
@@ -368,7 +334,7 @@ class RestCatalogStore:
         reply = self._send(requests)
         for request in requests:
             if not reply.is_success:
-                self._cache.forget(request.identifier)
+                self._loader.forget(request.identifier)
         if reply.is_success:
             return self._committed(requests, reply)
         first, creates = requests[0], [request for request in requests if request.expected is None]
@@ -394,7 +360,7 @@ class RestCatalogStore:
         if len(requests) == 1:
             request = requests[0]
             return self.connection.request(
-                Endpoint.COMMIT_TABLE, request.identifier, body=changes[0], key=request.key, token=self._tokens.get(request.identifier)
+                Endpoint.COMMIT_TABLE, request.identifier, body=changes[0], key=request.key, token=self._loader.token(request.identifier)
             )
         if not self.connection.paths.has(Endpoint.COMMIT_TRANSACTION):
             raise UnsupportedFeatureError(
@@ -407,25 +373,22 @@ class RestCatalogStore:
         """Return the outcome of a commit that happened, with what the tables have now, as far as that can be had."""
         if len(requests) == 1 and reply.content:
             name = requests[0].identifier
-            response = reply.parsed(_CommitTableResponse)
-            metadata = read_table_metadata(bytes(response.metadata), response.metadata_location)
-            self._keep_committed(name, response.metadata_location, metadata, reply.etag)
+            try:
+                response = reply.parsed(_CommitTableResponse)
+                metadata = read_table_metadata(bytes(response.metadata), response.metadata_location)
+            except IcefloeError as error:  # the table shows whether the server committed, or the response is of a proxy
+                self._loader.forget(name)
+                return Unknown(reason=f"the server's response cannot be read: {error.message}")
+            self._loader.keep_committed(name, response.metadata_location, metadata, reply.etag)
             return Committed(stored=(Stored(location=response.metadata_location, metadata=metadata),))
         for request in requests:
-            self._cache.forget(request.identifier)
+            self._loader.forget(request.identifier)
         try:
             tables = [self.load(request.identifier) for request in requests]
         except IcefloeError as error:
             LOG.warning("a commit happened, and the tables could not be loaded afterwards: %s", error)
             return Committed()
         return Committed(stored=tuple(Stored(location=table.metadata_location, metadata=table.metadata) for table in tables))
-
-    def _keep_committed(self, name: Identifier, location: str, metadata: TableMetadata, etag: str | None) -> None:
-        """Keep the version that a commit made, whose next load is a 304."""
-        kept = self._cache.get(name, settings.ALL)
-        self._cache.forget(name)
-        if kept is not None and etag:
-            self._cache.keep(name, settings.ALL, etag, replace(kept[1], metadata_location=location, metadata=metadata))
 
     def _missing_in_commit(self, requests: Sequence[CommitRequest], reply: Reply) -> Outcome:
         created = next((request for request in requests if request.expected is None), None)
@@ -467,7 +430,7 @@ class RestCatalogStore:
         return None
 
     def _now(self, identifier: Identifier) -> TableLocation | None:
-        self._cache.forget(identifier)
+        self._loader.forget(identifier)
         try:
             return _with_own_values(self._loaded(identifier, settings.ALL))
         except NoSuchTableError:
@@ -476,8 +439,8 @@ class RestCatalogStore:
     def rename(self, source: Identifier, target: Identifier) -> None:
         """See `CatalogStore.rename`."""
         reply = self.connection.request(Endpoint.RENAME_TABLE, body={"source": _name(source), "destination": _name(target)})
-        self._cache.forget(source)
-        self._cache.forget(target)
+        self._loader.forget(source)
+        self._loader.forget(target)
         if reply.status == CONFLICT:
             raise self._taken(target)
         if reply.status == NOT_FOUND and ("Namespace" in reply.kind or (not reply.kind and self.table_exists(source))):
@@ -489,7 +452,7 @@ class RestCatalogStore:
         if expected is not None and self.load(identifier).metadata_location != expected:
             return False
         reply = self.connection.request(Endpoint.DROP_TABLE, identifier, query={"purgeRequested": "true" if purge else "false"})
-        self._cache.forget(identifier)
+        self._loader.forget(identifier)
         self._require_table(reply, identifier, "was not dropped")
         return True
 

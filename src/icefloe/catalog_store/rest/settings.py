@@ -6,7 +6,7 @@ Spec: REST catalog, CatalogConfig.
 from collections.abc import Mapping
 
 from icefloe.catalog_store.rest.origins import OAUTH2_SERVER_URI, TRUSTED_ORIGINS
-from icefloe.errors import InvalidPropertyError
+from icefloe.errors import InvalidPropertyError, in_one_line
 from icefloe.kernel.option import Option
 
 AUTH_TYPE, PYICEBERG_AUTH_TYPE = "rest.auth.type", "auth.type"
@@ -19,7 +19,9 @@ SIGNING_KEY, SIGNING_SECRET, SIGNING_SESSION = "rest.access-key-id", "rest.secre
 AUTH_IMPL = "auth.impl"
 GOOGLE_CREDENTIALS, GOOGLE_SCOPES = "auth.google.credentials_path", "auth.google.scopes"
 PREFIX, NAMESPACE_SEPARATOR, PAGE_SIZE = "prefix", "namespace-separator", "rest-page-size"
-SCAN_PLANNING_MODE = "scan-planning-mode"
+SCAN_PLANNING_MODE, PLANNING_TIMEOUT_MS = "scan-planning-mode", "rest-scan-planning.poll-timeout-ms"
+SNAPSHOT_LOADING_MODE = "snapshot-loading-mode"
+METRICS_REPORTING = "rest-metrics-reporting-enabled"
 VIEW_ENDPOINTS = "view-endpoints-supported"
 CACHE_ENTRIES, CACHE_EXPIRY_MS = "rest-table-cache.max-entries", "rest-table-cache.expire-after-write-ms"
 ACCESS_DELEGATION, HEADER_PREFIX = "access-delegation", "header."
@@ -31,7 +33,7 @@ PROXY_USERNAME, PROXY_PASSWORD = "rest.client.proxy.username", "rest.client.prox
 CA_BUNDLE, CLIENT_CERTIFICATE, CLIENT_KEY = "ssl.cabundle", "ssl.client.cert", "ssl.client.key"
 SERVER_PURGE = "rest-catalog-purge"
 ALL, REFS = "all", "refs"
-SERVER = "server"
+CLIENT, SERVER = "client", "server"
 
 REST_OPTIONS = (
     Option(PREFIX, "Part of the path after `/v1`; the server usually sends it."),
@@ -76,6 +78,18 @@ REST_OPTIONS = (
     Option(PAGE_SIZE, "Names in one page of a listing; the server's own size if unset."),
     Option(CACHE_ENTRIES, "Tables whose metadata is kept and loaded again only if the server has a newer version; `0` for none.", "`100`"),
     Option(CACHE_EXPIRY_MS, "Milliseconds after which a kept table is loaded again in any case.", "`300000`"),
+    Option(
+        SCAN_PLANNING_MODE,
+        "`server`: the server plans scans; `client`: they are planned here. A server may decide it for a table.",
+        "`client`",
+    ),
+    Option(PLANNING_TIMEOUT_MS, "Milliseconds to wait for a plan that the server makes.", "`300000`"),
+    Option(
+        SNAPSHOT_LOADING_MODE,
+        "`refs`: a table is loaded with the snapshots of its branches and tags, and with all of them when one is needed.",
+        "`all`",
+    ),
+    Option(METRICS_REPORTING, "`false`: no reports of scans and commits are sent to a server that takes them.", "`true`"),
     Option(VIEW_ENDPOINTS, "`true`: a server that sends no list of endpoints has views.", "`false`"),
     Option(SERVER_PURGE, "`false`: `purge_table` deletes the files here; else the catalog does.", "`true`"),
     Option(MAX_RETRIES, "How often a request is sent again that can be.", "`5`"),
@@ -107,6 +121,26 @@ def secrets_of(properties: Mapping[str, str]) -> list[str]:
     ]
     credential = properties.get(CREDENTIAL, "")
     return [*values, *([credential.partition(":")[2]] if ":" in credential else [])]
+
+
+def planning_mode(text: str | None, of: str) -> str | None:
+    """Return who plans scans, `client` or `server`; None where that is not set. Raises `InvalidPropertyError`."""
+    mode = (text or "").strip().lower()
+    if mode not in ("", CLIENT, SERVER):
+        raise InvalidPropertyError(
+            f"{SCAN_PLANNING_MODE} of {of} is {in_one_line(mode)[:40]!r}", next_step=f"set it to {CLIENT} or {SERVER}"
+        )
+    return mode or None
+
+
+def snapshot_mode(properties: Mapping[str, str]) -> str:
+    """Return which snapshots a table is loaded with: `all` or `refs`. Raises `InvalidPropertyError`."""
+    mode = properties.get(SNAPSHOT_LOADING_MODE, ALL).strip().lower()
+    if mode not in (ALL, REFS):
+        raise InvalidPropertyError(
+            f"the catalog property {SNAPSHOT_LOADING_MODE} is {in_one_line(mode)[:40]!r}", next_step=f"set it to {ALL} or {REFS}"
+        )
+    return mode
 
 
 def is_on(properties: Mapping[str, str], name: str, *, default: bool) -> bool:

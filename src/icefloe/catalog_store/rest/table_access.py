@@ -17,26 +17,27 @@ from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.rest.origins import origin_of
 from icefloe.catalog_store.rest.rest_connection import RestConnection
 from icefloe.catalog_store.rest.rest_paths import Endpoint
+from icefloe.catalog_store.rest.storage_trust import (
+    GOOGLE_TOKEN,
+    S3,
+    STORE_OF_SCHEME,
+    has_credentials,
+    hosts_of_server,
+    is_account,
+    trusted_properties,
+)
 from icefloe.errors import IcefloeError, StoragePermissionError, in_one_line
+from icefloe.kernel.azure_accounts import ACCOUNT_NAMES
+from icefloe.kernel.ports import VENDED_GOOGLE_TOKEN
 
 LOG = logging.getLogger(__name__)
 # Properties of storage that a server may set for a table.
 STORAGE_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "client.region")
 # Those of the user's own.
 OWN_PREFIXES = (*STORAGE_PREFIXES, "client.")
-# Properties that name the host of a store, and the credentials of the user's own that are not sent to one that the server names.
-_ENDPOINTS = {
-    "s3.endpoint": (
-        "s3.access-key-id",
-        "s3.secret-access-key",
-        "s3.session-token",
-        "client.access-key-id",
-        "client.secret-access-key",
-        "client.session-token",
-    ),
-    "gcs.service.host": ("gcs.oauth2.token",),
-    "adls.account-host": ("adls.account-key", "adls.sas-token", "adls.connection-string", "adls.client-secret"),
-}
+# Properties of storage that are the user's alone: they choose among the credentials of this machine.
+_OF_USER = frozenset({"s3.profile-name", "client.profile-name"})
+
 # Names under which servers send the time of expiry, in milliseconds since 1970.
 _EXPIRIES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms", "expiration-time")
 # Names of Java and of servers for properties of Icefloe.
@@ -80,6 +81,7 @@ class TableAccess:
         connection: The catalog.
         identifier: The table.
         own: The user's properties of storage.
+        defaults: The server's properties of storage for all tables, which the user's own ones replace.
         config: The server's properties for the table.
         credentials: The server's credentials by prefix.
         signing: The server's configuration of remote signing.
@@ -91,6 +93,7 @@ class TableAccess:
         identifier: Identifier,
         *,
         own: Mapping[str, str],
+        defaults: Mapping[str, str],
         config: Mapping[str, str],
         credentials: Iterable[StorageCredential],
         signing: Mapping[str, Any] | None = None,
@@ -98,9 +101,11 @@ class TableAccess:
         self._connection = connection
         self._identifier = identifier
         self._own = dict(own)
+        self._defaults = dict(defaults)
         self.config = dict(config)
         self._credentials = tuple(credentials)
         self.signing = dict(signing) if signing is not None else None
+        self._plan_id = ""
         self._fetched_at_s = time.time()
         self._next_fetch_s = self._renewal_time()
         self._lock = threading.Lock()
@@ -108,18 +113,31 @@ class TableAccess:
     @classmethod
     def of(cls, connection: RestConnection, identifier: Identifier, result: LoadTableResult) -> "TableAccess":
         """Return the access that a server gives with a table."""
-        own = {name: text for name, text in connection.own_properties.items() if name.startswith(OWN_PREFIXES)}
-        server = {name: text for name, text in connection.properties.items() if name.startswith(STORAGE_PREFIXES) and own.get(name) != text}
+        own = {name: text for name, text in connection.own_properties.items() if text and name.startswith(OWN_PREFIXES)}
         config = {name: text for name, text in (result.config or {}).items() if text is not None}
-        own = _without_keys_for(own, {**server, **config})
         return cls(
             connection,
             identifier,
-            own={**server, **own},
+            own=own,
+            defaults={name: text for name, text in _of_server(connection.properties).items() if own.get(name) != text},
             config=config,
             credentials=result.storage_credentials or (),
             signing=result.remote_signing_config,
         )
+
+    def of_plan(self, plan_id: str, credentials: Iterable[StorageCredential]) -> "TableAccess":
+        """Return the access to the files of a scan that the server planned, with the credentials that it gave for them. Spec: REST catalog, loadCredentials."""
+        access = TableAccess(
+            self._connection,
+            self._identifier,
+            own=self._own,
+            defaults=self._defaults,
+            config=self.config,
+            credentials=credentials,
+            signing=self.signing,
+        )
+        access._plan_id = plan_id
+        return access
 
     @property
     def token(self) -> str | None:
@@ -134,10 +152,27 @@ class TableAccess:
         """
         if time.time() >= self._next_fetch_s:
             self._renew()
-        config = {name: text for name, text in self.config.items() if name.startswith(STORAGE_PREFIXES)}
-        found = self._credential_for(location)
-        own = self._own if found is None else _without_keys_for(self._own, found)
-        return _with_own_names({**own, **config, **(found or {})})
+        given = _of_server({**self.config, **(self._credential_for(location) or {})})
+        own = trusted_properties({**self._defaults, **self._own, **given}, self._own)
+        properties = {**self._defaults, **own, **given}
+        self._check_keys(location, properties)
+        return _with_own_names(properties, is_vended=GOOGLE_TOKEN in given or GOOGLE_TOKEN not in own)
+
+    def _check_keys(self, location: str, properties: Mapping[str, str]) -> None:
+        """Check that this machine's credentials, which the store's library takes where no other ones are set, are sent to no host that the server names."""
+        store = STORE_OF_SCHEME.get(location.partition("://")[0].lower())
+        if store is None or has_credentials(store, location, properties) or (store is S3 and self.signs(location)):
+            return
+        named = hosts_of_server(store, properties, self._own)
+        is_anonymous = store.anonymous is not None and properties.get(store.anonymous, "").lower() == "true"
+        if named and not is_anonymous:
+            shown = in_one_line(properties[named[0]])[:200]
+            raise StoragePermissionError(
+                f"the server of table {dotted(self._identifier)!r} sends requests for its files to {shown} and gives no credentials for it; this "
+                "machine's own credentials are not sent to a host that a server names",
+                path=location,
+                next_step=f"if you trust that host, set the catalog property {named[0]} to it; or have the server vend credentials",
+            )
 
     def expires_at_s(self, location: str) -> float | None:
         """Return when the credentials of a location expire, in seconds since 1970; None if the server sent no time."""
@@ -151,6 +186,10 @@ class TableAccess:
         """Return whether the server signs the requests for a location: it may, and gave no key for it."""
         keys = {**self.config, **(self._credential_for(location) or {})}
         return keys.get(REMOTE_SIGNING, "").lower() == "true" and "s3.access-key-id" not in keys
+
+    def gives(self, location: str) -> bool:
+        """Return whether the server gives access to a location: credentials for its prefix, or signatures."""
+        return self._credential_for(location) is not None or self.signs(location)
 
     def sign(self, method: str, uri: str, region: str, headers: Mapping[str, str], body: str | None) -> tuple[str, Mapping[str, str]]:
         """Return the address and the headers of a request to S3 that the server has signed. Spec: REST catalog, RemoteSignRequest.
@@ -198,7 +237,7 @@ class TableAccess:
 
     def secrets(self) -> list[str]:
         """Return the texts that never appear in a message."""
-        configs = [self.config, self._own, *(credential.config for credential in self._credentials)]
+        configs = [self.config, self._defaults, self._own, *(credential.config for credential in self._credentials)]
         return [text for config in configs for name, text in config.items() if _is_secret(name) and text]
 
     def _credential_for(self, location: str) -> dict[str, str] | None:
@@ -238,7 +277,8 @@ class TableAccess:
     def _fetched(self) -> tuple[tuple[StorageCredential, ...], dict[str, str]]:
         """Return new credentials by prefix, and those of the table's configuration: of a server without an operation for them, with the whole table."""
         if self._connection.paths.has(Endpoint.LOAD_CREDENTIALS):
-            reply = self._connection.request(Endpoint.LOAD_CREDENTIALS, self._identifier, token=self.token)
+            query = {"planId": self._plan_id} if self._plan_id else None
+            reply = self._connection.request(Endpoint.LOAD_CREDENTIALS, self._identifier, query=query, token=self.token)
         else:
             headers = self._connection.delegation
             reply = self._connection.request(
@@ -287,14 +327,21 @@ def _is_credential(name: str) -> bool:
     )
 
 
-def _without_keys_for(own: Mapping[str, str], server: Mapping[str, str]) -> dict[str, str]:
-    """Return the user's properties without the keys that would be used at a host which the server names."""
-    dropped = {key for name, keys in _ENDPOINTS.items() if server.get(name) and server[name] != own.get(name) for key in keys}
-    return {name: text for name, text in own.items() if name not in dropped}
+def _of_server(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of storage that a server may set; an empty one is none."""
+    return {
+        name: text
+        for name, text in properties.items()
+        if text and name.startswith(STORAGE_PREFIXES) and name not in _OF_USER and (name not in ACCOUNT_NAMES or is_account(text))
+    }
 
 
-def _with_own_names(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties under the names that Icefloe's storage has for them."""
-    renamed = {_NAMES[name]: text for name, text in properties.items() if name in _NAMES and _NAMES[name] not in properties}
-    sas = next((text for name, text in properties.items() if name.startswith("adls.sas-token.") and "expires" not in name), None)
-    return {**properties, **renamed, **({"adls.sas-token": sas} if sas and "adls.sas-token" not in properties else {})}
+def _with_own_names(properties: Mapping[str, str], *, is_vended: bool) -> dict[str, str]:
+    """Return the properties under the names that Icefloe's storage has for them.
+
+    Args:
+        properties: The properties.
+        is_vended: Whether the server sent the token of Google, which is then a token whatever its text: no method of signing in, and no file of this machine.
+    """
+    names = {**_NAMES, GOOGLE_TOKEN: VENDED_GOOGLE_TOKEN} if is_vended else _NAMES
+    return {names.get(name, name): text for name, text in properties.items() if name not in names or names[name] not in properties}

@@ -1,0 +1,24 @@
+"""`HiveCatalog`: a catalog in a Hive metastore, shared with Java's HiveCatalog, PyIceberg, Trino and Hive."""
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.options import check_names
+from icefloe.catalog_store.hive_store import HiveCatalogStore
+from icefloe.io.file_io_by_scheme import load_file_io
+from icefloe.io.locations import qualified
+
+
+class HiveCatalog(Catalog):
+    """`HiveCatalog(name, uri="thrift://host:9083", warehouse="s3://bucket/warehouse")`.
+
+    A new table is in the folder of its database, which is `warehouse/<database>.db` where the database is created here without another location. Without a
+    `warehouse`, the metastore chooses the folder.
+    """
+
+    store: HiveCatalogStore
+
+    def __init__(self, name: str, **properties: str) -> None:
+        check_names(properties, name)
+        if properties.get("warehouse"):
+            properties["warehouse"] = qualified(properties["warehouse"])
+        store = HiveCatalogStore(name, properties, load_file_io(properties, properties.get("warehouse")))
+        super().__init__(name, store, properties)
