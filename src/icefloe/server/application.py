@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import anyio.to_thread
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,9 +13,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from icefloe.catalog.sql_catalog import SqlCatalog
-from icefloe.errors import IcefloeError
 from icefloe.server import catalog_operations, namespace_operations, scan_operations, storage_operations, table_operations, view_operations
 from icefloe.server.error_response import NOT_ALLOWED, ErrorModel
+from icefloe.server.health import Health
 from icefloe.server.idempotency_store import IdempotencyStore, MemoryIdempotencyStore
 from icefloe.server.operations import OPERATIONS, Operation, Role
 from icefloe.server.request import NO_CONTENT, Answer, Call
@@ -120,7 +119,7 @@ def application(settings: ServerSettings) -> ASGIApp:
     handler = RequestHandler(settings, served, HANDLERS, _idempotency_store(settings))
     routes = [_route(operation, handler) for operation in OPERATIONS]
     routes.append(_route(SHOW_REPORTS, handler))
-    routes.append(Route("/health", _health(served), methods=["GET"]))
+    routes.append(Route("/health", Health(served.catalog.list_namespaces).respond, methods=["GET"]))
     errors: Any = {HTTPException: _http_error}
     app = Starlette(routes=routes, exception_handlers=errors)
     app.router.redirect_slashes = False
@@ -141,18 +140,6 @@ def _route(operation: Operation, handler: RequestHandler) -> Route:
 
     # A route of GET would answer HEAD too, so the routes of HEAD come first in the table of operations.
     return Route(operation.path.replace("plan-id", "plan_id"), endpoint, methods=[operation.method], name=operation.name)
-
-
-def _health(served: ServedCatalog) -> Any:
-    async def health(_: Request) -> Response:
-        """Return 200 where the catalog can be read, else 503: for load balancers, without a token and without details."""
-        try:
-            await anyio.to_thread.run_sync(served.catalog.list_namespaces)
-        except IcefloeError:
-            return Response(msgspec.json.encode({"status": "unavailable"}), 503, media_type=JSON)
-        return Response(msgspec.json.encode({"status": "ok"}), media_type=JSON)
-
-    return health
 
 
 async def _http_error(_: Request, error: Exception) -> Response:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Protocol
 
 from icefloe.server.error_response import UNAVAILABLE, RefusedRequest, bad_request
@@ -20,18 +21,30 @@ LIFETIME_S = 1800
 _KEY = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 # Refusals that another try may not get: missing rights and limits that change.
 _NOT_FINAL = frozenset({401, 403, 408, 419, 429})
-# Keys that a process keeps at most, and bytes of an answer that is kept whole; the metadata of a longer one is loaded again for a retry.
+# Keys that a process keeps at most, bytes of a response that is kept whole (the metadata of a longer one is loaded again for a retry), and of all responses.
 MOST_KEYS = 100_000
 MOST_BYTES = 64 * 1024
-
-
-# In the place of an answer that is too long to be kept.
+MOST_BYTES_OF_ALL = 256 * 1024 * 1024
+# Entries that a request looks at, to drop them: more than one for each that it adds, so that they do not pile up.
+_LOOKED_AT = 1_000
+# In the place of an answer that is too long to be kept, or has credentials.
 LOADED_AGAIN = Answer()
 
 
-def is_final(answer: Answer) -> bool:
-    """Return whether an answer is kept for retries."""
-    return answer.status < 500 and answer.status not in _NOT_FINAL
+def kept_answer(answer: Answer, *, may_be_loaded: bool) -> Answer | None:
+    """Return what is kept of an answer for retries: the answer, `LOADED_AGAIN`, or None for nothing, so that a retry runs again.
+
+    Credentials are never kept. Of what cannot be loaded only a staged table has any, and to stage a table again changes nothing.
+
+    Args:
+        answer: The answer.
+        may_be_loaded: Whether a retry can load what the request made.
+    """
+    if answer.status >= 500 or answer.status in _NOT_FINAL:
+        return None
+    if may_be_loaded and (answer.has_credentials or len(answer.body or b"") > MOST_BYTES):
+        return LOADED_AGAIN
+    return None if answer.has_credentials else answer
 
 
 def checked_key(text: str) -> str:
@@ -53,7 +66,7 @@ class IdempotencyStore(Protocol):
             key: The key.
             request: What identifies the request: a digest of its method, path and body.
             act: Runs the request.
-            load: Loads what the request made as it is now, for a retry whose first answer was too long to be kept; None where there is nothing to load.
+            load: Loads what the request made as it is now, for a retry whose first answer was not kept; None where there is nothing to load.
 
         Raises:
             RefusedRequest: The key was used for another request, or the first one still runs.
@@ -66,6 +79,11 @@ class _Entry:
     until: float
     answer: Answer | None = None
     is_done: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def size(self) -> int:
+        """The bytes of the response."""
+        return 0 if self.answer is None else len(self.answer.body or b"")
 
 
 class MemoryIdempotencyStore:
@@ -84,12 +102,13 @@ class MemoryIdempotencyStore:
         self._clock = clock
         self._lock = threading.Lock()
         self._entries: dict[tuple[str, str], _Entry] = {}  # in the order in which they run out
+        self._bytes = 0  # of all responses
 
     def once(self, user: str, key: str, request: str, act: Callable[[], Answer], load: Callable[[], Answer] | None = None) -> Answer:
         """See `IdempotencyStore.once`."""
         name, now = (user, key), self._clock()
         with self._lock:
-            self._forget_old(now)
+            self._drop_old(now)
             entry = self._entries.get(name)
             is_first = entry is None
             if entry is None:
@@ -101,9 +120,11 @@ class MemoryIdempotencyStore:
     def _first(self, name: tuple[str, str], entry: _Entry, act: Callable[[], Answer], may_be_loaded: bool) -> Answer:
         try:
             answer = act()
-            if is_final(answer):
-                is_long = may_be_loaded and len(answer.body or b"") > MOST_BYTES
-                entry.answer = LOADED_AGAIN if is_long else answer
+            kept = kept_answer(answer, may_be_loaded=may_be_loaded)
+            if kept is not None:
+                with self._lock:
+                    entry.answer = kept
+                    self._bytes += entry.size
             return answer
         finally:
             if entry.answer is None:
@@ -118,12 +139,15 @@ class MemoryIdempotencyStore:
             raise still_running()
         return load() if load is not None and entry.answer is LOADED_AGAIN else entry.answer
 
-    def _forget_old(self, now: float) -> None:
-        while self._entries:
-            name = next(iter(self._entries))
-            if self._entries[name].until > now and len(self._entries) < MOST_KEYS:
+    def _drop_old(self, now: float) -> None:
+        """Drop responses whose time is over, and the oldest ones of too many. A request that still runs is never dropped: its retry would run it twice."""
+        for name, entry in list(islice(self._entries.items(), _LOOKED_AT)):
+            is_kept = entry.until > now and len(self._entries) < MOST_KEYS and self._bytes < MOST_BYTES_OF_ALL
+            if is_kept:
                 return
-            del self._entries[name]
+            if entry.answer is not None:
+                self._bytes -= entry.size
+                del self._entries[name]
 
 
 def key_of_another() -> RefusedRequest:

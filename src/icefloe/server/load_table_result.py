@@ -110,15 +110,20 @@ def table_answer(
         extra: Further keys of the response, such as `config`.
     """
     if not loaded.location:
-        return Answer(body=_body(None, write_table_metadata(loaded.metadata), extra))
+        return Answer(body=_body(None, write_table_metadata(loaded.metadata), extra), has_credentials=_has_credentials(extra))
     tag = entity_tag(loaded.location, mode, version)
-    return Answer(body=_body(loaded.location, bodies.metadata_json(tag, loaded.metadata, mode), extra), headers={"ETag": tag})
+    body = _body(loaded.location, bodies.metadata_json(tag, loaded.metadata, mode), extra)
+    return Answer(body=body, headers={"ETag": tag}, has_credentials=_has_credentials(extra))
 
 
-def kept_answer(bodies: TableBodies, location: str, tag: str, extra: Mapping[str, object] | None = None) -> Answer | None:
+def answer_of_tag(bodies: TableBodies, location: str, tag: str, extra: Mapping[str, object] | None = None) -> Answer | None:
     """Return the response of an ETag, if its metadata is kept: the file is not read."""
     content = bodies.get(tag)
     return None if content is None else Answer(body=_body(location, content, extra), headers={"ETag": tag})
+
+
+def _has_credentials(extra: Mapping[str, object] | None) -> bool:
+    return bool((extra or {}).get("storage-credentials"))
 
 
 def _body(location: str | None, metadata: bytes, extra: Mapping[str, object] | None) -> bytes:

@@ -1,4 +1,4 @@
-"""The metrics reports of clients: the last ones of this process, kept and shown, and all of them in its log. Spec: REST catalog, reportMetrics."""
+"""The metrics reports of clients: the last ones of this process, kept and shown. Spec: REST catalog, reportMetrics."""
 
 import threading
 import time

@@ -20,10 +20,8 @@ from itertools import accumulate
 from typing import Any
 
 import msgspec
-import numpy as np
 
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.scan_plan import ScanPlan
+from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
 
 # Plans that a process keeps, and their files together; one plan may have more files.
 KEPT_PLANS = 16
@@ -32,8 +30,6 @@ KEPT_FILES = 2_000_000
 REMEMBERED = 10_000
 # Plans that a process makes at once.
 PLANNERS = 4
-# Bytes of an unpacked id, so that a forged one unpacks to nothing large.
-MOST_BYTES = 1024 * 1024
 _SIGNATURE_BYTES = 16
 
 
@@ -57,7 +53,7 @@ class PlanIds:
         signature, packed = sealed[:_SIGNATURE_BYTES], sealed[_SIGNATURE_BYTES:]
         if not hmac.compare_digest(signature, self._signature(packed)):
             return None
-        return msgspec.json.decode(zlib.decompressobj().decompress(packed, MOST_BYTES))
+        return msgspec.json.decode(zlib.decompress(packed))  # no longer than the body that was planned, as a forged id is refused above
 
     def _signature(self, packed: bytes) -> bytes:
         return hmac.new(self._key, b"plan\0" + packed, hashlib.sha256).digest()[:_SIGNATURE_BYTES]
@@ -68,15 +64,15 @@ class PlannedScans:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._plans: OrderedDict[tuple[str, bool], Future[ScanPlan]] = OrderedDict()  # by id, and by whether all files may be read
+        self._plans: OrderedDict[tuple[str, bool], Future[ScanPlan]] = OrderedDict()  # by key, and by whether all files may be read
         self._cancelled: OrderedDict[str, None] = OrderedDict()
         self._planners = ThreadPoolExecutor(PLANNERS, thread_name_prefix="icefloe-plan")
 
-    def plan(self, plan_id: str, make: Callable[[], ScanPlan], wait_s: float, *, reads_all: bool = True) -> ScanPlan | None:
+    def plan(self, key: str, make: Callable[[], ScanPlan], wait_s: float, *, reads_all: bool = True) -> ScanPlan | None:
         """Return a plan, made now unless it is kept.
 
         Args:
-            plan_id: The id of the plan.
+            key: The key of the plan.
             make: Makes it.
             wait_s: Seconds to wait for it.
             reads_all: Whether the plan may read every file of the catalog; one that may is kept apart from one that may not.
@@ -87,33 +83,43 @@ class PlannedScans:
         Raises:
             IcefloeError: It cannot be made.
         """
-        key = (plan_id, reads_all)
+        place = (key, reads_all)
         with self._lock:
-            future = self._plans.get(key)
+            future = self._plans.get(place)
+            is_new = future is None
             if future is None:
-                future = self._plans[key] = self._planners.submit(make)
-            self._plans.move_to_end(key)
+                future = self._plans[place] = self._planners.submit(make)
+            self._plans.move_to_end(place)
+        if is_new and wait_s <= 0:
+            return None
         try:
             plan = future.result(wait_s)
-        except FutureTimeoutError:
-            return None
         except CancelledError:
             return None
-        except BaseException:
-            self._drop(key)
+        except BaseException as error:
+            # `make` may raise an error of the same class, after which no wait would end.
+            if isinstance(error, FutureTimeoutError) and not _is_raised_by(future, error):
+                return None
+            self._drop(place)
             raise
         self._drop_old()
         return plan
 
-    def cancel(self, plan_id: str) -> None:
-        """Give up a plan, so that it takes no more memory; one that is being made is dropped when it is ready."""
+    def cancel(self, plan_id: str, key: str) -> None:
+        """Give up a plan for the client that has its id. It is not made if it has not begun; one that is ready is kept like others.
+
+        Args:
+            plan_id: The id that the client has.
+            key: The key of the plan, which other clients may wait for: they request it again.
+        """
         with self._lock:
             self._cancelled[plan_id] = None
             if len(self._cancelled) > REMEMBERED:
                 self._cancelled.popitem(last=False)
-            futures = [self._plans.pop(key) for key in ((plan_id, True), (plan_id, False)) if key in self._plans]
-        for future in futures:
-            future.cancel()
+            for place in ((key, True), (key, False)):
+                future = self._plans.get(place)
+                if future is not None and future.cancel():
+                    del self._plans[place]
 
     def is_cancelled(self, plan_id: str) -> bool:
         """Return whether this process has cancelled the plan."""
@@ -134,20 +140,24 @@ class PlannedScans:
                 files -= 0 if future.cancelled() or future.exception() is not None else future.result().kept.files
 
 
-def files_of(plan: ScanPlan, start: int, stop: int) -> list[FileScanTask]:
-    """Return some tasks of a plan, by their places in the order of its files.
+def _is_raised_by(future: "Future[ScanPlan]", error: BaseException) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is error
+
+
+def files_of(plan: ScanPlan, start: int, stop: int) -> list[PlannedFiles]:
+    """Return some files of a plan, by their places in its order.
 
     Args:
         plan: The plan.
-        start: The place of the first task.
+        start: The place of the first file.
         stop: The place after the last one.
     """
     ends = list(accumulate(len(part) for part in plan.parts))
-    tasks: list[FileScanTask] = []
+    files: list[PlannedFiles] = []
     for at in range(bisect_right(ends, start), len(ends)):
         begin = ends[at] - len(plan.parts[at])
         if begin >= stop:
             break
-        rows = np.arange(max(start - begin, 0), min(stop - begin, len(plan.parts[at])))
-        tasks.extend(plan.parts[at].take(rows).tasks())
-    return tasks
+        part = plan.parts[at]
+        files.append(part.between(max(start - begin, 0), min(stop - begin, len(part))))
+    return files

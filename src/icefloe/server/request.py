@@ -4,6 +4,7 @@ Names come percent-encoded in the path, and the levels of a namespace are joined
 encoded slash is part of a name, which the rules of names then refuse. Spec: REST catalog, parameters.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,18 +17,28 @@ from icefloe.server.error_response import bad_request
 
 # Between the levels of a namespace in a path or a parameter. Spec: REST catalog, namespace.
 SEPARATOR = "\x1f"
+_WEIGHT = re.compile(r"[01](\.[0-9]{0,3})?")
 # Items of a page at most, and where the client names no size.
 MAX_PAGE = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The response of an operation: a JSON value, or its bytes; None where there is no body."""
+    """The response of an operation: a JSON value, or its bytes; None where there is no body.
+
+    Attributes:
+        status: The status code.
+        content: The JSON value.
+        body: The bytes of the JSON, where they are put together already, or of the type that the header Content-Type names.
+        headers: The headers.
+        has_credentials: Whether there are credentials in it, which are stored nowhere.
+    """
 
     status: int = 200
     content: Any = None
-    body: bytes | None = None
+    body: bytes | memoryview | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict)
+    has_credentials: bool = False
 
 
 NO_CONTENT = Answer(status=204)
@@ -101,6 +112,22 @@ def decoded(text: str) -> str:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:
         raise bad_request(f"the path has bytes that are no UTF-8: {text!r}") from None
+
+
+def accepts(header: str, media_type: str) -> bool:
+    """Return whether a client accepts a media type by its name, and does not prefer JSON.
+
+    Args:
+        header: The header Accept.
+        media_type: The type.
+    """
+    weights = {"application/json": 0.0, media_type: 0.0}
+    for text in header.split(","):
+        name, *parameters = (part.strip().lower() for part in text.split(";"))
+        if name in weights:
+            weight = next((parameter[2:] for parameter in parameters if parameter.startswith("q=")), "1")
+            weights[name] = float(weight) if _WEIGHT.fullmatch(weight) else 0.0
+    return weights[media_type] > 0 and weights[media_type] >= weights["application/json"]
 
 
 def namespace_of(text: str) -> Identifier:

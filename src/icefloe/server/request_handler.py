@@ -48,6 +48,8 @@ from icefloe.server.server_settings import ServerSettings, is_loopback
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
+# The longest body of a token request, which is read before it is known who sends it.
+TOKEN_REQUEST_BYTES = 64 * 1024
 # Operations whose answer is a table or view that can be loaded again, and the operation that does.
 LOADED_BY = {
     "createTable": "loadTable",
@@ -99,9 +101,9 @@ class RequestHandler:
         access = self._access(operation, request)
         fields["user"] = access.user
         fields |= {name: value for name, value in request.path_params.items() if isinstance(value, str)}
-        body = await self._body(request)
         if operation.name == "getToken":
-            return await self._token(request, body)
+            return self._token(request, await self._body(request, TOKEN_REQUEST_BYTES))
+        body = await self._body(request, self._settings.limits.body_bytes)
         call = Call(
             path=request.path_params,
             query=dict(request.query_params),
@@ -109,11 +111,11 @@ class RequestHandler:
             content=self._content(operation, request, body),
             body=body,
             access=access,
-            base_url=str(request.base_url).rstrip("/"),
+            base_url=self._base_url(request),
         )
         check_access(operation, call, touched_namespaces(operation, call))
         run = functools.partial(self._perform, operation, call, fields["id"])
-        # The thread continues where this coroutine is cancelled, and holds its place among the threads until it ends.
+        # The thread continues where this coroutine is cancelled, and its place among the threads is free at once: others may run besides it.
         return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._threads)
 
     def _perform(self, operation: Operation, call: Call, request_id: str) -> Answer:
@@ -122,13 +124,19 @@ class RequestHandler:
         key = call.headers.get("idempotency-key")
         if not key or not operation.takes_key:
             return act()
-        load = self._loader(operation, call)
+        loader = self._loader(operation, call)
+        load = functools.partial(self._answer_of, loader, operation, call, request_id) if loader is not None else None
         return self._keys.once(call.access.user, checked_key(key), _fingerprint(operation, call), act, load)
 
     def _act(self, operation: Operation, call: Call, request_id: str) -> Answer:
         """Return the answer of an operation, or of its error."""
+        return self._answer_of(functools.partial(self._handlers[operation.name], self._served, call), operation, call, request_id)
+
+    @staticmethod
+    def _answer_of(run: Callable[[], Answer], operation: Operation, call: Call, request_id: str) -> Answer:
+        """Return the answer of a function, or of its error, whose message shows what the user may see alone."""
         try:
-            return self._handlers[operation.name](self._served, call)
+            return run()
         except IcefloeError as error:
             model = error_model(error)
             return _error_answer(replace(model, message=message_of(error, operation, call)))
@@ -143,6 +151,8 @@ class RequestHandler:
         kind = "view" if name == "loadView" else "table"
         named = call.content.get("name") if isinstance(call.content, dict) else None
         path = call.path if kind in call.path else {**call.path, kind: quote(str(named or ""), safe="")}
+        if isinstance(call.content, dict) and call.content.get("stage-create"):
+            return None  # a staged table cannot be loaded yet
         without = {header: value for header, value in call.headers.items() if header != "if-none-match"}
         return functools.partial(self._handlers[name], self._served, replace(call, path=path, headers=without, query={}))
 
@@ -154,8 +164,7 @@ class RequestHandler:
             self._check_rate(self._rate, address)
             return Access()
         if operation.role is Role.NONE:
-            self._check_rate(self._refused_rate, address)
-            return Access(user="", grants=())
+            return Access(user="", grants=())  # the body has the credentials, which `_token` checks
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         user = self.tokens.user_of(token.strip()) if scheme.lower() == "bearer" else None
         if user is None:
@@ -164,14 +173,19 @@ class RequestHandler:
         self._check_rate(self._rate, f"user {user.name}")
         return user.access
 
+    def _base_url(self, request: Request) -> str:
+        """Return the address that the client has for the server. Clients send their tokens there, so it has TLS where a proxy ends it."""
+        address = request.base_url.replace(scheme="https") if self._settings.behind_tls else request.base_url
+        return str(address).rstrip("/")
+
     @staticmethod
     def _check_rate(limit: RateLimit, caller: str) -> None:
         wait = limit.take(caller)
         if wait is not None:
             raise RefusedRequest(TOO_MANY, "SlowDownException", "too many requests in a second", ("Retry-After", str(wait)))
 
-    async def _body(self, request: Request) -> bytes:
-        most = self._settings.limits.body_bytes
+    @staticmethod
+    async def _body(request: Request, most: int) -> bytes:
         length = request.headers.get("content-length", "0")
         body = bytearray()
         if length.isdigit() and int(length) <= most:
@@ -196,7 +210,17 @@ class RequestHandler:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise bad_request(f"the body is not JSON: {error}") from None
 
-    async def _token(self, request: Request, body: bytes) -> Answer:
+    def _token(self, request: Request, body: bytes) -> Answer:
+        """Return the answer to a token request, which counts for its user, and without valid credentials for its address: behind a proxy clients share one."""
+        answer = self._token_answer(request, body)
+        user = None if self.tokens is None or answer.status != 200 else self.tokens.user_of(answer.content["access_token"])
+        if user is not None:
+            self._check_rate(self._rate, f"user {user.name}")
+        elif self.tokens is not None:
+            self._check_rate(self._refused_rate, request.client.host if request.client else "")
+        return answer
+
+    def _token_answer(self, request: Request, body: bytes) -> Answer:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if self.tokens is None:
             return Answer(
@@ -261,6 +285,12 @@ def _timed_out(operation: Operation) -> ErrorModel:
             code=TIMED_OUT,
             kind="CommitStateUnknownException",
             message="the commit takes longer than the server waits; it is unknown whether it happens",
+        )
+    if operation.takes_key:  # not to be repeated by a client that sees only that the service is unavailable
+        return ErrorModel(
+            code=TIMED_OUT,
+            kind="ServiceUnavailableException",
+            message="the change takes longer than the server waits; it is unknown whether it happens",
         )
     return ErrorModel(
         code=UNAVAILABLE,

@@ -4,6 +4,7 @@ The address of the request is taken apart as S3 does it, and each object that it
 that is not known here, such as another parameter or header of S3, is refused. Spec: REST catalog, RemoteSignRequest, RemoteSignResult.
 """
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +18,14 @@ from icefloe.server.error_response import bad_request, forbidden
 
 READ_METHODS = frozenset({"GET", "HEAD"})
 METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
-# Parameters of S3 that select no other operation than those on objects and their parts, and the listing of a folder.
+# Parameters of S3 that select no other operation than those on objects and their parts, and the listing of a folder. S3 distinguishes their case: it would
+# ignore `Prefix`, and list the whole bucket.
 PARAMETERS = frozenset(
     {
         "x-id",
-        "versionid",
-        "partnumber",
-        "uploadid",
+        "versionId",
+        "partNumber",
+        "uploadId",
         "uploads",
         "delete",
         "list-type",
@@ -48,8 +50,11 @@ _KEY = re.compile(r"<Key>([^<]*)</Key>")
 # Text that XML writes otherwise; any other entity is refused.
 _ENTITIES = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&#13;": "\r", "&#10;": "\n", "&amp;": "&"}
 _HOST_OF_AWS = re.compile(r"(?:(?P<bucket>[a-z0-9.-]+)\.)?s3(?:[.-][a-z0-9-]+)*\.amazonaws\.com(?:\.cn)?")
+# A name of a header. Spec: RFC 9110, 5.6.2.
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_CONTENT_DIGEST = "x-amz-content-sha256"
 UNSIGNED = "UNSIGNED-PAYLOAD"
-MOST_KEYS = 1000
+MOST_KEYS, MOST_PARAMETERS = 1000, 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,13 +107,24 @@ def signed(request: SignRequest, properties: Mapping[str, str]) -> dict[str, lis
     requests = optional_module("botocore.awsrequest", extra="s3", feature="remote signing")
     auth = optional_module("botocore.auth", extra="s3", feature="remote signing")
     headers = {name: ",".join(values) for name, values in request.headers.items()}
-    sent = {name.lower() for name in headers}
     signable = requests.AWSRequest(method=request.method, url=request.uri, headers=headers, data=request.body or "")
-    if "x-amz-content-sha256" not in sent:
-        signable.headers["X-Amz-Content-SHA256"] = UNSIGNED
-    signable.context["payload_signing_enabled"] = False
-    auth.S3SigV4Auth(_keys(properties), "s3", request.region).add_auth(signable)
+    signer = auth.S3SigV4Auth(_keys(properties), "s3", request.region)
+    # botocore would sign the digest of the body that it has here, which is empty for an upload.
+    signer.payload = lambda _: signed_digest(request)
+    signer.add_auth(signable)
     return {name: [value] for name, value in signable.headers.items()}
+
+
+def signed_digest(request: SignRequest) -> str:
+    """Return the digest of the body that is signed.
+
+    The keys of a deletion were checked in the body, so its digest is part of the signature: with another body the store refuses the request. Any other body is
+    the content of one object, which the server does not see: its digest is the client's, or none.
+    """
+    if request.body is not None:
+        return hashlib.sha256(request.body.encode()).hexdigest()
+    sent = {name.lower(): ",".join(values) for name, values in request.headers.items()}
+    return sent.get(_CONTENT_DIGEST, UNSIGNED)
 
 
 def _keys(properties: Mapping[str, str]) -> Any:
@@ -131,11 +147,12 @@ def _target(uri: str, endpoint: str | None) -> tuple[str, str, dict[str, str]]:
     try:
         address = urlsplit(uri)
         host, port = (address.hostname or "").lower(), address.port
+        path = unquote(address.path, errors="strict")
+        pairs = parse_qsl(address.query, keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
     except ValueError:
-        raise bad_request("the uri is no address") from None
+        raise bad_request("the uri is no address with a path in UTF-8 and a few parameters") from None
     if address.username is not None or address.fragment or address.scheme not in ("http", "https") or "\\" in uri or not uri.isprintable():
         raise bad_request("the uri is no plain address of http or https")
-    path = unquote(address.path, errors="strict") if "%" in address.path else address.path
     bucket = _bucket_of_host(host, port, address.scheme, endpoint)
     if bucket is None:
         bucket, _, path = path.removeprefix("/").partition("/")
@@ -143,8 +160,8 @@ def _target(uri: str, endpoint: str | None) -> tuple[str, str, dict[str, str]]:
         path = path.removeprefix("/")
     if not bucket:
         raise forbidden("a request without a bucket is not signed")
-    parameters = {name.lower(): value for name, value in parse_qsl(address.query, keep_blank_values=True, max_num_fields=50)}
-    if len(parameters) != len(parse_qsl(address.query, keep_blank_values=True)):
+    parameters = dict(pairs)
+    if len(parameters) != len(pairs):
         raise bad_request("the uri has a parameter twice")
     return bucket, path, parameters
 
@@ -200,10 +217,16 @@ def _unescaped(text: str) -> str:
 
 
 def _check_headers(request: SignRequest, scope: LocationScope) -> None:
+    address = urlsplit(request.uri)
+    default_port = ":80" if address.scheme == "http" else ":443"
+    host = address.netloc.lower().removesuffix(default_port)
     for name, values in request.headers.items():
         lower = name.lower()
-        if any("\r" in text or "\n" in text for text in (name, *values)):
-            raise bad_request("a header has a line break")
+        if not _HEADER_NAME.fullmatch(name) or any("\r" in text or "\n" in text for text in values):
+            raise bad_request("a header has a line break, or a name that is none")
+        # The signature is of the header and not of the address: another host would be another bucket.
+        if lower == "host" and any(text.lower().removesuffix(default_port) != host for text in values):
+            raise forbidden("the header Host is not the host of the uri")
         if lower.startswith("x-amz-") and not AMZ_HEADERS.fullmatch(lower):
             raise forbidden(f"a request with the header {name!r} is not signed")
         if lower == _COPY_SOURCE:

@@ -1,17 +1,22 @@
 """The operations of scan planning by the server. Spec: REST catalog, planTableScan, fetchPlanningResult, cancelPlanning, fetchScanTasks."""
 
+import secrets
 from collections.abc import Mapping
 from typing import Any
+
+import msgspec
+import numpy as np
 
 from icefloe.catalog_store.identifier import dotted
 from icefloe.errors import IcefloeError, NoSuchSnapshotError
 from icefloe.kernel.expressions.expression_json import expression_from_json
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.scan_plan import ScanPlan
+from icefloe.kernel.scan.scan_task_stream import MEDIA_TYPE, written_stream
 from icefloe.kernel.schema.json_shape import Key, a_boolean, a_long, a_string, anything, array_of
 from icefloe.server.error_response import NOT_FOUND, RefusedRequest, bad_request, error_model
 from icefloe.server.planned_scans import files_of
-from icefloe.server.request import NO_CONTENT, Answer, Call, decoded
+from icefloe.server.request import NO_CONTENT, Answer, Call, accepts, decoded
 from icefloe.server.scan_task_json import ScanTaskJson
 from icefloe.server.served_catalog import ServedCatalog
 from icefloe.table.data_scan import DataScan
@@ -30,19 +35,25 @@ _KEYS = (
 )
 # Characters of a plan's id, which is a segment of a path: a longer one is planned while the client waits.
 LONGEST_PLAN_ID = 4000
+# Pages of JSON whose files are one page of a stream, which takes less to write and to read than a request does.
+PAGES_OF_STREAM = 5
+# Bytes of columns that a page of a stream has about, so that statistics of many columns do not make it longer than a client reads.
+BYTES_OF_STREAM = 1 << 26
+VARIES = {"Vary": "Accept"}
 
 
 def plan_table_scan(served: ServedCatalog, call: Call) -> Answer:
     """Plan a scan, and return its first files; or the id to poll. Spec: REST catalog, planTableScan."""
     table = served.catalog.load_table(call.table())
     request = _request(table, call.json_object(*_KEYS) if call.content is not None else {})
-    plan_id = served.plan_ids.sealed(request)
+    # Each request has an id of its own, so that one client that gives up a plan does not end it for another that has planned the same.
+    plan_id = served.plan_ids.sealed({"plan": request, "once": secrets.token_urlsafe(8)})
     _scan(table, request)  # so that a wrong request is refused now, and not by the plan
     wait_s = served.plan_wait_s if len(plan_id) <= LONGEST_PLAN_ID else served.longest_wait_s
-    plan = _planned(served, call, table, request, plan_id, wait_s)
+    plan = _planned(served, call, table, request, wait_s)
     if plan is None:
         return Answer(content={"status": "submitted", "plan-id": plan_id})
-    return Answer(content={"status": "completed", "plan-id": plan_id, **_first_page(served, table, request, plan, call)})
+    return _completed(served, table, request, plan, call, plan_id)
 
 
 def fetch_planning_result(served: ServedCatalog, call: Call) -> Answer:
@@ -51,18 +62,18 @@ def fetch_planning_result(served: ServedCatalog, call: Call) -> Answer:
     if served.plans.is_cancelled(plan_id):
         return Answer(content={"status": "cancelled"})
     try:
-        plan = _planned(served, call, table, request, plan_id, served.plan_wait_s)
+        plan = _planned(served, call, table, request, served.plan_wait_s)
     except IcefloeError as error:
         return Answer(content={"status": "failed", **error_model(error).as_json()})
     if plan is None:
         return Answer(content={"status": "submitted"})
-    return Answer(content={"status": "completed", **_first_page(served, table, request, plan, call)})
+    return _completed(served, table, request, plan, call)
 
 
 def cancel_planning(served: ServedCatalog, call: Call) -> Answer:
     """Give up a plan. Spec: REST catalog, cancelPlanning."""
-    _, _, plan_id = _known(served, call)
-    served.plans.cancel(plan_id)
+    _, request, plan_id = _known(served, call)
+    served.plans.cancel(plan_id, _key(served, request))
     return NO_CONTENT
 
 
@@ -73,11 +84,11 @@ def fetch_scan_tasks(served: ServedCatalog, call: Call) -> Answer:
     if not isinstance(page, dict) or "files" not in page or page["plan"].get("table") != _identity(table):
         raise RefusedRequest(NOT_FOUND, "NoSuchPlanTaskException", f"Plan task does not exist for table {dotted(call.table())}")
     request = page["plan"]
-    plan = _planned(served, call, table, request, served.plan_ids.sealed(request), served.longest_wait_s)
+    plan = _planned(served, call, table, request, served.longest_wait_s)
     if plan is None:
         raise RefusedRequest(503, "ServiceUnavailableException", "the scan is not planned yet", ("Retry-After", "1"))
     start, stop = page["files"]
-    return Answer(content=_writer(table, request).page(files_of(plan, start, stop)))
+    return _page(table, request, plan, (start, stop), {}, call)
 
 
 def _request(table: Table, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,7 +121,8 @@ def _request(table: Table, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _identity(table: Table) -> str:
-    return f"{table.metadata.table_uuid}"
+    """Return the name and the UUID of a table: a copy that is registered under another name has the same UUID and snapshots, and other files."""
+    return f"{dotted(table.name())} {table.metadata.table_uuid}"
 
 
 def _scan(table: Table, request: Mapping[str, Any], io: FileIO | None = None) -> DataScan:
@@ -131,37 +143,79 @@ def _scan(table: Table, request: Mapping[str, Any], io: FileIO | None = None) ->
     return scan if "after" not in request else scan.appended_after(request["after"])
 
 
-def _planned(served: ServedCatalog, call: Call, table: Table, request: Mapping[str, Any], plan_id: str, wait_s: float) -> ScanPlan | None:
+def _key(served: ServedCatalog, request: Mapping[str, Any]) -> str:
+    """Return the key under which the process keeps the plan of a request, for all clients that make it."""
+    return served.plan_ids.sealed(request)
+
+
+def _planned(served: ServedCatalog, call: Call, table: Table, request: Mapping[str, Any], wait_s: float) -> ScanPlan | None:
     io = served.file_io(call, table)
 
     def make() -> ScanPlan:
         return _scan(table, request, io).plan(include_statistics="statistics" in request, enough_rows=request.get("rows"))
 
-    return served.plans.plan(plan_id, make, wait_s, reads_all=io is table.io)
+    return served.plans.plan(_key(served, request), make, wait_s, reads_all=io is table.io)
 
 
-def _first_page(served: ServedCatalog, table: Table, request: Mapping[str, Any], plan: ScanPlan, call: Call) -> dict[str, Any]:
-    size, files = served.files_of_page, sum(map(len, plan.parts))
-    content = _writer(table, request).page(files_of(plan, 0, size))
+def _completed(
+    served: ServedCatalog, table: Table, request: Mapping[str, Any], plan: ScanPlan, call: Call, plan_id: str | None = None
+) -> Answer:
+    """Return the response with the first files of a plan, and the ids of the pages of the others."""
+    files = sum(map(len, plan.parts))
+    size = _stream_files(plan, served.files_of_page) if accepts(call.headers.get("accept", ""), MEDIA_TYPE) else served.files_of_page
+    members: dict[str, Any] = {"status": "completed"}
+    if plan_id is not None:
+        members["plan-id"] = plan_id
     if files > size:
         pages = [{"plan": request, "files": [start, min(start + size, files)]} for start in range(size, files, size)]
-        content["plan-tasks"] = [served.plan_ids.sealed(page) for page in pages]
+        members["plan-tasks"] = [served.plan_ids.sealed(page) for page in pages]
     credentials = served.access_to(table.metadata, table.name(), call).get("storage-credentials")
-    return {**content, "storage-credentials": credentials} if credentials else content
+    if credentials:
+        members["storage-credentials"] = credentials
+    return _page(table, request, plan, (0, size), members, call)
 
 
-def _writer(table: Table, request: Mapping[str, Any]) -> ScanTaskJson:
+def _stream_files(plan: ScanPlan, files_of_page: int) -> int:
+    """Return the number of files of a page of a stream."""
+    indices = sum(part.delete_indices.nbytes for part in plan.parts if part.delete_indices is not None)
+    length = sum(int(part.entries.nbytes) for part in plan.parts) + indices
+    return min(PAGES_OF_STREAM * files_of_page, 1 + sum(map(len, plan.parts)) * BYTES_OF_STREAM // max(length, 1))
+
+
+def _page(
+    table: Table, request: Mapping[str, Any], plan: ScanPlan, places: tuple[int, int], members: Mapping[str, Any], call: Call
+) -> Answer:
+    """Return a response with some files of a plan, as a stream if the client accepts it.
+
+    Args:
+        table: The table.
+        request: What is planned.
+        plan: The plan.
+        places: The place of the first file in the plan, and that after the last one.
+        members: The other members of the response.
+        call: The request.
+    """
+    parts = [part for part in files_of(plan, *places) if len(part)]
     schema = _scan(table, request).schema()
     names = request.get("statistics", ())
     found = (schema.find_id(name, case_sensitive=request.get("case", True)) for name in names)
-    return ScanTaskJson(table.metadata, frozenset(field_id for field_id in found if field_id is not None))
+    statistics = sorted({field_id for field_id in found if field_id is not None and schema.find_type(field_id).is_primitive})
+    writer = ScanTaskJson(table.metadata, statistics)
+    if not (parts and accepts(call.headers.get("accept", ""), MEDIA_TYPE)):
+        start = b"{" + (msgspec.json.encode(members)[1:-1] + b"," if members else b"")
+        return Answer(body=start + writer.page(parts) + b"}", headers=VARIES)
+    used = [part.delete_indices for part in parts if part.delete_indices is not None]
+    deletes = np.unique(np.concatenate(used)) if used else np.empty(0, dtype=np.int64)
+    if len(deletes):
+        members = {**members, "delete-files": [writer.delete_file(plan.delete_files[place]) for place in deletes.tolist()]}
+    return Answer(body=written_stream(parts, members, statistics, deletes), headers={**VARIES, "Content-Type": MEDIA_TYPE})
 
 
 def _known(served: ServedCatalog, call: Call) -> tuple[Table, dict[str, Any], str]:
     """Return the table and the request of a plan's id. Raises `RefusedRequest` for an id that the server has not made for this table."""
     table = served.catalog.load_table(call.table())
     plan_id = decoded(call.path["plan_id"])
-    request = served.plan_ids.opened(plan_id)
-    if not isinstance(request, dict) or request.get("table") != _identity(table):
+    opened = served.plan_ids.opened(plan_id)
+    if not isinstance(opened, dict) or "once" not in opened or opened["plan"].get("table") != _identity(table):
         raise RefusedRequest(NOT_FOUND, "NoSuchPlanIdException", f"Plan does not exist for table {dotted(call.table())}")
-    return table, request, plan_id
+    return table, opened["plan"], plan_id

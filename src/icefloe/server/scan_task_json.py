@@ -1,90 +1,153 @@
 """The JSON of planned files: data files, the delete files that apply to them, and residual filters. Spec: REST catalog, ScanTasks, ContentFile.
 
-JAVA: ContentFileParser, whose readers take bounds as the hexadecimal digits of their binary form.
+Data files are written from the columns of the plan, without an object for each. JAVA: ContentFileParser, whose readers take bounds as the hexadecimal
+digits of their binary form.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.kernel.arrow_values import array_of, array_of_chunks, numbers_array, scalar_of
 from icefloe.kernel.expressions.expression_json import expression_to_json
-from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
+from icefloe.kernel.manifest.manifest_columns import STATISTICS, partition_column, statistic_column
+from icefloe.kernel.manifest.partition_json import partition_value_to_json
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.types import PrimitiveType
-from icefloe.kernel.values import to_json_value
+from icefloe.kernel.scan.scan_plan import PlannedFiles
+from icefloe.kernel.types import DoubleType, FloatType, PrimitiveType
+from icefloe.kernel.values import physical_list
 
 _CONTENTS = {
     FileContent.DATA: "data",
     FileContent.POSITION_DELETES: "position-deletes",
     FileContent.EQUALITY_DELETES: "equality-deletes",
 }
-_COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
-_BOUNDS = ("lower_bounds", "upper_bounds")
+# Characters that JSON escapes.
+_ESCAPED = r'["\\\x00-\x1f]'
+_COMMA, _NOTHING = scalar_of(",", pa.string()), scalar_of("", pa.string())
 
 
 class ScanTaskJson:
     """Writes the tasks of one table."""
 
-    def __init__(self, metadata: TableMetadata, statistics: frozenset[int]) -> None:
+    def __init__(self, metadata: TableMetadata, statistics: Sequence[int]) -> None:
         """Prepare to write tasks.
 
         Args:
             metadata: The table.
-            statistics: The ids of the columns whose statistics are written.
+            statistics: The ids of the columns whose statistics are written; the planned files have them.
         """
         self._metadata = metadata
         self._statistics = statistics
         self._partition_kinds: dict[int, list[PrimitiveType]] = {}
 
-    def page(self, tasks: Sequence[FileScanTask]) -> dict[str, Any]:
-        """Return some tasks, with each delete file that applies to one of them once.
+    def page(self, parts: Sequence[PlannedFiles]) -> bytes:
+        """Return some files as the members `file-scan-tasks` and `delete-files` of a JSON object, with each delete file that applies to one of them once.
 
         Args:
-            tasks: The tasks.
-
-        Returns:
-            The keys `file-scan-tasks` and, where there are any, `delete-files`.
+            parts: The files.
         """
-        deletes: dict[tuple[str, int | None], tuple[int, DataFile]] = {}
-        written = []
-        for task in tasks:
-            task_json: dict[str, Any] = {"data-file": self._file(task.file, task.spec_id)}
-            if task.delete_files:
-                # Deletion vectors of several data files are in one Puffin file, at different offsets.
-                places = [deletes.setdefault((file.file_path, file.content_offset), (len(deletes), file))[0] for file in task.delete_files]
-                task_json["delete-file-references"] = places
-            if not isinstance(task.residual, AlwaysTrue):
-                task_json["residual-filter"] = expression_to_json(task.residual)
-            written.append(task_json)
-        content: dict[str, Any] = {"file-scan-tasks": written}
-        if deletes:
-            content["delete-files"] = [self._file(file, file.spec_id) for _, file in deletes.values()]
-        return content
+        places: dict[int, int] = {}
+        rows = [self._tasks(part, places) for part in parts if len(part)]
+        tasks = b",".join(pc.binary_join(_one_list(array), _COMMA)[0].as_buffer().to_pybytes() for array in rows)
+        deletes = next((part.delete_files for part in parts if part.delete_indices is not None), ())
+        members = [b'"file-scan-tasks":[' + tasks + b"]"]
+        if places:
+            members.append(b'"delete-files":' + msgspec.json.encode([self.delete_file(deletes[place]) for place in places]))
+        return b",".join(members)
 
-    def _file(self, file: DataFile, spec_id: int) -> dict[str, Any]:
+    def _tasks(self, part: PlannedFiles, places: dict[int, int]) -> Any:
+        """Return the JSON of each file of a part; `places` gets the delete files of the page in their order."""
+        entries = part.entries
+        partitions = self._partitions(part)
+        pieces: list[Any] = [
+            f'{{"data-file":{{"spec-id":{part.spec_id},"content":"data","file-path":',
+            _quoted(array_of_chunks(entries["file_path"])),
+            ',"file-format":"',
+            pc.utf8_lower(array_of_chunks(entries["file_format"])),
+            '","partition":',
+            partitions,
+            ',"file-size-in-bytes":',
+            _text(entries["file_size_in_bytes"]),
+            ',"record-count":',
+            _text(entries["record_count"]),
+            _lists(',"split-offsets":', entries["split_offsets"]),
+            _optional(',"sort-order-id":', entries["sort_order_id"]),
+            _optional(',"first-row-id":', entries["first_row_id"]),
+        ]
+        if self._statistics:
+            pieces += self._statistics_of(entries)
+        pieces += ["}", self._references(part, places), self._residuals(part), "}"]
+        return _joined(*pieces, null_handling="replace", null_replacement="")
+
+    def _partitions(self, part: PlannedFiles) -> Any:
+        """Return the partition of each file; each distinct value of a field, of which there are few, is written once."""
+        kinds = self._kinds(part.spec_id)
+        if not kinds:
+            return "[]"
+        pieces: list[Any] = []
+        for field, kind in zip(part.partition_type.fields, kinds, strict=True):
+            pieces += [",", _partition_texts(kind, array_of_chunks(part.entries[partition_column(field.field_id)]))]
+        return _joined("[", *pieces[1:], "]")
+
+    def _residuals(self, part: PlannedFiles) -> Any:
+        """Return the residual of each file. One that is true is written too: a client that gets none uses the whole filter."""
+        texts = [f',"residual-filter":{_json(expression_to_json(residual))}' for residual in part.residuals]
+        if len(texts) == 1:
+            return texts[0]
+        return array_of(texts, pa.string()).take(numbers_array(np.asarray(part.residual_index, dtype=np.int64), pa.int64()))
+
+    def _references(self, part: PlannedFiles, places: dict[int, int]) -> Any:
+        if part.delete_offsets is None or part.delete_indices is None:
+            return ""
+        indices = [places.setdefault(index, len(places)) for index in part.delete_indices.tolist()]
+        texts = [
+            f',"delete-file-references":{indices[start:end]}' if end > start else ""
+            for start, end in pairwise(part.delete_offsets.tolist())
+        ]
+        return array_of(texts, pa.string())
+
+    def _statistics_of(self, entries: Any) -> list[Any]:
+        pieces = []
+        for name, statistic in STATISTICS.items():
+            columns = [array_of_chunks(entries[statistic_column(statistic, field_id)]) for field_id in self._statistics]
+            write: Callable[[Any], Any] = _hexadecimal if name.endswith("bounds") else _text
+            keys, values = [], []
+            for field_id, column in zip(self._statistics, columns, strict=True):
+                keys.append(pc.if_else(pc.is_valid(column), scalar_of(f"{field_id},", pa.string()), _NOTHING))
+                values.append(pc.coalesce(_joined(write(column), ","), _NOTHING))
+            joined_keys, joined_values = (pc.utf8_rtrim(_joined(*texts), characters=",") for texts in (keys, values))
+            key = f',"{name.replace("_", "-")}":{{"keys":['
+            text = _joined(key, joined_keys, '],"values":[', joined_values, "]}")
+            pieces.append(pc.if_else(pc.equal(joined_keys, _NOTHING), _NOTHING, text))
+        return pieces
+
+    def delete_file(self, file: DataFile) -> dict[str, Any]:
+        """Return a delete file as the protocol has it."""
+        values = zip(self._kinds(file.spec_id), file.partition, strict=True)
         content: dict[str, Any] = {
-            "spec-id": spec_id,
+            "spec-id": file.spec_id,
             "content": _CONTENTS[file.content],
             "file-path": file.file_path,
             "file-format": file.file_format.lower(),
-            "partition": [to_json_value(kind, value) for kind, value in zip(self._kinds(spec_id), file.partition, strict=True)],
+            "partition": [partition_value_to_json(kind, value) for kind, value in values],
             "file-size-in-bytes": file.file_size_in_bytes,
             "record-count": file.record_count,
         }
         if file.key_metadata is not None:
-            content["key-metadata"] = file.key_metadata.hex()
+            content["key-metadata"] = file.key_metadata.hex().upper()
         if file.split_offsets is not None:
             content["split-offsets"] = list(file.split_offsets)
         if file.sort_order_id is not None:
             content["sort-order-id"] = file.sort_order_id
-        if file.content is FileContent.DATA:
-            if file.first_row_id is not None:
-                content["first-row-id"] = file.first_row_id
-            if self._statistics:
-                self._add_statistics(content, file)
-        elif file.content is FileContent.EQUALITY_DELETES:
+        if file.content is FileContent.EQUALITY_DELETES:
             content["equality-ids"] = list(file.equality_ids or ())
         else:
             optional = {
@@ -95,21 +158,59 @@ class ScanTaskJson:
             content |= {key: value for key, value in optional.items() if value is not None}
         return content
 
-    def _add_statistics(self, content: dict[str, Any], file: DataFile) -> None:
-        for name in _COUNTS:
-            counts: Mapping[int, int] | None = getattr(file, name)
-            chosen = {key: value for key, value in (counts or {}).items() if key in self._statistics}
-            if chosen:
-                content[name.replace("_", "-")] = {"keys": list(chosen), "values": list(chosen.values())}
-        for name in _BOUNDS:
-            bounds: Mapping[int, bytes] | None = getattr(file, name)
-            limits = {key: value.hex().upper() for key, value in (bounds or {}).items() if key in self._statistics}
-            if limits:
-                content[name.replace("_", "-")] = {"keys": list(limits), "values": list(limits.values())}
-
     def _kinds(self, spec_id: int) -> list[PrimitiveType]:
         """Return the types of a spec's partition values."""
         if spec_id not in self._partition_kinds:
             fields = spec_partition_type(self._metadata, spec_id).fields
             self._partition_kinds[spec_id] = [field.field_type for field in fields]  # type: ignore[misc]  # they are primitive
         return self._partition_kinds[spec_id]
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _partition_texts(kind: PrimitiveType, column: Any) -> Any:
+    """Return the JSON of the values of a partition field."""
+    if isinstance(kind, FloatType | DoubleType):  # -0.0 equals 0.0 but is another partition
+        return array_of([_json(partition_value_to_json(kind, value)) for value in physical_list(kind, column)], pa.string())
+    values = column.dictionary_encode(null_encoding="encode")
+    texts = [_json(partition_value_to_json(kind, value)) for value in physical_list(kind, values.dictionary)]
+    return array_of(texts, pa.string()).take(values.indices)
+
+
+def _joined(*pieces: Any, **options: Any) -> Any:
+    """Return texts put together, element by element; a piece may be one text for all. PyArrow would import pandas to convert that."""
+    scalars = (scalar_of(piece, pa.string()) if isinstance(piece, str) else piece for piece in pieces)
+    return pc.binary_join_element_wise(*scalars, _NOTHING, **options)
+
+
+def _one_list(texts: Any) -> Any:
+    """Return the texts as the one element of an array of lists."""
+    return pa.ListArray.from_arrays(array_of([0, len(texts)], pa.int32()), texts)
+
+
+def _text(numbers: Any) -> Any:
+    return array_of_chunks(numbers).cast(pa.string())
+
+
+def _quoted(texts: Any) -> Any:
+    """Return texts as JSON."""
+    if pc.any(pc.match_substring_regex(texts, _ESCAPED)).as_py():
+        return array_of([_json(text) for text in texts.to_pylist()], pa.string())
+    return _joined('"', texts, '"')
+
+
+def _optional(key: str, numbers: Any) -> Any:
+    """Return the member of each row; null where there is no value."""
+    return _joined(key, _text(numbers))
+
+
+def _lists(key: str, lists: Any) -> Any:
+    """Return the member of each row whose value is a list of numbers; null where there is none."""
+    column = array_of_chunks(lists)
+    return _joined(key, "[", pc.binary_join(column.cast(pa.list_(pa.string())), _COMMA), "]")
+
+
+def _hexadecimal(bounds: Any) -> Any:
+    return array_of([None if bound is None else f'"{bound.hex().upper()}"' for bound in bounds.to_pylist()], pa.string())

@@ -12,14 +12,14 @@ import msgspec
 from sqlalchemy import BigInteger, Column, Engine, Integer, LargeBinary, MetaData, String, Table, and_, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from icefloe.server.idempotency_store import LIFETIME_S, LOADED_AGAIN, MOST_BYTES, is_final, key_of_another, still_running
+from icefloe.server.idempotency_store import LIFETIME_S, LOADED_AGAIN, kept_answer, key_of_another, still_running
 from icefloe.server.request import Answer
 
 # Milliseconds after which a row without an answer is of a worker that has ended.
 ABANDONED_MS = 600_000
 # Seconds between two looks at a row whose request runs elsewhere, and between two removals of old rows.
 LOOK_S, REMOVE_S = 0.2, 60.0
-# The status of a row whose answer is too long to be kept.
+# The status of a row whose answer is loaded again for a retry.
 _LOADED = 0
 
 KEYS = Table(
@@ -91,20 +91,21 @@ class SqlIdempotencyStore:
             return connection.execute(inserted).first() is not None
 
     def _first(self, user: str, key: str, act: Callable[[], Answer], may_be_loaded: bool) -> Answer:
-        answer = None
+        kept = None
         try:
             answer = act()
+            kept = kept_answer(answer, may_be_loaded=may_be_loaded)
         finally:
             with self._engine.begin() as connection:
-                if answer is not None and is_final(answer):
-                    connection.execute(update(KEYS).where(self._of(user, key)).values(**self._kept(answer, may_be_loaded)))
+                if kept is not None:
+                    connection.execute(update(KEYS).where(self._of(user, key)).values(**self._columns(kept)))
                 else:
                     connection.execute(delete(KEYS).where(self._of(user, key)))
         return answer
 
-    def _kept(self, answer: Answer, may_be_loaded: bool) -> dict[str, Any]:
+    def _columns(self, answer: Answer) -> dict[str, Any]:
         until_ms = time.time_ns() // 1_000_000 + self._lifetime_ms
-        if may_be_loaded and len(answer.body or b"") > MOST_BYTES:
+        if answer is LOADED_AGAIN:
             return {"status": _LOADED, "until_ms": until_ms}
         body = answer.body if answer.body is not None else msgspec.json.encode(answer.content)
         return {"status": answer.status, "headers": msgspec.json.encode(dict(answer.headers)), "body": body, "until_ms": until_ms}

@@ -1,10 +1,10 @@
 """The operations on the storage of a table: credentials and signatures. Spec: REST catalog, loadCredentials, signRequest."""
 
 from icefloe.catalog_store.identifier import dotted
-from icefloe.io.locations import LocationScope, folders_of
+from icefloe.io.locations import LocationScope, folders_of, place_of_folder
 from icefloe.kernel.metadata.moved_metadata import PATH_PROPERTIES
 from icefloe.kernel.schema.json_shape import Key, a_string, an_object
-from icefloe.server.error_response import bad_request, forbidden
+from icefloe.server.error_response import RefusedRequest, bad_request, forbidden
 from icefloe.server.request import Answer, Call
 from icefloe.server.request_signing import SignRequest, check_request, signed
 from icefloe.server.served_catalog import ServedCatalog
@@ -16,7 +16,8 @@ from icefloe.table.table import Table
 def load_credentials(served: ServedCatalog, call: Call) -> Answer:
     """Return temporary credentials for a table's files; none where the server vends none. Spec: REST catalog, loadCredentials."""
     table = served.catalog.load_table(call.table())
-    _folders(served, table)
+    if place_of_folder(table.metadata.location) not in _folders(served, table).folders:
+        raise _outside(table)
     access = served.storage.vended(table.metadata, table.name(), call)
     return Answer(content={"storage-credentials": access})
 
@@ -57,5 +58,9 @@ def _folders(served: ServedCatalog, table: Table) -> LocationScope:
     locations = [metadata.location, *(metadata.properties[name] for name in PATH_PROPERTIES if metadata.properties.get(name))]
     folders = tuple(place for place in folders_of(locations) if not place.is_root and is_configured(served.policy, place))
     if not folders:
-        raise forbidden(f"{dotted(table.name())} is outside the warehouse, so no access to its files is given")
+        raise _outside(table)
     return LocationScope(folders)
+
+
+def _outside(table: Table) -> RefusedRequest:
+    return forbidden(f"{dotted(table.name())} is outside the warehouse, so no access to its files is given")

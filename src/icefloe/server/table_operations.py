@@ -1,6 +1,7 @@
 """The operations on tables and on several tables together. Spec: REST catalog, /v1/{prefix}/namespaces/{namespace}/tables, /v1/{prefix}/transactions."""
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_json import schema_from_json
 from icefloe.server.commit_request import commit_requested, requested_commit
 from icefloe.server.error_response import bad_request
-from icefloe.server.load_table_result import SnapshotMode, entity_tag, is_current, kept_answer, table_answer
+from icefloe.server.load_table_result import SnapshotMode, answer_of_tag, entity_tag, is_current, table_answer
 from icefloe.server.request import NO_CONTENT, Answer, Call, identifier_json, identifier_of, page_of, text_value
 from icefloe.server.served_catalog import ServedCatalog
 from icefloe.table.table_handle import LoadedMetadata, TableHandle, data_folder, metadata_folder, read_metadata_at
@@ -122,7 +123,7 @@ def load_table(served: ServedCatalog, call: Call) -> Answer:
     tag = entity_tag(location, mode, version)
     if is_current(call, tag):
         return Answer(status=304, headers={"ETag": tag})
-    kept = None if served.vends(call) else kept_answer(served.bodies, location, tag, {"config": {}})
+    kept = None if served.vends(call) else answer_of_tag(served.bodies, location, tag, {"config": {}})
     return _answer(served, handle, read_metadata_at(handle.io, location), call, mode) if kept is None else kept
 
 
@@ -146,8 +147,7 @@ def commit_transaction(served: ServedCatalog, call: Call) -> Answer:
     ]
     if not commits:
         raise bad_request("there is nothing to commit: table-changes is empty")
-    names = [requested.identifier for requested in commits]
-    twice = sorted({dotted(name) for name in names if names.count(name) > 1})
+    twice = sorted(dotted(name) for name, times in Counter(requested.identifier for requested in commits).items() if times > 1)
     if twice:
         raise bad_request(f"{', '.join(twice)}: a table is in a transaction once, with all of its updates")
     commit_requested(served.catalog, lambda namespace: served.locations(call, namespace), commits)

@@ -9,18 +9,26 @@ users:
 import os
 import re
 import stat
-from pathlib import Path
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import yaml
 
+if sys.platform != "win32":
+    import fcntl
+
 from icefloe.errors import InvalidInputError, NoSuchFileError, StoragePermissionError
+from icefloe.kernel.storage_errors import storage_error
 from icefloe.server.access_control import SHORTEST_TOKEN, Grant, User, Users, new_token, token_digest
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9._@-]{1,128}")
-# Who may write the file makes users; who may read it learns their names.
-_OPEN_TO_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+# Who may write a file of users makes users; who may read it learns their names alone.
+_CHANGED_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+# Who may read a file with a token has the token. The file's group may: an orchestrator gives a secret to a process by a group.
+_READ_BY_OTHERS = _CHANGED_BY_OTHERS | stat.S_IROTH
 
 
 def read_users(path: str) -> Users:
@@ -46,9 +54,10 @@ def read_token(path: str) -> Users:
 
     Raises:
         NoSuchFileError: There is no such file.
+        StoragePermissionError: Other users of the machine may read or change the file.
         InvalidInputError: The token is too short to be random.
     """
-    token = _text(path).strip().split("\n", 1)[0].strip()
+    token = _text(path, _READ_BY_OTHERS).strip().split("\n", 1)[0].strip()
     if len(token) < SHORTEST_TOKEN or any(sign.isspace() for sign in token):
         raise InvalidInputError(
             f"the token in the file has fewer than {SHORTEST_TOKEN} characters, or a blank",
@@ -71,7 +80,8 @@ def add_user(path: str, name: str, grants: tuple[Grant, ...]) -> str:
 
     Raises:
         InvalidInputError: The name has other signs than letters, digits and `._@-`, or the file is not one of users.
-        StoragePermissionError: Other users of the machine may change the file.
+        StoragePermissionError: Other users of the machine may change the file, or this one may not.
+        StorageError: The file cannot be written.
     """
     if not _NAME.fullmatch(name):
         raise InvalidInputError(f"{name!r} is no name of a user", next_step="use letters, digits, '.', '_', '@' and '-'")
@@ -79,39 +89,75 @@ def add_user(path: str, name: str, grants: tuple[Grant, ...]) -> str:
         raise InvalidInputError(
             f"the user {name!r} is granted nothing", next_step="give --grant read, --grant write:sales or --grant admin"
         )
-    entries = _entries(path) if os.path.exists(path) else {}
     token = new_token()
-    entries[name] = {"token-sha256": token_digest(token), "grants": [str(grant) for grant in grants]}
-    text = yaml.safe_dump({"users": entries}, sort_keys=False)
-    part = f"{path}.{os.getpid()}.part"
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+    with _locked(path):
+        entries = _entries(path) if os.path.exists(path) else {}
+        entries[name] = {"token-sha256": token_digest(token), "grants": [str(grant) for grant in grants]}
+        _replace(path, yaml.safe_dump({"users": entries}, sort_keys=False))
     return token
 
 
-def _text(path: str) -> str:
+def _replace(path: str, text: str) -> None:
+    """Replace the file of users, of which the lock is held."""
+    part = f"{path}.part"
     try:
-        mode = os.stat(path).st_mode
-        text = Path(path).read_text(encoding="utf-8")
+        # A process that ended here has left its part: it is removed, so that the new one has the rights of a new file, and no link is followed.
+        with suppress(FileNotFoundError):
+            os.unlink(part)
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError as error:
+        raise storage_error(error, path) from error
+
+
+@contextmanager
+def _locked(path: str) -> Iterator[None]:
+    """Hold the lock of a file of users, so that of two processes which add users neither drops the user of the other.
+
+    The lock is on a file of its own, since the file of users is replaced. Its file stays: another process may wait for it. Windows has no such lock.
+    """
+    lock = f"{path}.lock"
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise storage_error(error, lock) from error
+    try:
+        if sys.platform != "win32":
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _text(path: str, forbidden: int) -> str:
+    """Return the content of a file none of whose rights is forbidden."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read()
     except FileNotFoundError:
         raise NoSuchFileError(
             f"there is no file {path}", path=path, next_step="make it: icefloe server-user FILE NAME --grant read"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"the file cannot be read: {error}", path=path, next_step="check its rights") from error
-    if mode & _OPEN_TO_OTHERS:
+    if mode & forbidden & _CHANGED_BY_OTHERS:
         raise StoragePermissionError("other users of this machine may change the file", path=path, next_step=f"chmod go-w {path}")
+    if mode & forbidden:
+        raise StoragePermissionError(
+            "other users of this machine may read the token in the file", path=path, next_step=f"chmod o-r {path}, then use a new token"
+        )
     return text
 
 
 def _entries(path: str) -> dict[str, Any]:
     try:
         # Scalars stay text: YAML's own types would make a number of a digest of digits.
-        content = yaml.load(_text(path), Loader=yaml.BaseLoader)  # noqa: S506  BaseLoader makes texts, lists and mappings alone
+        content = yaml.load(_text(path, _CHANGED_BY_OTHERS), Loader=yaml.BaseLoader)  # noqa: S506  BaseLoader makes texts, lists and mappings alone
     except yaml.YAMLError:
         raise InvalidInputError("the file of users is not YAML", path=path, next_step="make one: icefloe server-user FILE NAME") from None
     entries = content.get("users") if isinstance(content, dict) else None

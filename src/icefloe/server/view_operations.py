@@ -54,7 +54,12 @@ def create_view(served: ServedCatalog, call: Call) -> Answer:
     folder = served.catalog.view_location(name, content.get("location"))
     served.locations(call, name[:-1]).check_folder(folder, f"the location of view {dotted(name)}")
     view = served.catalog.create_view(
-        name, view_version=version, schema=schema, properties=content.get("properties") or {}, location=folder
+        name,
+        view_version=version,
+        schema=schema,
+        default_namespace=version.default_namespace,  # also the empty one
+        properties=content.get("properties") or {},
+        location=folder,
     )
     return _answer(view.loaded)
 
