@@ -210,10 +210,10 @@ def executors_have_classes(spark: SparkSession) -> bool:
     """Return True if Spark's tasks find the classes in `FOR_EXECUTORS`; executors in other processes receive them in a jar, once per application."""
     gateway = gateway_of(spark)
     loader, context = class_loader(spark), spark._jsparkSession.sparkContext()
-    if context.isLocal() and takes_folders(gateway.jvm, loader):
-        return True
     shipped = gateway.__dict__.setdefault(_SHIPPED_ATTRIBUTE, {})
     application = context.applicationId()
+    if application not in shipped and context.isLocal() and takes_folders(gateway.jvm, loader):
+        shipped[application] = True
     if application not in shipped:
         try:
             check_sealed(gateway.__dict__[_FOLDER_ATTRIBUTE])

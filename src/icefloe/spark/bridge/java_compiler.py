@@ -35,6 +35,11 @@ SOURCES = (
     "CountedRows",
     "CountedParquet",
     "FirstRows",
+    "CopiedColumn",
+    "PythonSplit",
+    "PythonBatches",
+    "PythonReaders",
+    "PythonFiles",
     "InvalidStatement",
     *EXCEPTIONS,
     "FilesReplaced",
@@ -68,6 +73,7 @@ SOURCES = (
 FORMATS = {"DefaultSource": "icefloe/DefaultSource", "IcebergSource": "iceberg/DefaultSource"}
 # Classes that run in Spark's tasks; executors receive them in a jar.
 FOR_EXECUTORS = (
+    "CopiedColumn",
     "CountedBatches",
     "CountedParquet",
     "CountedRows",
@@ -78,6 +84,9 @@ FOR_EXECUTORS = (
     "PartitionReaders",
     "PartitionSplit",
     "Positions",
+    "PythonBatches",
+    "PythonReaders",
+    "PythonSplit",
     "RowGroups",
     "SplitReader",
 )

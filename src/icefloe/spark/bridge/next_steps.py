@@ -24,6 +24,8 @@ _STATEMENTS = (
     (r"create_namespace\('(?P<name>.*?)'\)", r"CREATE NAMESPACE \g<name>"),
     (r"drop_table\('(?P<name>.*?)'\)", r"DROP TABLE \g<name>"),
     (r"with load_(?P<kind>table|view)\b", r"by its name: it is a \g<kind>"),
+    (r"load_table\('(?P<name>.*?)'\) opens it", r"DESCRIBE TABLE \g<name> shows it"),
+    (r"then register_table with this metadata file", "then CALL ... system.register_table with this metadata file"),
     (r"rename_field\b", "ALTER TABLE ... REPLACE PARTITION FIELD"),
     (r"replace_(?P<ref>branch|tag)\b", r"ALTER TABLE ... REPLACE \g<ref>"),
     (r", or pass allow_incompatible_changes=True(?P<why>[^;]*)", r""),

@@ -28,6 +28,7 @@ from icefloe.spark.catalog.column_defaults import default_texts
 from icefloe.spark.row_level.operation import RowLevelTable
 from icefloe.spark.scan.partitioned_scan import partitioned_scan
 from icefloe.spark.scan.read_options import PushedQuery, reports_partitions
+from icefloe.spark.scan.runtime_filtered_scan import runtime_filtered_scan
 from icefloe.spark.scan.scan_plans import ScanCache, ScanPlans
 from icefloe.spark.scan.spark_scan import ConnectorScan, PushedScan, SparkScan, metadata_columns
 from icefloe.spark.scan.table_selector import TableSelection
@@ -167,7 +168,7 @@ class SparkTable(RowLevelTable):
         pushed = self._pushed(query)
         if query["operation"] is not None:
             self._row_level_scans.append(pushed)
-        scan = (partitioned_scan(pushed) if reports_partitions(query) else None) or SparkScan(pushed)
+        scan = (partitioned_scan(pushed) if reports_partitions(query) else None) or runtime_filtered_scan(pushed) or SparkScan(pushed)
         scan.owner = self
         return scan
 

@@ -5,8 +5,9 @@ work, and the same search in this process are in `icefloe.table.orphans`. Spec: 
 """
 
 import re
+import socket
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -21,8 +22,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from icefloe.errors import FormatError, InvalidInputError, NotFoundError, StorageError, UnsupportedError
-from icefloe.io.file_tree import FolderFiles, FolderPart, HiddenNames, files_for
-from icefloe.io.locations import scheme_of
+from icefloe.io.file_tree import FileState, FolderFiles, FolderPart, HiddenNames, files_for, local_state
+from icefloe.io.locations import local_path, scheme_of
 from icefloe.kernel.ports import FileIO
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, engine_error, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
@@ -58,6 +59,37 @@ _REFERENCED_ARROW = pa.schema([("folder", pa.string()), *((one.name, pa.string()
 
 
 @dataclass(frozen=True)
+class SeenFile:
+    """A local file as the driver sees it. An executor that sees it otherwise has a disk of its own, whose files are not those of the table."""
+
+    location: str
+    state: FileState
+
+    @staticmethod
+    def of(folder: str, location: str) -> "SeenFile | None":
+        """Return the file; None where the folder or the file is not local, or is no plain file."""
+        if {scheme_of(folder), scheme_of(location)} != {"file"}:
+            return None
+        with suppress(OSError):  # deleted since; a search that needs it fails by itself
+            if (state := local_state(local_path(location))) is not None:
+                return SeenFile(location, state)
+        return None
+
+    def check(self, folder: str) -> None:
+        """Raise `StorageError` in a process that does not see the file as the driver does."""
+        state = None
+        with suppress(OSError):
+            state = local_state(local_path(self.location))
+        if state != self.state:
+            raise StorageError(
+                f"{folder} is a folder of the driver's machine, and {socket.gethostname()}, which has to list it, does not see {self.location} there as"
+                " the driver does; nothing was deleted",
+                path=folder,
+                next_step="run it with engine='in-process', or keep the table in storage that all machines share",
+            )
+
+
+@dataclass(frozen=True)
 class FolderLister:
     """The task over folders: it lists them and what is below them for some time, and returns the files, and the folders that remain."""
 
@@ -65,6 +97,7 @@ class FolderLister:
     hidden: HiddenNames
     keys: PathKeys
     seconds: float
+    seen: SeenFile | None = None
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -74,6 +107,8 @@ class FolderLister:
             return
         rows = _Rows(_LISTED_ARROW)
         with self.errors.carried():
+            if self.seen is not None:
+                self.seen.check(parts[0].folder)
             for listed in files_for(self.io, parts, self.hidden, self.seconds, _LISTED_AT_ONCE):
                 if isinstance(listed, FolderPart):
                     yield from rows.add({"folder": [listed.folder], "level": [listed.level]}, 1)
@@ -246,9 +281,10 @@ class _OrphanSearch:
         description = f"list the files of {self.request.table_name}"
         parts = self.spark.createDataFrame([(self.request.folder.rstrip("/"), 0)], _PARTS)
         rounds: list[DataFrame] = []
+        seen = SeenFile.of(self.request.folder, self.request.lasting_file)
         seconds, remaining = FIRST_SECONDS, 1
         while remaining:
-            lister = FolderLister(self.request.io, self.request.hidden, self.request.keys, seconds)
+            lister = FolderLister(self.request.io, self.request.hidden, self.request.keys, seconds, seen)
             slices = min(remaining, self.spark.sparkContext.defaultParallelism * PARTS_PER_SLOT, MOST_SPARK_TASKS)
             rows = _hashed(parts.repartition(slices).mapInArrow(lister, _LISTED_ROWS), *_PARTS.names, *LISTED.names)
             listed = self._computed(rows, description)

@@ -1,7 +1,7 @@
 """The settings of a session that are secrets: Spark shows all others in its UI, its event log, `SET`, and the command line of its JVM.
 
-Spark hides a setting whose name or value matches `spark.redaction.regex`. Its default matches neither keys of storage accounts nor the password in a catalog's
-`uri`.
+Spark hides a setting whose name or value matches `spark.redaction.regex`. Its default matches neither keys of storage accounts, nor the password in a catalog's
+`uri`, nor the `credential` and the headers of a REST catalog.
 """
 
 import logging
@@ -14,8 +14,8 @@ REDACTION = "spark.redaction.regex"
 # The words of Spark's default, then those of Icefloe's catalogs and storages, then a password in a URI, for any name of the setting.
 HIDDEN_SETTINGS = (
     r"(?i)secret|password|token|access[.]?key"
-    r"|access-key|account[.-]?key|sas[.-]|connection-string"
-    r"|spark[.]sql[.]catalog[.][^.]+[.]uri"
+    r"|access-key|account[.-]?key|sas[.-]|connection-string|[.]credential$"
+    r"|spark[.]sql[.]catalog[.][^.]+[.](uri$|auth[.]|header[.])"
     r"|://[^/@\s]*:[^\s]*@"
 )
 HIDDEN = "*********(redacted)"

@@ -23,6 +23,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.datafile.deletes.delete_file_reader import read_delete_columns
+from icefloe.kernel.arrow_values import filled
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.scan_plan import PlannedFiles
@@ -123,7 +124,7 @@ def equality_deletes(parts: Sequence[PlannedFiles], fields_of: Mapping[frozenset
     ages: list[int] = []
     for part in parts:
         applied += _equality_deletes_of_files(part)
-        ages += part.entries["sequence_number"].to_pylist()
+        ages += filled(part.entries["sequence_number"], 0).to_pylist()  # a server that plans sends no sequence numbers
     youngest: dict[tuple[int, ...], int] = {}
     for deletes, age in zip(applied, ages, strict=True):
         youngest[deletes] = max(age, youngest.get(deletes, age))

@@ -6,7 +6,7 @@ Spark's index of files. Spec: Column Projection; Row-level Deletes; Row Lineage.
 
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StructField
 from pyspark.sql.types import StructType as SparkStruct
+from pyspark.util import PythonEvalType
 
 from icefloe.errors import EngineError
 from icefloe.io.locations import local_path, scheme_of
@@ -33,7 +34,7 @@ from icefloe.kernel.schema.schema import Schema, select_fields, walk
 from icefloe.kernel.schema.schema_history import is_complete_history
 from icefloe.kernel.types import DoubleType, FloatType, IcebergType, NestedField, PrimitiveType, StructType, UnknownType
 from icefloe.kernel.values import physical_array
-from icefloe.spark.bridge.gateway import executors_have_classes, java_class, java_message, jvm_of, new_object
+from icefloe.spark.bridge.gateway import executors_have_classes, java_class, java_message, new_object
 from icefloe.spark.scan.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, united, without_deleted_keys
 from icefloe.spark.scan.expression_to_column import filter_to_column
 from icefloe.spark.scan.metadata_column_values import (
@@ -159,7 +160,7 @@ def _projected(
     return select_as(rows, (_output(field, columns, computed) for field in request.projection.fields))
 
 
-def native_plan(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup) -> Any:
+def native_plan(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup, non_null: Set[int] = frozenset()) -> Any:
     """Return Spark's logical plan of the rows of `native_scan`, which Spark need neither analyze nor optimize; None if the rows need more than their columns.
 
     Args:
@@ -167,13 +168,17 @@ def native_plan(spark: SparkSession, request: ScanRequest, needed: Schema, group
         request: The scan.
         needed: The part of the table's schema that the projection and the filter need.
         group: Files that Spark's own scan reads.
+        non_null: Ids of columns that hold no null and that the query requires.
 
     Raises:
         EngineError: As `native_relation`.
     """
     columns = _columns(request, needed, group)
     names = None if group.equality is not None else _plain_names(request, columns)
-    return None if names is None else native_relation(spark, **_files_and_columns(request, group, columns), names=names)
+    if names is None:
+        return None
+    required = [columns.reader_names[field.name] for field in (*columns.data, *columns.constants) if field.field_id in non_null]
+    return native_relation(spark, **_files_and_columns(request, group, columns), names=names, non_null=required)
 
 
 def _plain_names(request: ScanRequest, columns: _Columns) -> str | None:
@@ -314,7 +319,7 @@ def _files_and_columns(request: ScanRequest, group: FileGroup, columns: _Columns
         "files": pa.table(arrays),
         "constants": SparkStruct(constants),
         "data": data,
-        "name": request.table_name,
+        "name": f"{request.table_name} (planned by the server)" if request.plan.is_planned_by_server else request.table_name,
         "size": _size(request, group, columns, added),
         "deleted": group.deleted,
         "with_deleted": DELETED.field_id in request.projection,
@@ -437,6 +442,7 @@ def native_relation(
     deleted: DeletedRows | None = None,
     with_deleted: bool = False,
     names: str | None = None,
+    non_null: Sequence[str] = (),
 ) -> Any:
     """Return Spark's logical plan of the rows of files: the columns of `data` first, then the constants.
 
@@ -451,6 +457,7 @@ def native_relation(
         deleted: The positions that are deleted in each file. `data` has a column of deleted rows then, and the constants the number of the file.
         with_deleted: Whether to return the deleted rows too.
         names: Columns to select: JSON of a list with the name, the new name and the metadata (JSON too) of each; None for all columns as they are.
+        non_null: Columns that hold no null and that the query requires: Spark tests them, and generates shorter code for what follows.
 
     Raises:
         EngineError: The session has no JVM at hand, or the Java classes do not work on this version of Spark.
@@ -466,6 +473,7 @@ def native_relation(
             _format(spark, data, deleted),
             None if deleted is None or with_deleted else DELETED_ROWS_COLUMN,
             names,
+            list(non_null),
         )
     except (Py4JError, TypeError) as error:
         reason = java_message(error) if isinstance(error, Py4JError) else str(error)
@@ -530,14 +538,22 @@ def hadoop_paths(locations: Any) -> Any:
 
 def schemes_without_file_system(spark: SparkSession, schemes: Iterable[str]) -> list[str]:
     """Return the schemes for which this Spark has no Hadoop file system, so that it cannot read them natively."""
-    jvm = jvm_of(spark)
-    configuration = spark._jsparkSession.sessionState().newHadoopConf()
-    return [scheme for scheme in schemes if not _has_file_system(jvm, configuration, scheme)]
+    return list(_native_scans(spark).withoutFileSystem(spark._jsparkSession, list(schemes)))
 
 
-def _has_file_system(jvm: Any, configuration: Any, scheme: str) -> bool:
-    try:
-        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, configuration)
-    except Py4JError:
-        return False
-    return True
+def rows_of_batches(
+    spark: SparkSession, function: Any, columns: SparkStruct, splits: Sequence[bytes], *, name: str, size: int
+) -> DataFrame | None:
+    """Return the rows that a Python function reads in Spark's tasks, whose batches Spark computes with; None where it must convert them to rows first.
+
+    Args:
+        spark: A classic session.
+        function: A Java object of PySpark's function, as `mapInArrow` calls it.
+        columns: The columns that it returns.
+        splits: The packed tasks of each Spark task.
+        name: The name of the table, for EXPLAIN.
+        size: The estimated bytes of the rows, for Spark's optimizer.
+    """
+    kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    rows = _native_scans(spark).readByPython(spark._jsparkSession, name, function, kind, columns.json(), list(splits), size)
+    return None if rows is None else DataFrame(rows, spark)

@@ -4,17 +4,13 @@ Where a query profits by them, `bridge/java/SparkRule.java` puts a scan of Spark
 each group of files as Spark's own file scan does; `rows` has the rows of all other queries. Spec: Partitioning; Partition Transforms.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import IntegerType, StructField
 
-from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.manifest.manifest_columns import partition_column
 from icefloe.kernel.partitioning.partition_spec import PartitionField
 from icefloe.kernel.partitioning.transforms import (
@@ -30,14 +26,12 @@ from icefloe.kernel.partitioning.transforms import (
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import DoubleType, FloatType, NestedField
 from icefloe.spark.bridge.callback import connector_method
-from icefloe.spark.bridge.gateway import executors_have_classes, java_array, java_class
-from icefloe.spark.bridge.messages import Expression
+from icefloe.spark.bridge.gateway import java_array, java_class
 from icefloe.spark.functions.spark_functions import function_of_width
 from icefloe.spark.scan.metadata_column_values import OWN_PREFIX, as_constant
-from icefloe.spark.scan.native_scan import FileGroup, names_for_the_reader, partitioned_files
-from icefloe.spark.scan.read_options import session_for
-from icefloe.spark.scan.read_strategy import grouped_files
-from icefloe.spark.scan.spark_scan import PushedScan, SparkScan
+from icefloe.spark.scan.native_scan import FileValues
+from icefloe.spark.scan.runtime_filtered_scan import RuntimeFilteredScan, can_read_partitions
+from icefloe.spark.scan.spark_scan import PushedScan
 from icefloe.spark.types.spark_types import has_geo_type, quoted, schema_to_struct
 
 _EXPRESSIONS = "org.apache.spark.sql.connector.expressions.Expressions"
@@ -48,9 +42,7 @@ _TIMES: Mapping[type[Transform], str] = {YearTransform: "years", MonthTransform:
 
 def partitioned_scan(pushed: PushedScan) -> "PartitionedScan | None":
     """Return the scan of a pushed query that reports its partitions; None where no partition field of a column that is read is in all specs."""
-    if pushed.query.get("operation") is not None or not {"aggregation", "limit"}.isdisjoint(pushed.query):
-        return None
-    if not executors_have_classes(pushed.spark):
+    if not can_read_partitions(pushed):
         return None
     scan = PartitionedScan(pushed)
     return scan if scan.keys and not has_geo_type(scan.struct) else None
@@ -68,15 +60,10 @@ def _has_values_of_column(field: PartitionField) -> bool:
     return isinstance(field.transform, IdentityTransform | TruncateTransform)
 
 
-class PartitionedScan(SparkScan):
+class PartitionedScan(RuntimeFilteredScan):
     """Spark's scan of the files of a table, grouped by the partition fields that all of them have."""
 
-    interfaces: ClassVar[tuple[str, ...]] = (*SparkScan.interfaces, "read.SupportsReportPartitioning")
-
-    @property
-    def struct(self) -> Any:
-        """Return the columns that Spark reads."""
-        return self._struct
+    interfaces: ClassVar[tuple[str, ...]] = (*RuntimeFilteredScan.interfaces, "read.SupportsReportPartitioning")
 
     @cached_property
     def keys(self) -> list[tuple[PartitionField, NestedField]]:
@@ -116,60 +103,11 @@ class PartitionedScan(SparkScan):
         )
         return java_class(spark, _PARTITIONING)(array, values.group_by(values.column_names).aggregate([]).num_rows)
 
-    @connector_method
-    def partitioned_files(self) -> Any:
-        """Return the scan of the files with their partition keys; None where Spark's reader cannot read all of them."""
-        groups = self._groups
-        if any(group.reason for group in groups):
-            return None
-        names = [f"{OWN_PREFIX}key {index}" for index in range(len(self.keys))]
-        keys = [(StructField(name, _type_of(*key)), partial(_values, *key)) for name, key in zip(names, self.keys, strict=True)]
-        return partitioned_files(self._session, self.request, self._needed_and_groups[0], groups, keys)
-
-    @cached_property
-    def _session(self) -> Any:
-        return session_for(self._pushed.spark, self._pushed.query, self._pushed.scan.metadata.properties)
-
-    @cached_property
-    def _needed_and_groups(self) -> tuple[Schema, list[FileGroup]]:
-        needed, groups, _ = grouped_files(self._session, self.request, self._kept, self._pushed.plans.deletes)
-        return needed, groups
-
     @property
-    def _groups(self) -> list[FileGroup]:
-        return self._needed_and_groups[1]
-
-    @connector_method
-    def filter_attributes(self) -> list[str]:
-        """Return the columns of partition fields, by whose values in a join Spark prunes files."""
-        request = self.request
-        ids = {field.source_id for part in request.plan.parts for field in request.specs[part.spec_id].fields}
-        return [field.name for field in request.projection.fields if field.field_id in ids]
-
-    @connector_method
-    def matching_files(self, predicates: list[Expression]) -> list[int]:
-        """Return the numbers of the files that may have rows with the values that a join has, in the order of the groups' files."""
-        paths = pa.chunked_array([group.files["file_path"].combine_chunks() for group in self._groups], pa.string())
-        filters = [_of_column(predicate, self._columns_of_reader) for predicate in predicates]
-        if None in filters:
-            return list(range(len(paths)))
-        pushed = self._pushed
-        narrowed = replace(pushed, query={**pushed.query, "filters": [*pushed.filters, *filters]})
-        return np.flatnonzero(numpy_of(pc.is_in(paths, value_set=narrowed.plan().files["file_path"].combine_chunks()))).tolist()
-
-    @cached_property
-    def _columns_of_reader(self) -> dict[str, str]:
-        """The names of the columns by those that Spark's reader has for them."""
-        request = self.request
-        return {reader_name: name for name, reader_name in names_for_the_reader(self._needed_and_groups[0], request.schemas).items()}
-
-
-def _of_column(predicate: Mapping[str, Any], columns: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Return a test of a column of Spark's reader as one of the table's column; None for any other."""
-    reference, *values = predicate.get("children") or [{}]
-    if reference.get("kind") != "reference" or len(reference["parts"]) != 1 or reference["parts"][0] not in columns:
-        return None
-    return {**predicate, "children": [{**reference, "parts": [columns[reference["parts"][0]]]}, *values]}
+    def split_keys(self) -> Sequence[tuple[StructField, FileValues]]:
+        """See `RuntimeFilteredScan.split_keys`: the partition fields."""
+        names = [f"{OWN_PREFIX}key {index}" for index in range(len(self.keys))]
+        return [(StructField(name, _type_of(*key)), partial(_values, *key)) for name, key in zip(names, self.keys, strict=True)]
 
 
 def _is_same(field: PartitionField, other: PartitionField | None) -> bool:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
 
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
@@ -18,7 +20,10 @@ from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
+from icefloe.spark.bridge.gateway import executors_have_classes, java_array, java_class
 from icefloe.spark.jobs.task_values import TaskValues
+from icefloe.spark.runtime.spark_versions import is_proven
+from icefloe.spark.scan.native_scan import rows_of_batches
 from icefloe.spark.types.arrow_conversion import needs_conversion, to_spark_form
 from icefloe.spark.types.spark_types import schema_to_struct
 
@@ -78,31 +83,57 @@ def with_advice_about_workers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
         raise NoSuchFileError(error.message, table=error.table, path=error.path, next_step=UNSEEN_FILE) from error
 
 
-def python_rows(spark: SparkSession, tasks: Sequence[FileScanTask], reader: TaskReader) -> DataFrame:
+def python_rows(spark: SparkSession, tasks: Sequence[FileScanTask], reader: TaskReader, name: str, size: int) -> DataFrame:
     """Return the rows of scan tasks as a DataFrame.
+
+    Spark computes with the batches as they arrive from Python where it has a column vector for every type, and converts them to rows elsewhere.
 
     Args:
         spark: A classic session.
         tasks: Tasks of the scan.
         reader: Reads them; the frame has the columns of its projection.
+        name: The name of the table, for EXPLAIN.
+        size: The estimated bytes of the rows, for Spark's optimizer.
     """
-    groups = list(_task_groups(tasks, max(2, spark.sparkContext.defaultParallelism)))
-    packed = spark.sparkContext.parallelize([(bytearray(_VALUES.to_bytes(group)),) for group in groups], max(1, len(groups)))
-    source = spark.createDataFrame(packed, StructType([StructField(TASKS_COLUMN, BinaryType(), False)]))
-    return source.mapInArrow(reader, schema_to_struct(reader.projection, field_ids=False))
+    packed = [_VALUES.to_bytes(group) for group in _task_groups(tasks, max(2, spark.sparkContext.defaultParallelism))]
+    columns = schema_to_struct(reader.projection, field_ids=False)
+    batches = _rows_of_batches(spark, packed, reader, columns, name, size)
+    if batches is not None:
+        return batches
+    source = _one_row_each(spark, packed)
+    return source.mapInArrow(reader, columns)
+
+
+def _rows_of_batches(
+    spark: SparkSession, packed: Sequence[bytes], reader: TaskReader, columns: StructType, name: str, size: int
+) -> DataFrame | None:
+    """Return the rows as a scan of batches; None where Spark must convert them to rows, or where executors do not have the classes for it."""
+    if not columns.fields or not is_proven(spark.version) or not executors_have_classes(spark):
+        return None
+    function = UserDefinedFunction(reader, columns, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)._judf.func()
+    return rows_of_batches(spark, function, columns, packed, name=name, size=size)
+
+
+def _one_row_each(spark: SparkSession, values: Sequence[bytes]) -> DataFrame:
+    """Return a DataFrame with a partition of one row for each value. The rows are Java's: PySpark's own would cost each task a second Python process."""
+    row_of = java_class(spark, "org.apache.spark.sql.RowFactory").create
+    rows = java_class(spark, "java.util.ArrayList")()
+    for value in values:
+        rows.add(row_of(java_array(spark, "java.lang.Object", [value])))
+    session = spark._jsparkSession
+    schema = session.parseDataType(StructType([StructField(TASKS_COLUMN, BinaryType(), False)]).json())
+    partitions = spark.sparkContext._jsc.parallelize(rows, max(1, len(values)))
+    return DataFrame(session.createDataFrame(partitions, schema), spark)
 
 
 def _task_groups(tasks: Sequence[FileScanTask], parallelism: int) -> Iterator[list[FileScanTask]]:
-    """Yield the tasks in order, in groups of about equal bytes."""
+    """Yield the tasks in order, in groups of about equal bytes: at least as many as run at once, where there are as many tasks."""
     total = sum(task.length for task in tasks)
-    limit = min(BYTES_PER_TASK, total // parallelism + 1)
-    group: list[FileScanTask] = []
-    size = 0
+    count = max(parallelism, -(-total // BYTES_PER_TASK))
+    groups: dict[int, list[FileScanTask]] = {}
+    start = 0
     for task in tasks:
-        if group and size + task.length > limit:
-            yield group
-            group, size = [], 0
-        group.append(task)
-        size += task.length
-    if group:
-        yield group
+        middle = 2 * start + task.length  # of the task among all bytes, doubled
+        groups.setdefault(middle * count // (2 * total) if total else 0, []).append(task)
+        start += task.length
+    yield from groups.values()

@@ -7,7 +7,7 @@ Spec: Scan Planning; Column Projection; Default values; Row-level Deletes.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
 from itertools import product
@@ -55,7 +55,14 @@ from icefloe.spark.scan.equality_deletes import equality_deletes, key_columns_in
 from icefloe.spark.scan.footer_field_ids import FieldIds, field_ids
 from icefloe.spark.scan.key_positions import with_kept_positions
 from icefloe.spark.scan.metadata_column_values import OF_POSITIONS, position_name_conflict
-from icefloe.spark.scan.native_scan import FileGroup, native_plan, native_scan, requested_metadata_ids, schemes_without_file_system
+from icefloe.spark.scan.native_scan import (
+    FileGroup,
+    native_plan,
+    native_scan,
+    requested_metadata_ids,
+    schemes_without_file_system,
+    stored_bytes,
+)
 from icefloe.spark.scan.position_deletes import (
     BEYOND,
     BYTES_OF_A_KEY,
@@ -115,13 +122,19 @@ def planned_rows(spark: SparkSession, request: ScanRequest, kept: float = 1.0, k
     return _united(spark, request, *grouped_files(spark, request, kept, known))
 
 
-def plan_of_rows(spark: SparkSession, request: ScanRequest, kept: float = 1.0, known: ByteCache | None = None) -> tuple[Any, int | None]:
-    """Return Spark's optimized logical plan of `planned_rows`.
+def plan_of_rows(
+    spark: SparkSession, request: ScanRequest, kept: float = 1.0, known: ByteCache | None = None, non_null: Set[int] = frozenset()
+) -> tuple[Any, int | None]:
+    """Return Spark's optimized logical plan of `planned_rows`, of which the columns with the ids `non_null` hold no null.
 
     Where one native scan without deletes by key has the rows, Spark planned nothing; the bytes of the deleted positions are returned too then, else None.
     """
     needed, groups, deletes = grouped_files(spark, request, kept, known)
-    plan = native_plan(spark, request, needed, groups[0]) if len(groups) == 1 and not groups[0].reason and request.limit is None else None
+    plan = (
+        native_plan(spark, request, needed, groups[0], non_null)
+        if len(groups) == 1 and not groups[0].reason and request.limit is None
+        else None
+    )
     if plan is not None:
         return plan, 0 if groups[0].deleted is None else groups[0].deleted.size
     return _united(spark, request, needed, groups, deletes)._jdf.queryExecution().optimizedPlan(), None
@@ -151,7 +164,7 @@ def grouped_files(
         can_leave_out = not request.plan.delete_files or executors_have_classes(spark)
         positions_reason = "" if can_leave_out else "executors have not received the classes of Icefloe that leave out deleted rows"
         groups = list(file_groups(request, needed, deletes, read_ids, known=known, positions_reason=positions_reason))
-        if known is not None and can_leave_out and not position_name_conflict(request.schemas):
+        if known is not None and request.plan.delete_files and can_leave_out and not position_name_conflict(request.schemas):
             groups = [group if group.reason else with_kept_positions(spark, request, group, known) for group in groups]
     return needed, [replace(group, kept=kept) for group in groups or [FileGroup(parts=())]], deletes
 
@@ -168,7 +181,8 @@ def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, group: File
             in_one_line(group.reason),
         )
     reader = TaskReader(request.io, request.schema, request.projection, dict(request.specs), request.name_mapping, deletes())
-    return python_rows(spark, tasks, reader)
+    size = stored_bytes(group.files, request.projection.fields, request.schema, deleted=0, kept=group.kept)
+    return python_rows(spark, tasks, reader, request.table_name, size)
 
 
 def _why_not_native(spark: SparkSession, request: ScanRequest, needed: Schema) -> str:

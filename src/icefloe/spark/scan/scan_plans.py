@@ -155,7 +155,12 @@ class ScanPlans:
             return scan.plan(include_statistics=include_statistics, find_covered=True, enough_rows=enough_rows)
         # A local master has no more processors than this process.
         # The warnings of a tolerant scan are this process's.
-        is_local = scan.tolerant or mode == "local" or (mode == "auto" and (self._spark.sparkContext.master or "").startswith("local"))
+        is_local = (
+            scan.tolerant
+            or scan.is_planned_by_server
+            or mode == "local"
+            or (mode == "auto" and (self._spark.sparkContext.master or "").startswith("local"))
+        )
         parallel = None if is_local else parallel_of(self._spark, scan, mode)
         if parallel is None:
             return scan.plan(include_statistics=include_statistics, find_covered=True, include_tested=True)

@@ -20,14 +20,15 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
+from icefloe.kernel.expressions.bind import bind, predicates
+from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, NotNull, all_of
 from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.kernel.metadata.manifests import table_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.scan.filter_estimate import kept_share
 from icefloe.kernel.scan.scan_plan import ScanPlan
-from icefloe.kernel.schema.metadata_columns import DELETED, METADATA_COLUMNS, PARTITION_NAME, partition_column
+from icefloe.kernel.schema.metadata_columns import DELETED, LAST_UPDATED_SEQUENCE_NUMBER, METADATA_COLUMNS, PARTITION_NAME, partition_column
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IcebergType, ListType, NestedField, StructType
 from icefloe.kernel.types import MapType as IcebergMap
@@ -169,6 +170,8 @@ class PushedScan:
     def _unfiltered(self) -> DataScan:
         selection = with_options(self.selected, self.query["options"])
         scan = replace(selection.scan(), tolerant=is_tolerant(self.query))
+        if self.query.get("operation") is not None or LAST_UPDATED_SEQUENCE_NUMBER.name in self.query.get("schema", ""):
+            scan = scan.planned_here()  # these need the sequence numbers of files, which a server does not send
         # Spark has read the columns of the table before it passes on options.
         return scan if selection is self.selected else replace(scan, by_table_schema=True)
 
@@ -216,6 +219,14 @@ class PushedScan:
         if not any(self._expressions):
             return [False for _ in self._expressions]
         return true_of_all_rows(self.plan(), self._expressions, self.scan.metadata)
+
+    def non_null_columns(self) -> frozenset[int]:
+        """Return the ids of the columns that a filter requires and that hold no null in the planned files, so that Spark evaluates no such filter."""
+        if self.query.get("operation") is not None:
+            return frozenset()
+        held = zip(self._expressions, self.filters_true_of_all_rows(), strict=True)
+        tests = (bind(expression, self._unfiltered.schema()) for expression, holds in held if holds and isinstance(expression, NotNull))
+        return frozenset(test.field.field_id for bound in tests for test in predicates(bound) if len(test.path) == 1)
 
     def aggregates(self) -> tuple[SparkStruct, list[tuple[NestedField | None, Any]]]:
         """Return the struct of the aggregates, and for each the column that its value belongs to (None for a count) with the value.
@@ -315,7 +326,8 @@ class SparkScan(ConnectorScan):
     @connector_method
     def description(self) -> str:
         """Return the table and its filter for Spark's plans."""
-        return f"Icefloe {self._pushed.selected.table.full_name} [{self._pushed.scan.row_filter}]"
+        planned = ", planned by the server" if self._pushed.scan.is_planned_by_server else ""
+        return f"Icefloe {self._pushed.selected.table.full_name} [{self._pushed.scan.row_filter}]{planned}"
 
     @connector_method
     def rows(self) -> Any:
@@ -326,7 +338,7 @@ class SparkScan(ConnectorScan):
         else:
             session = session_for(pushed.spark, pushed.query, pushed.selected.table.metadata.properties)
             if not self._hides_deleted and not has_geo_type(self._struct):
-                plan, deleted_bytes = plan_of_rows(session, self.request, self._kept, pushed.plans.deletes)
+                plan, deleted_bytes = plan_of_rows(session, self.request, self._kept, pushed.plans.deletes, pushed.non_null_columns())
                 # A copy of the session has the settings of its moment, which the query does not name.
                 if deleted_bytes is not None and session is pushed.spark:
                     keep_in_jvm(session, plan, BYTES_OF_A_FILE_IN_THE_JVM * (1 + self.request.plan.files.num_rows) + deleted_bytes)
@@ -397,6 +409,11 @@ class SparkScan(ConnectorScan):
             return {}
         plan = pushed.plan(include_statistics=True)
         return column_statistics(plan, pushed.scan.metadata, self.request.projection.fields, rows=rows, distinct=self._distinct)
+
+    @connector_method
+    def partitioned_files(self) -> Any:
+        """Return Java's scan of files by their partitions, for which `RuntimeFilteredScan` has one; None here."""
+        return None
 
     @connector_method
     def filter_attributes(self) -> list[str]:

@@ -4,12 +4,17 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.Not;
 import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull;
@@ -50,22 +55,32 @@ public final class NativeScan {
    * @param format the reader of the files; null for Spark's own of Parquet
    * @param deleted the column of deleted rows, which are left out; null for all rows
    * @param names the columns to select, as `projection` takes them; null for the scan itself
+   * @param nonNull columns that the query requires and that hold no null: Spark generates shorter code for the columns of a filter
    */
-  public LogicalPlan relation(SparkSession session, byte[] files, String constants, String data, String root, Number size, FileFormat format, String deleted, String names) throws Exception {
+  public LogicalPlan relation(SparkSession session, byte[] files, String constants, String data, String root, Number size, FileFormat format, String deleted, String names, List nonNull) throws Exception {
     StructType constantColumns = (StructType) DataType.fromJson(constants);
     StructType dataColumns = (StructType) DataType.fromJson(data);
     PlannedFiles index = new PlannedFiles(files, constantColumns, root, size);
     FileFormat reader = format == null ? new ParquetFileFormat() : format;
     LogicalPlan relation = LogicalRelation$.MODULE$.apply(new HadoopFsRelation(index, constantColumns, dataColumns, Option.empty(), reader, options, session), false);
-    if (deleted != null) relation = liveRows(relation, deleted);
+    HashMap attributes = attributes(relation);
+    Expression condition = deleted == null ? null : isLive((Expression) attributes.get(deleted));
+    for (Object name : nonNull) {
+      Expression isThere = new IsNotNull((Expression) attributes.get(name));
+      condition = condition == null ? isThere : new And(isThere, condition);
+    }
+    if (condition != null) relation = new Filter(condition, relation);
     return names == null ? relation : projection(relation, names);
   }
 
   /** Returns the plan of the rows of a scan that are not deleted; `deleted` is the name of its column that has them. A row without a value fails the query. */
   static LogicalPlan liveRows(LogicalPlan relation, String deleted) {
+    return new Filter(isLive((Expression) attributes(relation).get(deleted)), relation);
+  }
+
+  private static Expression isLive(Expression deleted) {
     // The bare column would be used in filters on row groups, which find columns by name, and a file may have a column of this name.
-    Expression value = new AssertNotNull((Expression) attributes(relation).get(deleted), PythonUtils.toSeq(new ArrayList()));
-    return new Filter(new Not(value), relation);
+    return new Not(new AssertNotNull(deleted, PythonUtils.toSeq(new ArrayList())));
   }
 
   private static HashMap attributes(LogicalPlan relation) {
@@ -110,6 +125,27 @@ public final class NativeScan {
   static Long keptBytes(LogicalPlan plan) {
     Option bytes = plan.getTagValue(KEPT_BYTES);
     return bytes.isDefined() ? (Long) bytes.get() : null;
+  }
+
+  /** Returns the schemes for which a session has no file system. */
+  public List withoutFileSystem(SparkSession session, List schemes) {
+    Configuration configuration = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().newHadoopConf();
+    ArrayList missing = new ArrayList();
+    for (int i = 0; i < schemes.size(); i++) {
+      try {
+        FileSystem.getFileSystemClass((String) schemes.get(i), configuration);
+      } catch (Exception error) {
+        missing.add(schemes.get(i)); // none is configured, or its class is not there
+      } catch (LinkageError error) {
+        missing.add(schemes.get(i));
+      }
+    }
+    return missing;
+  }
+
+  /** Returns the rows that a Python function reads, as `PythonFiles.rows`. */
+  public Dataset readByPython(SparkSession session, String name, PythonFunction function, Number kind, String columns, List splits, Number bytes) {
+    return PythonFiles.rows(session, name, function, kind, columns, splits, bytes);
   }
 
   /** Returns a plan as a DataFrame. */

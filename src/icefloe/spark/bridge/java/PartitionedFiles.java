@@ -49,7 +49,7 @@ import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
 /**
- * A scan of Spark's connector whose splits have partition keys. Spark's own file scan has none, so this one reads the files with the functions of Spark's file formats that the file scan calls.
+ * A scan of Spark's connector whose splits have partition keys, or whose files a join filters at run time. Spark's own file scan has no keys, so this one reads the files with the functions of Spark's file formats that the file scan calls.
  * Each group of files is a relation of its own, as for the file scan, and may have deleted rows and constants that others do not have.
  *
  * The relation of the first group is in the place of the scan in the plan of its rows until `SparkRule` puts the scan in its place.
@@ -99,8 +99,8 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
       if (source != null) sources.put(((Attribute) scan.output().apply(i)).exprId(), source);
     }
     ArrayList keyExpressions = new ArrayList();
-    Iterator expressions = ((Seq) scan.keyGroupedPartitioning().get()).iterator();
-    while (expressions.hasNext()) {
+    Iterator expressions = scan.keyGroupedPartitioning().isDefined() ? ((Seq) scan.keyGroupedPartitioning().get()).iterator() : null;
+    while (expressions != null && expressions.hasNext()) {
       Expression key = (Expression) expressions.next();
       Iterator references = key.references().iterator();
       while (references.hasNext()) if (!sources.containsKey(((Attribute) references.next()).exprId())) return null;
@@ -113,7 +113,7 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
       parts[i] = scan.productElement(i);
       if (parts[i] == scan.scan()) parts[i] = new PartitionedFiles(this, behind, conditions);
       else if (parts[i] == scan.output()) parts[i] = PythonUtils.toSeq(output);
-      else if (parts[i] == scan.keyGroupedPartitioning()) parts[i] = Option.apply(PythonUtils.toSeq(keyExpressions));
+      else if (expressions != null && parts[i] == scan.keyGroupedPartitioning()) parts[i] = Option.apply(PythonUtils.toSeq(keyExpressions));
     }
     return (LogicalPlan) new Leaf(groups[0], (LogicalPlan) scan.makeCopy(parts)).apply(rows);
   }

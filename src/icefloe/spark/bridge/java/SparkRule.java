@@ -42,6 +42,7 @@ import scala.runtime.AbstractFunction1;
 public final class SparkRule extends Rule {
   private boolean hasOtherRows; // whether a plan of this call has rows of more than columns of a scan of files
   private Set clustered = Collections.EMPTY_SET; // ids of columns by whose values the plan above the current node brings rows together or prunes files
+  private Set pruned = Collections.EMPTY_SET; // ids of columns by whose values in a join Spark prunes files at run time
 
   public TreeNode apply(TreeNode plan) {
     return new SparkRule().replaced((LogicalPlan) plan);
@@ -64,26 +65,29 @@ public final class SparkRule extends Rule {
       LogicalPlan partitioned = partitioned(scan);
       return named(partitioned == null ? PythonProxy.behind(scan.scan()).rows() : partitioned, scan.output());
     }
-    Set above = clustered;
+    Set above = clustered, prunedAbove = pruned;
     clustered = clusteredBelow(plan);
+    pruned = prunedBelow(plan);
     LogicalPlan replaced = (LogicalPlan) plan.mapChildren(new Below());
     clustered = above;
+    pruned = prunedAbove;
     return (LogicalPlan) replaced.mapExpressions(new Inside());
   }
 
-  /** Returns the rows of a scan with its partitions, where the query profits by them; else null. */
+  /** Returns the rows of a scan with its partitions, or whose files a join filters at run time, where the query profits by it; else null. */
   private LogicalPlan partitioned(DataSourceV2ScanRelation scan) {
-    if (!scan.keyGroupedPartitioning().isDefined()) return null;
-    boolean profits = false;
-    Iterator keys = ((Seq) scan.keyGroupedPartitioning().get()).iterator();
-    while (keys.hasNext()) {
-      Iterator columns = ((Expression) keys.next()).references().iterator();
-      while (columns.hasNext()) profits |= clustered.contains(((Attribute) columns.next()).exprId());
-    }
+    boolean profits = scan.keyGroupedPartitioning().isDefined() ? refersTo((Seq) scan.keyGroupedPartitioning().get(), clustered) : refersTo(scan.output(), pruned);
     if (!profits) return null;
     PythonProxy python = PythonProxy.behind(scan.scan());
     Object files = python.once("partitioned_files");
-    return files instanceof PartitionedFiles ? ((PartitionedFiles) files).planFor(scan, python) : null; // JSON's null where Python reads a file
+    return files instanceof PartitionedFiles ? ((PartitionedFiles) files).planFor(scan, python) : null; // JSON's null where Python reads a file, and for columns with one value a file
+  }
+
+  private static boolean refersTo(Seq expressions, Set columns) {
+    if (columns.isEmpty()) return false;
+    Set references = new HashSet();
+    addReferences(expressions, references);
+    return !Collections.disjoint(references, columns);
   }
 
   /** Returns the ids of the columns of a plan's children by whose values the plan, or one above it, brings rows together or prunes files. */
@@ -93,12 +97,26 @@ public final class SparkRule extends Rule {
     if (plan instanceof Aggregate) addReferences(((Aggregate) plan).groupingExpressions(), columns);
     if (plan instanceof Window) addReferences(((Window) plan).partitionSpec(), columns);
     if (plan instanceof Filter) addPruned(((Filter) plan).condition(), columns);
+    addNamed(plan, columns);
+    return columns;
+  }
+
+  /** Returns the ids of the columns of a plan's children by whose values in a join Spark prunes files at run time. */
+  private Set prunedBelow(LogicalPlan plan) {
+    if (pruned.isEmpty() && !(plan instanceof Filter)) return pruned;
+    Set columns = new HashSet(pruned);
+    if (plan instanceof Filter) addPruned(((Filter) plan).condition(), columns);
+    addNamed(plan, columns);
+    return columns;
+  }
+
+  /** Adds the columns of a plan's children to which the plan gives the names of columns that are in the set. */
+  private static void addNamed(LogicalPlan plan, Set columns) {
     Seq named = plan instanceof Project ? ((Project) plan).projectList() : plan instanceof Aggregate ? ((Aggregate) plan).aggregateExpressions() : null;
     for (Iterator each = named == null ? null : named.iterator(); each != null && each.hasNext(); ) {
       Object column = each.next();
       if (column instanceof Alias && columns.contains(((Alias) column).exprId())) addReferences(((Alias) column).child(), columns);
     }
-    return columns;
   }
 
   private static void addReferences(Seq expressions, Set columns) {

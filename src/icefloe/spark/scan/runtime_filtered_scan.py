@@ -1,0 +1,117 @@
+"""`RuntimeFilteredScan`: a scan that leaves files out by the values that a join has while it runs, through any partition transform (dynamic filters).
+
+Spark's own file scan leaves files out by columns with one value a file. Where a join filters by the column of another transform, `bridge/java/SparkRule.java`
+plans a scan with Spark's connector instead (`bridge/java/PartitionedFiles.java`), which reads the files as Spark's own file scan does.
+Spec: Partition Transforms; Scan Planning.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructField
+
+from icefloe.kernel.arrow_values import numpy_of
+from icefloe.kernel.partitioning.transforms import IdentityTransform, UnknownTransform, VoidTransform
+from icefloe.kernel.schema.schema import Schema
+from icefloe.spark.bridge.callback import connector_method
+from icefloe.spark.bridge.gateway import executors_have_classes
+from icefloe.spark.bridge.messages import Expression
+from icefloe.spark.scan.native_scan import FileGroup, FileValues, names_for_the_reader, partitioned_files
+from icefloe.spark.scan.read_options import session_for
+from icefloe.spark.scan.read_strategy import grouped_files
+from icefloe.spark.scan.spark_scan import PushedScan, SparkScan
+from icefloe.spark.types.spark_types import has_geo_type
+
+
+def can_read_partitions(pushed: PushedScan) -> bool:
+    """Return whether a scan of Spark's connector can read the files of a pushed query: of a query of rows, whose tasks have Icefloe's classes."""
+    if pushed.query.get("operation") is not None or not {"aggregation", "limit"}.isdisjoint(pushed.query):
+        return False
+    return executors_have_classes(pushed.spark)
+
+
+def runtime_filtered_scan(pushed: PushedScan) -> "RuntimeFilteredScan | None":
+    """Return the scan of a pushed query whose files Spark may filter at run time; None where every partition field that is read is a column of its files."""
+    specs = pushed.scan.metadata.partition_specs
+    if all(isinstance(field.transform, IdentityTransform) for spec in specs for field in spec.fields) or not can_read_partitions(pushed):
+        return None
+    scan = RuntimeFilteredScan(pushed)
+    return scan if scan.is_filtered_by_transforms and not has_geo_type(scan.struct) else None
+
+
+class RuntimeFilteredScan(SparkScan):
+    """Spark's scan of the files of a table, some of which a join may leave out when it runs."""
+
+    @property
+    def struct(self) -> Any:
+        """Return the columns that Spark reads."""
+        return self._struct
+
+    @property
+    def is_filtered_by_transforms(self) -> bool:
+        """Return whether a join can leave out files by a transform of a column that is read, not by the column alone."""
+        return len(self.filter_attributes()) > len(super().filter_attributes())
+
+    @property
+    def split_keys(self) -> Sequence[tuple[StructField, FileValues]]:
+        """Return the columns with the partition keys of the splits, and a function that returns their values for files: none."""
+        return ()
+
+    @connector_method
+    def partitioned_files(self) -> Any:
+        """Return the scan of the files with the keys of their splits; None where Spark's reader cannot read all of them."""
+        groups = self._groups
+        if any(group.reason for group in groups):
+            return None
+        return partitioned_files(self._session, self.request, self._needed_and_groups[0], groups, self.split_keys)
+
+    @cached_property
+    def _session(self) -> Any:
+        return session_for(self._pushed.spark, self._pushed.query, self._pushed.scan.metadata.properties)
+
+    @cached_property
+    def _needed_and_groups(self) -> tuple[Schema, list[FileGroup]]:
+        needed, groups, _ = grouped_files(self._session, self.request, self._kept, self._pushed.plans.deletes)
+        return needed, groups
+
+    @property
+    def _groups(self) -> list[FileGroup]:
+        return self._needed_and_groups[1]
+
+    @connector_method
+    def filter_attributes(self) -> list[str]:
+        """Return the columns of partition fields, by whose values in a join Spark prunes files."""
+        request = self.request
+        fields = [field for part in request.plan.parts for field in request.specs[part.spec_id].fields]
+        ids = {field.source_id for field in fields if not isinstance(field.transform, VoidTransform | UnknownTransform)}
+        return [field.name for field in request.projection.fields if field.field_id in ids]
+
+    @connector_method
+    def matching_files(self, predicates: list[Expression]) -> list[int]:
+        """Return the numbers of the files that may have rows with the values that a join has, in the order of the groups' files."""
+        paths = pa.chunked_array([group.files["file_path"].combine_chunks() for group in self._groups], pa.string())
+        filters = [_of_column(predicate, self._columns_of_reader) for predicate in predicates]
+        if None in filters:
+            return list(range(len(paths)))
+        pushed = self._pushed
+        narrowed = replace(pushed, query={**pushed.query, "filters": [*pushed.filters, *filters]})
+        return np.flatnonzero(numpy_of(pc.is_in(paths, value_set=narrowed.plan().files["file_path"].combine_chunks()))).tolist()
+
+    @cached_property
+    def _columns_of_reader(self) -> dict[str, str]:
+        """The names of the columns by those that Spark's reader has for them."""
+        request = self.request
+        return {reader_name: name for name, reader_name in names_for_the_reader(self._needed_and_groups[0], request.schemas).items()}
+
+
+def _of_column(predicate: Mapping[str, Any], columns: Mapping[str, str]) -> Mapping[str, Any] | None:
+    """Return a test of a column of Spark's reader as one of the table's column; None for any other."""
+    reference, *values = predicate.get("children") or [{}]
+    if reference.get("kind") != "reference" or len(reference["parts"]) != 1 or reference["parts"][0] not in columns:
+        return None
+    return {**predicate, "children": [{**reference, "parts": [columns[reference["parts"][0]]]}, *values]}
