@@ -23,6 +23,7 @@ EXTRAS = {
     "gcs": "tables in Google Cloud Storage",
     "azure": "tables in Azure storage",
     "glue": "a catalog in AWS Glue",
+    "hive": "a catalog in a Hive metastore",
     "postgres": "a catalog in PostgreSQL",
     "rest": "REST catalogs",
     "server": "`icefloe serve`, the REST catalog server",

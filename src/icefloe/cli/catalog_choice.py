@@ -1,6 +1,7 @@
 """Resolution of the catalog options and the table argument of a command to a catalog and a table."""
 
 import os
+import shlex
 from dataclasses import dataclass
 
 from icefloe.catalog.catalog import Catalog
@@ -15,6 +16,8 @@ from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
 
 SQLITE = "sqlite:///"
+# Addresses of catalogs that are services, and no databases.
+SERVICES = ("http://", "https://", "thrift://")
 METADATA_ENDINGS = (".json", ".json.gz")
 
 
@@ -25,6 +28,17 @@ class CatalogChoice:
     name: str | None = None
     uri: str | None = None
     warehouse: str | None = None
+
+    @property
+    def arguments(self) -> str:
+        """The options as a reader types them again, each after a space."""
+        given = (("--catalog", self.name), ("--uri", self.uri), ("--warehouse", self.warehouse))
+        # A URI may have a password or a token, which is shown nowhere.
+        return "".join(
+            f" {option} {'URI' if option == '--uri' and ('@' in value or '?' in value) else shlex.quote(value)}"
+            for option, value in given
+            if value
+        )
 
 
 def open_catalog(choice: CatalogChoice, *, create: bool = False) -> Catalog:
@@ -38,6 +52,8 @@ def open_catalog(choice: CatalogChoice, *, create: bool = False) -> Catalog:
         NoSuchCatalogError: No option or configuration names the catalog, or its database does not exist.
         InvalidInputError: The database contains several catalogs and the options name none.
     """
+    if choice.uri is not None and choice.uri.lower().startswith(SERVICES):
+        return load_catalog(choice.name or default_catalog_name(), uri=choice.uri, warehouse=choice.warehouse)
     uri = _uri(choice)
     warehouse = _absolute(choice.warehouse)
     if uri is None:

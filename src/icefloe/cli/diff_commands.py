@@ -32,6 +32,7 @@ After = Annotated[
 Rows = Annotated[bool, typer.Option("--rows", help="Compare rows too: the files that differ are read.")]
 Columns = Annotated[list[str] | None, typer.Option("--column", metavar="NAME", help="Compare rows in this column only; may be repeated.")]
 MostRows = Annotated[int, typer.Option("--max-rows", metavar="N", min=0, help="List at most so many changed rows; all are counted.")]
+Statistics = Annotated[bool, typer.Option("--statistics/--no-statistics", help="Compare column statistics, which takes most of the time.")]
 Version = Annotated[
     str,
     typer.Argument(
@@ -49,6 +50,7 @@ def diff(
     rows: Rows = False,
     columns: Columns = None,
     max_rows: MostRows = MOST_ROWS,
+    statistics: Statistics = True,
     catalog: CatalogName = None,
     uri: CatalogUri = None,
     warehouse: Warehouse = None,
@@ -68,6 +70,7 @@ def diff(
         rows=rows or columns is not None,
         columns=columns,
         most_rows=max_rows,
+        statistics=statistics,
     )
     show(found, as_json=as_json, everything=everything)
 

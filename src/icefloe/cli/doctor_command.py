@@ -119,7 +119,11 @@ def _installation() -> Iterator[Check]:
     installed = versions()
     yield Check(check="icefloe", status=Status.OK, found=f"{installed.icefloe}, with pyarrow {installed.pyarrow}")
     if installed.manifest_codec == "compiled":
-        libraries = {"libdeflate: deflated": compiled_codec.INFLATES, "libzstd: zstandard": compiled_codec.UNPACKS_ZSTANDARD}
+        libraries = {
+            "libdeflate: deflated": compiled_codec.INFLATES,
+            "libzstd: zstandard": compiled_codec.UNPACKS_ZSTANDARD,
+            "libsnappy: snappy": compiled_codec.UNPACKS_SNAPPY,
+        }
         without = "".join(f", without {name} blocks are decompressed one by one" for name, has_it in libraries.items() if not has_it)
         yield Check(check="manifest codec", status=Status.OK, found=f"compiled{without}")
     else:

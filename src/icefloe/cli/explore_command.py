@@ -1,12 +1,9 @@
 """`icefloe explore`: a page that shows a table, served on loopback, or written as one file."""
 
-import os
-import shlex
 import socket
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,8 +11,8 @@ import typer
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog, open_table
 from icefloe.cli.screen import print_message, step
 from icefloe.cli.shared_options import CatalogName, CatalogUri, SnapshotName, Warehouse, complete_name
-from icefloe.errors import InvalidInputError, NoSuchFileError
-from icefloe.explorer.standalone import standalone
+from icefloe.errors import InvalidInputError
+from icefloe.explorer.standalone import HtmlPage, standalone
 from icefloe.lazy_imports import lazy_module
 from icefloe.optional_packages import optional_module
 
@@ -82,16 +79,7 @@ def _write(html: str, name: str, choice: CatalogChoice, where: str | None, snaps
         page = standalone(
             reader, time.time_ns() // 1_000_000, typed=name, where=where, snapshot=snapshot, arguments=_arguments(name, choice)
         )
-        target = Path(html)
-        try:
-            # A reader of the file never sees half of it.
-            unfinished = target.with_name(f".{target.name}.{os.getpid()}")
-            unfinished.write_text(page, encoding="utf-8", errors="replace")
-            unfinished.replace(target)
-        except OSError as error:
-            with suppress(OSError):
-                unfinished.unlink()
-            raise NoSuchFileError(f"cannot write {html}: {error.strerror}", next_step="choose a folder that you may write to") from error
+        target = HtmlPage(name=name, html=page).write(html)
     sys.stdout.write(f"{target}\n")
 
 
@@ -142,9 +130,5 @@ def _listening(address: str, port: int) -> socket.socket:
 
 
 def _arguments(name: str, choice: CatalogChoice) -> str:
-    """Return the options that name the catalog, as a reader of the page types them again."""
-    if is_path(name):
-        return ""
-    given = (("--catalog", choice.name), ("--uri", choice.uri), ("--warehouse", choice.warehouse))
-    # A URI may have a password, which is on no page.
-    return "".join(f" {option} {'URI' if option == '--uri' and '@' in value else shlex.quote(value)}" for option, value in given if value)
+    """Return the options that name the catalog; none for a table that is named by its metadata file."""
+    return "" if is_path(name) else choice.arguments

@@ -11,7 +11,7 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import dotted
 from icefloe.cli.screen import step
 from icefloe.cli.shared_options import complete_name
-from icefloe.cli.table_command import looks_at_catalog
+from icefloe.cli.table_command import changes_tables_of_catalog
 from icefloe.display.formatting import count_text, shortened, size_text
 from icefloe.display.report import Column, Part, Prose, Report, grid
 from icefloe.errors import NoSuchNamespaceError
@@ -75,9 +75,8 @@ class Maintenance(View):
         for table in self.tables:
             parts += _parts(table, most)
         failed = sum(one.has_failures for one in self.tables)
-        parts.append(
-            Prose(f"{count_text(len(self.tables), 'table')}, {failed:,} with failures" + (". Nothing was changed." if self.dry_run else ""))
-        )
+        planned = ". Nothing was changed. Each action is planned for the table as it is: after the ones before, less may be left to do."
+        parts.append(Prose(f"{count_text(len(self.tables), 'table')}, {failed:,} with failures" + (planned if self.dry_run else "")))
         return Report(f"{'plan of maintenance' if self.dry_run else 'maintenance'} of {self.name}", tuple(parts))
 
 
@@ -116,7 +115,7 @@ def _line(one: ActionReport) -> tuple[str, ...]:
     return one.action.value, one.state.value, shortened(one.detail), *(figures if has_figures else ("",) * 4)
 
 
-@looks_at_catalog
+@changes_tables_of_catalog
 def maintain(
     opened: Catalog,
     name: Name = "",

@@ -14,7 +14,7 @@ import typer
 from icefloe.catalog.catalog import Catalog
 from icefloe.cli.row_view import cell_text
 from icefloe.cli.shared_options import pairs_of, utc_time_of
-from icefloe.cli.table_command import changes_table, looks_at_catalog
+from icefloe.cli.table_command import changes_table, changes_tables_of_catalog
 from icefloe.display.formatting import count_text, size_text
 from icefloe.display.report import Column, Facts, Grid, Prose, Report, grid
 from icefloe.errors import InvalidInputError
@@ -128,9 +128,10 @@ class DanglingDeletes(View):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestRewrite(View):
-    """The result of a rewrite of manifests. `snapshot_id` is None if there was nothing to do."""
+    """The result of a rewrite of manifests, or with `dry_run` what it would do. `snapshot_id` is None if nothing was committed."""
 
     table: str
+    dry_run: bool
     snapshot_id: int | None
     rewritten_manifests: int
     added_manifests: int
@@ -139,11 +140,12 @@ class ManifestRewrite(View):
 
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no list
         """See `View.report`."""
+        would = "would be " if self.dry_run else ""
         pairs = (
-            ("snapshot", snapshots_text((self.snapshot_id,))),
-            ("rewritten", count_text(self.rewritten_manifests)),
-            ("added", f"{count_text(self.added_manifests)}, {count_text(self.entries, 'entry', 'entries')}"),
-            ("kept", count_text(self.kept_manifests)),
+            ("snapshot", snapshots_text((self.snapshot_id,), dry_run=self.dry_run)),
+            (f"{would}rewritten", count_text(self.rewritten_manifests)),
+            (f"{would}added", f"{count_text(self.added_manifests)}, {count_text(self.entries, 'entry', 'entries')}"),
+            (f"{would}kept", count_text(self.kept_manifests)),
         )
         return Report(f"manifests of {self.table}", (Facts(pairs),))
 
@@ -215,13 +217,15 @@ def remove_dangling_deletes(opened: Table, branch: RewrittenBranch = "main", dry
 
 
 @changes_table
-def rewrite_manifests(opened: Table, spec_id: SpecId = None, sort_by: SortBy = None, branch: OfBranch = "main") -> View:
+def rewrite_manifests(
+    opened: Table, spec_id: SpecId = None, sort_by: SortBy = None, branch: OfBranch = "main", dry_run: DryRun = False
+) -> View:
     """Put the entries of small or unsorted manifests into manifests of the target size. No data file is read or written."""
-    result = opened.rewrite_manifests(spec_id, sort_by, branch=branch)
+    result = opened.rewrite_manifests(spec_id, sort_by, branch=branch, dry_run=dry_run)
     return ManifestRewrite(table=opened.full_name, **fields_of(result))
 
 
-@looks_at_catalog
+@changes_tables_of_catalog
 def call_procedure(opened: Catalog, procedure: ProcedureName = None, arguments: Arguments = None) -> View:
     """Run a procedure with the names and arguments of Java's Iceberg, such as add_files or ancestors_of; without a name they are listed."""
     if procedure is None:

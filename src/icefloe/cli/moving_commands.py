@@ -10,7 +10,7 @@ import typer
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.cli.shared_options import pairs_of
-from icefloe.cli.table_command import changes_table, looks_at_catalog
+from icefloe.cli.table_command import changes_table, changes_tables_of_catalog
 from icefloe.display.formatting import count_text, size_text
 from icefloe.display.report import Column, Facts, Report, grid
 from icefloe.inspect.inspection import MOST_LINES, View
@@ -158,7 +158,7 @@ class TableOfFiles(View):
         return Report(f"{self.action} {self.table}", (Facts(pairs), columns))
 
 
-@looks_at_catalog
+@changes_tables_of_catalog
 def snapshot(
     opened: Catalog, source: Folder, table: NewTable, location: Location = None, properties: Properties = None, dry_run: CheckOnly = False
 ) -> View:
@@ -177,7 +177,7 @@ def snapshot(
     )
 
 
-@looks_at_catalog
+@changes_tables_of_catalog
 def migrate(opened: Catalog, source: Folder, table: NewTable, properties: Properties = None, dry_run: CheckOnly = False) -> View:
     """Make a table of a folder of files in its place: the files become the table's. No file is copied, and the table deletes them with its rows."""
     result = migrate_table(opened, source, table, properties=pairs_of(properties), dry_run=dry_run)

@@ -1,13 +1,17 @@
 """`icefloe repair`: shows what is wrong in a table and what each repair would change; with `--apply` it commits the repair, with `--undo` it takes it back."""
 
+import shlex
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from icefloe.catalog.catalog import Catalog
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog
 from icefloe.cli.failure_output import REFUSED
+from icefloe.cli.interrupts import AFTER_CHANGE, interrupts_state
 from icefloe.cli.screen import show, step
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, Warehouse, complete_name, complete_ref
 from icefloe.errors import InvalidInputError, ReadOnlyTableError
@@ -58,20 +62,31 @@ def repair(
 ) -> None:
     """Show what is wrong in a table and what each repair would change; commit it with --apply. The exit code is 1 if something is left to repair."""
     _check(table, apply=apply, undo_last=undo_last, only=only, metadata_file=metadata_file)
-    opened = open_catalog(CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
+    choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
+    opened = open_catalog(choice)
     if undo_last:
-        show(undo(opened, table, branch=branch, metadata_file=metadata_file), as_json=as_json, everything=everything)
+        with interrupts_state(AFTER_CHANGE):
+            undone = undo(opened, table, branch=branch, metadata_file=metadata_file)
+        show(undone, as_json=as_json, everything=everything)
         return
     progress = ValidationProgress()
     shown = step(f"Validating {table}", lambda: (progress.done, progress.total), "manifests and files")
     with shown if sys.stderr.isatty() else nullcontext():
         planned = plan(opened, table, only=only or (), branch=branch, files=files, data=data, progress=progress)
+    undo_command = _as_typed(planned.undo, opened, choice)
     if not apply or not planned.chosen:
-        show(planned, as_json=as_json, everything=everything)
+        show(replace(planned, undo=undo_command), as_json=as_json, everything=everything)
         if planned.has_faults:
             raise typer.Exit(REFUSED)
         return
-    show(planned.apply(), as_json=as_json, everything=everything)
+    with interrupts_state(AFTER_CHANGE):
+        applied = planned.apply()
+    show(replace(applied, undo=undo_command), as_json=as_json, everything=everything)
+
+
+def _as_typed(command: str, opened: Catalog, choice: CatalogChoice) -> str:
+    """Return a command with the options that named the catalog: its name alone leads to it only if it is configured."""
+    return command.replace(f" --catalog {shlex.quote(opened.name)}", choice.arguments, 1) if choice.arguments else command
 
 
 def _check(table: str, *, apply: bool, undo_last: bool, only: list[str] | None, metadata_file: str | None) -> None:

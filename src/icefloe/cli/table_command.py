@@ -9,6 +9,7 @@ import typer
 from icefloe.catalog.catalog import Catalog
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog, open_changeable, open_table
 from icefloe.cli.failure_output import REFUSED
+from icefloe.cli.interrupts import AFTER_CHANGE, interrupts_state
 from icefloe.cli.screen import show
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, TableName, Warehouse
 from icefloe.errors import IcefloeError
@@ -32,16 +33,17 @@ def looks_at_table(look: Callable[..., View]) -> Callable[..., None]:
 
 def changes_table(change: Callable[..., View]) -> Callable[..., None]:
     """Make a command that opens a table of a catalog to change it, calls `change`, and prints the view."""
-    return _command(change, open_changeable, [_TABLE])
+    return _command(change, open_changeable, [_TABLE], after_interrupt=AFTER_CHANGE)
 
 
 def looks_at_catalog(look: Callable[..., View]) -> Callable[..., None]:
     """Make a command that opens a catalog, calls `look` with it, and prints the view."""
+    return _command(look, _open_catalog, [])
 
-    def opened(choice: CatalogChoice) -> Catalog:
-        return open_catalog(choice)
 
-    return _command(look, opened, [])
+def changes_tables_of_catalog(change: Callable[..., View]) -> Callable[..., None]:
+    """Make a command as `looks_at_catalog`, which changes tables in commits of their own."""
+    return _command(change, _open_catalog, [], after_interrupt=AFTER_CHANGE)
 
 
 def creates_in_catalog(create: Callable[..., View]) -> Callable[..., None]:
@@ -53,21 +55,35 @@ def creates_in_catalog(create: Callable[..., View]) -> Callable[..., None]:
     return _command(create, opened, [])
 
 
-def _command(function: Callable[..., View], opening: Callable[..., Any], subject: list[inspect.Parameter]) -> Callable[..., None]:
-    """Make a function with the parameters of `function` without its first, and the shared ones; typer reads them from the signature."""
+def _open_catalog(choice: CatalogChoice) -> Catalog:
+    return open_catalog(choice)
+
+
+def _command(
+    function: Callable[..., View], opening: Callable[..., Any], subject: list[inspect.Parameter], *, after_interrupt: str = ""
+) -> Callable[..., None]:
+    """Make a function with the parameters of `function` without its first, and the shared ones; typer reads them from the signature.
+
+    Args:
+        function: Returns the view.
+        opening: Opens what `function` gets, by the values of `subject` and the choice of the catalog.
+        subject: The parameters that name it.
+        after_interrupt: The state that Ctrl-C leaves, unless `function` raises a `KeyboardInterrupt` that has it.
+    """
     own = [parameter.replace(kind=_KEYWORD) for parameter in list(inspect.signature(function).parameters.values())[1:]]
 
     def command(**values: Any) -> None:
         choice = CatalogChoice(name=values["catalog"], uri=values["uri"], warehouse=values["warehouse"])
         named = [values[parameter.name] for parameter in subject]
-        try:
-            opened = opening(*named, choice)
-            view = function(opened, **{parameter.name: values[parameter.name] for parameter in own})
-        except IcefloeError as error:
-            if error.table is None and error.path is None and named and not is_path(named[0]):
-                error.table = named[0]
-            raise
-        show(view, as_json=values["as_json"], everything=values["everything"])
+        with interrupts_state(after_interrupt):
+            try:
+                opened = opening(*named, choice)
+                view = function(opened, **{parameter.name: values[parameter.name] for parameter in own})
+            except IcefloeError as error:
+                if error.table is None and error.path is None and named and not is_path(named[0]):
+                    error.table = named[0]
+                raise
+            show(view, as_json=values["as_json"], everything=values["everything"])
         if view.has_faults:
             raise typer.Exit(REFUSED)
 

@@ -1,9 +1,10 @@
 """What differs between two versions in files, rows by partition and column statistics, from manifests alone.
 
-Each distinct manifest is read once, side by side with others; of a manifest that both versions have no file is compared. Spec: Manifests; Manifest Lists.
+Each distinct manifest is read once, several together and side by side with others; of a manifest that both versions have no file is compared. Files are
+compared as arrays. Spec: Manifests; Manifest Lists.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, NamedTuple
@@ -15,22 +16,25 @@ from numpy.typing import NDArray
 
 from icefloe.comparison.table_version import TableVersion
 from icefloe.display.formatting import shortened
-from icefloe.kernel.arrow_values import numpy_of
-from icefloe.kernel.manifest.manifest_columns import Statistic, statistic_column
+from icefloe.kernel.arrow_values import array_of, array_of_chunks, filled, numpy_of, positions_array, scalar_of
+from icefloe.kernel.manifest.manifest_columns import Statistic, partition_column, statistic_column
 from icefloe.kernel.manifest.manifest_reader import read_live_entries
+from icefloe.kernel.manifest.partition_values import primitive
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata.document import LATEST_SUPPORTED_VERSION
-from icefloe.kernel.metadata.manifests import spec_partition_type, spec_schema
-from icefloe.kernel.partitioning.partition_spec import partition_path
-from icefloe.kernel.scan.file_objects import partition_tuples
+from icefloe.kernel.metadata.manifests import spec_partition_type
+from icefloe.kernel.partitioning.partition_spec import partition_folder
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.schema.type_promotion import is_promotion
-from icefloe.kernel.types import PrimitiveType
-from icefloe.kernel.values import bounds_to_array, to_human
+from icefloe.kernel.types import DoubleType, FloatType, PrimitiveType, StructType
+from icefloe.kernel.values import bounds_to_array, physical_list, to_human
 from icefloe.table.parallel_requests import in_threads
 
 # Columns whose statistics are compared, the first ones: each costs time for each file.
 MOST_COLUMNS = 100
+# Manifests that are decoded together, and about how many entries: large arrays are quicker than many small ones, and all are in memory at once.
+_MANIFESTS_AT_ONCE = 16
+_ENTRIES_AT_ONCE = 32_768
 _STATISTICS = ("null_value_count", "lower_bound", "upper_bound")
 # Columns by field id, with their names and types.
 Columns = Mapping[int, tuple[str, PrimitiveType]]
@@ -71,9 +75,6 @@ class PartitionCounts:
     rows: int = 0
     bytes: int = 0
     deletes: int = 0
-
-    def __add__(self, other: "PartitionCounts") -> "PartitionCounts":
-        return PartitionCounts(self.files + other.files, self.rows + other.rows, self.bytes + other.bytes, self.deletes + other.deletes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,25 +134,33 @@ class _Bounds(NamedTuple):
         return _Bounds(None if self.nulls is None or other.nulls is None else self.nulls + other.nulls, lower, upper)
 
 
+class _Partitions(NamedTuple):
+    """The counts of partitions: the name of each, as Arrow, and a row of the numbers of `PartitionCounts`."""
+
+    names: Any
+    counts: NDArray[np.int64]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Digest:
-    """What is compared of one manifest. `names` and `counts` (bytes and rows of each file) are kept only of manifests that one version alone has."""
+    """What is compared of some manifests. `names` and `counts` (bytes and rows of each file) are kept only of manifests that one version alone has."""
 
     total: FileCounts
-    partitions: Mapping[str, PartitionCounts]
+    partitions: "_Partitions"
     columns: Mapping[int, _Bounds]
-    names: Sequence[str]
+    names: Any
     counts: NDArray[np.int64]
     is_delete: bool
 
 
-def file_changes(before: TableVersion, after: TableVersion, *, is_one_table: bool) -> FileChanges:
+def file_changes(before: TableVersion, after: TableVersion, *, is_one_table: bool, statistics: bool = True) -> FileChanges:
     """Return the differences of the files of two versions.
 
     Args:
         before: The first version.
         after: The second one.
         is_one_table: Whether they are versions of one table, so that columns with one field id are one column.
+        statistics: Whether column statistics are compared, which takes most of the time.
 
     Raises:
         NoSuchFileError: A manifest list or manifest does not exist.
@@ -159,16 +168,14 @@ def file_changes(before: TableVersion, after: TableVersion, *, is_one_table: boo
     """
     one, other = before.manifests(), after.manifests()
     shared = {manifest.manifest_path for manifest in one} & {manifest.manifest_path for manifest in other} if is_one_table else set()
-    old_columns: Columns = _columns(before.schema)
-    new_columns: Columns = _columns(after.schema)
+    old_columns: Columns = _columns(before.schema) if statistics else {}
+    new_columns: Columns = _columns(after.schema) if statistics else {}
     if is_one_table:
         old_columns, new_columns = _in_wider_types(old_columns, new_columns), _in_wider_types(new_columns, old_columns)
     in_both = [manifest for manifest in other if manifest.manifest_path in shared]
-    both = list(
-        in_threads(partial(_digest, after, {**old_columns, **new_columns} if is_one_table else new_columns, with_files=False), in_both)
-    )
-    removed = list(in_threads(partial(_digest, before, old_columns, with_files=True), _not_in(one, shared)))
-    added = list(in_threads(partial(_digest, after, new_columns, with_files=True), _not_in(other, shared)))
+    both = _digests(after, {**old_columns, **new_columns} if is_one_table else new_columns, in_both, with_files=False)
+    removed = _digests(before, old_columns, _not_in(one, shared), with_files=True)
+    added = _digests(after, new_columns, _not_in(other, shared), with_files=True)
     return FileChanges(
         data_files=_difference(both, removed, added, is_delete=False),
         delete_files=_difference(both, removed, added, is_delete=True),
@@ -199,48 +206,74 @@ def _in_wider_types(columns: Columns, others: Columns) -> Columns:
     }
 
 
-def _digest(version: TableVersion, columns: Columns, manifest: ManifestFile, *, with_files: bool) -> _Digest:
-    kind = spec_partition_type(version.reader.metadata, manifest.partition_spec_id)
-    is_delete = manifest.content is ManifestContent.DELETES
+def _digests(version: TableVersion, columns: Columns, manifests: Sequence[ManifestFile], *, with_files: bool) -> list[_Digest]:
+    return list(in_threads(partial(_digest, version, columns, with_files=with_files), _grouped(manifests)))
+
+
+def _grouped(manifests: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
+    """Yield manifests of one partition spec and content that are decoded together."""
+    groups: dict[tuple[int, ManifestContent], list[ManifestFile]] = {}
+    entries: dict[tuple[int, ManifestContent], int] = {}
+    for manifest in manifests:
+        key = (manifest.partition_spec_id, manifest.content)
+        counts = (manifest.added_files_count, manifest.existing_files_count)
+        # The counts are those of the list, which decide only what is read together.
+        count = sum(_ENTRIES_AT_ONCE if number is None or number < 0 else number for number in counts)
+        group = groups.setdefault(key, [])
+        if group and (len(group) == _MANIFESTS_AT_ONCE or entries[key] + count > _ENTRIES_AT_ONCE):
+            yield group
+            group = groups[key] = []
+            entries[key] = 0
+        group.append(manifest)
+        entries[key] = entries.get(key, 0) + count
+    yield from groups.values()
+
+
+def _digest(version: TableVersion, columns: Columns, manifests: Sequence[ManifestFile], *, with_files: bool) -> _Digest:
+    spec_id, content = manifests[0].partition_spec_id, manifests[0].content
+    kind = spec_partition_type(version.reader.metadata, spec_id)
+    is_delete = content is ManifestContent.DELETES
     statistics: Sequence[Statistic] = () if is_delete else [(name, field_id) for field_id in columns for name in _STATISTICS]
-    entries = read_live_entries([manifest], version.reader.io.read, kind, statistics=statistics).entries
+    entries = read_live_entries(manifests, version.reader.io.read, kind, statistics=statistics).entries
     sizes = entries["file_size_in_bytes"]
     if is_delete:  # of a deletion vector the bytes of its blob: the Puffin file can have many
         sizes = pc.coalesce(entries["content_size_in_bytes"], sizes)
     counts = np.stack([numpy_of(sizes), numpy_of(entries["record_count"])], axis=1).astype(np.int64)
     return _Digest(
         total=FileCounts(len(counts), *map(int, counts.sum(axis=0))),
-        partitions=_by_partition(
-            _partition_names(version, manifest.partition_spec_id, partition_tuples(entries, kind)), counts, is_delete=is_delete
-        ),
+        partitions=_by_partition(_partition_names(version, spec_id, kind, entries), counts, is_delete=is_delete),
         columns={} if is_delete else {field_id: _bounds(entries, field_id, kind) for field_id, (_, kind) in columns.items()},
-        names=_file_names(entries, is_delete=is_delete) if with_files else (),
+        names=_file_names(entries, is_delete=is_delete) if with_files else pa.nulls(0, pa.string()),
         counts=counts if with_files else counts[:0],
         is_delete=is_delete,
     )
 
 
-def _partition_names(version: TableVersion, spec_id: int, values: Sequence[tuple[Any, ...]]) -> list[str]:
-    metadata = version.reader.metadata
-    spec, schema = metadata.spec_by_id(spec_id), spec_schema(metadata, spec_id)
-    names: dict[int, str] = {}
-    for value in values:  # equal tuples are one object
-        if id(value) not in names:
-            names[id(value)] = partition_path(spec, schema, value) if spec.fields else ""
-    return [names[id(value)] for value in values]
+def _partition_names(version: TableVersion, spec_id: int, partition_type: StructType, entries: Any) -> Any:
+    """Return the name of the partition of each file; only distinct values of a field become text one by one."""
+    fields = version.reader.metadata.spec_by_id(spec_id).fields
+    if not fields:
+        return array_of([""] * entries.num_rows, pa.string())
+    parts = []
+    for field, part in zip(fields, partition_type.fields, strict=True):
+        kind, column = primitive(part.field_type), array_of_chunks(entries[partition_column(part.field_id)])
+        is_float = isinstance(kind, FloatType | DoubleType)
+        # By its bits: -0.0 equals 0.0 but is another partition.
+        bits = column.view(pa.int64() if isinstance(kind, DoubleType) else pa.int32()) if is_float else column
+        encoded = pc.dictionary_encode(bits, null_encoding="encode")
+        values = physical_list(kind, encoded.dictionary.view(column.type) if is_float else encoded.dictionary)
+        parts.append(array_of([partition_folder(field, kind, value) for value in values], pa.string()).take(encoded.indices))
+    return pc.binary_join_element_wise(*parts, scalar_of("/", pa.string()))
 
 
-def _by_partition(names: Sequence[str], counts: NDArray[np.int64], *, is_delete: bool) -> dict[str, PartitionCounts]:
-    numbers: dict[str, int] = {}
-    codes = np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
-    sums = np.zeros((len(numbers), 3), np.int64)
-    np.add.at(sums, codes, np.column_stack([np.ones(len(codes), np.int64), counts]))
-    if is_delete:
-        return {name: PartitionCounts(deletes=int(sums[number, 2])) for name, number in numbers.items()}
-    return {
-        name: PartitionCounts(files=int(sums[number, 0]), bytes=int(sums[number, 1]), rows=int(sums[number, 2]))
-        for name, number in numbers.items()
-    }
+def _by_partition(names: Any, counts: NDArray[np.int64], *, is_delete: bool) -> _Partitions:
+    encoded = pc.dictionary_encode(names)
+    codes = numpy_of(encoded.indices)
+    totals = np.zeros((len(encoded.dictionary), len(PartitionCounts.__dataclass_fields__)), np.int64)
+    sizes, rows = counts.T
+    for place, numbers in ((3, rows),) if is_delete else ((0, np.ones_like(rows)), (1, rows), (2, sizes)):
+        np.add.at(totals[:, place], codes, numbers)
+    return _Partitions(encoded.dictionary, totals)
 
 
 def _bounds(entries: Any, field_id: int, kind: PrimitiveType) -> _Bounds:
@@ -256,57 +289,63 @@ def _bounds(entries: Any, field_id: int, kind: PrimitiveType) -> _Bounds:
     )
 
 
-def _file_names(entries: Any, *, is_delete: bool) -> list[str]:
+def _file_names(entries: Any, *, is_delete: bool) -> Any:
     """Return a name for each file: its path, and of a deletion vector its place too."""
-    paths: list[str] = entries["file_path"].to_pylist()
+    paths = array_of_chunks(entries["file_path"])
     if not is_delete:
         return paths
-    places = zip(entries["content_offset"].to_pylist(), entries["referenced_data_file"].to_pylist(), strict=True)
-    return [path if offset is None else f"{path}\0{offset}\0{target}" for path, (offset, target) in zip(paths, places, strict=True)]
+    places = (filled(array_of_chunks(entries[name]).cast(pa.string()), "") for name in ("content_offset", "referenced_data_file"))
+    return pc.if_else(
+        array_of_chunks(entries["content_offset"].is_null()),
+        paths,
+        pc.binary_join_element_wise(paths, *places, scalar_of("\0", pa.string())),
+    )
 
 
 def _difference(both: Sequence[_Digest], before: Sequence[_Digest], after: Sequence[_Digest], *, is_delete: bool) -> FileDifference:
     kept = sum((digest.total for digest in both if digest.is_delete == is_delete), FileCounts())
-    old, new = (_files(digests, is_delete=is_delete) for digests in (before, after))
+    sides = [[digest for digest in side if digest.is_delete == is_delete] for side in (before, after)]
+    names = pa.chunked_array([digest.names for side in sides for digest in side], pa.string())
+    if not len(names):
+        return FileDifference(added=FileCounts(), removed=FileCounts(), kept=kept)
+    codes = numpy_of(array_of_chunks(pc.dictionary_encode(names.combine_chunks())).indices)
+    sizes = np.concatenate([digest.counts for side in sides for digest in side])
+    split = sum(len(digest.names) for digest in sides[0])
+    # A file that a version has twice counts once.
+    is_old, is_new = np.zeros(int(codes.max()) + 1, bool), np.zeros(int(codes.max()) + 1, bool)
+    counts = np.zeros((len(is_old), 2), np.int64)
+    is_old[codes[:split]] = True
+    is_new[codes[split:]] = True
+    counts[codes] = sizes
     return FileDifference(
-        added=_total(new, new.keys() - old.keys()),
-        removed=_total(old, old.keys() - new.keys()),
-        kept=kept + _total(new, new.keys() & old.keys()),
+        added=_total(counts[is_new & ~is_old]), removed=_total(counts[is_old & ~is_new]), kept=kept + _total(counts[is_new & is_old])
     )
 
 
-def _files(digests: Sequence[_Digest], *, is_delete: bool) -> dict[str, tuple[int, int]]:
-    files: dict[str, tuple[int, int]] = {}
-    for digest in digests:
-        if digest.is_delete == is_delete:
-            files.update(zip(digest.names, map(tuple, digest.counts.tolist()), strict=True))
-    return files
-
-
-def _total(files: Mapping[str, tuple[int, int]], names: Set[str]) -> FileCounts:
-    return FileCounts(len(names), sum(files[name][0] for name in names), sum(files[name][1] for name in names))
+def _total(counts: NDArray[np.int64]) -> FileCounts:
+    return FileCounts(len(counts), *map(int, counts.sum(axis=0)))
 
 
 def _partition_differences(before: Sequence[_Digest], after: Sequence[_Digest]) -> tuple[PartitionDifference, ...]:
-    old, new = _partitions(before), _partitions(after)
+    parts = [digest.partitions for side in (before, after) for digest in side]
+    names = pc.dictionary_encode(pa.chunked_array([part.names for part in parts], pa.string()).combine_chunks())
+    codes = numpy_of(names.indices)
+    split = sum(len(digest.partitions.names) for digest in before)
+    counts = np.concatenate([np.zeros((0, len(PartitionCounts.__dataclass_fields__)), np.int64), *(part.counts for part in parts)])
+    totals = np.zeros((2, len(names.dictionary), counts.shape[1]), np.int64)
+    for side, chosen in enumerate((slice(split), slice(split, None))):
+        np.add.at(totals[side], codes[chosen], counts[chosen])
+    changed = np.flatnonzero((totals[0] != totals[1]).any(axis=1))
+    old, new = (totals[side][changed].tolist() for side in (0, 1))
     differences = [
-        PartitionDifference(partition=name, before=old.get(name, PartitionCounts()), after=new.get(name, PartitionCounts()))
-        for name in {**old, **new}
-        if old.get(name, PartitionCounts()) != new.get(name, PartitionCounts())
+        PartitionDifference(partition=name, before=PartitionCounts(*one), after=PartitionCounts(*other))
+        for name, one, other in zip(names.dictionary.take(positions_array(changed)).to_pylist(), old, new, strict=True)
     ]
     return tuple(sorted(differences, key=lambda one: (-_changed_rows(one), one.partition)))
 
 
 def _changed_rows(one: PartitionDifference) -> int:
     return abs(one.after.rows - one.before.rows) + abs(one.after.deletes - one.before.deletes)
-
-
-def _partitions(digests: Sequence[_Digest]) -> dict[str, PartitionCounts]:
-    totals: dict[str, PartitionCounts] = {}
-    for digest in digests:
-        for name, counts in digest.partitions.items():
-            totals[name] = totals.get(name, PartitionCounts()) + counts
-    return totals
 
 
 def _column_differences(

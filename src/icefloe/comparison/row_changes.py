@@ -163,7 +163,7 @@ class RowChanges:
 def _files(version: TableVersion) -> Mapping[str, LiveFile]:
     if version.snapshot is None:
         return {}
-    return dict(live_files(version.reader.scan(snapshot_id=version.snapshot_id).plan()))
+    return dict(live_files(version.reader.scan(snapshot_id=version.snapshot_id).planned_here().plan()))
 
 
 def _chosen(version: TableVersion, columns: Sequence[str] | None) -> Schema:

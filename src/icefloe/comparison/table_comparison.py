@@ -58,13 +58,14 @@ def compared_versions(
     return table_version(a, from_version), table_version(other, to_version), is_one_table
 
 
-def compare(before: TableVersion, after: TableVersion, *, is_one_table: bool) -> TableComparison:
+def compare(before: TableVersion, after: TableVersion, *, is_one_table: bool, statistics: bool = True) -> TableComparison:
     """Return everything that differs but the rows.
 
     Args:
         before: The first version.
         after: The second one.
         is_one_table: Whether they are of one table.
+        statistics: Whether column statistics are compared, which takes most of the time.
 
     Raises:
         NoSuchFileError: A manifest list or manifest does not exist.
@@ -76,7 +77,7 @@ def compare(before: TableVersion, after: TableVersion, *, is_one_table: bool) ->
         is_one_table=is_one_table,
         history=version_history(before, after, is_one_table=is_one_table),
         layout=layout_changes(before, after, is_one_table=is_one_table),
-        files=file_changes(before, after, is_one_table=is_one_table),
+        files=file_changes(before, after, is_one_table=is_one_table, statistics=statistics),
     )
 
 

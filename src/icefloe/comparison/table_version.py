@@ -89,6 +89,13 @@ def table_version(reader: TableReader, name: int | str | None) -> TableVersion:
     return TableVersion(reader=reader, name=text, snapshot=snapshot, settings=_settings_of(reader, snapshot))
 
 
+def is_own_metadata_file(reader: TableReader, location: str) -> bool:
+    """Return whether a file that the metadata log names is in the table's folder or beside its metadata file: a log can name any file of the machine."""
+    place = place_of_file(location)
+    folders = (place_of_folder(reader.metadata.location), place_of_folder(reader.metadata_location.rpartition("/")[0]))
+    return place is not None and any(folder is not None and not folder.is_root and place.is_below(folder) for folder in folders)
+
+
 def _settings_of(reader: TableReader, snapshot: Snapshot | None) -> TableMetadata | None:
     """Return the metadata that the commit of the snapshot made; the current one for the current snapshot."""
     metadata = reader.metadata
@@ -98,9 +105,8 @@ def _settings_of(reader: TableReader, snapshot: Snapshot | None) -> TableMetadat
     if not later:
         return metadata  # no metadata file followed: the snapshot is of another branch, or staged
     location = min(later, key=lambda entry: entry.timestamp_ms).metadata_file
-    folder, place = place_of_folder(metadata.location), place_of_file(location)
-    if folder is None or place is None or not place.is_below(folder):
-        return None  # a log can name any file of the machine
+    if not is_own_metadata_file(reader, location):
+        return None
     try:
         loaded = read_metadata_at(reader.io, location).metadata
     except (NotFoundError, FormatError, StorageError, IcefloeError):

@@ -6,10 +6,11 @@ rules of the table's storage. Long content is divided into pages.
 
 from collections.abc import Callable
 
+from icefloe.comparison.table_version import is_own_metadata_file
 from icefloe.display.formatting import count_text, file_name, size_text, time_text, within
 from icefloe.display.markup import Markup, element
 from icefloe.display.report import Facts, Report
-from icefloe.errors import IcefloeError, InvalidInputError, MetadataFormatError
+from icefloe.errors import IcefloeError, InvalidInputError, LocationNotAllowedError, MetadataFormatError
 from icefloe.explorer.checks import fault
 from icefloe.explorer.report_markup import DOCUMENT_LINES, document_lines, document_text, facts, report_markup
 from icefloe.explorer.section import PAGE_LINES, Request, anchor, pager, panel, table
@@ -78,6 +79,12 @@ def _metadata(request: Request) -> Markup:
     place = request.number("log")
     log = reader.metadata.metadata_log
     location = log[place - 1].metadata_file if 1 <= place <= len(log) else reader.metadata_location
+    if location != reader.metadata_location and not is_own_metadata_file(reader, location):
+        raise LocationNotAllowedError(
+            "the metadata log names a file that is not in the table's folder",
+            path=location,
+            next_step="read it with another tool if you trust it",
+        )
     if reader.io.size(location) > _MOST_JSON:
         raise MetadataFormatError(
             f"the metadata file is larger than {size_text(_MOST_JSON)}", path=location, next_step="read it with icefloe show metadata"

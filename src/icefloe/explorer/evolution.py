@@ -1,6 +1,6 @@
 """The evolution of a table: what each metadata file changed in schema, partitioning, sort order, properties, branches and snapshots.
 
-The metadata log names the earlier files. They are read in parallel, the newest ones only, and those that no longer exist are left out.
+The metadata log names the earlier files. They are read in parallel, the newest ones only; those that no longer exist, or are not the table's, are left out.
 Spec: Table Metadata Fields (`metadata-log`); Schema Evolution; Partition Evolution.
 """
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+from icefloe.comparison.table_version import is_own_metadata_file
 from icefloe.display.formatting import count_text, file_name, shortened, time_text
 from icefloe.display.markup import Markup, element
 from icefloe.errors import IcefloeError
@@ -79,7 +80,8 @@ def versions_of(reader: TableReader) -> tuple[tuple[Version, ...], int]:
     def read(one: tuple[int, object]) -> TableMetadata | None:
         location = log[one[0]].metadata_file
         try:
-            content = reader.io.read(location) if reader.io.size(location) <= _MOST_BYTES else None
+            is_read = is_own_metadata_file(reader, location) and reader.io.size(location) <= _MOST_BYTES
+            content = reader.io.read(location) if is_read else None
             return None if content is None else read_table_metadata(content, location)
         except IcefloeError:
             return None

@@ -4,11 +4,12 @@ What needs manifests takes seconds for a large table. It is computed in a thread
 sent with a notice and loaded again by the browser.
 """
 
+import math
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotReady
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -26,8 +27,12 @@ from icefloe.table.table_reader import TableReader
 T = TypeVar("T")
 # Results that are kept for a table: of the newest metadata file, and of some older ones.
 _MOST_RESULTS = 24
-# Seconds that a page waits for a result before it is sent without.
+# The same of a kind whose results have columns for each file: some hundred megabytes of a table of a million files.
+_MOST_OF_KIND = 4
+# Seconds that a page waits for all of its results before it is sent without those that are not there.
 _PATIENCE_S = 0.5
+# Seconds for which an error is shown before its computation is tried again: the storage may respond by then.
+_FAILURE_S = 10.0
 # Data files up to which a page checks whether each one exists: one request for each.
 MOST_CHECKED_FILES = 2_000
 
@@ -38,38 +43,51 @@ class StillRunningError(Exception):
 
 @dataclass(slots=True)
 class Results:
-    """Results of computations by key, the least recently used of which are dropped. Any number of threads may use it."""
+    """Results of computations by key, the least recently used of which are dropped, and errors after some seconds. Any number of threads may use it."""
 
     patience_s: float | None = _PATIENCE_S
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2, thread_name_prefix="icefloe-explore"))
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _futures: "OrderedDict[Hashable, Future[Any]]" = field(default_factory=OrderedDict)
+    _kinds: dict[Hashable, str] = field(default_factory=dict)
+    _failed_s: dict[Hashable, float] = field(default_factory=dict)  # when the error of a computation was first returned
 
-    def get(self, key: Hashable, compute: Callable[[], T], what: str) -> T:
+    def get(self, key: Hashable, compute: Callable[[], T], what: str, waited_s: float = 0.0, kind: str = "") -> T:
         """Return a result, which a thread computes if there is none.
 
         Args:
             key: What identifies it.
             compute: Computes it.
             what: What it is, for the reader who waits.
+            waited_s: How long the page has waited for other results.
+            kind: The kind of large results of which only the last few are kept; empty for others.
 
         Raises:
             StillRunningError: It is not there within the patience.
             Exception: What `compute` raised.
         """
         with self._lock:
+            if time.monotonic() - self._failed_s.get(key, math.inf) > _FAILURE_S:
+                del self._failed_s[key]
+                self._futures.pop(key, None)
             future = self._futures.get(key)
             if future is None:
                 future = self._futures[key] = self._pool.submit(compute)
             self._futures.move_to_end(key)
-            while len(self._futures) > _MOST_RESULTS:
-                self._futures.popitem(last=False)
-        try:
-            result: T = future.result(self.patience_s)
-        except NotReady:
-            if future.done():  # the computation itself raised it
-                raise
-            raise StillRunningError(what) from None
+            self._kinds[key] = kind
+            same = [other for other, one in self._futures.items() if kind and self._kinds[other] == kind and one.done()]
+            for other in [*same[:-_MOST_OF_KIND], *list(self._futures)[:-_MOST_RESULTS]]:
+                self._futures.pop(other, None)
+                self._failed_s.pop(other, None)
+                self._kinds.pop(other, None)
+        done, _ = wait([future], None if self.patience_s is None else max(self.patience_s - waited_s, 0.0))
+        if not done:
+            raise StillRunningError(what)
+        if future.exception() is not None:
+            with self._lock:
+                if self._futures.get(key) is future:
+                    self._failed_s.setdefault(key, time.monotonic())
+        result: T = future.result()
         return result
 
     def close(self) -> None:
@@ -94,6 +112,7 @@ class OpenedTable:
     typed: str
     arguments: str = ""
     snapshot: str | None = None
+    _started: float = field(default_factory=time.monotonic, compare=False)
 
     @property
     def name(self) -> str:
@@ -114,6 +133,7 @@ class OpenedTable:
             ("files", snapshot_id, columns),
             lambda: files_of_branch(metadata, snapshot, self.reader.io.read, columns),
             "Reading the manifests",
+            kind="" if columns is None else "bounds",
         )
 
     def live_files(self) -> LiveFiles:
@@ -159,12 +179,12 @@ class OpenedTable:
         """Return the trace of a scan with a filter. Raises as `icefloe.inspect.trace`, and `StillRunningError`."""
         snapshot_id = self.snapshot_id
         return self._result(
-            ("trace", snapshot_id, where), lambda: look.trace(self.reader, where or None, snapshot_id), "Planning the query"
+            ("trace", snapshot_id, where), lambda: look.trace(self.reader, where or None, snapshot_id), "Planning the query", kind="trace"
         )
 
     def computed(self, key: Hashable, compute: Callable[[], T], what: str) -> T:
         """Return a result about the table, see `Results.get`."""
         return self._result(("other", key), compute, what)
 
-    def _result(self, key: Hashable, compute: Callable[[], T], what: str) -> T:
-        return self.results.get((self.name, self.reader.metadata_location, key), compute, what)
+    def _result(self, key: Hashable, compute: Callable[[], T], what: str, kind: str = "") -> T:
+        return self.results.get((self.name, self.reader.metadata_location, key), compute, what, time.monotonic() - self._started, kind)

@@ -88,8 +88,7 @@ def _decisions(request: Request, trace: ScanTrace, where: str) -> Markup:
     level = request.query.get("level", "files")
     level = level if level in _LEVELS else "files"
     decisions: LevelDecisions = getattr(trace, level)
-    listed = [*decisions.kept, *decisions.skipped]
-    start = request.number("from", most=max(len(listed) - 1, 0))
+    start = request.number("from", most=max(len(decisions) - 1, 0))
     rows = [
         (
             element("span", "read" if one.kept else "skipped", class_="kept" if one.kept else "skipped"),
@@ -98,10 +97,10 @@ def _decisions(request: Request, trace: ScanTrace, where: str) -> Markup:
             f"{one.records:,}",
             size_text(one.bytes),
         )
-        for one in listed[start : start + PAGE_LINES]
+        for one in decisions.lines(start, PAGE_LINES)
     ]
     given: dict[str, object] = {"where": where, "snapshot": request.opened.snapshot, "level": level}
-    counts = {name: len(getattr(trace, name).kept) + len(getattr(trace, name).skipped) for name in _LEVELS}
+    counts = {name: len(getattr(trace, name)) for name in _LEVELS}
     tabs = [
         anchor(request.links.to("query", **{**given, "level": name}), f"{title} ({counts[name]:,})", "chosen" if name == level else None)
         for name, title in _LEVELS.items()
@@ -116,5 +115,5 @@ def _decisions(request: Request, trace: ScanTrace, where: str) -> Markup:
             numbers=frozenset({3, 4}),
             caption=f"decisions about {_LEVELS[level].lower()}",
         ),
-        pager(request, "query", "from", start, len(listed), query=given),
+        pager(request, "query", "from", start, len(decisions), query=given),
     )

@@ -1,10 +1,84 @@
-"""A table as one HTML file without a server: all sections one after the other, with style sheet and script inside."""
+"""`HtmlPage`: a table as one HTML file without a server: all sections one after the other, with style sheet and script inside."""
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
 
 from icefloe.display.markup import Markup, element, joined
+from icefloe.errors import IcefloeError, InvalidFilterError, InvalidInputError, NoSuchFileError
 from icefloe.explorer.opened_table import OpenedTable, Results
 from icefloe.explorer.page import MOST_BYTES, SECTIONS, document, inline_head, section_of
 from icefloe.explorer.section import Links, Request, panel
 from icefloe.table.table_reader import TableReader
+
+_FRAME_HEIGHT = 720  # pixels in a notebook
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HtmlPage:
+    """The page of a table as one self-contained file: write it, or display it in a notebook.
+
+    Attributes:
+        name: The table.
+        html: The file.
+    """
+
+    name: str
+    html: str
+
+    def write(self, path: str | Path) -> Path:
+        """Write the file, and return its path. A reader of the path never sees half of it.
+
+        Args:
+            path: The path, in a folder that exists.
+
+        Raises:
+            NoSuchFileError: The file cannot be written.
+            InvalidInputError: The path has no file name.
+        """
+        target = Path(path)
+        if not target.name:
+            raise InvalidInputError(f"{path} is no path of a file", next_step="pass the path of the file to write")
+        unfinished = target.with_name(f".{target.name[:100]}.{os.getpid()}")
+        try:
+            unfinished.write_text(self.html, encoding="utf-8", errors="replace")
+            unfinished.replace(target)
+        except (OSError, ValueError) as error:  # a path with a null character is a ValueError
+            with suppress(OSError, ValueError):
+                unfinished.unlink()
+            reason = getattr(error, "strerror", None) or str(error)
+            raise NoSuchFileError(f"cannot write {path}: {reason}", next_step="choose a folder that you may write to") from error
+        return target
+
+    def __repr__(self) -> str:
+        return f"HtmlPage(name={self.name!r}, {len(self.html):,} characters)"
+
+    def _repr_html_(self) -> str:
+        """Return a frame with the page for notebooks: its style sheet does not change the notebook, and its script cannot reach it."""
+        # A link to a section leads within the frame, and not to the address of the notebook.
+        page = self.html.replace("<head>", '<head><base href="about:srcdoc">', 1)
+        attributes = f'sandbox="allow-scripts" style="width:100%;height:{_FRAME_HEIGHT}px;border:0" title="{escape(self.name[:100])}"'
+        return f'<iframe srcdoc="{escape(page)}" {attributes}></iframe>'
+
+
+def html_page(table: TableReader, *, where: str | None = None, snapshot: int | str | None = None) -> HtmlPage:
+    """Return the page of a table as one self-contained HTML file, as `icefloe explore --html` writes it.
+
+    Args:
+        table: The table.
+        where: A filter as in SQL's WHERE: the page shows the trace of this query too.
+        snapshot: A snapshot id, a branch or a tag; the current snapshot by default.
+
+    Raises:
+        NoSuchSnapshotError: The table does not have the snapshot.
+        InvalidFilterError: The filter cannot be parsed, or names a column that the table does not have.
+    """
+    chosen = None if snapshot is None else str(snapshot)
+    page = standalone(table, time.time_ns() // 1_000_000, typed=table.full_name, where=where, snapshot=chosen)
+    return HtmlPage(name=table.full_name, html=page)
 
 
 class _InPage(Links):
@@ -27,10 +101,15 @@ def standalone(
         where: The filter of a query whose trace is shown; None for no trace.
         snapshot: The snapshot, a branch or a tag; None for the current one.
         arguments: The options of commands that name the catalog.
+
+    Raises:
+        NoSuchSnapshotError: The table does not have the snapshot.
+        InvalidFilterError: The filter cannot be parsed, or names a column that the table does not have.
     """
     results = Results(patience_s=None)
     try:
         opened = OpenedTable(reader, results, typed, arguments, snapshot)
+        _check(opened, where)
         parts: list[Markup] = []
         names: list[Markup] = []
         size = 0
@@ -56,3 +135,16 @@ def standalone(
         element("main", *parts, id="main", tabindex="-1"),
     )
     return document(reader.full_name[:100], body, inline_head())
+
+
+def _check(opened: OpenedTable, where: str | None) -> None:
+    """Raise what is wrong with the arguments of the file. What is wrong with the table is shown in the file."""
+    _ = opened.snapshot_id
+    if where is None:
+        return
+    try:
+        opened.trace(where)
+    except InvalidFilterError:
+        raise
+    except IcefloeError:
+        return

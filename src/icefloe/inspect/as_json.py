@@ -1,6 +1,6 @@
-"""JSON-ready form of the values of this package: field names as keys, tuples as lists, bytes as hexadecimal text."""
+"""JSON-ready form of the values of this package: field names as keys, sequences as lists, bytes as hexadecimal text."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
@@ -16,8 +16,8 @@ def json_ready(value: Any) -> Any:
         return value.name.lower()
     if isinstance(value, bytes):
         return value.hex()
-    if isinstance(value, list | tuple):
-        return [json_ready(item) for item in value]
     if value is None or isinstance(value, str | bool | int | float):
         return value
+    if isinstance(value, Sequence):
+        return [json_ready(item) for item in value]
     return str(value)

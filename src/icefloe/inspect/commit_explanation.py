@@ -22,6 +22,7 @@ from icefloe.table.table_reader import TableReader
 _LIST_NAME = re.compile(r"snap-\d+-(\d{1,6})-[^/]*\.avro")
 # Snapshots of other writers that one explanation has.
 _MOST_OTHERS = 1_000
+_UNCONTESTED = "No other writer was first: its only attempt was committed."
 # The names of checks, as a reader understands them.
 _CHECKS = {
     "added-data": "rows that others added",
@@ -60,6 +61,16 @@ class LostAttempt:
     base_snapshot_id: int | None
     won_by: tuple[OtherCommit, ...]
     is_known: bool
+
+    def message(self) -> str:
+        """Return in one sentence what the attempt was built on, and what it lost to."""
+        base = "an empty branch" if self.base_snapshot_id is None else f"snapshot {self.base_snapshot_id}"
+        begin = f"attempt {self.number:,}, built on {base}, lost"
+        if not self.is_known:
+            return f"{begin}; the history after it has expired, or the branch was set back."
+        if not self.won_by:
+            return f"{begin} to a change of metadata without a snapshot, such as of properties, the schema or a branch."
+        return f"{begin} to {count_text(len(self.won_by), 'snapshot')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -107,14 +118,22 @@ class CommitExplanation(View):
         if self.before:
             parts.append(_grid("the snapshots before it, which its lost attempts may have met", self.before, most))
         if self.checks:
-            parts.append(
-                Prose(f"It was checked for {', '.join(_CHECKS.get(check, check) for check in self.checks)}, and none was a conflict.")
-            )
+            parts.append(Prose(self._checks_text()))
         if self.checked:
             parts.append(_grid("the snapshots that it was checked against", self.checked, most))
         if self.attempts == 1 and not self.checked:
-            parts.append(Prose("No other writer was first: its only attempt was committed."))
+            parts.append(Prose(_UNCONTESTED))
         return Report(f"commit of snapshot {self.snapshot_id} of {self.table}", tuple(parts))
+
+    def summary_text(self) -> str:
+        """Return in one line how often it was attempted, and what it was checked for."""
+        sentences = [f"attempts: {self._attempts_text()}"]
+        sentences += [self._checks_text()] if self.checks else []
+        sentences += [_UNCONTESTED] if self.attempts == 1 and not self.checked else []
+        return "; ".join(sentences)
+
+    def _checks_text(self) -> str:
+        return f"It was checked for {', '.join(_CHECKS.get(check, check) for check in self.checks)}, and none was a conflict."
 
     def _attempts_text(self) -> str:
         if self.attempts is None:
@@ -201,13 +220,9 @@ def _others(snapshots: Iterable[Snapshot]) -> tuple[OtherCommit, ...]:
 
 
 def _lost_parts(attempt: LostAttempt, most: int | None) -> list[Part]:
-    base = "an empty branch" if attempt.base_snapshot_id is None else f"snapshot {attempt.base_snapshot_id}"
-    begin = f"attempt {attempt.number:,}, built on {base}, lost"
-    if not attempt.is_known:
-        return [Prose(f"{begin}; the history after it has expired, or the branch was set back.")]
     if not attempt.won_by:
-        return [Prose(f"{begin} to a change of metadata without a snapshot, such as of properties, the schema or a branch.")]
-    return [_grid(f"{begin} to", attempt.won_by, most)]
+        return [Prose(attempt.message())]
+    return [_grid(attempt.message(), attempt.won_by, most)]
 
 
 def _grid(title: str, others: Sequence[OtherCommit], most: int | None) -> Part:

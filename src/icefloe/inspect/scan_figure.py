@@ -42,17 +42,16 @@ def decision_level(name: str, kept: Sequence[Decision], skipped: Sequence[Decisi
 def _blocks(decisions: Sequence[Decision], concept: str, count: int) -> list[Block]:
     group = max(1, -(-count // _MOST_BLOCKS))
     blocks = []
-    for start in range(0, len(decisions), group):
-        some = decisions[start : start + group]
-        first = some[0]
+    for start, first in zip(range(0, len(decisions), group), decisions[::group], strict=True):
+        members = min(group, len(decisions) - start)
         reason = first.explanation or first.reason.value
         name = first.partition or first.path.rpartition("/")[2]
-        more = f" and {len(some) - 1:,} more" if len(some) > 1 else ""
+        more = f" and {members - 1:,} more" if members > 1 else ""
         blocks.append(
             Block(
                 concept=concept if first.kept else "quiet",
-                weight=len(some),
-                text=f"{len(some):,}" if len(some) > 1 else name,
+                weight=members,
+                text=f"{members:,}" if members > 1 else name,
                 aside=reason,
                 tip=f"{'read' if first.kept else 'skipped'}: {name}{more}: {reason}",
                 strength=1.0 if first.kept else 0.28,

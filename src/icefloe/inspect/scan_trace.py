@@ -3,12 +3,12 @@
 The decisions are those of the planner (`kernel/scan`); this module decides nothing. Spec: Scan Planning.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from icefloe.display.figures.blocks import Blocks
 from icefloe.display.formatting import count_text, share_text, shortened, size_text, time_text, within
-from icefloe.display.report import Facts, Mark, Outline, Part, Report, outline
+from icefloe.display.report import Facts, Mark, Outline, Part, Report
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import size_of
 from icefloe.inspect.scan_figure import decision_level, file_level
@@ -16,6 +16,7 @@ from icefloe.inspect.table_overview import summary_number
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.scan.decision import Decision
+from icefloe.kernel.scan.decisions import Decisions
 from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
@@ -55,10 +56,19 @@ class SnapshotRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelDecisions:
-    """The manifests or files that were kept and skipped at one level."""
+    """The manifests or files that were kept and skipped at one level, as sequences that make a decision when it is read."""
 
-    kept: tuple[Decision, ...]
-    skipped: tuple[Decision, ...]
+    kept: Sequence[Decision]
+    skipped: Sequence[Decision]
+
+    def __len__(self) -> int:
+        return len(self.kept) + len(self.skipped)
+
+    def lines(self, start: int, count: int) -> list[Decision]:
+        """Return some of the decisions, those about what is kept first; only these become objects."""
+        skipped = max(0, start - len(self.kept))
+        kept = list(self.kept[start : start + count])
+        return [*kept, *self.skipped[skipped : skipped + count - len(kept)]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +101,8 @@ class TraceTotals:
 class ScanTrace(View):
     """A scan, step by step. Levels of deletes are empty for a table without delete files.
 
-    `catalog` is None for a table opened by its metadata file, `snapshot` for a table without snapshots.
+    `catalog` is None for a table opened by its metadata file, `snapshot` for a table without snapshots. Of a scan that the catalog's server plans only the
+    files that it chose are known: there are no manifests, nothing is skipped, and the totals are of what is read.
     """
 
     table: str
@@ -105,6 +116,7 @@ class ScanTrace(View):
     delete_manifests: LevelDecisions
     delete_files: LevelDecisions
     totals: TraceTotals
+    is_planned_by_server: bool = False
 
     def figure(self) -> Blocks:
         """Return the picture: each level from left to right what is read, then what is skipped."""
@@ -115,15 +127,21 @@ class ScanTrace(View):
         totals = self.totals
         if self.snapshot is not None:
             text = f"snapshot {self.snapshot.snapshot_id}, names {count_text(self.snapshot.manifests, 'manifest')}"
-            levels.append(file_level("Manifest list", text, "snapshot", size_text(self.snapshot.file_size)))
-            levels.append(decision_level("Manifests", self.manifests.kept, self.manifests.skipped, "manifest"))
+            if self.is_planned_by_server:
+                levels.append(file_level("Server", f"snapshot {self.snapshot.snapshot_id}", "snapshot", "planned by the server"))
+            else:
+                levels.append(file_level("Manifest list", text, "snapshot", size_text(self.snapshot.file_size)))
+                levels.append(decision_level("Manifests", self.manifests.kept, self.manifests.skipped, "manifest"))
             unread = totals.data_files_in_skipped_manifests
             levels.append(decision_level("Data files", self.files.kept, self.files.skipped, "data", unread))
             if self.delete_manifests.kept or self.delete_manifests.skipped:
                 levels.append(decision_level("Delete manifests", self.delete_manifests.kept, self.delete_manifests.skipped, "delete"))
+            if self.delete_manifests.kept or self.delete_manifests.skipped or self.delete_files.kept:
                 levels.append(decision_level("Delete files", self.delete_files.kept, self.delete_files.skipped, "delete"))
         summary = (
-            f"The scan opens {totals.manifests_read:,} of {count_text(totals.manifests, 'manifest')} and reads "
+            f"The server planned the scan, which reads {count_text(totals.data_files_read, 'data file')}, {size_text(totals.data_size_read)}."
+            if self.is_planned_by_server
+            else f"The scan opens {totals.manifests_read:,} of {count_text(totals.manifests, 'manifest')} and reads "
             f"{totals.data_files_read:,} of {count_text(totals.data_files, 'data file')}, {size_text(totals.data_size_read)}. "
             "Struck out is what it skips."
         )
@@ -132,7 +150,12 @@ class ScanTrace(View):
     def report(self, most: int | None = MOST_LINES) -> Report:
         """Return the report. See `View.report`."""
         steps: list[Part] = [self.figure(), self._catalog(), self._metadata(), self._snapshot()]
-        if self.snapshot is not None:
+        if self.is_planned_by_server:
+            steps.append(Outline("4. Plan", "planned by the server, which does not report what it skipped"))
+            steps.append(self._decided("5. Data files", "data file", self.files, most))
+            if self.delete_files.kept:
+                steps.append(self._decided("6. Delete files", "delete file", self.delete_files, most))
+        elif self.snapshot is not None:
             steps.append(self._decided("4. Manifests", "manifest", self.manifests, most))
             steps.append(self._decided("5. Data files", "data file", self.files, most))
             if self.delete_manifests.kept or self.delete_manifests.skipped:
@@ -163,6 +186,8 @@ class ScanTrace(View):
         snapshot = self.snapshot
         if snapshot is None:
             return Outline("3. Snapshot", "none")
+        if self.is_planned_by_server:
+            return Outline(f"3. Snapshot {snapshot.snapshot_id}", f"{snapshot.operation or 'unknown'}, {time_text(snapshot.timestamp_ms)}")
         list_text = (
             f"manifest list {within(snapshot.manifest_list, self.location)}, {size_text(snapshot.file_size)}"
             if snapshot.manifest_list
@@ -176,10 +201,13 @@ class ScanTrace(View):
         )
 
     def _decided(self, title: str, noun: str, level: LevelDecisions, most: int | None) -> Outline:
-        kept = outline(f"{len(level.kept):,} kept", "", [self._line(decision) for decision in level.kept], most)
-        skipped = outline(f"{len(level.skipped):,} skipped", "", [self._line(decision) for decision in level.skipped], most)
-        total = len(level.kept) + len(level.skipped)
-        return Outline(title, f"{count_text(total, noun)}", (kept, skipped))
+        return Outline(
+            title, count_text(len(level), noun), (self._lines("kept", level.kept, most), self._lines("skipped", level.skipped, most))
+        )
+
+    def _lines(self, outcome: str, decisions: Sequence[Decision], most: int | None) -> Outline:
+        lines = tuple(self._line(decision) for decision in decisions[:most])
+        return Outline(f"{len(decisions):,} {outcome}", "", lines, more=len(decisions) - len(lines))
 
     def _line(self, decision: Decision) -> Outline:
         return Outline(
@@ -253,6 +281,7 @@ def trace(
         delete_manifests=_level("delete manifest", plan.decisions),
         delete_files=_level("delete file", plan.decisions),
         totals=_totals(plan, chosen),
+        is_planned_by_server=plan.is_planned_by_server,
     )
 
 
@@ -270,16 +299,13 @@ def _snapshot_read(reader: TableReader, chosen: Snapshot, plan: ScanPlan) -> Sna
         operation=chosen.operation,
         is_current=chosen.snapshot_id == reader.metadata.current_snapshot_id,
         manifest_list=chosen.manifest_list,
-        file_size=size_of(reader.io, chosen.manifest_list) if chosen.manifest_list else None,
+        file_size=size_of(reader.io, chosen.manifest_list) if chosen.manifest_list and not plan.is_planned_by_server else None,
         manifests=plan.manifests_total,
     )
 
 
-def _level(level: str, decisions: Sequence[Decision]) -> LevelDecisions:
-    found: Iterable[Decision] = [decision for decision in decisions if decision.level == level]
-    return LevelDecisions(
-        kept=tuple(decision for decision in found if decision.kept), skipped=tuple(decision for decision in found if not decision.kept)
-    )
+def _level(level: str, decisions: Decisions) -> LevelDecisions:
+    return LevelDecisions(kept=decisions.of_level(level, kept=True), skipped=decisions.of_level(level, kept=False))
 
 
 def _totals(plan: ScanPlan, chosen: Snapshot | None) -> TraceTotals:

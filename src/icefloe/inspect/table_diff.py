@@ -156,6 +156,7 @@ def diff(
     rows: bool = False,
     columns: Sequence[str] | None = None,
     most_rows: int = MOST_ROWS,
+    statistics: bool = True,
 ) -> TableDiff:
     """Compare two snapshots, branches or tags of a table, or two tables. Without `rows` only metadata is read.
 
@@ -167,6 +168,7 @@ def diff(
         rows: Compare rows too: data files that only one version has, or that have other deletes, are read.
         columns: Compare rows in these columns; by default in all of the second version, or in those that both tables have.
         most_rows: How many of the changed rows the result has as values; the others are counted, and `rows.batches()` has all.
+        statistics: Compare column statistics, which takes most of the time for a table of many files.
 
     Returns:
         The differences.
@@ -181,7 +183,7 @@ def diff(
     if columns is not None and not rows:
         raise InvalidInputError("columns are named, and rows are not compared", next_step="pass rows=True")
     before, after, is_one_table = compared_versions(a, b, from_version, to_version)
-    found = compare(before, after, is_one_table=is_one_table)
+    found = compare(before, after, is_one_table=is_one_table, statistics=statistics)
     changed = None
     if rows:
         changes = RowChanges(before, after, is_one_table=is_one_table, columns=columns)

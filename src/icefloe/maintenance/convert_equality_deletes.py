@@ -10,29 +10,30 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from icefloe.datafile.deletes.delete_file_output import WrittenDeletes
 from icefloe.datafile.deletes.merge_deletes import DeletesToMerge
 from icefloe.display.formatting import count_text
-from icefloe.errors import CommitConflictError, CommitInvalidatedError, CommitUnknownError, IcefloeError, in_one_line
+from icefloe.errors import EngineError
 from icefloe.kernel.commit.file_changes import DeleteKey, delete_key
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
+from icefloe.kernel.manifest.file_rules import is_deletion_vector
 from icefloe.kernel.metadata.table_properties import DELETE_GRANULARITY
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.scan_planner import plan_scan
-from icefloe.maintenance.dangling_deletes import live_deletes, refuse_staging
+from icefloe.maintenance.dangling_deletes import live_deletes
 from icefloe.maintenance.equality_delete_groups import EqualityDeleteGroup, is_equality_delete, with_equality_deletes
-from icefloe.maintenance.group_rewrite import MAX_ROUNDS, FailedGroup, GroupRewriteResult
+from icefloe.maintenance.group_rewrite import GroupRewrite, GroupRewriteResult, WrittenGroup
 from icefloe.maintenance.rewrite_options import CommitOptions
 from icefloe.table.available_engines import engine_for_files, engine_named
-from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.engine import MergeDeletesRequest
 from icefloe.table.files.file_operations import RewriteDataFiles, RowChanges
+from icefloe.table.files.update_snapshot import UpdateSnapshot
 from icefloe.table.parallel_requests import in_threads
 from icefloe.table.rows.row_change import specs_of
 from icefloe.table.rows.write_context import write_target
 from icefloe.table.table import Table
 
+_Written = WrittenGroup[DeletesToMerge]
 # Entry of the summary of a snapshot of the operation `delete` whose table has the same rows as before.
 CHANGES_NO_ROW = "maintenance.changes-no-row"
 # Rows of the data files of one task: about an eighth of all, so that tasks are even and read delete files few times, but within these bounds. A task keeps the
@@ -102,8 +103,8 @@ class ConversionPlan:
     uses: Mapping[DeleteKey, int] = field(default_factory=dict)
 
 
-class EqualityDeleteConversion:
-    """One conversion of the equality deletes of a table's branch."""
+class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, ConvertEqualityDeletesResult]):
+    """One conversion of the equality deletes of a table's branch. A group has the data files of one task."""
 
     def __init__(
         self,
@@ -125,23 +126,18 @@ class EqualityDeleteConversion:
             engine: `spark` or `in-process`; by default Spark if it runs already or the files are large.
             snapshot_properties: Entries for the snapshots' summaries.
         """
-        self._table = table
+        properties = {**(snapshot_properties or {}), CHANGES_NO_ROW: "true"}
+        super().__init__(table, options, branch=branch, engine=engine, snapshot_properties=properties)
         self._row_filter = row_filter
-        self._options = options
-        self._branch = branch
-        self._engine = engine
-        self._properties = dict(snapshot_properties or {})
-        self._snapshot_ids: list[int] = []
-        self._searched: set[str] = set()
-        self._plan = ConversionPlan()
-        self._failed: list[FailedGroup] = []
-        self._converted = self._added = self._replaced = self._failed_commits = 0
+        # Of the plan that is carried out: delete files that apply to no data file, and how many data files the others still wait for.
+        self._unused: tuple[DataFile, ...] = ()
+        self._waiting: Counter[DeleteKey] = Counter()
+        self._converted = 0
 
     def plan(self) -> ConversionPlan:
         """Return what would be converted now. Raises as `DataScan.plan`."""
         metadata, read = self._table.metadata, self._table.io.read
-        scan = self._table.scan(AlwaysTrue() if self._row_filter is None else self._row_filter)
-        scan = scan.use_ref(self._branch) if metadata.refs else scan
+        scan = self._scan(AlwaysTrue() if self._row_filter is None else self._row_filter)
         snapshot = scan.snapshot()
         if snapshot is None:
             return ConversionPlan()
@@ -159,14 +155,30 @@ class EqualityDeleteConversion:
         uses = Counter(delete_key(file) for task in tasks for file in _equality_deletes(task))
         return ConversionPlan(
             snapshot_id=snapshot.snapshot_id,
-            groups=tuple(self._groups([task for task in tasks if chosen is None or task.file.file_path in chosen])),
+            groups=tuple(self._bundles([task for task in tasks if chosen is None or task.file.file_path in chosen])),
             equality_delete_files=len(live),
             # With a filter only deletes of its data files are removed.
             unused=tuple(file for file in live if delete_key(file) not in uses) if chosen is None else (),
             uses=uses,
         )
 
-    def _groups(self, tasks: Sequence[FileScanTask]) -> Iterator[DeletesToMerge]:
+    def plan_of(self, snapshot_id: int | None, groups: Sequence[EqualityDeleteGroup]) -> ConversionPlan:
+        """Return a plan of some groups.
+
+        Args:
+            snapshot_id: The snapshot of the branch in which the groups were found; other writers may have committed since.
+            groups: The groups.
+        """
+        tasks = [task for group in groups for part in group.files for task in part.tasks()]
+        # All data files of these deletes are in the groups, so that each delete can be removed with the last of them.
+        return ConversionPlan(
+            snapshot_id=snapshot_id,
+            groups=tuple(self._bundles(tasks)),
+            equality_delete_files=sum(len(group.equality_deletes) for group in groups),
+            uses=Counter(delete_key(file) for task in tasks for file in _equality_deletes(task)),
+        )
+
+    def _bundles(self, tasks: Sequence[FileScanTask]) -> Iterator[DeletesToMerge]:
         """Yield data files by task; files of one partition, which have the same deletes, are next to each other."""
         metadata = self._table.metadata
         most = min(max(sum(task.file.record_count for task in tasks) // _TASKS, _LEAST_ROWS), _MOST_ROWS)
@@ -190,176 +202,93 @@ class EqualityDeleteConversion:
         if bundle:
             yield group()
 
-    def run(self, *, dry_run: bool = False) -> ConvertEqualityDeletesResult:
-        """Convert the deletes and commit them.
+    def _groups(self, plan: ConversionPlan, lost: Sequence[DeletesToMerge] | None = None) -> Sequence[DeletesToMerge]:
+        if lost is None:
+            return plan.groups
+        paths = set(_paths(lost))
+        return tuple(self._bundles([task for group in plan.groups for task in group.tasks if task.file.file_path in paths]))
 
-        Raises:
-            NoSuchFileError, DataFileFormatError, PuffinFormatError, StorageError: A file cannot be read or written, and there is no partial progress.
-            CommitUnknownError: The catalog's reply was lost. No file was deleted.
-            CommitConflictError: Other writers won every retry.
-            EngineError: There is no such engine.
-            InvalidInputError: Writes are staged.
-        """
-        refuse_staging(self._table, self._branch)
-        if self._engine is not None:
-            engine_named(self._engine)  # an unknown engine is no failure of a group
-        first = plan = self.plan()
-        if dry_run:
-            self._searched.update(_paths(plan.groups))
-            self._converted = len(plan.unused) + len(_done_with(plan.groups, Counter(plan.uses)))
-            return self._result(first, (), dry_run=True)
-        failed: list[FailedGroup] = []
-        for _ in range(MAX_ROUNDS):
-            failed, is_lost = self._round(plan)
-            if not is_lost:
-                break
-            self._table.refresh()
-            plan = self.plan()
-        return self._result(first, failed)
+    def _round(self, plan: ConversionPlan, groups: Sequence[DeletesToMerge]) -> list[DeletesToMerge]:
+        self._waiting, self._unused = Counter(plan.uses), plan.unused
+        return super()._round(plan, groups)
 
-    def run_groups(self, snapshot_id: int | None, groups: Sequence[EqualityDeleteGroup]) -> ConvertEqualityDeletesResult:
-        """Convert the deletes of some groups once. Data files that lose to another writer are reported, and not planned again.
+    def _batches(self, groups: Sequence[DeletesToMerge]) -> list[Sequence[DeletesToMerge]]:
+        return super()._batches(groups) or ([()] if self._unused else [])
 
-        Args:
-            snapshot_id: The snapshot of the branch in which the groups were found; other writers may have committed since.
-            groups: The groups.
-
-        Raises:
-            CommitUnknownError: The catalog's reply was lost. No file was deleted.
-            IcefloeError: As `run`, unless there is partial progress.
-        """
-        refuse_staging(self._table, self._branch)
-        tasks = [task for group in groups for part in group.files for task in part.tasks()]
-        # All data files of these deletes are in the groups, so that each delete can be removed with the last of them.
-        self._plan = ConversionPlan(
-            snapshot_id=snapshot_id,
-            groups=tuple(self._groups(tasks)),
-            equality_delete_files=sum(len(group.equality_deletes) for group in groups),
-            uses=Counter(delete_key(file) for task in tasks for file in _equality_deletes(task)),
-        )
-        self._failed, _ = self._round(self._plan)
-        return self.committed()
-
-    def committed(self) -> ConvertEqualityDeletesResult:
-        """Return what was committed so far, also after an error."""
-        return self._result(self._plan, self._failed)
-
-    def _round(self, plan: ConversionPlan) -> tuple[list[FailedGroup], bool]:
-        """Convert the groups of a plan. Return the groups that failed, and whether a commit was lost to another writer."""
-        failed: list[FailedGroup] = []
-        is_lost = False
-        waiting, unused = Counter(plan.uses), plan.unused
-        for batch in self._batches(plan):
-            if self._options.partial_progress and self._failed_commits > self._options.max_failed_commits:
-                reason, all_lost = f"{self._failed_commits} commits had failed", all(one.is_lost for one in failed)
-                failed.append(FailedGroup(files=len(_paths(batch)), reason=reason, is_lost=all_lost))
-                continue
-            try:
-                written = self._write(batch)
-            except IcefloeError as error:
-                if not self._options.partial_progress:
-                    raise
-                self._failed_commits += 1
-                failed.append(FailedGroup(files=len(_paths(batch)), reason=in_one_line(error.message)))
-                continue
-            try:
-                self._commit(plan, batch, written, waiting, unused)
-            except (CommitInvalidatedError, CommitConflictError) as error:
-                is_invalid = isinstance(error, CommitInvalidatedError)
-                if not is_invalid and not self._options.partial_progress:
-                    raise
-                is_lost |= is_invalid
-                self._failed_commits += 1
-                failed.append(FailedGroup(files=len(_paths(batch)), reason=in_one_line(error.message), is_lost=True))
-                continue
-            unused = ()
-        return failed, is_lost
-
-    def _batches(self, plan: ConversionPlan) -> list[Sequence[DeletesToMerge]]:
-        """Divide the groups into those of one commit each."""
-        if not self._options.partial_progress or not plan.groups:
-            return [plan.groups] if plan.groups or plan.unused else []
-        step = max(1, -(-len(plan.groups) // self._options.max_commits))
-        return [plan.groups[start : start + step] for start in range(0, len(plan.groups), step)]
-
-    def _write(self, batch: Sequence[DeletesToMerge]) -> list[WrittenDeletes]:
+    def _write(self, batch: Sequence[DeletesToMerge]) -> list[_Written]:
         """Write the new delete files of groups. After a failure none remains."""
         if not batch:
             return []
         metadata = self._table.metadata
         tasks = [task for group in batch for task in group.tasks]
         engine = engine_named(self._engine) if self._engine is not None else engine_for_files(tasks)
-        return engine.merge_deletes(
+        outcomes = engine.merge_deletes(
             MergeDeletesRequest(
                 work=batch,
                 schema=metadata.schema(),
                 specs=specs_of(metadata),
                 target=write_target(self._table.handle, metadata),
                 schemas=tuple(metadata.schemas),
-                at_once=self._options.concurrent_groups,
+                at_once=self._commit_options.concurrent_groups,
             )
         )
+        return [WrittenGroup(group, one.added, one.superseded) for group, one in zip(batch, outcomes, strict=True)]
 
-    def _commit(
-        self,
-        plan: ConversionPlan,
-        batch: Sequence[DeletesToMerge],
-        written: Sequence[WrittenDeletes],
-        waiting: Counter[DeleteKey],
-        unused: Sequence[DataFile],
-    ) -> None:
-        """Commit the new delete files, and remove the equality delete files that no data file waits for any more.
+    def _check_rows(self, written: Sequence[_Written]) -> None:
+        """Refuse vectors that delete fewer rows than those that they replace, or more than there are, and delete them. Raises `EngineError`."""
+        for one in written:
+            rows = sum(task.file.record_count for task in one.group.tasks)
+            before, after = (sum(file.record_count for file in files) for files in (one.superseded, one.added))
+            if after > rows or (one.group.as_vectors and all(map(is_deletion_vector, one.superseded)) and after < before):
+                self._delete(written)
+                raise EngineError(
+                    f"{count_text(len(one.group), 'data file')} of {self._table.full_name} with {count_text(rows, 'row')}, of which"
+                    f" {before:,} were deleted by position, got {count_text(after, 'position')}; nothing of them was committed",
+                    table=self._table.full_name,
+                    next_step="run it with another engine (engine='spark' or engine='in-process'), and report this error",
+                )
 
-        Raises:
-            CommitInvalidatedError: Another writer replaced or deleted rows of the same data files. The new files are deleted.
-        """
-        added = [file for outcome in written for file in outcome.added]
-        superseded = {delete_key(file): file for outcome in written for file in outcome.superseded}
-        converted = [*unused, *_done_with(batch, waiting)]
-        is_begun = False
-        try:
-            if added or superseded or converted:
-                update = self._table.update_snapshot({**self._properties, CHANGES_NO_ROW: "true"}, self._branch)
-                pending: RowChanges | RewriteDataFiles
-                if added:
-                    pending = update.row_delta().validate_data_files_exist(_paths(batch))
-                    for file in added:
-                        pending.add_deletes(file)
-                    for file in (*superseded.values(), *converted):
-                        pending.remove_deletes(file)
-                else:
-                    # No row of a live data file has the keys, so that no compaction can restore one.
-                    pending = update.rewrite_files()
-                    for file in converted:
-                        pending.delete_file(file)
-                if plan.snapshot_id is not None:
-                    pending.validate_from_snapshot(plan.snapshot_id)
-                is_begun = True
-                pending.commit()
-                snapshot = self._table.snapshot_by_name(self._branch)
-                self._snapshot_ids += [] if snapshot is None else [snapshot.snapshot_id]
-        except BaseException as error:
-            # With an unknown state, or after an interrupt, the commit may have happened, and then the table needs the files.
-            is_known = isinstance(error, IcefloeError) and not isinstance(error, CommitUnknownError)
-            if not is_begun or is_known:
-                delete_quietly(self._table.handle, list(dict.fromkeys(file.file_path for file in added)))
-            raise
-        waiting.subtract(delete_key(file) for group in batch for task in group.tasks for file in _equality_deletes(task))
-        self._searched.update(_paths(batch))
+    def _commit_together(self, plan: ConversionPlan, written: Sequence[_Written]) -> None:
+        converted = [*self._unused, *self._done_with(written)]
+        if converted or any(one.added or one.superseded for one in written):
+            super()._commit_together(plan, written)
+        self._unused = ()
         self._converted += len(converted)
-        self._added += len(added)
-        self._replaced += len(superseded)
+        self._waiting.subtract(delete_key(file) for one in written for task in one.group.tasks for file in _equality_deletes(task))
 
-    def _result(self, plan: ConversionPlan, failed: Sequence[FailedGroup], *, dry_run: bool = False) -> ConvertEqualityDeletesResult:
+    def _update(self, start: UpdateSnapshot, plan: ConversionPlan, written: Sequence[_Written]) -> RewriteDataFiles | RowChanges:  # noqa: ARG002
+        """Return a commit of new delete files, without those whose deletes they include, and without the equality deletes that no data file waits for."""
+        superseded = {delete_key(file): file for one in written for file in one.superseded}
+        converted = [*self._unused, *self._done_with(written)]
+        added = [file for one in written for file in one.added]
+        if not added:
+            # No row of a live data file has the keys, so that no compaction can restore one.
+            update = start.rewrite_files()
+            for file in converted:
+                update.delete_file(file)
+            return update
+        changes = start.row_delta().validate_data_files_exist(_paths([one.group for one in written]))
+        for file in added:
+            changes.add_deletes(file)
+        for file in (*superseded.values(), *converted):
+            changes.remove_deletes(file)
+        return changes
+
+    def _done_with(self, written: Sequence[_Written]) -> list[DataFile]:
+        """Return the equality delete files that apply to no other data file that waits than those of these groups."""
+        return _done_with([one.group for one in written], self._waiting)
+
+    def _result(self, plan: ConversionPlan, groups: Sequence[DeletesToMerge], *, dry_run: bool = False) -> ConvertEqualityDeletesResult:
+        converted = len(plan.unused) + len(_done_with(groups, plan.uses)) if dry_run else self._converted
         return ConvertEqualityDeletesResult(
             dry_run=dry_run,
             snapshot_ids=tuple(self._snapshot_ids),
-            equality_delete_files=max(plan.equality_delete_files, self._converted),
-            converted_delete_files=self._converted,
-            searched_data_files=len(self._searched),
-            added_delete_files=self._added,
-            replaced_delete_files=self._replaced,
-            failed=tuple(failed),
+            equality_delete_files=max(plan.equality_delete_files, converted),
+            converted_delete_files=converted,
+            searched_data_files=len(set(_paths(groups))),
+            added_delete_files=sum(len(one.added) for one in self._done),
+            replaced_delete_files=len({delete_key(file) for one in self._done for file in one.superseded}),
+            failed=(*self._failed, *self._lost),
         )
 
 

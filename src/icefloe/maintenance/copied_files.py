@@ -5,15 +5,13 @@ Spec: none.
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
 from icefloe.display.progress import BYTES, progress
-from icefloe.errors import DataFileFormatError, FileAlreadyExistsError, StorageError
-from icefloe.io.local_file_io import publish_local, temporary_name
-from icefloe.io.locations import scheme_of
+from icefloe.errors import DataFileFormatError, FileAlreadyExistsError
+from icefloe.io.whole_output import whole_output
 from icefloe.kernel.ports import FileIO
 from icefloe.table.parallel_requests import side_by_side
 
@@ -21,7 +19,6 @@ from icefloe.table.parallel_requests import side_by_side
 WHOLE_BYTES = 8 * 1024 * 1024
 # Files whose copies are begun together, so that a list of millions of files is no list of Python objects.
 _AT_ONCE = 4096
-_LOCAL = "file"
 
 
 class Copied(NamedTuple):
@@ -97,26 +94,7 @@ def _copy(io: FileIO, source: str, target: str, size: int | None) -> Copied:
 
 
 def _copy_in_parts(io: FileIO, source: str, target: str) -> None:
-    """Copy a large file. A local one has a temporary name until it is complete, so that a killed process leaves no part of it under its name.
-
-    Raises:
-        FileAlreadyExistsError: The name is taken.
-        NoSuchFileError, StorageError: A file cannot be read or written.
-    """
-    is_local = scheme_of(target) == _LOCAL
-    written = f"{target.rpartition('/')[0]}/{temporary_name()}" if is_local else target
-    with io.open_input(source) as opened:
-        output = io.open_output(written)
-        try:
-            with output:
-                while part := opened.read(WHOLE_BYTES):
-                    output.write(part)
-            if is_local:
-                publish_local(written, target)
-        except BaseException:
-            # `open_output` has created this file, so that it is this copy's own.
-            with suppress(StorageError):
-                io.delete(written)
-            raise
-    if is_local:
-        io.delete(written)
+    """Copy a large file. Raises `FileAlreadyExistsError` if the name is taken, `NoSuchFileError` and `StorageError`."""
+    with io.open_input(source) as opened, whole_output(io, target) as output:
+        while part := opened.read(WHOLE_BYTES):
+            output.write(part)

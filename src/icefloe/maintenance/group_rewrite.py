@@ -1,8 +1,8 @@
 """`GroupRewrite`: files are written again group by group, and committed all at once or in parts.
 
 A group that another writer's commit contradicts is given up alone: a commit that is refused is tried again in halves, down to single groups. New files of
-groups that are given up are deleted, except where the state of a commit is unknown. `rewrite_data_files.py` and `rewrite_position_deletes.py` define what is
-written and what is replaced. Spec: Snapshots (operation replace); Commit Conflict Resolution and Retry.
+groups that are given up are deleted, except where the state of a commit is unknown. `rewrite_data_files.py`, `rewrite_position_deletes.py` and
+`convert_equality_deletes.py` define what is written and what is replaced. Spec: Snapshots (operation replace); Commit Conflict Resolution and Retry.
 """
 
 from abc import abstractmethod
@@ -12,12 +12,15 @@ from typing import Generic, Protocol, TypeVar
 
 from icefloe.display.html import ShownAsText
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, CommitUnknownError, IcefloeError, in_one_line
+from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.maintenance.dangling_deletes import refuse_staging
 from icefloe.maintenance.rewrite_options import CommitOptions
 from icefloe.table.available_engines import engine_named
 from icefloe.table.commits.commit_loop import delete_quietly
-from icefloe.table.files.file_operations import RewriteDataFiles
+from icefloe.table.data_scan import DataScan
+from icefloe.table.files.file_operations import RewriteDataFiles, RowChanges
+from icefloe.table.files.update_snapshot import UpdateSnapshot
 from icefloe.table.table import Table
 
 # Rounds of planning and writing: groups that lost to another writer are planned again on the newest snapshot, this often in all.
@@ -70,10 +73,11 @@ class GroupRewriteResult(ShownAsText):
 
 @dataclass(frozen=True, slots=True)
 class WrittenGroup(Generic[G]):
-    """A group and its new files, which no commit names yet."""
+    """A group and its new files, which no commit names yet; and files that are known to be replaced only since they were read."""
 
     group: G
     added: tuple[DataFile, ...]
+    superseded: tuple[DataFile, ...] = ()
 
 
 class Planned(Protocol):
@@ -176,6 +180,11 @@ class GroupRewrite(Generic[P, G, R]):
         self._round(plan, groups)
         return self.committed(plan)
 
+    def _scan(self, row_filter: str | BooleanExpression) -> DataScan:
+        """Return a scan of the branch, or of a table that has no snapshot yet."""
+        scan = self._table.scan(row_filter)
+        return scan.use_ref(self._branch) if self._table.metadata.refs else scan
+
     def committed(self, plan: P) -> R:
         """Return what was committed so far, also after an error."""
         return self._result(plan, [written.group for written in self._done])
@@ -189,8 +198,8 @@ class GroupRewrite(Generic[P, G, R]):
         """Refuse new files that cannot be right, and delete them. Raises `EngineError`."""
 
     @abstractmethod
-    def _replace(self, update: RewriteDataFiles, plan: P, written: Sequence[WrittenGroup[G]]) -> None:
-        """Name the files of a commit that are added and removed."""
+    def _update(self, start: UpdateSnapshot, plan: P, written: Sequence[WrittenGroup[G]]) -> RewriteDataFiles | RowChanges:
+        """Return a commit with the files that are added and removed; it is not validated yet."""
 
     def _round(self, plan: P, groups: Sequence[G]) -> list[G]:
         """Write and commit groups. Return those that lost to another writer."""
@@ -232,11 +241,12 @@ class GroupRewrite(Generic[P, G, R]):
         try:
             self._commit_together(plan, written)
         except CommitInvalidatedError as error:
-            if len(written) == 1:
+            if len(written) < 2:
                 self._failed_commits += 1
                 self._delete(written)
-                self._lost.append(FailedGroup(files=len(written[0].group), reason=in_one_line(error.message), is_lost=True))
-                return [written[0].group]
+                files = sum(len(one.group) for one in written)
+                self._lost.append(FailedGroup(files=files, reason=in_one_line(error.message), is_lost=True))
+                return [one.group for one in written]
         except BaseException as error:
             # With an unknown state, or after an interrupt, the commit may have happened, and then the table needs the files.
             is_known = isinstance(error, IcefloeError) and not isinstance(error, CommitUnknownError)
@@ -262,10 +272,9 @@ class GroupRewrite(Generic[P, G, R]):
         return lost
 
     def _commit_together(self, plan: P, written: Sequence[WrittenGroup[G]]) -> None:
-        update = self._table.update_snapshot(self._properties, self._branch).rewrite_files()
+        update = self._update(self._table.update_snapshot(self._properties, self._branch), plan, written)
         if plan.snapshot_id is not None:
             update.validate_from_snapshot(plan.snapshot_id)
-        self._replace(update, plan, written)
         self._is_commit_begun = True
         update.commit()
         snapshot = self._table.snapshot_by_name(self._branch)

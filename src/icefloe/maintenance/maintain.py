@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from icefloe.display.formatting import count_text, size_text
-from icefloe.errors import CommitUnknownError, InvalidInputError
+from icefloe.errors import CommitConflictError, CommitInvalidatedError, CommitUnknownError, IcefloeError, InvalidInputError
 from icefloe.kernel.metadata import maintenance_properties as properties_of_policy
 from icefloe.kernel.metadata.maintenance_properties import MaintenanceAction
 from icefloe.kernel.metadata.snapshot_ref import MAIN
@@ -67,6 +67,10 @@ class SlicesDone(Generic[R]):
     left: list[LeftWork] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     snapshot_ids: list[int] = field(default_factory=list)
+
+    def totals(self, *names: str) -> tuple[int, ...]:
+        """Return the sums of fields of the results, in this order."""
+        return tuple(sum(getattr(one, name) for one in self.results) for name in names)
 
 
 @dataclass(slots=True)
@@ -162,10 +166,12 @@ class TableMaintenanceRun:
             reports = [_planned(action, look, within_budget(look.work, allotted[action])) for action, look in looks.items()]
             return MaintenanceReport(table=name, dry_run=True, actions=tuple(reports))
         reports = []
+        is_stale = False
         for action, first_look in looks.items():
             try:
-                if reports and reports[-1].state is ActionState.FAILED:
+                if is_stale:
                     self._table.refresh()
+                is_stale = False
                 if self._table.metadata is not state.metadata:
                     state = self._state()
                 # An earlier action may have renewed the state. A plan that is older than the state would be validated from the state's snapshot, so
@@ -177,9 +183,12 @@ class TableMaintenanceRun:
             except CommitUnknownError as error:
                 reports.append(failure_of(action, error))
                 break  # nothing more is changed while the state of a commit is unknown
+            except (CommitConflictError, CommitInvalidatedError) as error:
+                report, is_stale = report_of(action, ActionState.LEFT, (), [_lost_to_others(action, error)]), True
             except Exception as error:
                 LOG.warning("maintenance of %s: %s failed", name, action, exc_info=True)
                 report = failure_of(action, error)
+            is_stale |= report.state is ActionState.FAILED
             reports.append(report)
             if self._is_unknown:
                 break
@@ -299,11 +308,11 @@ class TableMaintenanceRun:
                 snapshot_properties=self._summary(action, work),
             )
             groups = [one.payload for one in work if isinstance(one.payload, EqualityDeleteGroup)]
-            return Slice(run=partial(conversion.run_groups, state.files.plan.snapshot_id, groups), committed=conversion.committed)
+            plan = conversion.plan_of(state.files.plan.snapshot_id, groups)
+            return Slice(run=partial(conversion.run_groups, plan, plan.groups), committed=partial(conversion.committed, plan))
 
         slices = self._in_slices(action, chosen, part_of)
-        converted = sum(one.converted_delete_files for one in slices.results)
-        searched, added = (sum(getattr(one, name) for one in slices.results) for name in ("searched_data_files", "added_delete_files"))
+        converted, searched, added = slices.totals("converted_delete_files", "searched_data_files", "added_delete_files")
         became = f"{count_text(converted, 'equality delete file')} became {count_text(added, 'delete file')}, {count_text(searched, 'data file')} searched"
         report = _sliced(action, slices, left, became if converted or added else "")
         return replace(report, files=converted)
@@ -329,14 +338,18 @@ class TableMaintenanceRun:
         if slices.snapshot_ids and not self._is_unknown and MaintenanceAction.REMOVE_DANGLING_DELETES not in self._settings.skipped:
 
             def remove() -> None:
-                removal = remove_dangling_deletes(self._table, branch=self._settings.branch, snapshot_properties=self._summary(action, ()))
-                slices.snapshot_ids.extend(() if removal.snapshot_id is None else (removal.snapshot_id,))
+                try:
+                    removal = remove_dangling_deletes(
+                        self._table, branch=self._settings.branch, snapshot_properties=self._summary(action, ())
+                    )
+                except (CommitConflictError, CommitInvalidatedError) as error:
+                    slices.left.append(_lost_to_others(MaintenanceAction.REMOVE_DANGLING_DELETES, error))
+                else:
+                    slices.snapshot_ids.extend(() if removal.snapshot_id is None else (removal.snapshot_id,))
 
             failed = self._failure_of(remove)
             slices.failures += [f"dangling deletes were not removed: {failed}"] if failed else ()
-        files, rewritten, added = (
-            sum(getattr(one, name) for one in slices.results) for name in ("rewritten_files", "rewritten_bytes", "added_files")
-        )
+        files, rewritten, added = slices.totals("rewritten_files", "rewritten_bytes", "added_files")
         became = f"{count_text(files, 'file')}, {size_text(rewritten)}, became {added:,}" if files else ""
         return replace(_sliced(action, slices, left, became), files=files, rewritten_bytes=rewritten)
 
@@ -358,9 +371,7 @@ class TableMaintenanceRun:
             return Slice(run=partial(rewrite.run_groups, plan, groups), committed=partial(rewrite.committed, plan))
 
         slices = self._in_slices(action, chosen, part_of)
-        files, rewritten, added = (
-            sum(getattr(one, name) for one in slices.results) for name in ("rewritten_files", "rewritten_bytes", "added_files")
-        )
+        files, rewritten, added = slices.totals("rewritten_files", "rewritten_bytes", "added_files")
         became = f"{count_text(files, 'delete file')}, {size_text(rewritten)}, became {added:,}" if files else ""
         return replace(_sliced(action, slices, left, became), files=files, rewritten_bytes=rewritten)
 
@@ -466,6 +477,12 @@ def _out_of_time(one: Work) -> LeftWork:
 
 def _after_unknown(one: Work) -> LeftWork:
     return LeftWork(action=one.action, what=one.what, reason="the state of a commit before is unknown")
+
+
+def _lost_to_others(action: MaintenanceAction, error: IcefloeError) -> LeftWork:
+    return LeftWork(
+        action=action, what="the action", reason=f"other writers committed first, so that it is left for the next run: {in_words(error)}"
+    )
 
 
 def _lost(action: MaintenanceAction, group: FailedGroup) -> LeftWork:

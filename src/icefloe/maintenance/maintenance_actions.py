@@ -14,8 +14,10 @@ import numpy as np
 from icefloe.display.formatting import count_text, size_text
 from icefloe.errors import EngineError, NotInstalledError
 from icefloe.kernel.arrow_values import array_of_chunks, numpy_of
+from icefloe.kernel.commit.new_manifest import merge_rules
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import FileContent
+from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.maintenance_properties import MaintenanceAction
 from icefloe.kernel.metadata.manifests import table_partition_type
@@ -29,7 +31,7 @@ from icefloe.kernel.scan.scan_plan import PlannedFiles
 from icefloe.kernel.schema.schema import Schema
 from icefloe.maintenance.clustering_depth import clustering_depths, misplaced
 from icefloe.maintenance.equality_delete_groups import EqualityDeleteGroup, equality_delete_groups
-from icefloe.maintenance.health_measures import FilesOfBranch, TableMeasures, measure
+from icefloe.maintenance.health_measures import FilesOfBranch, ManifestMeasures, TableMeasures, measure
 from icefloe.maintenance.maintenance_thresholds import (
     EQUALITY_SHARE,
     FILE_OPEN_BYTES,
@@ -371,25 +373,38 @@ def _not_worth(one: Work) -> str:
 
 
 def look_at_manifests(state: TableState) -> Look:
-    """Return the partition specs with too many manifests."""
-    by_spec: dict[int, list[Any]] = {}
+    """Return the partition specs with too many manifests of data files or of delete files. Both kinds of a spec are rewritten together."""
+    by_spec: dict[int, list[ManifestMeasures]] = {}
     for one in state.measures.manifests:
-        if has_too_many_manifests(one.manifests, one.best_manifests):
-            by_spec.setdefault(one.spec_id, []).append(one)
+        by_spec.setdefault(one.spec_id, []).append(one)
+    unmergeable = merge_rules(state.metadata).unmergeable_specs
     work = []
     for spec_id, ones in by_spec.items():
-        count, best = sum(one.manifests for one in ones), sum(one.best_manifests for one in ones)
+        if spec_id in unmergeable or not any(has_too_many_manifests(one.manifests, one.best_manifests) for one in ones):
+            continue
+        rewritten = _rewritten_manifests(state.files.manifests, spec_id)
+        contents = {one.content for one in rewritten}
+        best = sum(one.best_manifests for one in ones if one.content in contents)
         work.append(
             Work(
                 action=MaintenanceAction.REWRITE_MANIFESTS,
-                what=f"{count_text(count, 'manifest')} of spec {spec_id}, at best {best:,}",
-                files=count,
-                files_less=count - best,
-                cost_bytes=sum(one.size_in_bytes for one in ones),
+                what=f"{count_text(len(rewritten), 'manifest')} of spec {spec_id}, at best {best:,}",
+                files=len(rewritten),
+                files_less=sum(one.manifests - one.best_manifests for one in ones),
+                cost_bytes=sum(one.manifest_length for one in rewritten),
                 payload=spec_id,
             )
         )
     return Look(tuple(work))
+
+
+def _rewritten_manifests(manifests: Sequence[ManifestFile], spec_id: int) -> list[ManifestFile]:
+    """Return the manifests of a spec that are rewritten: of each content all that are not encrypted, unless that is one without removed entries."""
+    rewritten: list[ManifestFile] = []
+    for content in ManifestContent:
+        ones = [one for one in manifests if one.content is content and one.partition_spec_id == spec_id and one.key_metadata is None]
+        rewritten += ones if len(ones) > 1 or any(one.deleted_files_count != 0 for one in ones) else ()
+    return rewritten
 
 
 def look_at_partition_stats(state: TableState) -> Look:

@@ -15,6 +15,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from icefloe.datafile.deletes.delete_loader import target_of
 from icefloe.datafile.deletes.merge_deletes import DeletesToMerge
 from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.commit.file_changes import DeleteKey, delete_key
@@ -295,7 +296,7 @@ def _file_bundles(deletes: _Deletes, options: GroupOptions, *, file_scoped: bool
     sizes = np.array(list(map(size_of, deletes.files)), dtype=np.int64)
     is_small, is_large = sizes < options.sizes.least, sizes > options.sizes.most
     if file_scoped:
-        names_one = np.array([_names_one_data_file(file) for file in deletes.files], dtype=bool)
+        names_one = np.array([target_of(file) is not None for file in deletes.files], dtype=bool)
         is_small &= ~(deletes.is_alone & names_one)
     chosen = np.flatnonzero((deletes.uses > 0) & (options.rewrite_all | is_small | is_large))
     files = SizedFiles(sizes=sizes[chosen], pays_alone=np.zeros(len(chosen), dtype=bool))
@@ -335,10 +336,6 @@ def _whole_partitions(deletes: _Deletes, places: Rows, options: GroupOptions) ->
         waiting.append(members)
         count, size = count + len(members), size + bytes_of_partition
     return [*groups, np.concatenate(waiting)] if waiting else groups
-
-
-def _names_one_data_file(file: DataFile) -> bool:
-    return file.referenced_data_file is not None or bool(file.lower_bounds)  # bounds are kept where they are equal
 
 
 def _by_key(places: Iterable[int], key: Callable[[int], Hashable]) -> list[Rows]:

@@ -1,12 +1,13 @@
 """`QuarantineList`: a file in the table's metadata folder with the orphan files that a later purge deletes.
 
-The list is Parquet, and is written row group by row group. A list that a killed process left has no footer; it is never purged, and `undo` deletes it.
+The list is Parquet, and is written row group by row group; it has its name only once it is complete. A damaged list is never purged, and `undo` deletes it.
 Its name begins with an underscore, so that no engine takes it for an orphan. What it contains is hostile: a purge checks every file again, and takes the
 age of a list from the storage. Spec: File System Operations.
 """
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 
 from icefloe.errors import DataFileFormatError, IcefloeError, StorageError
 from icefloe.io.file_tree import FileState, FolderFiles, FolderPart, HiddenNames, file_state, list_part
+from icefloe.io.whole_output import whole_output
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.storage_errors import storage_error
 from icefloe.maintenance.orphan_scope import OrphanScope, cached_real
@@ -96,9 +98,9 @@ class QuarantineWriter:
         """Create the file in a metadata folder. Raises `StorageError`."""
         time = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S")
         self.location = f"{folder.rstrip('/')}/_orphan-files-{time}-{uuid.replace('-', '')}.parquet"
-        self._io = io
-        self._sink = io.open_output(self.location)
-        self._writer = pq.ParquetWriter(self._sink, LISTED, compression="zstd")
+        self._stack = ExitStack()
+        self._writer = pq.ParquetWriter(self._stack.enter_context(whole_output(io, self.location)), LISTED, compression="zstd")
+        self._stack.callback(self._writer.close)
 
     def write(self, files: Any) -> None:
         """Add a table of `LISTED`."""
@@ -112,14 +114,10 @@ class QuarantineWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         try:
-            self._writer.close()
-            self._sink.close()
+            self._stack.__exit__(kind, error, traceback)
         except OSError as failure:
             if error is None:
                 raise storage_error(failure, self.location) from failure
-        finally:
-            if error is not None:
-                self._io.delete(self.location)
 
 
 def quarantine_lists(io: FileIO, folders: Sequence[str]) -> list[QuarantineList]:

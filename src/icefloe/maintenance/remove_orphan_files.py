@@ -273,6 +273,7 @@ class OrphanRemoval:
             view=None if is_arrow else view,
             is_inside=FilesInside(self.scope),
             older_than_ms=self.options.older_than_ms,
+            lasting_file=_lasting_file(self.loaded),
         )
         with found, closing(engine.orphans(request)) as tables:
             for orphans in tables:
@@ -468,6 +469,12 @@ class OrphanRemoval:
             for one in lists:
                 handle.io.delete(one.location)
         return replace(self.result, lists=tuple(one.location for one in lists))
+
+
+def _lasting_file(loaded: LoadedMetadata) -> str:
+    """Return the manifest list of the current snapshot, which an expiry keeps for days; a metadata file may be deleted after a few commits."""
+    snapshot = loaded.metadata.current_snapshot()
+    return loaded.location if snapshot is None or snapshot.manifest_list is None else snapshot.manifest_list
 
 
 def _live_files(metadata: TableMetadata) -> int:

@@ -33,9 +33,9 @@ from icefloe.maintenance.rewrite_options import RewriteOptions
 from icefloe.maintenance.rewrite_order import RowOrder, without_constant_columns
 from icefloe.maintenance.rewrite_planner import FileGroup, Reason, RewritePlan, chosen_files, plan_rewrite
 from icefloe.table.available_engines import engine_for_files, engine_named
-from icefloe.table.data_scan import DataScan
 from icefloe.table.engine import CompactionRequest, Engine
 from icefloe.table.files.file_operations import RewriteDataFiles
+from icefloe.table.files.update_snapshot import UpdateSnapshot
 from icefloe.table.parallel_requests import in_threads
 from icefloe.table.rows.row_change import specs_of
 from icefloe.table.rows.write_context import write_target
@@ -123,7 +123,7 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
 
     def plan(self) -> RewritePlan:
         """Return what would be rewritten now. Raises as `DataScan.plan`."""
-        metadata, scan = self._table.metadata, self._scan()
+        metadata, scan = self._table.metadata, self._scan(self._row_filter)
         plan = plan_scan(
             metadata,
             scan.snapshot(),
@@ -141,10 +141,6 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
     @property
     def _sorts(self) -> bool:
         return isinstance(self._order, CurveOrder) or not self._order.is_unsorted
-
-    def _scan(self) -> DataScan:
-        scan = self._table.scan(self._row_filter)
-        return scan.use_ref(self._branch) if self._table.metadata.refs else scan
 
     def _groups(self, plan: RewritePlan, lost: Sequence[FileGroup] | None = None) -> Sequence[FileGroup]:
         if lost is None:
@@ -201,7 +197,7 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
 
     def _write_sorted(self, batch: Sequence[FileGroup], engine: Engine, target: WriteTarget) -> list[_Written]:
         """Write the new files of groups, each sorted as a whole. After a failure none remains."""
-        metadata, scan = self._table.metadata, self._scan()
+        metadata, scan = self._table.metadata, self._scan(self._row_filter)
         schema = metadata.schema()
         if metadata.format_version > 2:
             schema = schema_with_lineage(schema)
@@ -249,7 +245,8 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
             properties={**target.properties, TARGET_FILE_SIZE_BYTES.name: str(sizes.limit)},
         )
 
-    def _replace(self, update: RewriteDataFiles, plan: RewritePlan, written: Sequence[_Written]) -> None:
+    def _update(self, start: UpdateSnapshot, plan: RewritePlan, written: Sequence[_Written]) -> RewriteDataFiles:
+        update = start.rewrite_files()
         snapshot = None if plan.snapshot_id is None else self._table.metadata.snapshot_by_id(plan.snapshot_id)
         # Deletes of a partition that others add meanwhile do not apply to files of another spec: then they are a conflict.
         keeps_spec = all(part.spec_id == self._options.output_spec_id for one in written for part in one.group.files)
@@ -262,6 +259,7 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
                 update.add_file(file)
         for file in deletes_of_these_alone([one.group for one in written]):
             update.delete_file(file)
+        return update
 
     def _result(self, plan: RewritePlan, groups: Sequence[FileGroup], *, dry_run: bool = False) -> RewriteDataFilesResult:
         added = [file for written in self._done for file in written.added]

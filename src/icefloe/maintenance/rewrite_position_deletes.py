@@ -22,6 +22,7 @@ from icefloe.maintenance.rewrite_options import GroupOptions
 from icefloe.table.available_engines import engine_for_bytes, engine_named
 from icefloe.table.engine import MergeDeletesRequest
 from icefloe.table.files.file_operations import RewriteDataFiles
+from icefloe.table.files.update_snapshot import UpdateSnapshot
 from icefloe.table.rows.row_change import specs_of
 from icefloe.table.rows.write_context import write_target
 from icefloe.table.table import Table
@@ -106,8 +107,7 @@ class PositionDeleteRewrite(GroupRewrite[PositionDeletePlan, DeleteGroup, Rewrit
     def plan(self) -> PositionDeletePlan:
         """Return what would be rewritten now. Raises as `plan_position_deletes`."""
         metadata = self._table.metadata
-        scan = self._table.scan(AlwaysTrue() if self._row_filter is None else self._row_filter)
-        scan = scan.use_ref(self._branch) if metadata.refs else scan
+        scan = self._scan(AlwaysTrue() if self._row_filter is None else self._row_filter)
         bind(scan.row_filter, metadata.schema())  # a wrong filter is refused for a table without deletes too
         return plan_position_deletes(metadata, scan.snapshot(), scan.row_filter, self._options, self._table.io.read)
 
@@ -157,13 +157,14 @@ class PositionDeleteRewrite(GroupRewrite[PositionDeletePlan, DeleteGroup, Rewrit
                     next_step="run it with another engine (engine='spark' or engine='in-process'), and report this error",
                 )
 
-    def _replace(self, update: RewriteDataFiles, plan: PositionDeletePlan, written: Sequence[_Written]) -> None:  # noqa: ARG002
-        update.delete_sequence_number(max(one.group.sequence_number for one in written))
+    def _update(self, start: UpdateSnapshot, plan: PositionDeletePlan, written: Sequence[_Written]) -> RewriteDataFiles:  # noqa: ARG002
+        update = start.rewrite_files().delete_sequence_number(max(one.group.sequence_number for one in written))
         for one in written:
             for file in one.group.files:
                 update.delete_file(file)
             for file in one.added:
                 update.add_file(file)
+        return update
 
     def _result(
         self, plan: PositionDeletePlan, groups: Sequence[DeleteGroup], *, dry_run: bool = False

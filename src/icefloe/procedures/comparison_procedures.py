@@ -1,9 +1,13 @@
-"""The procedure that compares two versions of a table, or two tables."""
+"""The procedures that compare two versions of a table, or two tables, and that explain a stored commit."""
+
+from typing import Any
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.comparison.table_comparison import compare, compared_versions, comparison_lines
-from icefloe.kernel.types import StringType
-from icefloe.procedures.procedure import Rows, Text, procedure
+from icefloe.inspect.commit_explanation import OtherCommit
+from icefloe.inspect.commit_explanation import explain_commit as explained
+from icefloe.kernel.types import IntegerType, LongType, StringType
+from icefloe.procedures.procedure import Flag, Rows, Text, procedure
 
 
 @procedure(
@@ -20,9 +24,41 @@ def diff(
     from_version: Text | None = None,
     to_version: Text | None = None,
     other_table: Text | None = None,
+    statistics: Flag = True,
 ) -> Rows:
     """Compare two snapshots, branches or tags of a table, or two tables, by their metadata; a row for each difference."""
     other = None if other_table is None else catalog.load_table(other_table)
     before, after, is_one_table = compared_versions(catalog.load_table(table), other, from_version, to_version)
-    found = compare(before, after, is_one_table=is_one_table)
+    found = compare(before, after, is_one_table=is_one_table, statistics=statistics)
     return [(section, one.change, one.name, one.before, one.after) for section, one in comparison_lines(found)]
+
+
+@procedure(
+    ("part", StringType()),
+    ("attempt", IntegerType()),
+    ("snapshot_id", LongType()),
+    ("timestamp", LongType()),
+    ("operation", StringType()),
+    ("added_rows", LongType()),
+    ("deleted_rows", LongType()),
+    ("engine", StringType()),
+    ("message", StringType()),
+    optional=("attempt", "snapshot_id", "timestamp", "operation", "added_rows", "deleted_rows", "engine", "message"),
+)
+def explain_commit(catalog: Catalog, table: Text, snapshot: Text | None = None) -> Rows:
+    """Explain a stored commit: its lost attempts, the snapshots of other writers that were first, and what it was checked against."""
+    found = explained(catalog.load_table(table), snapshot)
+    rows: list[tuple[Any, ...]] = [
+        ("commit", found.attempts, found.snapshot_id, found.timestamp_ms, found.operation, None, None, found.engine, found.summary_text())
+    ]
+    for attempt in found.lost:
+        rows.append(("lost attempt", attempt.number, attempt.base_snapshot_id, None, None, None, None, None, attempt.message()))
+        rows += [_other("won by", attempt.number, other) for other in attempt.won_by]
+    rows += [_other("before", None, other) for other in found.before]
+    rows += [_other("checked against", None, other) for other in found.checked]
+    return rows
+
+
+def _other(part: str, attempt: int | None, other: OtherCommit) -> tuple[Any, ...]:
+    counts = (other.added_records, other.deleted_records)
+    return (part, attempt, other.snapshot_id, other.timestamp_ms, other.operation, *counts, other.engine, None)

@@ -35,6 +35,7 @@ def expire_snapshots(
     snapshot_ids: Longs = (),
     clean_expired_metadata: Flag = False,
     allow_outside: Names = (),
+    dry_run: Flag = False,
 ) -> Rows:
     """Remove old snapshots and the files that nothing else needs."""
     if max_concurrent_deletes is not None and max_concurrent_deletes < 1:
@@ -45,6 +46,7 @@ def expire_snapshots(
         snapshot_ids,
         clean_expired_metadata=clean_expired_metadata,
         allow_outside=allow_outside,
+        dry_run=dry_run,
     )
     totals = report.totals
     counts = tuple(sum(totals[kind].files for kind in kinds if kind in totals) for _, kinds in _COUNTS)
@@ -69,10 +71,11 @@ def rewrite_data_files(
     options: Texts | None = None,
     where: Text | None = None,
     branch: Text = MAIN,
+    dry_run: Flag = False,
 ) -> Rows:
     """Compact data files: small ones and those with many deletes become files of the target size with the same rows."""
     result = catalog.load_table(table).maintenance.rewrite_data_files(
-        where, strategy=strategy, sort_order=sort_order, options=options or {}, branch=branch
+        where, strategy=strategy, sort_order=sort_order, options=options or {}, branch=branch, dry_run=dry_run
     )
     return [(result.rewritten_files, result.added_files, result.rewritten_bytes, result.failed_files, result.removed_delete_files)]
 
@@ -116,9 +119,9 @@ def rewrite_position_delete_files(
 
 
 @procedure(("removed_delete_files_count", IntegerType()))
-def remove_dangling_deletes(catalog: Catalog, table: Text, branch: Text = MAIN) -> Rows:
+def remove_dangling_deletes(catalog: Catalog, table: Text, branch: Text = MAIN, dry_run: Flag = False) -> Rows:
     """Remove delete files that apply to no data file."""
-    return [(catalog.load_table(table).maintenance.remove_dangling_deletes(branch=branch).removed_files,)]
+    return [(catalog.load_table(table).maintenance.remove_dangling_deletes(branch=branch, dry_run=dry_run).removed_files,)]
 
 
 @procedure(("rewritten_manifests_count", IntegerType()), ("added_manifests_count", IntegerType()))
@@ -128,7 +131,9 @@ def rewrite_manifests(
     use_caching: Flag = False,  # noqa: ARG001 an argument of Java's; here entries are copied as bytes and need no cache
     spec_id: Int | None = None,
     sort_by: Names | None = None,
+    branch: Text = MAIN,
+    dry_run: Flag = False,
 ) -> Rows:
     """Rewrite the manifests of one partition spec, the table's default one if none is given, so that entries of a partition are together."""
-    result = catalog.load_table(table).rewrite_manifests(spec_id, sort_by)
+    result = catalog.load_table(table).rewrite_manifests(spec_id, sort_by, branch=branch, dry_run=dry_run)
     return [(result.rewritten_manifests, result.added_manifests)]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from icefloe.datafile.foreign_files import FooterReader, FooterRequest
-from icefloe.errors import FormatError, InvalidInputError, UnsupportedError
+from icefloe.errors import InvalidInputError, UnsupportedError
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.kernel.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMetadata
 from icefloe.kernel.metadata.table_properties import NAME_MAPPING
@@ -54,7 +54,7 @@ class EntryCorrection:
             findings: What is wrong with the entry.
 
         Raises:
-            NoSuchFileError, StorageError: The file cannot be read.
+            DataFileFormatError, NoSuchFileError, StorageError: The file cannot be read.
         """
         rules = {finding.rule for finding in findings}
         values: dict[str, Any] = {}
@@ -80,8 +80,8 @@ class EntryCorrection:
     def _of_footer(self, file: DataFile, rules: set[str]) -> dict[str, Any]:
         try:
             stored = self._footers.read(file.file_path)
-        except (FormatError, InvalidInputError, UnsupportedError):
-            # The columns are those of an older schema, or the file is of another kind.
+        except (InvalidInputError, UnsupportedError):
+            # The columns are those of an older schema, or the file is encrypted.
             return _without(file, rules)
         measured = stored.data_file(file.spec_id, file.partition)
         names = ("record_count", "file_size_in_bytes", "split_offsets", "column_sizes", "value_counts", "null_value_counts", *_BOUNDS)

@@ -71,6 +71,18 @@ def rows_of_list(io: FileIO, snapshot: Snapshot) -> tuple[list[ManifestRow], boo
     return rows, True
 
 
+def readable_manifests(io: FileIO, snapshot: Snapshot) -> tuple[ManifestFile, ...] | None:
+    """Return the manifests of a snapshot; None if its list cannot be read, or does not name one of them."""
+    rows, is_whole = rows_of_list(io, snapshot)
+    manifests = []
+    for row in rows:
+        path = path_text(row)
+        if path is None or row.content not in (None, 0, 1):
+            return None
+        manifests.append(row.manifest_file(path, row.partition_spec_id or 0))
+    return tuple(manifests) if is_whole else None
+
+
 def manifests_by_path(io: FileIO, snapshot: Snapshot) -> dict[str, ManifestFile]:
     """Return the manifests of a snapshot that its list names, by path, as far as it can be read."""
     rows, _ = rows_of_list(io, snapshot)

@@ -19,16 +19,14 @@ from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.kernel.manifest.partition_summary import summarise
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
 from icefloe.kernel.metadata.manifests import spec_partition_type
-from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.repair.head_snapshot import HeadSnapshot, rows_of_list
+from icefloe.repair.head_snapshot import HeadSnapshot, readable_manifests
 from icefloe.repair.repaired_snapshot import RebuiltManifest, entries_of
 from icefloe.table.own_location import own_location
 from icefloe.table.parallel_requests import in_threads
 from icefloe.table.table_handle import TableHandle, data_folder
-from icefloe.validation.manifest_list_rules import path_text
 
 # Unreferenced files in the folder of a table from which none is compared: so many are no trace of one lost manifest.
 MOST_CANDIDATES = 100_000
@@ -120,7 +118,7 @@ class LostManifests:
         parent = None if snapshot is None else self._metadata.snapshot_by_id(snapshot.parent_snapshot_id or 0)
         if snapshot is None or parent is None:
             return None, "the snapshot that added the manifest, or its parent, has expired"
-        own, before = self._manifests(snapshot), self._manifests(parent)
+        own, before = readable_manifests(self._handle.io, snapshot), readable_manifests(self._handle.io, parent)
         if own is None or before is None:
             return None, "a manifest list that would show its entries cannot be read"
         listed = {one.manifest_path for one in own}
@@ -205,19 +203,8 @@ class LostManifests:
         """The manifests of all snapshots by path, without the lost ones."""
         manifests = dict(self._head.manifests)
         for snapshot in self._metadata.snapshots:
-            manifests.update({one.manifest_path: one for one in self._manifests(snapshot) or ()})
+            manifests.update({one.manifest_path: one for one in readable_manifests(self._handle.io, snapshot) or ()})
         return {path: one for path, one in manifests.items() if path not in self._lost}
-
-    def _manifests(self, snapshot: Snapshot) -> Sequence[ManifestFile] | None:
-        """Return the manifests of a snapshot; None if its list cannot be read."""
-        rows, is_whole = rows_of_list(self._handle.io, snapshot)
-        manifests = []
-        for row in rows:
-            path = path_text(row)
-            if path is None or row.content not in (None, 0, 1):
-                return None
-            manifests.append(row.manifest_file(path, row.partition_spec_id or 0))
-        return manifests if is_whole else None
 
     def _entries_of(self, manifest: ManifestFile) -> list[ManifestEntry] | None:
         path = manifest.manifest_path

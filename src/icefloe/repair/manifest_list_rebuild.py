@@ -24,12 +24,11 @@ from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.naming import manifest_list_name
 from icefloe.kernel.metadata.snapshot import Snapshot, count_of
 from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.repair.head_snapshot import rows_of_list
+from icefloe.repair.head_snapshot import readable_manifests
 from icefloe.repair.lost_manifests import key_of
 from icefloe.repair.repaired_snapshot import entries_of, totals_in_summary, totals_of_files
 from icefloe.table.table_handle import TableHandle, metadata_folder
 from icefloe.validation.manifest_check import total_of
-from icefloe.validation.manifest_list_rules import path_text
 
 _LIST_NAME = re.compile(r"snap-\d+-\d+-(?P<commit>[0-9a-fA-F-]{36})\.avro")
 # The totals without which a rebuilt list is not known to be whole.
@@ -72,7 +71,7 @@ class ManifestListRebuild:
             StorageUnavailableError: The storage does not respond.
         """
         for snapshot in self._metadata.snapshots:
-            manifests = None if snapshot.snapshot_id in self._lost else self._readable(snapshot)
+            manifests = None if snapshot.snapshot_id in self._lost else readable_manifests(self._handle.io, snapshot)
             if manifests is not None:
                 self._lists[snapshot.snapshot_id] = manifests
         found: list[RebuiltList] = []
@@ -86,16 +85,6 @@ class ManifestListRebuild:
             if not step:
                 return found
 
-    def _readable(self, snapshot: Snapshot) -> tuple[ManifestFile, ...] | None:
-        rows, is_whole = rows_of_list(self._handle.io, snapshot)
-        manifests = []
-        for row in rows:
-            path = path_text(row)
-            if path is None or row.content not in (None, 0, 1):
-                return None
-            manifests.append(row.manifest_file(path, row.partition_spec_id or 0))
-        return tuple(manifests) if is_whole else None
-
     def _one(self, snapshot_id: int) -> RebuiltList | None:
         snapshot = self._metadata.snapshot_by_id(snapshot_id)
         if snapshot is None or snapshot.manifest_list is None:
@@ -103,8 +92,10 @@ class ManifestListRebuild:
         if any(count_of(snapshot.summary.get(key)) is None for key in _NEEDED):
             self.why[snapshot_id] = "the summary of the snapshot has no totals by which a list could be checked"
             return None
+        # A list with other totals than the summary may have been cut, but the manifests that it names are those of the snapshot.
+        named = {one.manifest_path for one in readable_manifests(self._handle.io, snapshot) or ()}
         for manifests in self._candidates(snapshot):
-            if self._has_totals(snapshot, manifests):
+            if named <= {one.manifest_path for one in manifests} and self._has_totals(snapshot, manifests):
                 assigned = self._with_row_ids(snapshot, manifests)
                 if assigned is not None:
                     return self._written(snapshot, assigned)

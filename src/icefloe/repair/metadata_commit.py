@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from icefloe.catalog.replace_location import replace_location
-from icefloe.catalog_store.catalog_store import KeepsFolders
 from icefloe.errors import (
     CommitConflictError,
     CommitInvalidatedError,
-    FormatError,
     IcefloeError,
     LocationNotAllowedError,
     Problem,
@@ -24,7 +22,7 @@ from icefloe.errors import (
 )
 from icefloe.kernel.commit.attempt import NewFile
 from icefloe.kernel.metadata import table_properties
-from icefloe.kernel.metadata.json_file import deflated, inflated, parsed
+from icefloe.kernel.metadata.json_file import deflated
 from icefloe.kernel.metadata.metadata_reader import read_table_metadata
 from icefloe.kernel.metadata.table_metadata import LISTS, TableMetadata
 from icefloe.table.commits.commit_loop import delete_quietly
@@ -78,7 +76,7 @@ def commit_document(handle: TableHandle, repaired: RepairedDocument) -> str:
         CommitInvalidatedError: The catalog names another file than the one that was planned for. Nothing was changed.
         CommitConflictError: As above, and the other writer was faster by an instant.
         CommitUnknownError: The catalog's reply was lost.
-        UnsupportedFeatureError: The catalog takes no metadata file, or its newest version is damaged in a catalog of folders.
+        UnsupportedFeatureError: The catalog takes no metadata file.
         LocationNotAllowedError: The file claims a folder that is not the table's own.
         MetadataFormatError: The repaired file breaks a rule of the strict reader.
     """
@@ -90,8 +88,6 @@ def commit_document(handle: TableHandle, repaired: RepairedDocument) -> str:
             path=repaired.replaced,
             next_step="repair the table in the catalog that the server keeps its tables in, or register a repaired metadata file",
         )
-    if isinstance(handle.store, KeepsFolders):
-        _refuse_damaged_version(handle, repaired.replaced)
     document = _with_commit(repaired, handle.clock.now_ms())
     metadata = as_metadata(document, repaired.replaced)
     _check_location(handle, metadata, repaired)
@@ -109,11 +105,14 @@ def commit_document(handle: TableHandle, repaired: RepairedDocument) -> str:
         raise
     try:
         # Once the swap is begun, files are deleted only if the table is known not to have them: never after Ctrl-C or a lost reply.
-        return replace_location(handle.store, handle.identifier, location, expected=repaired.replaced)
+        stored = replace_location(handle.store, handle.identifier, location, expected=repaired.replaced)
     except (CommitConflictError, StorageError):
         if _is_without(handle, location):
             delete_quietly(handle, [file.location for file in files])
         raise
+    if stored != location:  # a catalog of folders has published a copy, and two files of one version would make a later search uncertain
+        delete_quietly(handle, [location])
+    return stored
 
 
 def check_unchanged(handle: TableHandle, location: str) -> None:
@@ -151,19 +150,6 @@ def _check_location(handle: TableHandle, metadata: TableMetadata, repaired: Repa
             continue  # a lost file vouches for nothing; the one before it may
         return
     check_location_is_own(handle, metadata, metadata, last)
-
-
-def _refuse_damaged_version(handle: TableHandle, location: str) -> None:
-    """Refuse to follow a damaged version in a catalog of folders, which compares the uuids of two versions. Raises `UnsupportedFeatureError`."""
-    try:
-        parsed(inflated(handle.io.read(location), location), location)
-    except FormatError as error:
-        raise UnsupportedFeatureError(
-            f"catalog {handle.store.name} takes the newest version in a table's folder for the table, and that one is damaged",
-            table=handle.table_name,
-            path=location,
-            next_step=f"move {location} out of the folder, which makes the version before it the table, and plan the repair again",
-        ) from error
 
 
 def _with_commit(repaired: RepairedDocument, now_ms: int) -> dict[str, Any]:

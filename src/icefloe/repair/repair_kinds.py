@@ -74,7 +74,7 @@ DROP_DUPLICATE_ENTRIES = RepairKind(
     id="drop-duplicate-entries",
     rules=("file-twice", "manifest-twice"),
     scope=Scope.SNAPSHOT,
-    title="keep of each file that a snapshot has more than once the entry with the lowest sequence number",
+    title="keep one entry of each file that a snapshot has more than once: the oldest of a data file, the newest of a delete file",
     rows="each row is read once, and deletes that came after the first entry apply to it",
 )
 CORRECT_ENTRIES = RepairKind(
@@ -202,6 +202,7 @@ DROP_STATISTICS = RepairKind(
         "statistics-blobs",
         "statistics-fields",
         "partition-statistics-columns",
+        "partition-statistics-order",
     ),
     scope=Scope.METADATA,
     title="drop statistics files that are missing, damaged or of another snapshot; they can be computed again",

@@ -5,11 +5,12 @@ Deletes that apply to nothing once data files are dropped are dropped with them.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from icefloe.datafile.deletes.delete_file_reader import plain_location, spellings
-from icefloe.errors import FormatError, NoSuchFileError, StorageError, UnsupportedError
+from icefloe.datafile.deletes.delete_file_reader import spellings
+from icefloe.datafile.deletes.delete_loader import target_of
+from icefloe.errors import DataFileFormatError, FormatError, NoSuchFileError, StorageError, StorageUnavailableError, UnsupportedError
 from icefloe.kernel.commit.new_manifest import ManifestNumbers, merge_rules
 from icefloe.kernel.commit.snapshot_attempt import path_of_partition
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
@@ -43,8 +44,8 @@ _ROWS_CHANGE = frozenset(
 )
 # Repairs by which delete files can lose the last data file that they apply to.
 _DROPS = (kinds.DROP_LOST_DATA_FILES, kinds.DROP_DAMAGED_FILES, kinds.DROP_LOST_MANIFESTS)
-_PATH_BOUND = 2147483546  # the field id of the column file_path of position deletes
 _EntryPlace = tuple[str, int]
+_Use = tuple[bool, int, Hashable]  # whether an entry is of a delete file, the offset of its vector, and the partition that it applies to
 
 
 @dataclass(slots=True)
@@ -269,11 +270,23 @@ class SnapshotPlanner:
             ):
                 continue  # the new list has each manifest once in any case
         for path in dict.fromkeys(finding.path for finding in by_rule.get("file-twice", ()) if finding.path is not None):
-            by_offset: dict[int, list[LivePlace]] = defaultdict(list)
+            by_use: dict[_Use, list[LivePlace]] = defaultdict(list)
             for place in self._head.places.get(path, ()):
-                by_offset[place.offset].append(place)
-            for places in by_offset.values():
-                self._duplicate(path, sorted(places, key=lambda place: (place.sequence_number, place.manifest, place.position)))
+                by_use[self._use_of(place)].append(place)
+            for (is_delete, _, _), places in by_use.items():
+                # Of a data file the oldest entry stays, to which every delete since applies; of a delete file the newest, which applies to the most data files.
+                sign = -1 if is_delete else 1
+                self._duplicate(path, sorted(places, key=lambda place: (sign * place.sequence_number, place.manifest, place.position)))
+            if all(len(places) == 1 for places in by_use.values()):
+                self.left["file-twice"].append("its entries are for different partitions, or their manifests cannot be written again")
+
+    def _use_of(self, place: LivePlace) -> _Use:
+        """Return what an entry is for: entries of a delete file in different partitions apply to different data files, and neither replaces the other."""
+        if self._head.manifests[place.manifest].content is ManifestContent.DATA:
+            return False, place.offset, None
+        entries = self._entries_of(place.manifest)
+        file = None if entries is None else entries[place.position].data_file
+        return True, place.offset, place if file is None else (file.spec_id, repr(file.partition))
 
     def _duplicate(self, path: str, places: Sequence[LivePlace]) -> None:
         for place in places[1:]:
@@ -335,11 +348,14 @@ class SnapshotPlanner:
             file = found[1].data_file
             try:
                 values = correction.fields(file, findings)
-            except (NoSuchFileError, StorageError):
-                continue
+                why = "the file may have been cut, or its rows would get the row ids of others"
+            except StorageUnavailableError:
+                raise
+            except (DataFileFormatError, NoSuchFileError, StorageError) as error:
+                values, why = None, f"the file cannot be read: {error.message}"
             if not values:
                 for finding in findings:
-                    self.left[finding.rule].append("the file may have been cut, or its rows would get the row ids of others")
+                    self.left[finding.rule].append(why)
                 continue
             what = f"{', '.join(sorted(values))} of entry {place[1]} are written again"
             change = RepairChange(what=what, path=file.file_path, partition=self._folder(file))
@@ -441,13 +457,3 @@ class SnapshotPlanner:
         for position, entry in enumerate(self._entries_of(source) or ()):
             if edits is None or (entry.is_live and position not in edits.left_out and position not in edits.moved):
                 yield (source, position), entry
-
-
-def target_of(file: DataFile) -> str | None:
-    """Return the one data file that a position delete file or deletion vector applies to, in plain spelling; None if it is not of one file."""
-    if file.content is not FileContent.POSITION_DELETES:
-        return None
-    if file.referenced_data_file is not None:
-        return plain_location(file.referenced_data_file)
-    lower, upper = ((bounds or {}).get(_PATH_BOUND) for bounds in (file.lower_bounds, file.upper_bounds))
-    return plain_location(lower.decode("utf-8", "replace")) if lower is not None and lower == upper else None

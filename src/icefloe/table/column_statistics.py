@@ -28,6 +28,7 @@ from icefloe.kernel.types import NestedField, PrimitiveType, StructType
 from icefloe.table.available_engines import engine_for_files, engine_named
 from icefloe.table.data_scan import DataScan
 from icefloe.table.engine import SketchRequest
+from icefloe.table.statistics_plan import StatisticsPlan
 from icefloe.table.table_handle import metadata_folder
 from icefloe.version import VERSION
 
@@ -67,6 +68,18 @@ class TableStatistics:
 # ---- computing ----
 
 
+def plan_statistics(scan: DataScan, columns: Sequence[str] | None) -> StatisticsPlan | None:
+    """Return what `compute_statistics` would read; None for a table without a snapshot."""
+    snapshot = scan.snapshot()
+    if snapshot is None:
+        return None
+    schema = scan.schema()
+    names = tuple(".".join(schema.path_of(field.field_id) or ()) for field in _chosen(schema, columns))
+    tasks = tuple(scan.select(*names).request().plan.tasks()) if names else ()
+    sizes = {task.file.file_path: task.file.file_size_in_bytes for task in tasks}
+    return StatisticsPlan(snapshot_id=snapshot.snapshot_id, columns=names, files=len(sizes), size_in_bytes=sum(sizes.values()))
+
+
 def compute_statistics(
     scan: DataScan, columns: Sequence[str] | None, ids: IdSource, commit: Callable[[Action], None], engine: str | None = None
 ) -> StatisticsFile | None:
@@ -82,7 +95,7 @@ def compute_statistics(
     if snapshot is None:
         return None
     schema = scan.schema()
-    fields = [_column(schema, name) for name in columns] if columns is not None else _primitive_columns(schema)
+    fields = _chosen(schema, columns)
     sketches = _sketches(scan, schema, fields, engine)
     blobs = [_blob(field, sketch, snapshot) for field, sketch in zip(fields, sketches, strict=True)]
     metadata, computed = scan.metadata, {(blob.type, blob.fields) for blob in blobs}
@@ -115,7 +128,10 @@ def compute_statistics(
     return file
 
 
-def _primitive_columns(schema: Schema) -> list[NestedField]:
+def _chosen(schema: Schema, columns: Sequence[str] | None) -> list[NestedField]:
+    """Return the columns of these names; without names, all top-level columns of primitive types."""
+    if columns is not None:
+        return [_column(schema, name) for name in columns]
     return [field for field in schema.fields if isinstance(field.field_type, PrimitiveType)]
 
 

@@ -3,20 +3,23 @@
 Planning is `icefloe.kernel.scan`; rows are read by an engine. Spec: Scan Planning; Column Projection.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
+from icefloe.catalog_store.metrics_report import MetricsReporter, scan_report
 from icefloe.display.formatting import shortened
 from icefloe.display.html import html_of
 from icefloe.display.report import Facts, Report
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError, in_one_line
+from icefloe.io.file_io_by_scheme import with_access
 from icefloe.io.locations import scheme_of
 from icefloe.io.manifest_cache import cached_manifests
 from icefloe.kernel.dates_and_times import format_timestamp
-from icefloe.kernel.expressions.bind import bind
+from icefloe.kernel.expressions.bind import bind, filter_field_ids
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.kernel.metadata.encryption import refuse_encrypted
@@ -30,9 +33,10 @@ from icefloe.kernel.ports import FileIO, Parallel
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.kernel.scan.scan_planner import plan_scan
+from icefloe.kernel.scan.server_plan import PlanRequest, ServerPlanner
 from icefloe.kernel.scan.snapshot_rows import rows_of_snapshot
 from icefloe.kernel.schema.arrow_schema import with_uuid_type
-from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, PARTITION_NAME, partition_column
+from icefloe.kernel.schema.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, METADATA_COLUMNS, PARTITION_NAME, partition_column
 from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.schema.schema_history import relax_required_fields, required_fields_absent_from_files
 from icefloe.kernel.tolerance import Tolerance
@@ -67,6 +71,9 @@ class DataScan:
     branch: str | None = None  # the branch whose history `as_of` searches; None for main
     tolerant: bool = False  # whether harmless deviations from the format are warnings: see `Tolerance.HARMLESS`
     appends: tuple[Snapshot, ...] | None = None  # of an incremental scan: the snapshots whose appended rows are read
+    appends_after: int | None = None  # of an incremental scan: the snapshot after which they are; None from the table's first on
+    planner: ServerPlanner | None = None  # the server that plans the scan; None where it is planned here
+    reporter: MetricsReporter | None = None  # gets a report of each plan that is made here
 
     def __repr__(self) -> str:
         return in_one_line(f"Scan({self.table_name}: {', '.join(f'{name} {value}' for name, value in self._facts())})")
@@ -82,6 +89,8 @@ class DataScan:
         yield "where", shortened(str(self.row_filter))
         if self.limit is not None:
             yield "limit", f"{self.limit:,}"
+        if self.is_planned_by_server:
+            yield "planned by", "the server"
         if self.tolerant:
             yield "deviations", "harmless ones are warnings"
 
@@ -213,7 +222,8 @@ class DataScan:
                 next_step="name a start that the end was made from: see table.ancestors()",
             )
         appends = tuple(snapshot for snapshot in reversed(snapshots) if snapshot.operation == _APPEND)
-        return replace(self, appends=appends, snapshot_id=None if end is None else end.snapshot_id, by_table_schema=True)
+        end_id = None if end is None else end.snapshot_id
+        return replace(self, appends=appends, appends_after=snapshot_id, snapshot_id=end_id, by_table_schema=True)
 
     def snapshot(self) -> Snapshot | None:
         """Return the snapshot to read; None for a table without one.
@@ -266,8 +276,13 @@ class DataScan:
         Args:
             schema: the scan's schema, or a part of it.
         """
-        fields = relax_required_fields(schema.fields, schemas_of_files(self.metadata, self.snapshot()))
+        fields = relax_required_fields(schema.fields, self._schemas_of_files(schema))
         return schema if fields == schema.fields else Schema(*fields, schema_id=schema.schema_id)
+
+    def _schemas_of_files(self, schema: Schema) -> Sequence[Schema]:
+        """Return the schemas of the snapshot's files; the history of the table, which shows them, is needed only where a column is required."""
+        is_needed = len(self.metadata.schemas) > 1 and any(column.required for _, column in walk(schema.fields))
+        return schemas_of_files(self.metadata, self.snapshot()) if is_needed else self.metadata.schemas
 
     def _metadata_column(self, name: str) -> NestedField:
         return partition_column(table_partition_type(self.metadata)) if name == PARTITION_NAME else METADATA_COLUMNS[name]
@@ -305,7 +320,11 @@ class DataScan:
         """
         snapshot = self.snapshot()
         refuse_encrypted(snapshot, self.table_name)
-        return plan_scan(
+        if self.planner is not None and snapshot is not None and self.is_planned_by_server:
+            plan = self.planner.plan(self._server_request(snapshot, include_statistics, include_tested, enough_rows))
+            return plan.explained() if explain else plan
+        started_ns = time.monotonic_ns()
+        plan = plan_scan(
             self.metadata,
             snapshot,
             self.row_filter,
@@ -323,6 +342,47 @@ class DataScan:
             cache=cached_manifests(self.io) if parallel is None else None,
             enough_rows=enough_rows,
             tolerance=self._tolerance,
+        )
+        if self.reporter is not None and snapshot is not None and not explain:
+            duration_ns = time.monotonic_ns() - started_ns
+            self.reporter.report(
+                scan_report(self.table_name, plan, self.projection(), schema_id=self.schema().schema_id, duration_ns=duration_ns)
+            )
+        return plan
+
+    def planned_here(self) -> "DataScan":
+        """Return a scan that no server plans, for what needs more of a file than servers send, such as its sequence number or the snapshot that added it."""
+        return replace(self, planner=None)
+
+    @property
+    def is_planned_by_server(self) -> bool:
+        """Whether the server of the table's catalog plans the scan, as the server or the catalog's configuration has it.
+
+        It cannot where the protocol has no form for the scan: a tolerant one, what was appended since the table's first snapshot, and a scan of
+        `_last_updated_sequence_number`, which is computed from sequence numbers that planned files do not have. These are planned here.
+        """
+        has_form = not self.tolerant and (self.appends is None or self.appends_after is not None)
+        return self.planner is not None and has_form and LAST_UPDATED_SEQUENCE_NUMBER.name not in self.selected_fields
+
+    def _server_request(self, snapshot: Snapshot, include_statistics: bool, include_tested: bool, enough_rows: int | None) -> PlanRequest:
+        schema = self.schema()
+        bound = bind(self.row_filter, schema, case_sensitive=self.case_sensitive)
+        statistics = sorted(filter_field_ids(bound)) if include_tested else []
+        if include_statistics:
+            statistics = sorted(field_id for field_id in schema.field_ids if schema.find_type(field_id).is_primitive)
+        return PlanRequest(
+            table_name=self.table_name,
+            metadata=self.metadata,
+            snapshot_id=snapshot.snapshot_id,
+            after=None if self.appends is None else self.appends_after,
+            schema=schema,
+            uses_snapshot_schema=self.snapshot_id is not None and not self.by_table_schema,
+            row_filter=bound,
+            case_sensitive=self.case_sensitive,
+            columns=() if "*" in self.selected_fields else tuple(name for name in self.selected_fields if name not in _METADATA_COLUMNS),
+            statistics=tuple(statistics),
+            include_statistics=include_statistics,
+            enough_rows=enough_rows,
         )
 
     @property
@@ -476,7 +536,7 @@ class DataScan:
     def listed_rows(self) -> int | None:
         """Return the number of all rows of the snapshot by its manifest list; None where that is not certain: see `snapshot_rows.rows_of_snapshot`.
 
-        A tolerant scan does not rely on the counts of manifest lists.
+        A tolerant scan does not rely on the counts of manifest lists, and a scan that the server plans does not read them.
 
         Raises:
             NoSuchSnapshotError: the snapshot to read does not exist.
@@ -485,7 +545,7 @@ class DataScan:
         """
         snapshot = self.snapshot()
         refuse_encrypted(snapshot, self.table_name)
-        if snapshot is None or self.appends is not None or self.tolerant:
+        if snapshot is None or self.appends is not None or self.tolerant or self.is_planned_by_server:
             return None
         return rows_of_snapshot(snapshot, read_manifests(snapshot, self.io.read))
 
@@ -505,18 +565,19 @@ class DataScan:
         if self.limit is not None and self.limit < 0:
             raise InvalidInputError(f"limit is {self.limit}; it counts rows, so it is 0 or more")
         schema = self.schema()
+        plan = self._plan_of_limit() if plan is None else plan
         return ScanRequest(
             table_name=self.table_name,
-            plan=self._plan_of_limit() if plan is None else plan,
+            plan=plan,
             schema=self.as_held(schema),
             projection=self.as_held(self.projection() if projection is None else projection),
             row_filter=bind(self.row_filter, schema, case_sensitive=self.case_sensitive),
             specs={spec.spec_id: spec for spec in self.metadata.partition_specs},
-            io=self.io,
+            io=self.io if plan.access is None else with_access(self.io, plan.access),
             schemas=self.metadata.schemas,
             name_mapping=NAME_MAPPING.read(self.metadata.properties),
             limit=self.limit,
-            may_be_missing=required_fields_absent_from_files(schema.fields, schemas_of_files(self.metadata, self.snapshot())),
+            may_be_missing=required_fields_absent_from_files(schema.fields, self._schemas_of_files(schema)),
         )
 
 

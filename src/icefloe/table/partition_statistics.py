@@ -5,6 +5,7 @@ The rows are `kernel/statistics`; statistics of columns are `column_statistics.p
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -38,9 +39,31 @@ from icefloe.kernel.statistics.partition_statistics_rows import (
 )
 from icefloe.kernel.statistics.partition_statistics_schema import partition_statistics_schema
 from icefloe.table.parallel_requests import in_threads
+from icefloe.table.statistics_plan import StatisticsPlan
 from icefloe.table.table_handle import metadata_folder
 
 # ---- computing ----
+
+
+def plan_partition_statistics(metadata: TableMetadata, io: FileIO, table_name: str, snapshot_id: int | None) -> StatisticsPlan | None:
+    """Return what `compute_partition_statistics` would read; None for a table without a snapshot.
+
+    Statistics whose counts do not match the manifests are found by the computation alone, which then reads every manifest.
+    """
+    counted = _counted(metadata, io, table_name, snapshot_id)
+    if counted is None:
+        return None
+    number = counted.snapshot.snapshot_id
+    if counted.file is not None:
+        return StatisticsPlan(snapshot_id=number, files=0, size_in_bytes=0, based_on=number)
+    last = _last_statistics(metadata, io, counted)
+    read = counted.manifests if last is None else last.added
+    return StatisticsPlan(
+        snapshot_id=number,
+        files=len(read),
+        size_in_bytes=sum(manifest.manifest_length for manifest in read),
+        based_on=None if last is None else last.snapshot_id,
+    )
 
 
 def compute_partition_statistics(
@@ -54,21 +77,18 @@ def compute_partition_statistics(
     Returns:
         The file; None for a table without a snapshot.
     """
-    schema = _schema(metadata, table_name)
-    snapshot = metadata.current_snapshot() if snapshot_id is None else _snapshot(metadata, table_name, snapshot_id)
-    if snapshot is None:
+    counted = _counted(metadata, io, table_name, snapshot_id)
+    if counted is None:
         return None
-    manifests = read_manifests(snapshot, io.read)
-    existing_file = _file_of(metadata, snapshot.snapshot_id)
-    if existing_file is not None and _readable(io, existing_file, schema) is not None:
-        return existing_file
-    rows = _from_ancestor(metadata, io, snapshot, manifests, schema)
+    if counted.file is not None:
+        return counted.file
+    schema, rows = counted.schema, _from_ancestor(metadata, io, counted)
     if rows is None:
         parts = [statistics_file_rows(schema_to_arrow(schema).empty_table(), table_partition_type(metadata))]
         rows = aggregate_partition_statistics(
-            [*parts, *_rows(metadata, io, manifests, changes_only=False)], table_partition_type(metadata), schema
+            [*parts, *_rows(metadata, io, counted.manifests, changes_only=False)], table_partition_type(metadata), schema
         )
-    file = _write(metadata, io, ids, snapshot, schema, rows)
+    file = _write(metadata, io, ids, counted.snapshot, schema, rows)
     commit(MetadataChange(lambda _: (SetPartitionStatistics(file),), property_requirements(metadata), new_files=(file.statistics_path,)))
     return file
 
@@ -84,31 +104,67 @@ def _schema(metadata: TableMetadata, table_name: str) -> Schema:
     return partition_statistics_schema(partition_type, metadata.format_version)
 
 
-def _from_ancestor(
-    metadata: TableMetadata, io: FileIO, snapshot: Snapshot, manifests: Sequence[ManifestFile], schema: Schema
-) -> Any | None:
-    """Return the rows of the nearest ancestor with statistics plus the changes since; None if there are none that match the manifests."""
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A snapshot whose partitions are counted: the rows' schema, its manifests, and its own file if that can be read."""
+
+    snapshot: Snapshot
+    schema: Schema
+    manifests: Sequence[ManifestFile]
+    file: PartitionStatisticsFile | None
+
+
+@dataclass(frozen=True, slots=True)
+class _LastStatistics:
+    """Statistics of an ancestor, as stored, and the manifests that later snapshots added."""
+
+    snapshot_id: int
+    rows: Any
+    added: Sequence[ManifestFile]
+
+
+def _counted(metadata: TableMetadata, io: FileIO, table_name: str, snapshot_id: int | None) -> _Counted | None:
+    schema = _schema(metadata, table_name)
+    snapshot = metadata.current_snapshot() if snapshot_id is None else _snapshot(metadata, table_name, snapshot_id)
+    if snapshot is None:
+        return None
+    file = _file_of(metadata, snapshot.snapshot_id)
+    if file is not None and _readable(io, file, schema) is None:
+        file = None
+    return _Counted(snapshot, schema, read_manifests(snapshot, io.read), file)
+
+
+def _last_statistics(metadata: TableMetadata, io: FileIO, counted: _Counted) -> _LastStatistics | None:
+    """Return the statistics of the nearest ancestor that has any; None if there are none, or they cannot be read."""
     since: list[Snapshot] = []
-    for ancestor in ancestors(metadata, snapshot.snapshot_id):
+    for ancestor in ancestors(metadata, counted.snapshot.snapshot_id):
         file = _file_of(metadata, ancestor.snapshot_id) if since else None
         if file is not None:
             break
         since.append(ancestor)
     else:
         return None
-    before = _readable(io, file, schema)
-    if before is None:
+    rows = _readable(io, file, counted.schema)
+    if rows is None:
         return None
-    partition_type = table_partition_type(metadata)
     added = [
         manifest
         for newer in since
-        for manifest in (manifests if newer is snapshot else read_manifests(newer, io.read))
+        for manifest in (counted.manifests if newer is counted.snapshot else read_manifests(newer, io.read))
         if manifest.added_snapshot_id == newer.snapshot_id
     ]
-    parts = [statistics_file_rows(before, partition_type), *_rows(metadata, io, added, changes_only=True)]
-    rows = aggregate_partition_statistics(parts, partition_type, schema)
-    return rows if counts_match_manifests(rows, manifests) else None
+    return _LastStatistics(file.snapshot_id, rows, added)
+
+
+def _from_ancestor(metadata: TableMetadata, io: FileIO, counted: _Counted) -> Any | None:
+    """Return the rows of the nearest ancestor with statistics plus the changes since; None if there are none that match the manifests."""
+    last = _last_statistics(metadata, io, counted)
+    if last is None:
+        return None
+    partition_type = table_partition_type(metadata)
+    parts = [statistics_file_rows(last.rows, partition_type), *_rows(metadata, io, last.added, changes_only=True)]
+    rows = aggregate_partition_statistics(parts, partition_type, counted.schema)
+    return rows if counts_match_manifests(rows, counted.manifests) else None
 
 
 def _rows(metadata: TableMetadata, io: FileIO, manifests: Iterable[ManifestFile], *, changes_only: bool) -> list[Any]:

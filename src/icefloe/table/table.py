@@ -12,11 +12,13 @@ from icefloe.catalog_store.identifier import Identifier
 from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.table.changes.merge_statement import Merge, check_runs_statements, merge_statement, run_statement, update_statement
-from icefloe.table.column_statistics import TableStatistics, compute_statistics
+from icefloe.table.column_statistics import TableStatistics, compute_statistics, plan_statistics
 from icefloe.table.commits.commit_loop import commit
-from icefloe.table.partition_statistics import compute_partition_statistics
+from icefloe.table.data_scan import DataScan
+from icefloe.table.partition_statistics import compute_partition_statistics, plan_partition_statistics
 from icefloe.table.pending_change import MutationContext
 from icefloe.table.rows.table_writes import PreparedWrite
+from icefloe.table.statistics_plan import StatisticsPlan
 from icefloe.table.table_handle import LoadedMetadata, TableHandle, reload_metadata
 from icefloe.table.table_mutations import R, TableMutations
 from icefloe.table.table_reader import TableReader
@@ -30,6 +32,8 @@ class Table(TableReader, TableMutations):
     def __init__(self, handle: TableHandle, loaded: LoadedMetadata) -> None:
         super().__init__(loaded, handle.io, handle.table_name)
         self._handle = handle
+        self.planner = handle.planner
+        self.reporter = handle.reporter()
 
     @property
     def handle(self) -> TableHandle:
@@ -134,10 +138,31 @@ class Table(TableReader, TableMutations):
             CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
         Spec: Table Statistics; Puffin file format.
         """
-        snapshot = self.metadata.current_snapshot() if snapshot_id is None else None
-        scan = self.scan(snapshot_id=snapshot.snapshot_id if snapshot else snapshot_id)
-        file = compute_statistics(scan, columns, self._handle.ids, self._commit, engine)
+        file = compute_statistics(self._scan_of(snapshot_id), columns, self._handle.ids, self._commit, engine)
         return None if file is None else self.statistics(file.snapshot_id)
+
+    def plan_statistics(self, columns: Sequence[str] | None = None, snapshot_id: int | None = None) -> StatisticsPlan | None:
+        """Return what `compute_statistics` with the same arguments would read, and compute nothing.
+
+        Returns:
+            The columns, and the data files that have them; None for a table without a snapshot.
+
+        Raises:
+            InvalidSchemaError, InvalidInputError, NoSuchSnapshotError: as `compute_statistics` does.
+        """
+        return plan_statistics(self._scan_of(snapshot_id), columns)
+
+    def plan_partition_statistics(self, snapshot_id: int | None = None) -> StatisticsPlan | None:
+        """Return what `compute_partition_statistics` with the same arguments would read, and compute nothing.
+
+        Returns:
+            The manifests, and the snapshot on whose statistics it would build, or which has them already; None for a table without a snapshot.
+            Where those statistics do not match the manifests, the computation reads every manifest.
+
+        Raises:
+            InvalidInputError, NoSuchSnapshotError: as `compute_partition_statistics` does.
+        """
+        return plan_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id)
 
     def compute_partition_statistics(self, snapshot_id: int | None = None) -> Any:
         """Count rows, files and deletes of each partition of a snapshot and commit them as its partition statistics file.
@@ -178,6 +203,11 @@ class Table(TableReader, TableMutations):
             StorageUnavailableError: the storage does not respond.
         """
         return import_module("icefloe.repair.repairs").plan(self, only=only, branch=branch, files=files, data=data)
+
+    def _scan_of(self, snapshot_id: int | None) -> DataScan:
+        """Return a scan of a snapshot, by default of the current one whichever branch is read."""
+        snapshot = self.metadata.current_snapshot() if snapshot_id is None else None
+        return self.scan(snapshot_id=snapshot.snapshot_id if snapshot else snapshot_id)
 
     def _start(self) -> MutationContext:
         return MutationContext(handle=self._handle, metadata=self._loaded.metadata, metadata_location=self._loaded.location)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from icefloe.catalog_store.catalog_store import CatalogStore, TableLocation
 from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.metrics_report import MetricsReporter, TakesReports
 from icefloe.errors import NoSuchFileError, NoSuchTableError, StorageError
 from icefloe.io.file_io_by_scheme import file_version
 from icefloe.io.local_file_io import FileVersion
@@ -22,6 +23,7 @@ from icefloe.kernel.metadata.metadata_writer import table_metadata_parts
 from icefloe.kernel.metadata.naming import metadata_file_name, metadata_version
 from icefloe.kernel.metadata.table_metadata import LISTS, TableMetadata
 from icefloe.kernel.ports import Clock, FileIO, IdSource, Part
+from icefloe.kernel.scan.server_plan import ServerPlanner
 
 _CACHED_BYTES = 128 * 1024 * 1024
 _CACHED_TABLES = 64
@@ -58,6 +60,11 @@ class TableHandle:
     policy: LocationPolicy = field(default_factory=LocationPolicy)
     clock: Clock = field(default_factory=SystemClock)
     ids: IdSource = field(default_factory=RandomIds)
+    planner: ServerPlanner | None = None  # plans scans; None where they are planned here
+
+    def reporter(self) -> MetricsReporter | None:
+        """Return what sends the metrics reports of the table to its catalog; None if it takes none."""
+        return self.store.reporter(self.identifier) if isinstance(self.store, TakesReports) else None
 
     @property
     def table_name(self) -> str:

@@ -299,6 +299,8 @@ class TableMutations(ABC):
         sort_by: Sequence[str] | None = None,
         snapshot_properties: Mapping[str, str] | None = None,
         branch: str = MAIN,
+        *,
+        dry_run: bool = False,
     ) -> RewriteManifestsResult:
         """Put the entries of the manifests of one partition spec into manifests of `commit.manifest.target-size-bytes`.
 
@@ -311,6 +313,7 @@ class TableMutations(ABC):
                 values open the fewest manifests.
             snapshot_properties: entries for the snapshot's summary.
             branch: the branch whose manifests are rewritten.
+            dry_run: return what would be rewritten, and change nothing.
 
         Returns:
             The number of manifests replaced and written.
@@ -328,8 +331,12 @@ class TableMutations(ABC):
             rewrite_if=lambda manifest: manifest.partition_spec_id == spec.spec_id,
             skip_optimal=True,
         )
-        self._commit(action)
-        return result_of(action.result)
+        if dry_run:
+            now_ms = max(start.handle.clock.now_ms(), start.metadata.last_updated_ms)
+            action.attempt(start.metadata, number=0, now_ms=now_ms, read=start.read)
+        else:
+            self._commit(action)
+        return result_of(action.result, dry_run=dry_run)
 
     def manage_snapshots(self) -> ManageSnapshots:
         """Start changes of branches and tags, rollback and cherry-pick: `with table.manage_snapshots() as m: m.create_tag(tag_name="v1")`.

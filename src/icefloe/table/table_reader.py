@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from icefloe.catalog_store.metrics_report import MetricsReporter
 from icefloe.display.formatting import MOST_SHOWN, count_text, shortened
 from icefloe.display.html import html_of
 from icefloe.display.report import Facts, Report
@@ -24,6 +25,7 @@ from icefloe.kernel.metadata.unused_properties import unused_properties
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import SortOrder
 from icefloe.kernel.ports import FileIO
+from icefloe.kernel.scan.server_plan import ServerPlanner
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.table.column_statistics import TableStatistics, read_statistics
@@ -44,6 +46,8 @@ class TableReader:
     def __init__(self, loaded: LoadedMetadata, io: FileIO, full_name: str) -> None:
         self._loaded = loaded
         self.io = io
+        self.planner: ServerPlanner | None = None  # of a table whose catalog's server plans scans
+        self.reporter: MetricsReporter | None = None  # of a table whose catalog takes metrics reports
         self.full_name = full_name
         if unused := unused_properties(loaded.metadata.properties):
             warn_of_properties(unused, full_name)
@@ -252,6 +256,8 @@ class TableReader:
             limit=limit,
             options=options or {},
             tolerant=tolerant,
+            planner=self.planner,
+            reporter=self.reporter,
         )
         if branch is None and snapshot_id is None and WAP_ENABLED.read(self.metadata.properties):
             branch = branch_to_read(self.metadata)

@@ -31,8 +31,9 @@ from icefloe.errors import (
 from icefloe.kernel.metadata.invariants import check_change, every_problem_of
 from icefloe.kernel.metadata.metadata_reader import read_table_metadata
 from icefloe.kernel.ports import FileIO
+from icefloe.table.expiry.expire_report import ExpireReport
 from icefloe.table.table_reader import TableReader
-from icefloe.testing.commit_effects import Bag, Effect, Expiry, Landing, State, must, state_after
+from icefloe.testing.commit_effects import Bag, BrokenInvariantError, Effect, Expiry, Landing, State, must, state_after
 from icefloe.testing.fault_injection import Event, Fault, Faults, SimulatedCrash
 from icefloe.testing.reference_reader import LiveRow, Recount, ReferenceReader
 
@@ -53,9 +54,9 @@ class Commit:
     started: int  # number of swaps before it
     until: int | None = None
     landed: list[str] = field(default_factory=list)
-    freed: set[str] = field(default_factory=set)  # files that the table referred to before the commit, but not afterwards
+    freed: set[str] = field(default_factory=set)  # files of the snapshots that it expired to which the table does not refer any more
     outcome: str = "under way"
-    report: Any = None  # result of the operation; an `ExpireReport` if it expires snapshots
+    report: Any = None  # result of the operation
 
     def files(self, operations: set[str]) -> list[str]:
         """Return the files on which it has done one of these operations."""
@@ -103,6 +104,7 @@ class CommitModel:
         self._columns = tuple(columns)
         self._under_way: list[Commit] = []
         self._row_ids: dict[int, Any] = {}
+        self._broken: BrokenInvariantError | None = None
 
     @contextmanager
     def commit(self, writer: str, faults: Faults, table: TableReader, effects: Sequence[Effect]) -> Iterator[Commit]:
@@ -164,6 +166,8 @@ class CommitModel:
         outside = {path for path in commit.freed if not _is_in_folder(path, document["location"])}
         remaining = {path for path in commit.freed - outside if self._io.exists(path)} - named
         must(not remaining, f"files of expired snapshots remain: {sorted(remaining)}")
+        if not isinstance(commit.report, ExpireReport):  # `maintain` reports all actions in words
+            return
         reported = set(commit.report.outside["path"].to_pylist())
         must(
             outside - named <= reported,
@@ -197,7 +201,17 @@ class CommitModel:
         self.remaining_files[str(excuse)] += len(remaining)
 
     def swapped(self, identifier: Identifier, location: str) -> None:  # noqa: ARG002  the signature of `on_commit`
-        """Find the operation that a swap belongs to and apply its effects; `FaultyStore` calls this as `on_commit`."""
+        """Find the operation that a swap belongs to and apply its effects; `FaultyStore` calls this as `on_commit`.
+
+        An error is raised again by `check`, because an operation of several steps may report it and go on.
+        """
+        try:
+            self._apply(location)
+        except BrokenInvariantError as error:
+            self._broken = self._broken or error
+            raise
+
+    def _apply(self, location: str) -> None:
         commit = next((commit for commit in reversed(self._under_way) if location in commit.files({"write"})), None)
         must(commit is not None, f"no operation wrote {location}")
         assert commit is not None  # noqa: S101  for mypy
@@ -228,7 +242,8 @@ class CommitModel:
         self._check_numbers(before, new)
         self.state, self.location = state, location
         self.ever.append(location)
-        commit.freed = self.reader.referenced(before) - self.reader.referenced(after)
+        if previous - now.keys():
+            commit.freed |= self.reader.referenced(before) - self.reader.referenced(after)
         for snapshot in new:
             self._check_snapshot(after, snapshot)
 
@@ -284,7 +299,9 @@ class CommitModel:
         return tuple(row.values.get(number) for number in self._columns)
 
     def check(self) -> None:
-        """Check that every file that the table refers to exists."""
+        """Check that every file that the table refers to exists, and that no commit violated an invariant."""
+        if self._broken is not None:
+            raise self._broken
         named = {self.location, *self.reader.referenced(self.reader.document(self.location))}
         missing = sorted(path for path in named if not self._io.exists(path))
         must(not missing, f"files that the table refers to do not exist: {missing}")

@@ -94,6 +94,10 @@ class ViewSuite:
         assert [made.sql_for(dialect).sql for dialect in ("spark", "TRINO", "duckdb")] == ["SELECT 1", "SELECT 2", "SELECT 1"]  # type: ignore[union-attr]
         assert made.sql_for("duckdb").dialect == "spark"  # type: ignore[union-attr]
         assert made.current_version().default_catalog == "other"
+        replaced = catalog.replace_view(NAME, {"spark": "SELECT 3", "trino": "SELECT 2"}, COLUMNS, default_namespace=())
+        assert (replaced.current_version().default_namespace, replaced.current_version().default_catalog) == ((), None)
+        other = catalog.create_view(("db", "of_the_catalog"), "SELECT 4", COLUMNS, default_namespace=())
+        assert other.current_version().default_namespace == ()
         with pytest.raises(InvalidInputError, match="dialect is empty"):
             made.sql_for(" ")
 

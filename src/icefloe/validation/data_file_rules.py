@@ -32,30 +32,12 @@ from icefloe.validation.file_columns import ColumnValues, id_findings, metrics_f
 from icefloe.validation.finding import Finding, Severity
 from icefloe.validation.listed_files import ListedFile
 from icefloe.validation.manifest_check import unreadable
-from icefloe.validation.rule import Depth, Level, Place, Rule, shown
+from icefloe.validation.rule import Depth, Level, Place, Rule, RuleGroup, shown
 
 _RESTORE = "restore the file from a copy, or plan with icefloe repair what giving up the file costs"
 
 
-def _rule(
-    rule_id: str,
-    severity: Severity,
-    title: str,
-    harm: str,
-    next_step: str = _RESTORE,
-    depth: Depth = Depth.DATA,
-    section: str = "Data File Fields",
-) -> Rule:
-    return Rule(
-        id=rule_id,
-        level=Level.DATA_FILE,
-        severity=severity,
-        title=title,
-        section=section,
-        harm=harm,
-        next_step=next_step,
-        depth=depth,
-    )
+_rule = RuleGroup(level=Level.DATA_FILE, section="Data File Fields", next_step=_RESTORE, depth=Depth.DATA).rule
 
 
 FILE_MISSING = _rule(
@@ -70,7 +52,7 @@ FILE_SIZE = _rule(
     Severity.WARNING,
     "A file has as many bytes as its entry states.",
     "Engines that look for the footer by the stated size fail, or read another file's rows unnoticed.",
-    "let icefloe repair write the entry again with the size of the file",
+    next_step="let icefloe repair write the entry again with the size of the file",
     depth=Depth.FILES,
 )
 FILE_DAMAGED = _rule(
@@ -90,7 +72,7 @@ SPLIT_OFFSETS = _rule(
     Severity.WARNING,
     "The split offsets of an entry are starts of row groups of the file.",
     "Engines that split by them read row groups twice or not at all, or make one task of the file.",
-    "let icefloe repair --data write the entry again, or rewrite the file",
+    next_step="let icefloe repair --data write the entry again, or rewrite the file",
 )
 RULES = (FILE_MISSING, FILE_SIZE, FILE_DAMAGED, FILE_ROW_COUNT, SPLIT_OFFSETS)
 

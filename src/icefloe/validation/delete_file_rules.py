@@ -19,12 +19,15 @@ from icefloe.datafile.deletes.delete_file_reader import (
     read_deletion_vector,
     read_vector_locations,
 )
+from icefloe.datafile.projection import columns_by_id, file_columns
 from icefloe.errors import IcefloeError, NoSuchFileError
 from icefloe.kernel.arrow_values import numpy_of
+from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.puffin.deletion_vector import VectorFraming, detect_framing
-from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH
+from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH, DELETE_ROW_FIELD_ID, DELETE_ROW_NAME
+from icefloe.kernel.types import NestedField, StructType
 from icefloe.validation.data_file_rules import (
     READ_ERRORS,
     TableLayout,
@@ -34,25 +37,15 @@ from icefloe.validation.data_file_rules import (
     row_count_findings,
     size_findings,
 )
-from icefloe.validation.file_columns import id_findings
+from icefloe.validation.file_columns import fields_by_id, id_findings
 from icefloe.validation.finding import Finding, Severity
 from icefloe.validation.listed_files import ListedFile
-from icefloe.validation.rule import Depth, Level, Place, Rule, shown
+from icefloe.validation.rule import Depth, Level, Place, RuleGroup, shown
 
 _ROLL_BACK = "restore the file from a copy, or plan with icefloe repair which rows come back without it"
 
 
-def _rule(rule_id: str, severity: Severity, title: str, harm: str, section: str, next_step: str = _ROLL_BACK) -> Rule:
-    return Rule(
-        id=rule_id,
-        level=Level.DELETE_FILE,
-        severity=severity,
-        title=title,
-        section=section,
-        harm=harm,
-        next_step=next_step,
-        depth=Depth.DATA,
-    )
+_rule = RuleGroup(level=Level.DELETE_FILE, next_step=_ROLL_BACK, depth=Depth.DATA).rule
 
 
 VECTOR_DAMAGED = _rule(
@@ -60,48 +53,56 @@ VECTOR_DAMAGED = _rule(
     Severity.ERROR,
     "A deletion vector is where its entry states: a blob of that data file, offset, length and cardinality, with a right checksum, in a whole Puffin file.",
     "Scans of the data file fail, or return deleted rows.",
-    "Deletion Vectors",
+    section="Deletion Vectors",
 )
 VECTOR_UNFRAMED = _rule(
     "vector-unframed",
     Severity.WARNING,
     "A deletion vector begins with its length and magic bytes, and ends with a checksum.",
     "Engines that require the frame fail on the data file; damage is not noticed.",
-    "Puffin file format, `deletion-vector-v1` blob type",
-    "rewrite the data file without its deleted rows, for example by rewrite_data_files",
+    section="Puffin file format, `deletion-vector-v1` blob type",
+    next_step="rewrite the data file without its deleted rows, for example by rewrite_data_files",
 )
 DELETES_DAMAGED = _rule(
     "delete-file-damaged",
     Severity.ERROR,
     "A delete file is a whole file with the columns of its content: paths and positions, or its equality columns.",
     "Scans of the data files that it applies to fail.",
-    "Position Delete Files",
+    section="Position Delete Files",
 )
 DELETES_UNSORTED = _rule(
     "position-deletes-sorted",
     Severity.WARNING,
     "The rows of a position delete file are sorted by path, then by position.",
     "Engines that merge deletes while they read miss some, and return deleted rows.",
-    "Position Delete Files",
-    "rewrite the data files with their deletes, for example by rewrite_data_files",
+    section="Position Delete Files",
+    next_step="rewrite the data files with their deletes, for example by rewrite_data_files",
 )
 DELETES_BOUNDS = _rule(
     "position-deletes-bounds",
     Severity.ERROR,
     "The bounds of a position delete file contain every path in it.",
     "Scans skip the delete file, and return deleted rows.",
-    "Position Delete Files",
-    "write the entry again with the right bounds, or without bounds",
+    section="Position Delete Files",
+    next_step="write the entry again with the right bounds, or without bounds",
 )
 DELETES_TARGET = _rule(
     "position-deletes-target",
     Severity.ERROR,
     "A position delete file with a referenced data file has positions of that file only.",
     "Scans apply it to one data file, and return the deleted rows of the others.",
-    "Delete Formats",
-    "write the entry again without referenced data file",
+    section="Delete Formats",
+    next_step="write the entry again without referenced data file",
 )
-RULES = (VECTOR_DAMAGED, VECTOR_UNFRAMED, DELETES_DAMAGED, DELETES_UNSORTED, DELETES_BOUNDS, DELETES_TARGET)
+DELETES_ROW = _rule(
+    "position-deletes-row",
+    Severity.WARNING,
+    "The deleted rows in a position delete file are there for every position, as a struct of columns of the table with their field ids; or not at all.",
+    "Engines that read the deleted rows, such as for changes, fail or return other rows than were deleted.",
+    section="Appendix F, Position Delete Files with Row Data",
+    next_step="rewrite the delete file without them, for example by rewrite_position_delete_files",
+)
+RULES = (VECTOR_DAMAGED, VECTOR_UNFRAMED, DELETES_DAMAGED, DELETES_UNSORTED, DELETES_BOUNDS, DELETES_TARGET, DELETES_ROW)
 
 
 def vector_findings(layout: TableLayout, vectors: Sequence[ListedFile], manifest_place: Place) -> Iterator[Finding]:
@@ -159,6 +160,10 @@ def position_delete_findings(layout: TableLayout, listed: ListedFile, manifest_p
             **place,
         )
     yield from _path_findings(file, order, place)
+    try:
+        yield from _row_column_findings(layout, file, place)
+    except READ_ERRORS as error:
+        yield from _unread(error, place)
 
 
 def _as_stored(layout: TableLayout, file: DataFile) -> DataFile:
@@ -236,6 +241,32 @@ def _path_findings(file: DataFile, order: _Order, place: Place) -> Iterator[Find
                 where="referenced_data_file",
                 expected=path,
                 actual=target,
+                **place,
+            )
+
+
+def _row_column_findings(layout: TableLayout, file: DataFile, place: Place) -> Iterator[Finding]:
+    """Yield what is wrong with the deleted rows that a position delete file has."""
+    with opened(layout, file) as stored:
+        column = file_columns(stored.schema).by_id.get(DELETE_ROW_FIELD_ID)
+        if column is None:
+            return
+        known = fields_by_id(layout.schemas)
+        fields = [known[child.field_id] for child in column.inner if child.field_id is not None and child.field_id in known]
+        if not pa.types.is_struct(column.arrow.type) or len(fields) < len(column.inner):
+            unknown = [child.arrow.name for child in column.inner if child.field_id not in known]
+            what = f"with columns that the table does not have: {shown(unknown)}" if unknown else f"of type {shown(column.arrow.type)}"
+            yield DELETES_ROW.finding(f"{shown(file.file_path)} has deleted rows {what}", field_id=DELETE_ROW_FIELD_ID, **place)
+            return
+        row = NestedField(DELETE_ROW_FIELD_ID, DELETE_ROW_NAME, StructType(*fields))
+        batches = stored.batches((row,), AlwaysTrue())
+        nulls = sum(batch.rows.column(columns_by_id(batch.rows.schema)[row.field_id][0]).null_count for batch in batches)
+        if nulls:
+            yield DELETES_ROW.finding(
+                f"{nulls:,} positions of {shown(file.file_path)} have no deleted row, and others have one",
+                field_id=DELETE_ROW_FIELD_ID,
+                expected=0,
+                actual=nulls,
                 **place,
             )
 

@@ -17,21 +17,19 @@ from icefloe.errors import FormatError, NoSuchFileError, StoragePermissionError,
 from icefloe.kernel.arrow_values import array_of_chunks, filled, mask_array, numpy_of
 from icefloe.kernel.manifest.data_file import FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.manifest.manifest_columns import statistic_column
 from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.ports import Read
-from icefloe.kernel.scan.delete_file_index import PATH_BOUNDS
+from icefloe.kernel.scan.delete_file_index import PATH_BOUNDS, path_of_bounds
 from icefloe.kernel.scan.file_objects import partition_tuples
 from icefloe.kernel.types import StructType
 from icefloe.validation.finding import Finding, Severity
-from icefloe.validation.rule import Level, Place, Rule, shown
+from icefloe.validation.rule import Level, Place, RuleGroup, shown
 
 _REMOVE = "remove the delete file: remove_dangling_deletes and icefloe repair do so"
 
 
-def _rule(rule_id: str, severity: Severity, title: str, harm: str, section: str, next_step: str) -> Rule:
-    return Rule(id=rule_id, level=Level.DELETE_FILE, severity=severity, title=title, section=section, harm=harm, next_step=next_step)
+_rule = RuleGroup(level=Level.DELETE_FILE).rule
 
 
 DANGLING_DELETE = _rule(
@@ -39,40 +37,40 @@ DANGLING_DELETE = _rule(
     Severity.NOTE,
     "Every delete file applies to a live data file of its snapshot.",
     "Scans read the delete file without need, and counts need a scan because the table has deletes.",
-    "Row-level Deletes",
-    _REMOVE,
+    section="Row-level Deletes",
+    next_step=_REMOVE,
 )
 DANGLING_VECTOR = _rule(
     "dangling-vector",
     Severity.WARNING,
     "The data file of a deletion vector is live: a writer that removes the data file removes its vector.",
     "Scans read the vector without need; a file that is written again at the path loses rows.",
-    "Deletion Vectors",
-    _REMOVE,
+    section="Deletion Vectors",
+    next_step=_REMOVE,
 )
 DELETE_PARTITION = _rule(
     "delete-partition",
     Severity.ERROR,
     "A delete file that refers to one data file has the partition spec and the partition of that data file.",
     "Engines that match deletes by partition return the deleted rows, and Java's Iceberg fails from 1.12 on.",
-    "Scan Planning",
-    "let icefloe repair write the entry again, or rewrite the data file with its deletes",
+    section="Scan Planning",
+    next_step="let icefloe repair write the entry again, or rewrite the data file with its deletes",
 )
 REPLACED_DELETES = _rule(
     "position-deletes-replaced",
     Severity.WARNING,
     "A deletion vector replaces the position delete files of its data file: none is live beside it.",
     "Scans ignore the position deletes; a vector that lacks some of them returns deleted rows.",
-    "Deletion Vectors",
-    "rewrite the data file with its deletes, for example by rewrite_data_files",
+    section="Deletion Vectors",
+    next_step="rewrite the data file with its deletes, for example by rewrite_data_files",
 )
 TWO_VECTORS = _rule(
     "two-deletion-vectors",
     Severity.ERROR,
     "A data file has at most one deletion vector in a snapshot.",
     "Engines fail on the data file, or apply one of the vectors and return the rows that the other deletes.",
-    "Deletion Vectors",
-    "roll the table back to the snapshot before the second vector",
+    section="Deletion Vectors",
+    next_step="roll the table back to the snapshot before the second vector",
 )
 RULES = (DANGLING_DELETE, DANGLING_VECTOR, DELETE_PARTITION, REPLACED_DELETES, TWO_VECTORS)
 
@@ -182,16 +180,14 @@ class DeleteCheck:
             return
         spec_id, partition_type = manifest.partition_spec_id, self.partition_types[manifest.partition_spec_id]
         tuples = partition_tuples(entries, partition_type)
-        bounds = [entries[statistic_column(*bound)].to_pylist() for bound in PATH_BOUNDS]
         names = ("status", "content", "file_format", "file_path", "sequence_number", "referenced_data_file")
-        rows = zip(*(entries[name].to_pylist() for name in names), tuples, *bounds, strict=True)
-        for entry, (status, content, file_format, path, number, target, values, lower, upper) in enumerate(rows):
+        rows = zip(*(entries[name].to_pylist() for name in names), tuples, path_of_bounds(entries).to_pylist(), strict=True)
+        for entry, (status, content, file_format, path, number, referenced, values, bound) in enumerate(rows):
             if status == ManifestEntryStatus.DELETED or content not in (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES):
                 continue
             place = Place(snapshot_id=snapshot_id, file=manifest.manifest_path, entry=entry, path=path)
             is_vector = file_format == FileFormat.PUFFIN and content == FileContent.POSITION_DELETES
-            is_single = content == FileContent.POSITION_DELETES and not is_vector and lower is not None and lower == upper
-            only_path = bytes(lower).decode("utf-8", "replace") if target is None and is_single else target
+            target = bound.decode("utf-8", "replace") if bound is not None and not is_vector else referenced
             files.deletes.append(
                 _Delete(
                     place=place,
@@ -200,7 +196,7 @@ class DeleteCheck:
                     partition=_key(spec_id, values),
                     is_unpartitioned=not partition_type.fields,
                     sequence_number=number,
-                    target=None if only_path is None or content == FileContent.EQUALITY_DELETES else plain_location(only_path),
+                    target=None if target is None or content == FileContent.EQUALITY_DELETES else plain_location(target),
                 )
             )
 

@@ -16,21 +16,12 @@ from icefloe.kernel.arrow_values import array_of, filled, numpy_of, offsets_of, 
 from icefloe.validation.finding import Finding, Findings, Severity
 from icefloe.validation.manifest_entries import NO_NUMBER, ManifestEntries
 from icefloe.validation.manifest_row import ManifestRow
-from icefloe.validation.rule import Level, Place, Rule, shown
+from icefloe.validation.rule import Level, Place, Rule, RuleGroup, shown
 
 _REWRITE = "remove the entry and add the file again, or restore the manifest from a copy"
 
 
-def _rule(rule_id: str, severity: Severity, title: str, harm: str, section: str, next_step: str = _REWRITE) -> Rule:
-    return Rule(
-        id=rule_id,
-        level=Level.ENTRY,
-        severity=severity,
-        title=title,
-        section=section,
-        harm=harm,
-        next_step=next_step,
-    )
+_rule = RuleGroup(level=Level.ENTRY, next_step=_REWRITE).rule
 
 
 ENTRY_FIELD = _rule(
@@ -38,123 +29,123 @@ ENTRY_FIELD = _rule(
     Severity.ERROR,
     "Every required field of an entry has a value of its type.",
     "Engines fail to read the manifest.",
-    "Data File Fields",
+    section="Data File Fields",
 )
 ENTRY_STATUS = _rule(
     "entry-status",
     Severity.ERROR,
     "The status of an entry is 0 (existing), 1 (added) or 2 (deleted).",
     "Engines fail to read the manifest, or read a file that was removed.",
-    "Manifest Entry Fields",
+    section="Manifest Entry Fields",
 )
 ENTRY_CONTENT = _rule(
     "entry-content",
     Severity.ERROR,
     "A manifest has either data files (content 0) or delete files (1 and 2), as its manifest list states.",
     "Rows of delete files are read as data, or deletes are ignored.",
-    "Manifests",
+    section="Manifests",
 )
 ENTRY_FORMAT = _rule(
     "file-format",
     Severity.ERROR,
     "The format of a file is Parquet, ORC or Avro; of a deletion vector Puffin.",
     "Engines fail to read the file.",
-    "Data File Fields",
+    section="Data File Fields",
 )
 ENTRY_PATH = _rule(
     "file-path",
     Severity.WARNING,
     "The path of a file is absolute.",
     "Engines search for the file relative to the folder they run in.",
-    "File Locations in Metadata",
-    "register the table again with absolute paths, by a rewrite of its paths",
+    section="File Locations in Metadata",
+    next_step="register the table again with absolute paths, by a rewrite of its paths",
 )
 ENTRY_NUMBER = _rule(
     "file-counts",
     Severity.ERROR,
     "The record count and the size of a file are not negative, and a file with records has bytes.",
     "Engines fail to split the file into tasks, or skip it.",
-    "Data File Fields",
+    section="Data File Fields",
 )
 ENTRY_SNAPSHOT = _rule(
     "entry-snapshot-id",
     Severity.ERROR,
     "An entry has the id of the snapshot that added or removed its file; only an added one may inherit it.",
     "Incremental reads and expiry take the file for one of another snapshot, and may delete it while it is needed.",
-    "Manifest Entry Fields",
+    section="Manifest Entry Fields",
 )
 ENTRY_ADDED = _rule(
     "entry-added-snapshot",
     Severity.WARNING,
     "An entry that is added or deleted is so by the snapshot that wrote the manifest; older ones are existing, or left out.",
     "Incremental reads count the file in another snapshot; expiry may delete a file too early.",
-    "Manifest Entry Fields",
+    section="Manifest Entry Fields",
 )
 ENTRY_SEQUENCE_NUMBER = _rule(
     "entry-sequence-number",
     Severity.ERROR,
     "An existing or deleted entry has its own data and file sequence numbers; a data number is not above the file's, nor the file's above the manifest's.",
     "Deletes apply to rows that were written after them, or not to rows that they delete; Java refuses a missing number.",
-    "Sequence Number Inheritance",
+    section="Sequence Number Inheritance",
 )
 FILE_SEQUENCE_NUMBER = _rule(
     "file-sequence-number",
     Severity.ERROR,
     "The file sequence number of a live entry is the sequence number of the snapshot that added the file.",
     "Readers of changes and writers of deletes take the file for one of another commit.",
-    "Sequence Number Inheritance",
+    section="Sequence Number Inheritance",
 )
 SPLIT_OFFSETS = _rule(
     "split-offsets",
     Severity.WARNING,
     "Split offsets ascend and lie within the file.",
     "Engines that split the file by them read rows twice or not at all, or ignore them.",
-    "Data File Fields",
-    "rewrite the data file",
+    section="Data File Fields",
+    next_step="rewrite the data file",
 )
 EQUALITY_IDS = _rule(
     "equality-ids",
     Severity.ERROR,
     "An equality delete file has the field ids of its key, each in a schema; no other file has any.",
     "Deleted rows come back, or engines fail to apply the deletes.",
-    "Equality Delete Files",
+    section="Equality Delete Files",
 )
 EQUALITY_FIELD = _rule(
     "equality-field-type",
     Severity.ERROR,
     "The key of an equality delete file has no column of floating-point numbers, and none inside of a list or map.",
     "Engines refuse the deletes, or differ in which rows they delete: NaN and -0.0 have several forms.",
-    "Equality Delete Files",
-    "rewrite the data files with their deletes, for example by rewrite_data_files",
+    section="Equality Delete Files",
+    next_step="rewrite the data files with their deletes, for example by rewrite_data_files",
 )
 ENTRY_SORT_ORDER = _rule(
     "entry-sort-order",
     Severity.NOTE,
     "The sort order id of a file is that of one of the sort orders; a position delete file has none.",
     "Readers take the file for unsorted.",
-    "Sorting",
-    "rewrite the data file",
+    section="Sorting",
+    next_step="rewrite the data file",
 )
 VECTOR_FIELDS = _rule(
     "deletion-vector-fields",
     Severity.ERROR,
     "A deletion vector names its data file, and the offset and size of its blob within the Puffin file.",
     "Engines cannot read the vector, so that the snapshot fails or deleted rows come back.",
-    "Deletion Vectors",
+    section="Deletion Vectors",
 )
 DELETE_VERSION = _rule(
     "delete-version",
     Severity.ERROR,
     "Version 1 has no delete files, version 2 no deletion vectors, and from version 3 on no position delete file is added.",
     "Engines of the format version ignore or refuse the deletes.",
-    "Delete Formats",
+    section="Delete Formats",
 )
 ENTRY_ROW_ID = _rule(
     "entry-first-row-id",
     Severity.ERROR,
     "A first row id is not negative, and only data files have one.",
     "Rows have wrong ids: changelogs and incremental views mix them up.",
-    "First Row ID Inheritance",
+    section="First Row ID Inheritance",
 )
 RULES = (
     ENTRY_FIELD,

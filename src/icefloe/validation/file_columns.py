@@ -20,22 +20,12 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import ListType, MapType, NestedField, PrimitiveType, StructType, TimeType, children
 from icefloe.kernel.values import from_bytes, to_human
 from icefloe.validation.finding import Finding, Severity
-from icefloe.validation.rule import Depth, Level, Place, Rule, shown
+from icefloe.validation.rule import Depth, Level, Place, RuleGroup, shown
 
 _REWRITE = "rewrite the file with its rows, for example by rewrite_data_files"
 
 
-def _rule(rule_id: str, severity: Severity, title: str, harm: str, section: str = "Data File Fields") -> Rule:
-    return Rule(
-        id=rule_id,
-        level=Level.DATA_FILE,
-        severity=severity,
-        title=title,
-        section=section,
-        harm=harm,
-        next_step=_REWRITE,
-        depth=Depth.DATA,
-    )
+_rule = RuleGroup(level=Level.DATA_FILE, section="Data File Fields", next_step=_REWRITE, depth=Depth.DATA).rule
 
 
 FIELD_ID_TWICE = _rule(
@@ -43,34 +33,41 @@ FIELD_ID_TWICE = _rule(
     Severity.ERROR,
     "No two columns of a data file that are beside each other have one field id.",
     "Engines read different ones of the columns.",
-    "Column Projection",
+    section="Column Projection",
 )
 FIELD_IDS_MISSING = _rule(
     "field-ids-missing",
     Severity.ERROR,
     "The columns of a data file have field ids, or the table has a name mapping.",
     "All columns are read as null, or by position.",
-    "Column Projection",
+    section="Column Projection",
 )
 COLUMN_TYPE = _rule(
     "column-type",
     Severity.ERROR,
     "Every column of a data file has the type of the table's column, or one that may be promoted to it.",
     "The file cannot be read, or values are read as others.",
-    "Column Projection",
+    section="Column Projection",
 )
 COLUMN_MISSING = _rule(
     "column-missing",
     Severity.ERROR,
     "A data file has every required column of the schema that it was written with, unless the column has a default or a partition value.",
     "Engines fail to read the file, or read nulls in a required column.",
-    "Column Projection",
+    section="Column Projection",
 )
 COLUMN_BOUNDS = _rule(
     "column-bounds",
     Severity.ERROR,
     "The bounds of an entry contain every value of the column that is neither null nor NaN.",
     "Scans with a filter skip the file, and its rows are missing from the result.",
+)
+ZERO_BOUNDS = _rule(
+    "column-bounds-zero",
+    Severity.WARNING,
+    "Where a bound of an entry is zero, -0.0 counts as less than 0.0.",
+    "Scans with a filter for the other zero skip the file, in engines that distinguish them.",
+    depth=Depth.VALUES,
 )
 VALUE_COUNT = _rule(
     "column-value-count",
@@ -96,7 +93,18 @@ COLUMN_SIZE = _rule(
     "The column sizes of an entry are the bytes of the column in the file.",
     "Engines plan with wrong sizes.",
 )
-RULES = (FIELD_ID_TWICE, FIELD_IDS_MISSING, COLUMN_TYPE, COLUMN_MISSING, COLUMN_BOUNDS, VALUE_COUNT, NULL_COUNT, NAN_COUNT, COLUMN_SIZE)
+RULES = (
+    FIELD_ID_TWICE,
+    FIELD_IDS_MISSING,
+    COLUMN_TYPE,
+    COLUMN_MISSING,
+    COLUMN_BOUNDS,
+    ZERO_BOUNDS,
+    VALUE_COUNT,
+    NULL_COUNT,
+    NAN_COUNT,
+    COLUMN_SIZE,
+)
 
 # Findings of one file and rule; a file may have a million columns.
 _MOST_OF_A_FILE = 100
@@ -115,6 +123,7 @@ class ColumnValues:
         nulls: The number of nulls; None if unknown.
         nans: The number of NaNs; None if unknown.
         size: Bytes in the file; None if unknown.
+        has_exact_zeros: Whether a zero among the extremes has the sign of a value of the file. Footers state -0.0 and 0.0 for any zero.
     """
 
     kind: PrimitiveType
@@ -124,6 +133,7 @@ class ColumnValues:
     nulls: int | None = None
     nans: int | None = None
     size: int | None = None
+    has_exact_zeros: bool = False
 
 
 def id_findings(arrow_schema: Any, has_mapping: bool, place: Place) -> Iterator[Finding]:
@@ -265,6 +275,20 @@ def _bound_findings(file: DataFile, field_id: int, column: ColumnValues, place: 
                 actual=text,
                 **place,
             )
+        elif column.has_exact_zeros and value == 0 == bound and _is_negative(bound) != is_lower and _is_negative(value) == is_lower:
+            what = "lower" if is_lower else "upper"
+            yield ZERO_BOUNDS.finding(
+                f"the {what} bound of column {field_id} of {shown(place.get('path'))} is {bound}, and the file has the value {value}",
+                where=name,
+                field_id=field_id,
+                expected=str(value),
+                actual=str(bound),
+                **place,
+            )
+
+
+def _is_negative(value: Any) -> bool:
+    return isinstance(value, float) and math.copysign(1, value) < 0
 
 
 def _is_nan(value: Any) -> bool:

@@ -20,7 +20,7 @@ FILE_TWICE = Rule(
     title="A snapshot has each file once.",
     section="Scan Planning",
     harm="Engines return every row of the file twice, or fail; a later delete removes one of the entries only.",
-    next_step="let icefloe repair keep the older entry",
+    next_step="let icefloe repair keep one entry",
 )
 NUMBER_CHANGED = Rule(
     id="sequence-number-changed",

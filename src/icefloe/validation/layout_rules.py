@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from icefloe.kernel.metadata.document import LATEST_SUPPORTED_VERSION
 from icefloe.kernel.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS
-from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
+from icefloe.kernel.partitioning.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
 from icefloe.kernel.partitioning.transforms import IdentityTransform, Transform, UnknownTransform, VoidTransform
 from icefloe.kernel.schema.schema import Schema, walk
@@ -15,14 +15,13 @@ from icefloe.kernel.schema.type_promotion import is_promotion
 from icefloe.kernel.schema.version_rules import schema_version_problems
 from icefloe.kernel.types import IcebergType, NestedField
 from icefloe.validation.finding import Finding, Severity
-from icefloe.validation.rule import Level, Rule, shown
+from icefloe.validation.rule import Level, RuleGroup, shown
 from icefloe.validation.table_content import REQUIRED_FIELD, TableContent, ids_inside_of_lists_and_maps
 
 _RESTORE = "restore an earlier metadata file of the table, or let the writer of the table write a new one"
 
 
-def _rule(rule_id: str, severity: Severity, title: str, harm: str, section: str, next_step: str = _RESTORE) -> Rule:
-    return Rule(id=rule_id, level=Level.METADATA, severity=severity, title=title, section=section, harm=harm, next_step=next_step)
+_rule = RuleGroup(level=Level.METADATA, next_step=_RESTORE).rule
 
 
 SCHEMA_VERSION = _rule(
@@ -30,93 +29,100 @@ SCHEMA_VERSION = _rule(
     Severity.ERROR,
     "A schema has only types and defaults of the table's format version.",
     "Engines that read the format version refuse the table, or return null where the default belongs.",
-    "Primitive Types",
-    "upgrade the table to the format version that has the type",
+    section="Primitive Types",
+    next_step="upgrade the table to the format version that has the type",
 )
 TYPE_CHANGED = _rule(
     "type-changed",
     Severity.ERROR,
     "The type of a field id differs between schemas only by a promotion.",
     "Files of the old type are misread, or fail to be read.",
-    "Schema Evolution",
-    "add a new column of the new type, and copy the values",
+    section="Schema Evolution",
+    next_step="add a new column of the new type, and copy the values",
 )
 DEFAULT_CHANGED = _rule(
     "initial-default-changed",
     Severity.ERROR,
     "The initial default of a field is the same in every schema that has the field.",
     "Rows of files from before the field was added have other values in one snapshot than in another.",
-    "Default values",
+    section="Default values",
 )
 SPEC_TWICE = _rule(
     "partition-spec-twice",
     Severity.NOTE,
     "No two partition specs have the same fields: a writer uses the one that exists.",
     "None for readers; files of the same partition are planned and compacted apart.",
-    "Partitioning",
-    "make the older spec the default again, and rewrite the files of the other",
+    section="Partitioning",
+    next_step="make the older spec the default again, and rewrite the files of the other",
 )
 PARTITION_FIELD_ID = _rule(
     "partition-field-id",
     Severity.ERROR,
     "A partition field id means one source and transform in all partition specs, and occurs once in each.",
     "Partition values of one field are read as those of another, so that files are skipped that hold matching rows.",
-    "Partition Evolution",
+    section="Partition Evolution",
+)
+PARTITION_FIELD_REUSE = _rule(
+    "partition-field-reuse",
+    Severity.NOTE,
+    "From version 2 on, partition fields of one source, transform and name have one field id in all partition specs.",
+    "Partition metadata tables and statistics have the field twice, each for a part of the files.",
+    section="Partitioning",
 )
 PARTITION_SOURCE = _rule(
     "partition-source",
     Severity.ERROR,
     "The source columns of a partition field are in a schema; those of the default spec in the current schema.",
     "Java refuses to load the table or to write to it; other engines cannot decode partition values.",
-    "Partitioning",
-    "add the column again with its id, or replace the partition field",
+    section="Partitioning",
+    next_step="add the column again with its id, or replace the partition field",
 )
 PARTITION_TRANSFORM_TYPE = _rule(
     "partition-transform-type",
     Severity.ERROR,
     "The transform of a partition field applies to the type of its source column, which is primitive and not inside of a list or map.",
     "Engines refuse the spec, or compute other partition values than were stored.",
-    "Partition Transforms",
-    "replace the partition field",
+    section="Partition Transforms",
+    next_step="replace the partition field",
 )
 PARTITION_TRANSFORM_UNKNOWN = _rule(
     "partition-transform-unknown",
     Severity.WARNING,
     "The transforms of the default spec are those of the specification.",
     "Writers must refuse to write to the table, and readers cannot filter by the field.",
-    "Partition Transforms",
-    "replace the partition field",
+    section="Partition Transforms",
+    next_step="replace the partition field",
 )
 PARTITION_NAME = _rule(
     "partition-name",
     Severity.ERROR,
     "The names of a spec's partition fields are unique, and no column has one of them but the source of an identity field.",
     "Java refuses the spec; the columns of partition metadata tables are ambiguous.",
-    "Partitioning",
-    "rename the partition field",
+    section="Partitioning",
+    next_step="rename the partition field",
 )
 SORT_ORDER_SOURCE = _rule(
     "sort-order-source",
     Severity.WARNING,
     "The source columns of a sort order are in a schema; those of the default order in the current schema.",
     "Java refuses to write to the table, or writes unsorted files.",
-    "Sorting",
-    "replace the sort order",
+    section="Sorting",
+    next_step="replace the sort order",
 )
 SORT_ORDER_TRANSFORM = _rule(
     "sort-order-transform",
     Severity.WARNING,
     "The transforms of the default sort order are known and apply to their columns.",
     "Writers refuse to write to the table, or write unsorted files.",
-    "Sorting",
-    "replace the sort order",
+    section="Sorting",
+    next_step="replace the sort order",
 )
 SORT_ORDER_ID = _rule(
     "sort-order-unsorted",
     Severity.ERROR,
     "The sort order without fields has the id 0, and no other order has it.",
     "Java refuses to load the table.",
-    "Sorting",
+    section="Sorting",
 )
 RULES = (
     SCHEMA_VERSION,
@@ -124,6 +130,7 @@ RULES = (
     DEFAULT_CHANGED,
     SPEC_TWICE,
     PARTITION_FIELD_ID,
+    PARTITION_FIELD_REUSE,
     PARTITION_SOURCE,
     PARTITION_TRANSFORM_TYPE,
     PARTITION_TRANSFORM_UNKNOWN,
@@ -141,6 +148,7 @@ def layout_findings(content: TableContent) -> Iterator[Finding]:
     yield from _equal_specs(content)
     yield from _spec_fields(content)
     yield from _field_ids(content)
+    yield from _reused_fields(content)
     yield from _sort_orders(content)
 
 
@@ -301,6 +309,28 @@ def _field_ids(content: TableContent) -> Iterator[Finding]:
                     field_id=field.field_id,
                     expected=str(meaning),
                     actual=str(field),
+                )
+
+
+def _reused_fields(content: TableContent) -> Iterator[Finding]:
+    """Yield partition fields that an earlier spec has with another id. In version 1 ids follow from the position; specs of then are left out."""
+    ids: dict[tuple[object, ...], tuple[int, int]] = {}
+    for spec_id, spec in content.specs.items() if content.format_version > 1 else ():
+        by_position = [field.field_id for field in spec.fields] == list(
+            range(FIRST_PARTITION_FIELD_ID, FIRST_PARTITION_FIELD_ID + len(spec.fields))
+        )
+        for field in spec.fields:
+            if isinstance(field.transform, VoidTransform):
+                continue
+            earlier, earlier_id = ids.setdefault((field.source_ids, str(field.transform), field.name), (field.field_id, spec_id))
+            if earlier != field.field_id and not by_position:
+                yield PARTITION_FIELD_REUSE.finding(
+                    f"partition field {shown(field)} has the id {field.field_id} in spec {spec_id}, and {earlier} in spec {earlier_id}",
+                    file=content.metadata_location,
+                    where=f"{PARTITION_SPECS.key} {spec_id}, {shown(field.name)}",
+                    field_id=field.field_id,
+                    expected=earlier,
+                    actual=field.field_id,
                 )
 
 

@@ -15,6 +15,7 @@ from icefloe.errors import (
     IcefloeError,
     InvalidInputError,
     NoSuchFileError,
+    StorageError,
     StoragePermissionError,
     UnsupportedError,
     UnsupportedFeatureError,
@@ -279,8 +280,16 @@ def known(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def read_plain(io: FileIO, path: str) -> bytes:
-    """Return the bytes of a file. Raises `UnsupportedFeatureError` for an encrypted one, and the errors of `FileIO.read`."""
-    content = io.read(path)
+    """Return the bytes of a file. Raises `UnsupportedFeatureError` for an encrypted one, and the errors of `FileIO.read`.
+
+    A path that can be that of no file, such as a folder's or one that is too long, is a missing file: the storage is not at fault.
+    """
+    try:
+        content = io.read(path)
+    except StorageError as error:
+        if type(error) is not StorageError:
+            raise
+        raise NoSuchFileError(error.message, path=path, next_step=error.next_step) from error
     if content.startswith(_ENCRYPTED_MAGIC):
         raise UnsupportedFeatureError("the file is encrypted", path=path)
     return content

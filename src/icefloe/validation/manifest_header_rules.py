@@ -9,18 +9,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from icefloe.errors import IcefloeError
+from icefloe.kernel.metadata.document import LATEST_SUPPORTED_VERSION
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec, fields_from_json
+from icefloe.kernel.partitioning.source_promotion import reason_values_change
 from icefloe.kernel.partitioning.transforms import VoidTransform
+from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_json import schema_from_json
+from icefloe.kernel.schema.type_promotion import is_promotion
 from icefloe.validation.finding import Finding, Severity
 from icefloe.validation.manifest_row import ManifestRow
-from icefloe.validation.rule import Level, Place, Rule, shown
+from icefloe.validation.rule import Level, Place, RuleGroup, shown
 
 _REWRITE = "let icefloe repair write the manifest again, or rewrite the manifests of the table"
 
 
-def _rule(rule_id: str, severity: Severity, title: str, harm: str) -> Rule:
-    return Rule(id=rule_id, level=Level.MANIFEST, severity=severity, title=title, section="Manifests", harm=harm, next_step=_REWRITE)
+_rule = RuleGroup(level=Level.MANIFEST, section="Manifests", next_step=_REWRITE).rule
 
 
 HEADER_KEY = _rule(
@@ -47,17 +50,26 @@ HEADER_VERSION = _rule(
     "The format version of a manifest's properties is not above that of the table.",
     "Engines read fields that the table's version does not have, such as row ids or deletion vectors.",
 )
-RULES = (HEADER_KEY, HEADER_SPEC, HEADER_CONTENT, HEADER_VERSION)
+PARTITION_PROMOTION = _rule(
+    "partition-promotion",
+    Severity.ERROR,
+    "A column was not promoted since a manifest was written if a partition field of the manifest has another value of the wider type.",
+    "Filters are turned into partition values of the wider type, and skip files that hold matching rows.",
+    section="Schema Evolution",
+    next_step="rewrite the data files of the manifest, for example by rewrite_data_files",
+)
+RULES = (HEADER_KEY, HEADER_SPEC, HEADER_CONTENT, HEADER_VERSION, PARTITION_PROMOTION)
 
 _CONTENTS = ("data", "deletes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderContext:
-    """What the properties of manifests are compared with: the table's format version and its specs by id."""
+    """What the properties of manifests are compared with: the table's format version, its specs by id, and its current schema if it can be read."""
 
     format_version: int
     specs: Mapping[int, PartitionSpec]
+    schema: Schema | None = None
 
 
 def header_findings(header: Mapping[str, bytes], row: ManifestRow, context: HeaderContext, place: Place) -> Iterator[Finding]:
@@ -101,9 +113,10 @@ def _json(texts: Mapping[str, str], row: ManifestRow, context: HeaderContext, pl
             **place,
         )
         return
+    spec = context.specs.get(row.partition_spec_id if row.partition_spec_id is not None else -1)
     try:
         if "schema" in texts:
-            _check_schema(texts["schema"])
+            yield from _promotions(_schema(texts["schema"]), spec, context.schema, place)
     except (IcefloeError, ValueError, RecursionError) as error:
         yield HEADER_KEY.finding(f"the schema of the manifest {_name(place)} cannot be read: {_reason(error)}", where="schema", **place)
     try:
@@ -113,7 +126,6 @@ def _json(texts: Mapping[str, str], row: ManifestRow, context: HeaderContext, pl
             f"the partition spec of the manifest {_name(place)} cannot be read: {_reason(error)}", where="partition-spec", **place
         )
         return
-    spec = context.specs.get(row.partition_spec_id if row.partition_spec_id is not None else -1)
     if stored is not None and spec is not None and not _is_same(stored, spec):
         yield HEADER_SPEC.finding(
             f"the manifest {_name(place)} has the partition spec {shown(stored)}, and the table's spec {spec.spec_id} is {shown(spec)}",
@@ -135,10 +147,33 @@ def _is_same(stored: PartitionSpec, spec: PartitionSpec) -> bool:
     )
 
 
+def _promotions(written: Schema, spec: PartitionSpec | None, current: Schema | None, place: Place) -> Iterator[Finding]:
+    """Yield the partition fields whose values would be others after the promotion of their source columns since the manifest was written."""
+    if spec is None or current is None:
+        return
+    for field in spec.fields:
+        for source_id in field.source_ids:
+            if source_id not in written or source_id not in current:
+                continue
+            before, after = written.find_type(source_id), current.find_type(source_id)
+            is_promoted = before != after and is_promotion(before, after, LATEST_SUPPORTED_VERSION) and field.transform.can_transform(after)
+            reason = reason_values_change(field.transform, before, after) if is_promoted else None
+            if reason is not None:
+                yield PARTITION_PROMOTION.finding(
+                    f"column {source_id} had type {before} when the manifest {_name(place)} was written, and has {after} now: partition field "
+                    f"{shown(field.name)} is {shown(field.transform)} of it, {reason}",
+                    where="schema",
+                    field_id=field.field_id,
+                    expected=str(before),
+                    actual=str(after),
+                    **place,
+                )
+
+
 @lru_cache(maxsize=64)
-def _check_schema(text: str) -> None:
-    """Raise an error for the JSON of a schema that cannot be read; most manifests of a table have the same one."""
-    schema_from_json(json.loads(text))
+def _schema(text: str) -> Schema:
+    """Return the schema of a manifest; most manifests of a table have the same one. Raises an error for JSON that cannot be read."""
+    return schema_from_json(json.loads(text))
 
 
 def _reason(error: Exception) -> str:

@@ -14,29 +14,13 @@ from icefloe.kernel.types import PrimitiveType, StructType
 from icefloe.kernel.values import from_bytes
 from icefloe.validation.finding import Finding, Severity
 from icefloe.validation.manifest_row import ManifestRow
-from icefloe.validation.rule import Level, Place, Rule, has_relative_path, shown
+from icefloe.validation.rule import Level, Place, Rule, RuleGroup, has_relative_path, shown
 from icefloe.validation.table_content import TableContent
 
 _ROLL_BACK = "restore the manifest list from a copy, let icefloe repair rebuild a lost one, or roll the table back"
 
 
-def _rule(
-    rule_id: str,
-    severity: Severity,
-    title: str,
-    harm: str,
-    section: str = "Manifest Lists",
-    next_step: str = _ROLL_BACK,
-) -> Rule:
-    return Rule(
-        id=rule_id,
-        level=Level.MANIFEST_LIST,
-        severity=severity,
-        title=title,
-        section=section,
-        harm=harm,
-        next_step=next_step,
-    )
+_rule = RuleGroup(level=Level.MANIFEST_LIST, section="Manifest Lists", next_step=_ROLL_BACK).rule
 
 
 LIST_MISSING = _rule(
@@ -75,14 +59,14 @@ LIST_SEQUENCE_NUMBER = _rule(
     Severity.ERROR,
     "The sequence number of a manifest is that of the snapshot that added it, not above that of the one that lists it, nor below its own minimum.",
     "Entries inherit a number of the future: deletes apply to rows that were written later, or not to those they delete.",
-    "Sequence Numbers",
+    section="Sequence Numbers",
 )
 LIST_FIRST_ROW_ID = _rule(
     "manifest-first-row-id",
     Severity.ERROR,
     "In a version 3 snapshot every data manifest has a first row id within the ids that snapshots assigned, and no delete manifest has one.",
     "Rows of the manifest have no ids, or ids of other rows.",
-    "First Row ID Assignment",
+    section="First Row ID Assignment",
 )
 LIST_PARTITIONS = _rule(
     "manifest-partitions",

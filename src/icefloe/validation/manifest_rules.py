@@ -18,29 +18,13 @@ from icefloe.kernel.values import bounds_to_array
 from icefloe.validation.finding import Finding, Severity
 from icefloe.validation.manifest_entries import NO_NUMBER, ManifestEntries
 from icefloe.validation.manifest_row import ManifestRow
-from icefloe.validation.rule import Level, Place, Rule, shown
+from icefloe.validation.rule import Level, Place, RuleGroup, shown
 
 _ROLL_BACK = "restore the manifest from a copy, or plan with icefloe repair what can be rebuilt"
 _REWRITE = "let icefloe repair write the manifest again"
 
 
-def _rule(
-    rule_id: str,
-    severity: Severity,
-    title: str,
-    harm: str,
-    section: str = "Manifest Lists",
-    next_step: str = _REWRITE,
-) -> Rule:
-    return Rule(
-        id=rule_id,
-        level=Level.MANIFEST,
-        severity=severity,
-        title=title,
-        section=section,
-        harm=harm,
-        next_step=next_step,
-    )
+_rule = RuleGroup(level=Level.MANIFEST, section="Manifest Lists", next_step=_REWRITE).rule
 
 
 MANIFEST_MISSING = _rule(
@@ -48,16 +32,16 @@ MANIFEST_MISSING = _rule(
     Severity.ERROR,
     "Every manifest that a manifest list names exists.",
     "No engine can read the snapshots that need it.",
-    "Manifests",
-    _ROLL_BACK,
+    section="Manifests",
+    next_step=_ROLL_BACK,
 )
 MANIFEST_DAMAGED = _rule(
     "manifest-damaged",
     Severity.ERROR,
     "A manifest is a whole Avro file with the fields of a manifest.",
     "Engines fail to read the snapshot, or return no rows of the files after the damage.",
-    "Manifests",
-    _ROLL_BACK,
+    section="Manifests",
+    next_step=_ROLL_BACK,
 )
 MANIFEST_LENGTH = _rule(
     "manifest-length",
@@ -82,7 +66,7 @@ MIN_SEQUENCE_NUMBER = _rule(
     Severity.ERROR,
     "The minimum sequence number of a manifest is not above the data sequence number of any of its live entries.",
     "Engines skip delete manifests that look newer than they are, and return deleted rows.",
-    "Sequence Numbers",
+    section="Sequence Numbers",
 )
 PARTITION_SUMMARY = _rule(
     "manifest-partition-summary",

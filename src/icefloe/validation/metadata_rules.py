@@ -17,16 +17,13 @@ from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
 from icefloe.kernel.metadata.table_properties import NAME_MAPPING
 from icefloe.validation.finding import Finding, Severity
-from icefloe.validation.rule import Level, Place, Rule, has_relative_path, shown
+from icefloe.validation.rule import Level, Place, Rule, RuleGroup, has_relative_path, shown
 from icefloe.validation.table_content import TableContent, described, is_known_version
 
 _RESTORE = "restore an earlier metadata file of the table, or let the writer of the table write a new one"
 
 
-def _rule(
-    rule_id: str, severity: Severity, title: str, harm: str, section: str = "Table Metadata Fields", next_step: str = _RESTORE
-) -> Rule:
-    return Rule(id=rule_id, level=Level.METADATA, severity=severity, title=title, section=section, harm=harm, next_step=next_step)
+_rule = RuleGroup(level=Level.METADATA, section="Table Metadata Fields", next_step=_RESTORE).rule
 
 
 METADATA_MISSING = _rule(
@@ -41,16 +38,16 @@ METADATA_DAMAGED = _rule(
     Severity.ERROR,
     "The metadata file is whole JSON, or whole gzip of it.",
     "No engine can load the table.",
-    "Table Metadata",
-    "restore the file from a copy, or register the newest metadata file that is whole",
+    section="Table Metadata",
+    next_step="restore the file from a copy, or register the newest metadata file that is whole",
 )
 FORMAT_VERSION = _rule(
     "format-version",
     Severity.ERROR,
     "The format version is 1, 2 or 3.",
     "Engines refuse a version that they do not know, so that they never misread the table.",
-    "Format Versioning",
-    "read the table with the program that wrote it",
+    section="Format Versioning",
+    next_step="read the table with the program that wrote it",
 )
 TABLE_UUID = _rule(
     "table-uuid",
@@ -93,23 +90,23 @@ MAIN_SNAPSHOT = _rule(
     Severity.ERROR,
     "The branch main names the current snapshot.",
     "Engines that read the branch and engines that read the current snapshot see different rows; Java refuses the table.",
-    "Snapshot References",
+    section="Snapshot References",
 )
 REF_SNAPSHOT = _rule(
     "ref-without-snapshot",
     Severity.ERROR,
     "Every branch and tag names one of the snapshots.",
     "A query of the branch or tag fails; Java's expiry of snapshots fails.",
-    "Snapshot References",
-    "drop the branch or tag, or set it to a snapshot that exists",
+    section="Snapshot References",
+    next_step="drop the branch or tag, or set it to a snapshot that exists",
 )
 REF_RETENTION = _rule(
     "ref-retention",
     Severity.WARNING,
     "Retention settings are above 0, and a tag has no settings of branches.",
     "Java refuses to load the table, and expiry may keep or remove other snapshots than intended.",
-    "Snapshot References",
-    "set the retention of the branch or tag again",
+    section="Snapshot References",
+    next_step="set the retention of the branch or tag again",
 )
 LAST_COLUMN_ID = _rule(
     "last-column-id",
@@ -128,14 +125,14 @@ LAST_SEQUENCE_NUMBER = _rule(
     Severity.ERROR,
     "The last sequence number is not below that of any snapshot.",
     "The next commit gets a number that was given before, so that delete files apply to newer rows or not to older ones.",
-    "Sequence Numbers",
+    section="Sequence Numbers",
 )
 NEXT_ROW_ID = _rule(
     "next-row-id",
     Severity.ERROR,
     "The next row id is above every row id that a snapshot assigned.",
     "The next commit assigns ids that other rows have; changelogs and incremental views mix the rows up.",
-    "Row Lineage",
+    section="Row Lineage",
 )
 LAST_UPDATED = _rule(
     "last-updated-ms",
@@ -166,24 +163,24 @@ STATISTICS_SNAPSHOT = _rule(
     Severity.WARNING,
     "Every statistics file is of one of the snapshots.",
     "The files are never deleted with their snapshot; optimizers may use counts of another state.",
-    "Table Statistics",
-    "remove the entry with remove_statistics, or let expiry of snapshots do it",
+    section="Table Statistics",
+    next_step="remove the entry with remove_statistics, or let expiry of snapshots do it",
 )
 STATISTICS_TWICE = _rule(
     "statistics-twice",
     Severity.WARNING,
     "A snapshot has at most one statistics file and one partition statistics file.",
     "Engines choose different ones of the files.",
-    "Partition Statistics",
-    "compute the statistics of the snapshot again",
+    section="Partition Statistics",
+    next_step="compute the statistics of the snapshot again",
 )
 NAME_MAPPING_INVALID = _rule(
     "name-mapping",
     Severity.ERROR,
     "The property schema.name-mapping.default is a valid name mapping.",
     "Files without field ids cannot be read.",
-    "Column Projection",
-    "set the property to a valid name mapping, or remove it",
+    section="Column Projection",
+    next_step="set the property to a valid name mapping, or remove it",
 )
 RULES = (
     METADATA_MISSING,
@@ -328,58 +325,41 @@ def _refs(content: TableContent) -> Iterator[Finding]:
 
 
 def _counters(content: TableContent) -> Iterator[Finding]:
-    path = content.metadata_location
-    last_column_id = content.number("last-column-id")
     highest = max((schema.highest_field_id for schema in content.schemas.values()), default=0)
-    if last_column_id is not None and highest > last_column_id:
-        yield LAST_COLUMN_ID.finding(
-            f"last-column-id is {last_column_id}, and a schema has field id {highest}",
-            file=path,
-            where="$.last-column-id",
-            field_id=highest,
-            expected=highest,
-            actual=last_column_id,
-        )
-    last_partition_id = content.number("last-partition-id")
+    yield from _behind(content, LAST_COLUMN_ID, "last-column-id", highest, f"a schema has field id {highest}", field_id=highest)
     highest = max((spec.last_assigned_field_id for spec in content.specs.values() if spec.fields), default=0)
-    if last_partition_id is not None and highest > last_partition_id:
-        yield LAST_PARTITION_ID.finding(
-            f"last-partition-id is {last_partition_id}, and a partition spec has field id {highest}",
-            file=path,
-            where="$.last-partition-id",
-            field_id=highest,
-            expected=highest,
-            actual=last_partition_id,
-        )
+    yield from _behind(
+        content, LAST_PARTITION_ID, "last-partition-id", highest, f"a partition spec has field id {highest}", field_id=highest
+    )
     if content.format_version > 1:
-        last_number = content.number("last-sequence-number")
         newest = max(content.snapshots.values(), key=lambda snapshot: snapshot.sequence_number, default=None)
-        if newest is not None and last_number is not None and newest.sequence_number > last_number:
-            yield LAST_SEQUENCE_NUMBER.finding(
-                f"last-sequence-number is {last_number}, and snapshot {newest.snapshot_id} has {newest.sequence_number}",
-                file=path,
-                where="$.last-sequence-number",
-                snapshot_id=newest.snapshot_id,
-                expected=newest.sequence_number,
-                actual=last_number,
-            )
+        if newest is not None:
+            number, snapshot_id = newest.sequence_number, newest.snapshot_id
+            holder = f"snapshot {snapshot_id} has {number}"
+            yield from _behind(content, LAST_SEQUENCE_NUMBER, "last-sequence-number", number, holder, snapshot_id=snapshot_id)
     if content.format_version > 2:
-        next_row_id = content.number("next-row-id")
-        ends = (
-            (one.first_row_id + (one.added_rows or 0), one.snapshot_id)
-            for one in content.snapshots.values()
-            if one.first_row_id is not None
-        )
+        with_ids = [one for one in content.snapshots.values() if one.first_row_id is not None]
+        ends = [((one.first_row_id or 0) + (one.added_rows or 0), one.snapshot_id) for one in with_ids]
         end, snapshot_id = max(ends, default=(0, 0))
-        if next_row_id is not None and (end > next_row_id or next_row_id < 0):
-            yield NEXT_ROW_ID.finding(
-                f"next-row-id is {next_row_id}, and snapshot {snapshot_id} assigned row ids below {end}",
-                file=path,
-                where="$.next-row-id",
-                snapshot_id=snapshot_id,
-                expected=end,
-                actual=next_row_id,
-            )
+        holder = f"snapshot {snapshot_id} assigned row ids below {end}"
+        yield from _behind(content, NEXT_ROW_ID, "next-row-id", max(end, 0), holder, snapshot_id=snapshot_id)
+
+
+def _behind(
+    content: TableContent, rule: Rule, key: str, least: int, holder: str, field_id: int | None = None, snapshot_id: int | None = None
+) -> Iterator[Finding]:
+    """Yield the finding of a counter that is below what `holder` has."""
+    number = content.number(key)
+    if number is not None and number < least:
+        yield rule.finding(
+            f"{key} is {number}, and {holder}",
+            file=content.metadata_location,
+            where=f"$.{key}",
+            field_id=field_id,
+            snapshot_id=snapshot_id,
+            expected=least,
+            actual=number,
+        )
 
 
 def _times(content: TableContent) -> Iterator[Finding]:

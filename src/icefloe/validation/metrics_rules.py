@@ -7,6 +7,7 @@ Spec: Data File Fields (value_counts, null_value_counts, nan_value_counts, lower
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,19 +17,19 @@ from numpy.typing import NDArray
 from icefloe.kernel.arrow_values import filled, mask_array, numpy_of, offsets_of, positions_array
 from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS, RESERVED_FIELD_IDS
 from icefloe.kernel.schema.schema import walk
-from icefloe.kernel.types import GeographyType, GeometryType, PrimitiveType, UnknownType
+from icefloe.kernel.types import GeographyType, GeometryType, LongType, PrimitiveType, StringType, UnknownType
 from icefloe.kernel.values import bounds_to_array
 from icefloe.validation.entry_rules import EntryReport
 from icefloe.validation.finding import Severity
 from icefloe.validation.manifest_entries import NO_NUMBER, ManifestEntries
-from icefloe.validation.rule import Level, Rule
+from icefloe.validation.rule import Level, Rule, RuleGroup
 from icefloe.validation.table_content import TableContent
+from icefloe.validation.uniform_metrics import break_no_rule
 
 _REWRITE = "let icefloe repair measure the file again, or rewrite it"
 
 
-def _rule(rule_id: str, severity: Severity, title: str, harm: str) -> Rule:
-    return Rule(id=rule_id, level=Level.ENTRY, severity=severity, title=title, section="Data File Fields", harm=harm, next_step=_REWRITE)
+_rule = RuleGroup(level=Level.ENTRY, section="Data File Fields", next_step=_REWRITE).rule
 
 
 METRICS_COUNT = _rule(
@@ -63,10 +64,11 @@ METRICS_FIELD = _rule(
 )
 RULES = (METRICS_COUNT, VALUE_COUNT, BOUND_VALUE, BOUND_ORDER, METRICS_FIELD)
 
+_RESERVED_TYPES: Mapping[int, PrimitiveType] = {DELETE_FILE_PATH.field_id: StringType(), DELETE_POS.field_id: LongType()}
 _SHAPES = (GeometryType, GeographyType, UnknownType)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MetricsContext:
     """The columns of a table: the type of each primitive field id of any schema, all field ids, and those of top-level columns."""
 
@@ -74,11 +76,10 @@ class MetricsContext:
     field_ids: frozenset[int]
     plain_ids: frozenset[int]
 
-    def type_of(self, field_id: int) -> PrimitiveType | None:
-        """Return the type of a column, or of a column of position delete files."""
-        reserved = {DELETE_FILE_PATH.field_id: DELETE_FILE_PATH.field_type, DELETE_POS.field_id: DELETE_POS.field_type}
-        kind = self.types.get(field_id, reserved.get(field_id))
-        return kind if isinstance(kind, PrimitiveType) else None
+    @cached_property
+    def bound_types(self) -> Mapping[int, PrimitiveType]:
+        """The types of the columns whose bounds can be compared, also of those of position delete files."""
+        return {field_id: kind for field_id, kind in {**_RESERVED_TYPES, **self.types}.items() if not isinstance(kind, _SHAPES)}
 
 
 def metrics_context(content: TableContent) -> MetricsContext:
@@ -110,6 +111,9 @@ class _Items(NamedTuple):
 def check_metrics(report: EntryReport, context: MetricsContext) -> None:
     """Add the findings of the column statistics of one manifest."""
     entries = report.entries
+    known_ids = context.field_ids | RESERVED_FIELD_IDS.keys()
+    if break_no_rule(entries, context.bound_types, known_ids, context.plain_ids):
+        return
     counts = {name: _items(entries, name) for name in ("value_counts", "null_value_counts", "nan_value_counts")}
     _counts(report, counts, context)
     lower, upper = _items(entries, "lower_bounds"), _items(entries, "upper_bounds")
@@ -123,7 +127,7 @@ def _items(entries: ManifestEntries, name: str) -> _Items:
     start, stop, width = int(ends[0]), int(ends[-1]), int(ends[1] - ends[0])
     keys = numpy_of(filled(maps.keys, NO_NUMBER))[start:stop]
     values = maps.items.slice(start, stop - start)
-    if width and len(keys) == width * entries.length and (keys.reshape(-1, width) == keys[:width]).all():
+    if width and (np.diff(ends) == width).all() and (keys.reshape(-1, width) == keys[:width]).all():
         # All entries have the fields of the first, in its order, as writers write them: nothing has to be searched.
         first = keys[:width].tolist()
         ids = sorted(set(first))
@@ -216,8 +220,8 @@ def _by_type(items: _Items, context: MetricsContext) -> Iterator[tuple[Primitive
     """Yield each type of columns with the positions of its bounds."""
     places_by_type: dict[PrimitiveType, list[int]] = {}
     for place, field_id in enumerate(items.ids):
-        kind = context.type_of(field_id)
-        if kind is not None and not isinstance(kind, _SHAPES):
+        kind = context.bound_types.get(field_id)
+        if kind is not None:
             places_by_type.setdefault(kind, []).append(place)
     for kind, places in places_by_type.items():
         is_of_type = np.zeros(len(items.ids), bool)

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from icefloe.datafile.file_metrics import MetricsMode, leaves_of
 from icefloe.datafile.metrics_collector import MetricsCollector
 from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.datafile.stored_batch import StoredBatch, decode_dictionaries
 from icefloe.errors import FormatError, IcefloeError, InvalidPartitionSpecError
+from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
@@ -40,22 +42,12 @@ from icefloe.validation.file_columns import COLUMN_TYPE, FIELD_ID_TWICE, FIELD_I
 from icefloe.validation.finding import Finding, Severity
 from icefloe.validation.listed_files import ListedFile
 from icefloe.validation.manifest_check import NOT_CHECKED
-from icefloe.validation.rule import Depth, Level, Place, Rule, shown
+from icefloe.validation.rule import Depth, Level, Place, RuleGroup, shown
 
 _REWRITE = "rewrite the file with its rows, for example by rewrite_data_files"
 
 
-def _rule(rule_id: str, severity: Severity, title: str, harm: str, section: str, next_step: str = _REWRITE) -> Rule:
-    return Rule(
-        id=rule_id,
-        level=Level.DATA_FILE,
-        severity=severity,
-        title=title,
-        section=section,
-        harm=harm,
-        next_step=next_step,
-        depth=Depth.VALUES,
-    )
+_rule = RuleGroup(level=Level.DATA_FILE, next_step=_REWRITE, depth=Depth.VALUES).rule
 
 
 PARTITION_VALUE = _rule(
@@ -63,27 +55,30 @@ PARTITION_VALUE = _rule(
     Severity.ERROR,
     "Every row of a data file has the partition values of its entry.",
     "Scans with a filter skip the file, and engines that take the partition's value return another one than the file has.",
-    "Partitioning",
+    section="Partitioning",
 )
 SORT_ORDER = _rule(
     "file-sort-order",
     Severity.WARNING,
     "The rows of a data file are in the sort order of its entry.",
     "Engines that rely on the order, such as for joins and limits, return wrong rows.",
-    "Sorting",
+    section="Sorting",
 )
 ROW_LINEAGE = _rule(
     "row-lineage",
     Severity.ERROR,
-    "Stored row ids are unique in their file, from 0 to below the table's next row id, and last updated not after the file was added.",
+    "Stored row ids are unique in their file, from 0 to below the table's next row id, and last updated not after the file was added. "
+    "Ids of different files are not compared, nor are those of a file that has more than a million gaps between its ids while it is read in order.",
     "Engines that follow rows by their ids take different rows for one.",
-    "Row Lineage",
+    section="Row Lineage",
 )
 RULES = (PARTITION_VALUE, SORT_ORDER, ROW_LINEAGE)
 
 # After these, the rows cannot be read as the table's.
 _UNREADABLE = frozenset(rule.id for rule in (FILE_MISSING, FILE_DAMAGED, NOT_CHECKED, COLUMN_TYPE, FIELD_ID_TWICE, FIELD_IDS_MISSING))
 _EVERY_METRIC = MetricsMode(counts=True, bounds=True)
+# Runs of successive row ids that are kept of one file: 16 bytes each. Only a rewrite that sorts many millions of rows into another order makes more.
+_MOST_RUNS = 1_000_000
 
 
 def row_findings(layout: TableLayout, listed: ListedFile, manifest_place: Place, found: frozenset[str]) -> Iterator[Finding]:
@@ -129,6 +124,7 @@ class _Rows:
         self._partition = _PartitionTest(layout.specs.get(listed.file.spec_id), listed.file, self._schema)
         self._order = layout.sort_orders.get(listed.file.sort_order_id or 0)
         self._last: Any = None
+        self._row_ids: _RowIds | None = _RowIds()
 
     def findings(self, batch: StoredBatch, projector: Projector) -> Iterator[Finding]:
         """Yield the findings of the next rows."""
@@ -145,7 +141,7 @@ class _Rows:
 
     def _order_findings(self, table: Any, first_row: int) -> Iterator[Finding]:
         order = self._order
-        if order is None or order.is_unsorted:
+        if order is None or order.is_unsorted or not table.num_rows:
             return
         rows = table if self._last is None else pa.concat_tables([self._last, table])
         self._last = table.slice(table.num_rows - 1)
@@ -173,7 +169,8 @@ class _Rows:
             problem = None
             if low < 0 or (most is not None and high > most):
                 problem = f"has values of {field.name} from {low} to {high}" + ("" if most is None else f", and the greatest is {most}")
-            elif field is ROW_ID and len(pc.unique(values)) != len(values):
+            elif field is ROW_ID and self._row_ids is not None and self._row_ids.has_twice(numpy_of(values)):
+                self._row_ids = None  # one finding for each file
                 problem = f"has a value of {field.name} twice"
             if problem is not None:
                 path = shown(self._listed.file.file_path)
@@ -194,8 +191,34 @@ class _Rows:
                 values=metrics.value_counts.get(leaf.field_id),
                 nulls=metrics.null_value_counts.get(leaf.field_id),
                 nans=metrics.nan_value_counts.get(leaf.field_id),
+                has_exact_zeros=True,
             )
         yield from metrics_findings(self._listed.file, values, self._place)
+
+
+class _RowIds:
+    """The row ids that a file has so far, as runs of successive ids: a file that was written at once has one, whatever its length."""
+
+    def __init__(self) -> None:
+        self._firsts = self._lasts = np.empty(0, np.int64)
+
+    def has_twice(self, ids: NDArray[np.int64]) -> bool:
+        """Add the ids of the next rows, which are not negative; return whether one of them was there before, or is there twice."""
+        ids = np.sort(ids)
+        steps = np.diff(ids)
+        ends = np.flatnonzero(steps != 1)
+        firsts = np.concatenate([self._firsts, ids[:1], ids[ends + 1]])
+        lasts = np.concatenate([self._lasts, ids[ends], ids[-1:]])
+        order = np.argsort(firsts, kind="stable")
+        firsts, lasts = firsts[order], lasts[order]
+        # Runs of either side do not overlap each other, so that two that do have neighbours that do.
+        if (steps == 0).any() or (firsts[1:] <= lasts[:-1]).any():
+            return True
+        is_apart = firsts[1:] - 1 != lasts[:-1]
+        self._firsts, self._lasts = firsts[np.append(True, is_apart)], lasts[np.append(is_apart, True)]
+        if len(self._firsts) > _MOST_RUNS:
+            self._firsts = self._lasts = np.empty(0, np.int64)
+        return False
 
 
 def _unsorted_at(table: Any, order: SortOrder, schema: Schema) -> int | None:

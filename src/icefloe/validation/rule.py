@@ -117,6 +117,41 @@ class Rule:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleGroup:
+    """What most rules of a module have in common; see `Rule` for the attributes. `rule` makes a rule, which can differ in each of them."""
+
+    level: Level
+    section: str = ""
+    next_step: str = ""
+    depth: Depth = Depth.METADATA
+
+    def rule(
+        self, rule_id: str, severity: Severity, title: str, harm: str, *, section: str = "", next_step: str = "", depth: Depth | None = None
+    ) -> Rule:
+        """Return a rule of the group.
+
+        Args:
+            rule_id: See `Rule.id`.
+            severity: See `Rule.severity`.
+            title: See `Rule.title`.
+            harm: See `Rule.harm`.
+            section: The section, where it is not that of the group.
+            next_step: The next step, where it is not that of the group.
+            depth: The depth, where it is not that of the group.
+        """
+        return Rule(
+            id=rule_id,
+            level=self.level,
+            severity=severity,
+            title=title,
+            section=section or self.section,
+            harm=harm,
+            next_step=next_step or self.next_step,
+            depth=depth or self.depth,
+        )
+
+
 def shown(value: object) -> str:
     """Return a value of the table as text for a message: in one line, short, without control characters."""
     return shortened(in_one_line(str(value)[:1000]))

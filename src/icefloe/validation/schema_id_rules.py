@@ -8,13 +8,12 @@ from typing import Any
 
 from icefloe.kernel.schema.metadata_columns import MAX_USER_FIELD_ID, is_reserved
 from icefloe.validation.finding import Finding, Severity
-from icefloe.validation.rule import Level, Rule
+from icefloe.validation.rule import Level, RuleGroup
 
 _RESTORE = "restore an earlier metadata file of the table, or let the writer of the table write a new one"
 
 
-def _rule(rule_id: str, severity: Severity, title: str, harm: str, section: str, next_step: str = _RESTORE) -> Rule:
-    return Rule(id=rule_id, level=Level.METADATA, severity=severity, title=title, section=section, harm=harm, next_step=next_step)
+_rule = RuleGroup(level=Level.METADATA, next_step=_RESTORE).rule
 
 
 FIELD_ID_TWICE = _rule(
@@ -22,15 +21,15 @@ FIELD_ID_TWICE = _rule(
     Severity.ERROR,
     "A field id occurs once in a schema.",
     "Engines read one column's values as another's, or refuse the table.",
-    "Schemas and Data Types",
+    section="Schemas and Data Types",
 )
 FIELD_ID_RESERVED = _rule(
     "field-id-reserved",
     Severity.ERROR,
     f"No column has a field id above {MAX_USER_FIELD_ID}, which metadata columns have.",
     "A column is mixed up with a metadata column such as _file or _row_id.",
-    "Reserved Field IDs",
-    "add a column with another id and copy the values",
+    section="Reserved Field IDs",
+    next_step="add a column with another id and copy the values",
 )
 RULES = (FIELD_ID_TWICE, FIELD_ID_RESERVED)
 

@@ -11,14 +11,13 @@ from icefloe.kernel.metadata.invariants import CLOCK_TOLERANCE_MS
 from icefloe.kernel.metadata.snapshot import Operation, Snapshot
 from icefloe.validation.finding import Finding, Severity
 from icefloe.validation.manifest_list_rules import METADATA_PATH
-from icefloe.validation.rule import Level, Place, Rule, has_relative_path, shown
+from icefloe.validation.rule import Level, Place, RuleGroup, has_relative_path, shown
 from icefloe.validation.table_content import TableContent
 
 _ROLL_BACK = "roll the table back to a snapshot before it, or restore an earlier metadata file"
 
 
-def _rule(rule_id: str, severity: Severity, title: str, harm: str, section: str = "Snapshots", next_step: str = _ROLL_BACK) -> Rule:
-    return Rule(id=rule_id, level=Level.SNAPSHOT, severity=severity, title=title, section=section, harm=harm, next_step=next_step)
+_rule = RuleGroup(level=Level.SNAPSHOT, section="Snapshots", next_step=_ROLL_BACK).rule
 
 
 SNAPSHOT_LIST = _rule(
@@ -46,7 +45,7 @@ SNAPSHOT_SEQUENCE_NUMBER = _rule(
     Severity.ERROR,
     "From version 2 on the sequence number of each commit is its own, and above that of its parent.",
     "Deletes apply to rows that were written after them, or not to rows that they delete.",
-    "Sequence Numbers",
+    section="Sequence Numbers",
 )
 SNAPSHOT_TIME = _rule(
     "snapshot-timestamp",
@@ -66,14 +65,14 @@ SNAPSHOT_ROW_IDS = _rule(
     Severity.ERROR,
     "In version 3 every new snapshot has a first row id and a number of added rows, neither of them negative.",
     "Rows of the snapshot have no ids, or ids of other rows; Java refuses the snapshot.",
-    "Row Lineage",
+    section="Row Lineage",
 )
 SNAPSHOT_ROW_ID_RANGES = _rule(
     "snapshot-row-id-ranges",
     Severity.ERROR,
     "No two snapshots assign the same row ids.",
     "Two rows have one id: changelogs and incremental views mix them up.",
-    "Row Lineage",
+    section="Row Lineage",
 )
 SNAPSHOT_KEY = _rule(
     "snapshot-key",

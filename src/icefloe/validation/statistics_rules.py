@@ -6,9 +6,21 @@ Spec: Table Statistics; Partition Statistics; Puffin file format.
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from icefloe.datafile.field_ids import has_ids
+from icefloe.datafile.projection import columns_by_id, file_columns
+from icefloe.datafile.stored_batch import decode_dictionaries
+from icefloe.datafile.stored_file import StoredFile
 from icefloe.errors import IcefloeError, NoSuchFileError
+from icefloe.kernel.arrow_values import filled, numpy_of
+from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsBlob, StatisticsFile
 from icefloe.kernel.ports import FileIO
@@ -16,26 +28,17 @@ from icefloe.kernel.puffin.puffin_file import PuffinSource, read_blob, read_file
 from icefloe.kernel.puffin.puffin_metadata import BlobMetadata
 from icefloe.kernel.puffin.theta_sketch import BLOB_TYPE, sketch_from_bytes
 from icefloe.kernel.statistics.partition_statistics_schema import DATA_FILES, DATA_RECORDS, DATA_SIZE, PARTITION, SPEC_ID
+from icefloe.kernel.types import NestedField, PrimitiveType, StructType, UUIDType
 from icefloe.validation.data_file_rules import READ_ERRORS, TableLayout, opened
 from icefloe.validation.finding import Finding, Severity
 from icefloe.validation.manifest_check import unreadable
-from icefloe.validation.rule import Depth, Level, Place, Rule, shown
+from icefloe.validation.rule import Depth, Level, Place, RuleGroup, shown
 from icefloe.validation.table_content import TableContent
 
 _COMPUTE = "compute the statistics again: compute_table_stats or compute_partition_stats"
 
 
-def _rule(rule_id: str, severity: Severity, title: str, harm: str, section: str = "Table Statistics", depth: Depth = Depth.DATA) -> Rule:
-    return Rule(
-        id=rule_id,
-        level=Level.STATISTICS_FILE,
-        severity=severity,
-        title=title,
-        section=section,
-        harm=harm,
-        next_step=_COMPUTE,
-        depth=depth,
-    )
+_rule = RuleGroup(level=Level.STATISTICS_FILE, section="Table Statistics", next_step=_COMPUTE, depth=Depth.DATA).rule
 
 
 STATISTICS_MISSING = _rule(
@@ -76,9 +79,24 @@ PARTITION_STATISTICS = _rule(
     Severity.WARNING,
     "A partition statistics file has the columns of the specification, with their field ids.",
     "Engines cannot use the statistics.",
-    "Partition Statistics File",
+    section="Partition Statistics File",
 )
-RULES = (STATISTICS_MISSING, STATISTICS_SIZE, STATISTICS_DAMAGED, STATISTICS_BLOBS, STATISTICS_FIELDS, PARTITION_STATISTICS)
+PARTITION_STATISTICS_ORDER = _rule(
+    "partition-statistics-order",
+    Severity.WARNING,
+    "The rows of a partition statistics file are in ascending order of their partitions, nulls first.",
+    "Engines that search the rows by partition miss some.",
+    section="Partition Statistics File",
+)
+RULES = (
+    STATISTICS_MISSING,
+    STATISTICS_SIZE,
+    STATISTICS_DAMAGED,
+    STATISTICS_BLOBS,
+    STATISTICS_FIELDS,
+    PARTITION_STATISTICS,
+    PARTITION_STATISTICS_ORDER,
+)
 
 _REQUIRED_COLUMNS = (PARTITION, SPEC_ID, DATA_RECORDS, DATA_FILES, DATA_SIZE)
 _FRAME_BYTES = 16  # of a Puffin footer: magic, payload size, flags, magic
@@ -196,6 +214,42 @@ def _content_findings(source: PuffinSource, blob: BlobMetadata, place: Place) ->
         yield _unread(error, place)
 
 
+def _unsorted_at(content: TableContent, stored: StoredFile) -> int | None:
+    """Return the first row whose partition is before that of the row above it; None if there is none, or the order cannot be computed."""
+    column = next((one for one in file_columns(stored.schema).inner if one.arrow.name == PARTITION), None)
+    if column is None or column.field_id is None or not pa.types.is_struct(column.arrow.type):
+        return None
+    types = {field.field_id: field for partition_type in content.partition_types().values() for field in partition_type.fields}
+    fields = [types[child.field_id] for child in column.inner if child.field_id in types]
+    if len(fields) < len(column.inner):
+        return None
+    row = NestedField(column.field_id, PARTITION, StructType(*fields))
+    parts = [
+        batch.rows.column(columns_by_id(batch.rows.schema)[row.field_id][0])
+        for batch in map(decode_dictionaries, stored.batches((row,), AlwaysTrue()))
+    ]
+    values = pa.concat_arrays(parts).flatten() if parts else []
+    is_wrong, is_decided = (np.zeros(max(sum(map(len, parts)) - 1, 0), bool) for _ in range(2))
+    # Writers order uuids differently: partitions are compared by the fields before the first of them.
+    compared = takewhile(lambda field: isinstance(field.field_type, PrimitiveType) and field.field_type != UUIDType(), fields)
+    for _, array in zip(compared, values, strict=False):
+        ranks = _ranks(array)
+        is_wrong |= ~is_decided & (ranks[1:] < ranks[:-1])
+        is_decided |= ranks[1:] != ranks[:-1]
+    return int(np.argmax(is_wrong)) + 1 if is_wrong.any() else None
+
+
+def _ranks(values: Any) -> NDArray[np.int64]:
+    """Return numbers in the order of the values: nulls first, -0.0 before 0.0, NaN last."""
+    if pa.types.is_floating(values.type):
+        bits = numpy_of(filled(values.cast(pa.float64()), 0.0)).view(np.int64)
+        ordered = np.where(bits < 0, np.int64(-(2**63)) - bits - 1, bits)
+        ordered = np.where(numpy_of(filled(pc.is_nan(values), False)), np.int64(2**63 - 1), ordered)
+        return np.where(numpy_of(values.is_null()), np.int64(-(2**63)), ordered)
+    ranks = numpy_of(pc.rank(values, tiebreaker="dense").cast(pa.int64()))
+    return np.where(numpy_of(values.is_null()), 0, ranks)
+
+
 def _partition_file(file: PartitionStatisticsFile, content: TableContent, layout: TableLayout, reads: bool) -> Iterator[Finding]:
     place = _place(file, content)
     yield from _size_finding(layout.io, file, place)
@@ -211,7 +265,13 @@ def _partition_file(file: PartitionStatisticsFile, content: TableContent, layout
             if lacking or not has_ids(stored.schema):
                 what = f"lacks the columns {', '.join(lacking)}" if lacking else "has no field ids"
                 yield PARTITION_STATISTICS.finding(f"{shown(path)} {what}", actual=shown(sorted(names)), **place)
-            stored.count_rows()
+                stored.count_rows()
+                return
+            unsorted_at = _unsorted_at(content, stored)
+            if unsorted_at is not None:
+                yield PARTITION_STATISTICS_ORDER.finding(
+                    f"row {unsorted_at:,} of {shown(path)} is before the row that precedes it", where=f"row {unsorted_at}", **place
+                )
     except NoSuchFileError:
         return
     except READ_ERRORS as error:

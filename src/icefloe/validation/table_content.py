@@ -187,13 +187,15 @@ class TableContent:
             return None
 
     def partition_types(self) -> dict[int, StructType]:
-        """Return the type of the partition tuples of each spec, without specs whose source columns no readable schema has."""
+        """Return the type of the partition tuples of each spec, without specs that have a field id twice, or a source column that no readable schema has."""
         schemas = list(self.schemas.values())
         current = self.current_schema
         if current is not None:
             schemas.insert(0, current)
         types = {}
         for spec_id, spec in self.specs.items():
+            if len({field.field_id for field in spec.fields}) < len(spec.fields):
+                continue
             try:
                 types[spec_id] = partition_type(spec, schemas[0] if schemas else Schema(), schemas[1:])
             except (InvalidPartitionSpecError, IcefloeError):

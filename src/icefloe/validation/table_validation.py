@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any
 
@@ -290,7 +290,7 @@ class _Run:
         check = ManifestCheck(
             io=self._io,
             partition_types=types,
-            header=HeaderContext(format_version=content.format_version, specs=content.specs),
+            header=HeaderContext(format_version=content.format_version, specs=content.specs, schema=content.current_schema),
             entries=EntryContext(
                 format_version=content.format_version,
                 field_ids=frozenset(content.field_ids),
@@ -354,7 +354,7 @@ class _Run:
     def _check_deletes(self, snapshots: Iterable[SnapshotManifests], digests: Sequence[ManifestDigest], content: TableContent) -> None:
         """Add the findings of the delete files of the current snapshot, and of each branch and tag; or of the only snapshot of the arguments."""
         heads = {ref.snapshot_id for ref in content.refs.values()} | {content.current_snapshot_id}
-        check = DeleteCheck(read=self._io.read, partition_types=content.partition_types())
+        check = DeleteCheck(read=partial(read_plain, self._io), partition_types=content.partition_types())
         for listed in snapshots:
             if listed.snapshot.snapshot_id in heads or self._arguments.snapshot is not None:
                 sound = [number for number in listed.numbers.tolist() if digests[number].live is not None]

@@ -47,14 +47,18 @@ class FileDeletes:
 
 def is_scoped_to(file: DataFile, location: str) -> bool:
     """Return True if a delete file applies to the one data file at `location`: its deletion vector, or position deletes for it by reference or by bounds."""
+    return target_of(file) == plain_location(location)
+
+
+def target_of(file: DataFile) -> str | None:
+    """Return the one data file that a deletion vector or position delete file applies to, in plain spelling; None if it is not of one file."""
     if file.content is not FileContent.POSITION_DELETES:
-        return False
+        return None
     if file.referenced_data_file is not None:
-        return plain_location(file.referenced_data_file) == plain_location(location)
-    low = (file.lower_bounds or {}).get(DELETE_FILE_PATH.field_id)
-    high = (file.upper_bounds or {}).get(DELETE_FILE_PATH.field_id)
+        return plain_location(file.referenced_data_file)
+    low, high = ((bounds or {}).get(DELETE_FILE_PATH.field_id) for bounds in (file.lower_bounds, file.upper_bounds))
     # A truncated bound is not the path of a data file.
-    return low is not None and low == high and plain_location(low.decode("utf-8", "replace")) == plain_location(location)
+    return plain_location(low.decode("utf-8", "replace")) if low is not None and low == high else None
 
 
 class DeleteLoader:

@@ -57,6 +57,9 @@ class DeletesToMerge:
     file_scoped: bool = True
     positions_only: bool = False
 
+    def __len__(self) -> int:
+        return len(self.tasks)
+
 
 def merge_deletes(
     target: WriteTarget,

@@ -190,7 +190,7 @@ class _Reader:
         if self._cached[0] == snapshot_id:
             return self._cached[1]
         scan = replace(self._table.scan(self._row_filter, snapshot_id=snapshot_id), by_table_schema=True)
-        return dict(live_files(scan.plan()))
+        return dict(live_files(scan.planned_here().plan()))
 
     def _rows(self, tasks: Sequence[FilePair]) -> Any:
         """Return the rows of the first task of each pair that are not rows of the second."""

@@ -10,6 +10,7 @@ attempt counts as lost, the winner's table is searched for it: a reply can be lo
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from itertools import zip_longest
 
 from icefloe.catalog_store.catalog_store import CommitRequest
 from icefloe.catalog_store.identifier import dotted
+from icefloe.catalog_store.metrics_report import commit_report
 from icefloe.catalog_store.request_key import new_key
 from icefloe.errors import (
     CommitConflictError,
@@ -234,6 +236,15 @@ class TableCommit:
         for (spec_id, _), manifests in kinds.items():
             with suppress(Exception):  # an error here would be taken for one of the commit
                 keep_written(self.handle.io, manifests, contents, spec_partition_type(self.base.metadata, spec_id))
+
+    def report_metrics(self, attempts: int, duration_ns: int) -> None:
+        """Report the snapshot of the commit to a catalog that takes metrics reports."""
+        snapshot_id = None if self.attempt is None else self.attempt.snapshot_id
+        if snapshot_id is None or (reporter := self.handle.reporter()) is None:
+            return
+        snapshot = self.base.metadata.snapshot_by_id(snapshot_id)
+        if snapshot is not None:
+            reporter.report(commit_report(self.handle.table_name, snapshot, attempts=attempts, duration_ns=duration_ns))
 
     def conclude(self) -> None:
         """Make the last attempt the metadata of a new table, if the reply to its commit was lost and other tables showed that it happened."""
@@ -487,7 +498,7 @@ def commit_together(changes: Sequence[TableChange]) -> list[CommitReport]:
         TableAlreadyExistsError: a new table has been created by another writer.
         StorageError: the catalog refused the commit, such as for missing rights; no file of it remains.
     """
-    work = _Commit(changes)
+    work, started_ns = _Commit(changes), time.monotonic_ns()
     try:
         commit_with_retries(work, work.settings, work.unknown_error)
     except (CommitConflictError, CommitInvalidatedError) as error:
@@ -501,6 +512,7 @@ def commit_together(changes: Sequence[TableChange]) -> list[CommitReport]:
                 table.handle.io, old_files.own, old_files.folders.contains
             )  # one that cannot be deleted stays, as in `delete_quietly`
     for table in work.tables:
+        table.report_metrics(work.number, time.monotonic_ns() - started_ns)
         table.keep_manifests()
     return [CommitReport(loaded=table.base, attempt=table.attempt, attempts=work.number) for table in work.tables]
 

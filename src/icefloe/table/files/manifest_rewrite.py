@@ -24,21 +24,21 @@ from icefloe.table.pending_change import Commit, MutationContext
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RewriteManifestsResult(ShownAsText):
-    """The result of a rewrite of manifests. `snapshot_id` is None if there was nothing to do."""
+    """The result of a rewrite of manifests, or with `dry_run` what it would do. `snapshot_id` is None if nothing was committed."""
 
     snapshot_id: int | None
     rewritten_manifests: int  # manifests that were replaced
     added_manifests: int
     kept_manifests: int
     entries: int  # entries of the added manifests
+    dry_run: bool = False
 
     def __str__(self) -> str:
-        if self.snapshot_id is None:
+        if not self.rewritten_manifests:
             return f"rewrite manifests: nothing to do, {self.kept_manifests:,} kept"
-        return (
-            f"rewrite manifests: {self.rewritten_manifests:,} became {self.added_manifests:,} with {self.entries:,} entries, "
-            f"{self.kept_manifests:,} kept (snapshot {self.snapshot_id})"
-        )
+        became = "would become" if self.dry_run else "became"
+        kept = f"{self.kept_manifests:,} kept" + ("" if self.dry_run else f" (snapshot {self.snapshot_id})")
+        return f"rewrite manifests: {self.rewritten_manifests:,} {became} {self.added_manifests:,} with {self.entries:,} entries, {kept}"
 
 
 class ManifestRewrite(PendingSnapshot):
@@ -164,10 +164,11 @@ def chosen_spec(metadata: TableMetadata, spec_id: int | None) -> PartitionSpec:
     return metadata.spec_by_id(spec_id)
 
 
-def result_of(replaced: ReplacedManifests) -> RewriteManifestsResult:
-    """Return the numbers of an action's last attempt."""
+def result_of(replaced: ReplacedManifests, *, dry_run: bool = False) -> RewriteManifestsResult:
+    """Return the numbers of an action's last attempt, which with `dry_run` was not committed."""
     return RewriteManifestsResult(
-        snapshot_id=replaced.snapshot_id,
+        dry_run=dry_run,
+        snapshot_id=None if dry_run else replaced.snapshot_id,
         rewritten_manifests=len(replaced.removed),
         added_manifests=len(replaced.added),
         kept_manifests=len(replaced.kept),

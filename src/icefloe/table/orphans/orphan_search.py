@@ -52,6 +52,7 @@ class OrphanRequest:
         view: The files, as rows of an engine's own with the columns `file_path` and `last_modified`, in place of those in the folder.
         is_inside: Returns which locations of `files` and `view` count. It pickles.
         older_than_ms: Only files of `view` that were last modified before this time count.
+        lasting_file: A file of the table that no commit deletes soon. Every process must see it as this one does before it lists a local folder.
         listed: Receives the number of listed files.
     """
 
@@ -66,6 +67,7 @@ class OrphanRequest:
     view: Any = None
     is_inside: Callable[[Sequence[str]], Sequence[bool]] = _all_inside
     older_than_ms: int = 0
+    lasting_file: str = ""
     listed: ListedTotal = field(default_factory=ListedTotal)
 
 
