@@ -15,7 +15,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / ".benchmarks"  # tables that are created once, and files of the runs
 PYTHON_OF = {"icefloe": Path(sys.executable)}
-PYTHON_OF |= {name: ROOT / ".venvs" / name / "bin" / "python" for name in ("pyiceberg", "duckdb")}
+PYTHON_OF |= {name: ROOT / ".venvs" / name / "bin" / "python" for name in ("pyiceberg", "duckdb", "object-stores")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ def say(text: str) -> None:
 def child(engine: str, program: str, *arguments: str) -> Mapping[str, Any]:
     """Run `benchmarks/<program>` in the Python environment of the engine and return the JSON object in its last line of output."""
     command = [str(PYTHON_OF[engine]), str(ROOT / "benchmarks" / program), engine, *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=BUILD)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}  # some children use modules of the benchmarks and tests
+    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=BUILD, env=environment)
     if result.returncode:
         raise SystemExit(f"{' '.join(command)}\n{result.stderr[-4000:]}")
     return dict(json.loads(result.stdout.splitlines()[-1]))

@@ -1,4 +1,4 @@
-"""`icefloe serve` with one worker on SQLite: loads of a table by 10 clients at once, and commits of one row compared with direct ones.
+"""`icefloe serve` with one worker on SQLite: loads of a table by 10 clients at once, commits of one row and planning compared with direct ones.
 
 The server and the clients share the machine, so that the rate is below what the server alone could answer. It is a rate of the clock; the CPU of
 the server for a load is beside it, as it does not depend on other load.
@@ -15,19 +15,50 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 
-from benchmarks.measure import Comparison, interleaved, say
+from benchmarks import measure, planning_table
+from benchmarks.measure import Comparison, child, interleaved, median, say, seconds
 from icefloe.catalog import load_catalog
 from icefloe.catalog.catalog import Catalog
 
 CLIENTS, LOADS, COMMITS, ROUNDS = 10, 300, 10, 3
-GOAL_LOADS, GOAL_P99_MS, GOAL_COMMITS = 300, 100, 3
+GOAL_LOADS, GOAL_P99_MS, GOAL_COMMITS, GOAL_PLANS = 300, 100, 3, 1.5
 ROW = pa.table({"id": pa.array([1], pa.int64())})
 
 
 def run() -> list[Comparison]:
+    """Measure loads, then commits and plans of both sides in turns."""
+    return [*loads_and_commits(), *plans()]
+
+
+def plans() -> list[Comparison]:
+    """Measure the planning of 100,000 files as tasks by the server, and of the same table by the client, each with a new server and a new client."""
+    folder = measure.BUILD / "served"
+    say("serving: the table of 100,000 files (made once, half a minute)")
+    metadata = str(planning_table.metadata_path(folder / "db" / "planned"))
+    with load_catalog("default", warehouse=str(folder)) as catalog:
+        catalog.create_namespace_if_not_exists("db")
+        if not catalog.table_exists("db.planned"):
+            catalog.register_table("db.planned", metadata)
+
+    def side(mode: str) -> Any:
+        with serving(str(folder)) as (port, _):
+            return child("icefloe", "serving_child.py", f"http://127.0.0.1:{port}", mode, "db.planned")
+
+    say(f"serving: plans of 100,000 files, {ROUNDS} times on each side")
+    taken = interleaved(ROUNDS, {mode: lambda mode=mode: side(mode) for mode in ("server", "client")})
+    lines = []
+    for which, what in (("first", "no process has the manifests"), ("second", "the planning process has the manifests")):
+        ours, theirs = (median([one[which] for one in taken[mode]]) for mode in ("server", "client"))
+        title = f"planning 100,000 files through the server, {what} (locally)"
+        lines.append(Comparison(title, seconds(ours), seconds(theirs), ours / theirs, f"<= {GOAL_PLANS}"))
+    return lines
+
+
+def loads_and_commits() -> list[Comparison]:
     """Measure loads, then commits of both sides in turns."""
     with TemporaryDirectory() as folder, serving(folder) as (port, process):
         direct = load_catalog("default", warehouse=folder)
