@@ -1,10 +1,23 @@
 """Fixtures and settings of all tests."""
 
+import os
 import signal
+import sys
+from collections.abc import Generator
+from typing import Any
 
 import pytest
+from hypothesis import settings
 from tests.postgres import postgres, postgres_database, postgres_uri
 from tests.spark_session import spark
+
+# For every Spark that tests start, also in other processes: the JVM's second compiler takes longer than it saves in sessions this short, and code of the
+# first takes more of the stack.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -Xss4m")
+
+# A test is no measurement: on a busy machine an example may take any time. A failure prints what repeats it.
+settings.register_profile("icefloe", deadline=None, print_blob=True)
+settings.load_profile("icefloe")
 
 __all__ = ["postgres", "postgres_database", "postgres_uri", "spark"]  # fixtures
 
@@ -15,6 +28,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("spark") is not None:
             item.add_marker(pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"))
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Fail a test without the mark `spark` that starts Spark: later tests of its process would have a session that is not that of the fixture."""
+    ran = spark_runs()
+    result = yield
+    if spark_runs() and not ran and item.get_closest_marker("spark") is None:
+        pytest.fail("this test has started Spark, and is not marked `spark`")
+    return result
+
+
+def spark_runs() -> bool:
+    """Return whether this process has a Spark session, without importing Spark."""
+    context = getattr(sys.modules.get("pyspark.core.context"), "SparkContext", None)
+    return context is not None and context._active_spark_context is not None
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -30,6 +30,9 @@ KEY, SECRET = "AKIAEMULATOR", "secret-of-the-emulator"
 # The account and the key that azurite has by default, as its documentation lists them.
 AZURE_ACCOUNT = "devstoreaccount1"
 AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+# gcsfs first requests by gRPC whether a bucket is zonal, which fake-gcs-server does not reply to. Spark's workers have the variable only if it is set before
+# Spark starts, which may be before the emulator does.
+os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +72,6 @@ def fake_gcs() -> Iterator[str]:
     program = EMULATORS / "bin" / "fake-gcs-server"
     if not program.exists() or importlib.util.find_spec("gcsfs") is None:
         pytest.skip("fake-gcs-server or gcsfs is not installed: run make test-object-stores")
-    # gcsfs first requests by gRPC whether a bucket is zonal, which the emulator does not have.
-    os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
     port = _free_port()
     address = f"http://127.0.0.1:{port}"
     options = ["-scheme", "http", "-host", "127.0.0.1", "-backend", "memory", "-external-url", address, "-log-level", "error"]

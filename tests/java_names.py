@@ -77,9 +77,12 @@ CATALOG_PROPERTIES = _names("""
     app-id app-name user unique-table-location auth.session-timeout-ms encryption.kms-type encryption.kms-impl
 """)
 
-# Properties of catalogs that are constants in JdbcCatalog and AwsProperties, of those that Icefloe acts on.
+# Properties of catalogs that Icefloe acts on, and that are constants in JdbcCatalog, AwsProperties, ConfigProperties, MetastoreLock
+# and HiveOperationsBase.
 SERVICE_PROPERTIES = _names("""
     jdbc.user jdbc.password jdbc.schema-version glue.endpoint glue.id glue.skip-archive
+    iceberg.engine.hive.lock-enabled iceberg.engine.hive.enabled iceberg.hive.lock-timeout-ms iceberg.hive.lock-check-min-wait-ms
+    iceberg.hive.lock-check-max-wait-ms iceberg.hive.lock-heartbeat-interval-ms iceberg.hive.table-property-max-size
 """)
 
 # Defaults that are constants in TableProperties. The codec is that of tables created since 1.4.

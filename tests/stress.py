@@ -24,7 +24,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+# Modules that Icefloe loads when it needs them are loaded before processes are forked, not in each of them.
+import numpy as np  # noqa: F401
 import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.orc
+import sqlalchemy.dialects.sqlite  # noqa: F401
 from tests.postgres import running_postgres
 
 from icefloe.catalog.sql_catalog import SqlCatalog

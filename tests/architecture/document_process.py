@@ -1,4 +1,4 @@
-"""Process that runs the Python of documents one after the other, in one JVM: a Spark session starts in a fraction of the time that a first one takes.
+"""Process that runs the Python of documents one after the other: imports and, where they start one, the JVM of a Spark session take their time once.
 
 Every line of standard input is a JSON text, the code of a document. It runs in the working directory, which is empty, and as its own main module. The
 reply is a line with a JSON text as well, the traceback of an error; empty if the code has run. `DocumentProcess` is the side of the tests.

@@ -2,13 +2,11 @@
 
 A fenced block of Python runs where the line above it is `<!-- test -->`, or `<!-- test: spark -->` if it starts Spark. Below
 `<!-- test: sql -->` a block of SQL runs, statement by statement, in the session `spark` of a block before it. The marked blocks of a
-document run one after the other in one process, in an empty folder. Documents with Spark share one process and its JVM.
+document run one after the other, in an empty folder. All documents share one process and its JVM.
 """
 
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -16,6 +14,7 @@ from pathlib import Path
 import pytest
 from benchmarks import __main__ as benchmarks
 from tests.architecture.document_process import DocumentProcess
+from tests.combinations import repetitions
 from typer.testing import CliRunner
 
 from icefloe.cli.application import app
@@ -77,19 +76,6 @@ def python_files() -> list[str]:
     return [path.relative_to(ROOT).as_posix() for folder in folders for path in (ROOT / folder).rglob("*.py")]
 
 
-def run_python(code: str, folder: Path) -> None:
-    script = folder / "document.py"
-    script.write_text(code)
-    result = subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True, check=False, timeout=300)
-    if result.returncode:
-        pytest.fail(result.stderr[-3000:], pytrace=False)
-
-
-@pytest.mark.parametrize("document", documents_with_blocks(of_spark=False))
-def test_marked_python_runs(document: str, tmp_path: Path) -> None:
-    run_python(marked_python(document, with_spark=False), tmp_path)
-
-
 @pytest.fixture(scope="module")
 def document_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocumentProcess]:
     process = DocumentProcess(tmp_path_factory.mktemp("document"))
@@ -97,8 +83,17 @@ def document_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docum
     process.close()
 
 
+@pytest.mark.parametrize("document", documents_with_blocks(of_spark=False))
+def test_marked_python_runs(document: str, document_process: DocumentProcess) -> None:
+    error = document_process.run(marked_python(document, with_spark=False))
+    if error:
+        pytest.fail(error[-3000:], pytrace=False)
+
+
 @pytest.mark.spark
-@pytest.mark.parametrize("document", documents_with_blocks(of_spark=True))
+@pytest.mark.parametrize(
+    "document", repetitions(documents_with_blocks(of_spark=True), "README.md", "docs/getting-started.md", "docs/sql.md")
+)
 def test_marked_python_runs_with_spark(document: str, document_process: DocumentProcess) -> None:
     error = document_process.run(marked_python(document, with_spark=True))
     if error:

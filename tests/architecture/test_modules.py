@@ -17,6 +17,7 @@ PUBLIC_PACKAGES = {
     "expressions",
     "inspect",
     "repair",
+    "explorer",
     "loading",
     "procedures",
     "table",

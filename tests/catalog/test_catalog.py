@@ -204,8 +204,8 @@ class TestLoadCatalog:
         assert "ICEFLOE_CATALOG__PROD__URI" in str(missing.value)
 
     def test_an_unsupported_type_of_catalog_is_refused(self) -> None:
-        with pytest.raises(UnsupportedFeatureError, match="hive"):
-            load_catalog("prod", type="hive", uri="thrift://localhost:1")
+        with pytest.raises(UnsupportedFeatureError, match="bigquery"):
+            load_catalog("prod", type="bigquery", uri="sqlite://")
 
     @pytest.mark.parametrize(
         ("content", "message"),
@@ -239,7 +239,6 @@ class TestLoadCatalog:
             ({"uri": "nodialect://host/db"}, InvalidPropertyError, "nodialect"),
             ({"uri": "sqlite://", "jdbc.schema-version": "V7"}, InvalidPropertyError, "set it to V0 or V1"),
             ({"type": "file-system"}, InvalidPropertyError, "no warehouse"),
-            ({"uri": "thrift://host:9083"}, UnsupportedFeatureError, "'thrift'"),
             ({"uri": "sqlite://", "type": "dynamodb"}, UnsupportedFeatureError, "'dynamodb'"),
             ({"type": "dynamodb"}, UnsupportedFeatureError, "'dynamodb'"),
             ({"warehouse": "s3://bucket/tables"}, NoSuchCatalogError, "its warehouse s3://bucket/tables is no local folder"),

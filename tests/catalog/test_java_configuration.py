@@ -50,7 +50,7 @@ def test_a_hadoop_catalog_is_recognised_by_its_class(tmp_path: Path) -> None:
         ({"type": "biglake"}, "REST endpoint of BigLake"),
         ({"catalog-impl": "org.apache.iceberg.gcp.bigquery.BigQueryMetastoreCatalog"}, "REST endpoint of BigLake"),
         ({"type": "nessie"}, "ends in /iceberg"),
-        ({"type": "hive", "uri": "thrift://host:9083"}, "REST server before the metastore"),
+        ({"type": "hive", "uri": "thrift://host:9083", "hive.kerberos-authentication": "true"}, "REST server with Kerberos"),
         ({"catalog-impl": "com.example.OwnCatalog"}, "give a type"),
     ],
 )

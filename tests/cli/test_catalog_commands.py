@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, Process
 
 from icefloe import SqlCatalog
 from icefloe.errors import CommitUnknownError, StorageFullError
@@ -381,3 +381,11 @@ def test_an_action_on_properties_is_written_before_or_after_the_name(
     refused = icefloe(*command, "set", name, *where)
     assert refused.exit_code == 1
     assert "set KEY=VALUE" in refused.stderr
+
+
+@pytest.mark.parametrize(("uri", "address"), [("thrift://127.0.0.1:9", "127.0.0.1:9"), ("http://127.0.0.1:9", "127.0.0.1:9")])
+def test_a_uri_of_a_service_opens_a_catalog_of_its_type_and_no_database(process: Process, uri: str, address: str) -> None:
+    result = process("list", "--uri", uri)
+    assert result.returncode == 1
+    assert address in result.stderr
+    assert "SQLAlchemy" not in result.stderr

@@ -93,6 +93,7 @@ def completed(tmp_path: Path) -> Callable[..., list[str]]:
     return complete
 
 
+@pytest.mark.slow
 def test_branches_tags_and_columns_are_completed_without_names_that_a_shell_would_run(completed: Callable[..., list[str]]) -> None:
     lake = ("--warehouse", "LAKE")
     assert completed("rollback", *lake, "demo.events", "v") == ["v1"]

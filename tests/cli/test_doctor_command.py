@@ -214,10 +214,11 @@ def test_every_status_and_remedy_is_shown_at_any_width(
     [
         ("INFLATES", "compiled, without libdeflate: deflated blocks are decompressed one by one"),
         ("UNPACKS_ZSTANDARD", "compiled, without libzstd: zstandard blocks are decompressed one by one"),
+        ("UNPACKS_SNAPPY", "compiled, without libsnappy: snappy blocks are decompressed one by one"),
     ],
 )
 def test_a_missing_library_is_named_with_the_compiled_codec(name: str, found: str, checks: Checks, monkeypatch: pytest.MonkeyPatch) -> None:
-    for library in ("INFLATES", "UNPACKS_ZSTANDARD"):
+    for library in ("INFLATES", "UNPACKS_ZSTANDARD", "UNPACKS_SNAPPY"):
         monkeypatch.setattr(compiled_codec, library, library != name)
     check = checks()[1]["manifest codec"]
     assert check["status"] == "ok"

@@ -70,6 +70,7 @@ def loaded_by_both(load: Command, *words: str) -> Table:
     return by_spark
 
 
+@pytest.mark.slow
 def test_a_load_leaves_the_session_of_the_tests_running(load: Command, spark: SparkSession) -> None:
     Path("a.csv").write_text("id\n1\n")
     assert load("a.csv", "--engine", "spark", "--into", "n.t").exit_code == 0

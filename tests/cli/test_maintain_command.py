@@ -4,8 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+import pytest
 from tests.cli.conftest import Command
 from tests.maintenance.test_maintain import lake
+from tests.table.reachable import everything, on_disk
 
 
 def test_a_table_is_planned_and_maintained(icefloe: Command, as_json: Callable[..., Any], tmp_path: Path) -> None:
@@ -43,3 +46,44 @@ def test_wrong_names_and_limits_are_refused(icefloe: Command, tmp_path: Path) ->
     refused = icefloe("maintain", "nope", "--plan", "--warehouse", tmp_path)
     assert (refused.exit_code, "write a table as namespace.table; the namespaces are: db" in refused.output) == (1, True)
     assert icefloe("maintain", "db.t", "--warehouse", tmp_path, "--max-bytes", "-1").exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["maintain", "rewrite-data-files"])
+def test_ctrl_c_states_what_it_left_and_leaves_no_new_file(
+    icefloe: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    catalog = lake(tmp_path)
+    table = catalog.load_table("db.t")
+    rows, write = table.scan().count(), pq.ParquetWriter.write_table
+
+    def interrupted(*arguments: Any, **options: Any) -> None:
+        write(*arguments, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", interrupted)
+    run = icefloe(command, "db.t", "--warehouse", tmp_path, *(["--min-age-minutes", "0"] if command == "maintain" else []))
+    assert (run.exit_code, run.stdout) == (130, "")
+    assert " ".join(run.stderr.split()).startswith("icefloe: interrupted: no table was left half changed: commits that were made stay")
+    monkeypatch.undo()
+    assert table.refresh().scan().count() == rows
+    assert on_disk(table.location()) == everything(table.metadata)
+
+
+@pytest.mark.parametrize(
+    ("words", "method", "expected"),
+    [
+        (("expire", "db.t", "--retain-last", "1", "--older-than", "0d"), "icefloe.table.table.Table.expire_snapshots", "they are expired"),
+        (("drop", "db.t", "--purge", "--yes"), "icefloe.catalog.sql_catalog.SqlCatalog.drop_table", "it is dropped"),
+        (("call", "rewrite_manifests", "table=db.t"), "icefloe.table.table.Table.rewrite_manifests", "commits that were made stay"),
+    ],
+)
+def test_ctrl_c_states_what_commands_that_delete_files_leave(
+    icefloe: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], method: str, expected: str
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    lake(tmp_path)
+    monkeypatch.setattr(method, interrupted)
+    run = icefloe(*words, "--warehouse", tmp_path)
+    assert (run.exit_code, expected in " ".join(run.stderr.split())) == (130, True), run.stderr

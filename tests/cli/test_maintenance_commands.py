@@ -28,6 +28,8 @@ def lake(tmp_path: Path) -> SqlCatalog:
 
 
 def test_manifests_are_rewritten_into_fewer(as_json: JsonCommand, lake: SqlCatalog, tmp_path: Path) -> None:
+    planned = as_json("rewrite-manifests", "db.t", "--dry-run", "--warehouse", tmp_path)
+    assert (planned["rewritten_manifests"], planned["added_manifests"], planned["snapshot_id"]) == (3, 1, None)
     done = as_json("rewrite-manifests", "db.t", "--warehouse", tmp_path)
     assert (done["rewritten_manifests"], done["added_manifests"], done["entries"]) == (3, 1, 3)
     assert lake.load_table("db.t").scan().count() == 3

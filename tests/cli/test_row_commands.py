@@ -377,6 +377,7 @@ def test_spark_runs_what_arrow_does_not(process: Callable[..., Any], warehouse: 
     assert (printed["engine"], printed["rows"]) == ("spark", [{"type": "c8y_Alarm", "n": 200}, {"type": "c8y_Event", "n": 200}])
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_and_arrow_return_equal_rows(as_json: JsonCommand, process: Callable[..., Any], warehouse: Path) -> None:
     statement = "SELECT id, type, time, value, place FROM demo.events WHERE time > TIMESTAMP '2024-01-01' ORDER BY value DESC, id LIMIT 30"

@@ -61,3 +61,33 @@ def test_the_procedures_return_the_files(table: Table, tmp_path: Path) -> None:
         call(catalog, "compute_table_stats", table="db.t", column="kind")
     catalog.create_table("db.empty", pa.schema([("n", pa.int64())]))
     assert call(catalog, "compute_table_stats", table="db.empty") == []
+
+
+def test_a_dry_run_shows_what_would_be_read_and_changes_nothing(
+    icefloe: Command, as_json: JsonCommand, table: Table, tmp_path: Path
+) -> None:
+    before = table.refresh().metadata_location
+    columns = as_json("compute-table-stats", "db.t", "--column", "n", "--dry-run", "--warehouse", tmp_path)
+    sizes = [task.file.file_size_in_bytes for task in table.scan().plan_files()]
+    assert (columns["columns"], columns["files"], columns["size_in_bytes"]) == (["n"], len(sizes), sum(sizes))
+    partitions = as_json("compute-partition-stats", "db.t", "--dry-run", "--warehouse", tmp_path)
+    assert (partitions["files"], partitions["based_on"]) == (2, None)
+    assert icefloe("compute-table-stats", "db.t", "--column", "m", "--dry-run", "--warehouse", tmp_path).exit_code != 0
+    assert table.refresh().metadata_location == before
+
+    first = table.snapshots()[0].snapshot_id
+    table.compute_partition_statistics(first)
+    later = icefloe("compute-partition-stats", "db.t", "--dry-run", "--warehouse", tmp_path).stdout
+    assert "1 manifest" in later
+    assert str(first) in later
+    table.compute_partition_statistics()
+    plan = table.plan_partition_statistics()
+    assert plan is not None
+    assert (plan.files, plan.based_on) == (0, plan.snapshot_id)
+    assert table.plan_statistics(["n"], first).files == 2  # type: ignore[union-attr]
+
+    io = table.io
+    io.delete(table.metadata.partition_statistics[-1].statistics_path)
+    rebuilt = table.plan_partition_statistics()
+    assert rebuilt is not None
+    assert (rebuilt.files, rebuilt.based_on) == (1, first)

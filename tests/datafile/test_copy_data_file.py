@@ -122,7 +122,7 @@ _MANY = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(
     _MANY, st.sampled_from(["id = 1", "id != 1", "type IN ('a', 'b')", "x > 0.5", "NOT (x > 0.5)", "id = 1 AND type = 'a'", "x IS NULL"])
 )

@@ -320,7 +320,7 @@ def test_the_error_names_a_missing_file(old: DataFile) -> None:
     assert raised.value.path == old.file_path
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_damaged_file_is_read_or_raises_an_error_that_names_it(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -378,7 +378,7 @@ _TERMS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(_NUMBER_ROWS, st.lists(st.sampled_from(_TERMS), min_size=1, max_size=3), st.sampled_from([" AND ", " OR "]))
 def test_skipping_row_groups_never_loses_a_matching_row(rows: list[dict[str, Any]], terms: list[str], word: str) -> None:
     where = word.join(terms)

@@ -60,7 +60,7 @@ def _sort_key(kind: PrimitiveType, value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(tables(rows=8))
 def test_metrics_are_true_of_every_row(drawn: tuple[Schema, pa.Table]) -> None:
     schema, table = drawn

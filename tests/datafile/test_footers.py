@@ -170,7 +170,7 @@ def checked(data: bytes) -> CheckedFooter:
 FILES = [file_of(rows_of(seed)) for seed in range(4)]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.sampled_from(range(4)),
     st.sampled_from(range(4)),

@@ -101,7 +101,7 @@ def test_changelog_columns_are_refused_in_scans_of_rows(tmp_path: Path) -> None:
         rows_of(task_of(file), Schema(columns.CHANGE_TYPE))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_copies_keep_the_lineage_of_every_row_through_deletes_and_copies_of_copies(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as name:

@@ -85,7 +85,7 @@ def _partition_of(row: dict[str, Any], spec: PartitionSpec) -> tuple[Any, ...]:
     return tuple(found)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(_ROWS, st.lists(st.sampled_from(_TEXTS), min_size=1, max_size=3, unique=True))
 def test_every_row_is_in_the_file_of_its_partition(rows: list[dict[str, Any]], texts: list[str]) -> None:
     # A column can have one partition field of time; which unit it has does not matter here.
@@ -174,6 +174,7 @@ def test_rows_of_a_single_known_partition_are_not_transformed(tmp_path) -> None:
     assert same(read([file], _PN, specs=[spec]).to_pylist(), rows.to_pylist())
 
 
+@pytest.mark.slow
 def test_a_task_with_1000_partitions_holds_only_the_buffered_rows_and_those_that_are_split(tmp_path: Path) -> None:
     child = Path(__file__).with_name("many_partitions_child.py")
     run = subprocess.run([sys.executable, str(child), str(tmp_path)], capture_output=True, text=True, check=False, timeout=120)

@@ -21,7 +21,7 @@ from icefloe.kernel.types import BinaryType, BooleanType, DecimalType, LongType,
 TWO = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType()))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(tables())
 def test_written_rows_are_read_back(drawn: tuple[Schema, pa.Table]) -> None:
     schema, rows = drawn
@@ -33,7 +33,7 @@ def test_written_rows_are_read_back(drawn: tuple[Schema, pa.Table]) -> None:
         assert same(found.to_pylist(), rows.to_pylist())
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(tables())
 def test_only_the_rows_of_a_sliced_batch_are_written(drawn: tuple[Schema, pa.Table]) -> None:
     schema, rows = drawn

@@ -24,7 +24,7 @@ def alike(kind: IcebergType, value: Plain) -> Any:
     return value + 0.0 if isinstance(value, float) else value
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_rows_differ_where_their_values_differ(data: st.DataObject) -> None:
     kind = data.draw(types(3))

@@ -58,7 +58,7 @@ def rows_to_delete(file: DataFile, positions: Any, *deletes: DataFile) -> RowsTo
     return RowsToDelete(file=file, positions=np.array(sorted(positions), np.int64), delete_files=deletes)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_a_deletion_vector_contains_earlier_deletes_and_replaces_only_those_of_its_data_file(data: st.DataObject) -> None:
     positions = st.sets(st.integers(0, 11), max_size=6)

@@ -82,12 +82,14 @@ def test_the_notebook_runs_and_every_view_is_html(tmp_path: Path, monkeypatch: p
     assert shown == (600, 990)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_spark_sql_job_runs(tmp_path: Path) -> None:
     assert "refund" in run(tmp_path, "spark_sql_job.py")
     assert rows(tmp_path, "shop.events").num_rows == 1010
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_connect_job_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not find_java().has_vector_module:

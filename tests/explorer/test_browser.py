@@ -1,8 +1,10 @@
-"""The pages in a browser: no error on the console, no serious fault of accessibility, usable by keyboard, in light and dark, and without scripts.
+"""The pages in a browser: no error on the console, no serious fault of accessibility, usable by keyboard, in light and dark, and without scripts;
+and what they look like.
 
 The browser is the system's Chromium (Debian: chromium); axe-core is fetched by `scripts/fetch_axe.py`.
 """
 
+import os
 import shutil
 import socket
 import threading
@@ -13,7 +15,9 @@ from typing import Any
 
 import pytest
 import uvicorn
+from tests.explorer.pictures import FOLDER, Pictures
 
+from icefloe.explorer import html_page
 from icefloe.explorer.page import SECTIONS
 from icefloe.explorer.server import OneTable, application
 from icefloe.explorer.standalone import standalone
@@ -101,6 +105,86 @@ def test_a_page_has_no_error_on_the_console_and_no_serious_fault_of_accessibilit
     # Nothing is wider than the window, except in boxes that scroll.
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     context.close()
+
+
+@pytest.fixture(scope="module")
+def pictures(browser: Any) -> Iterator[Pictures]:
+    page = browser.new_page()
+    yield Pictures(page)
+    page.close()
+
+
+def drawn(browser: Any, address: str, scheme: str = "light") -> bytes:
+    """Return a picture of the window with a page."""
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 1240, "height": 900}, reduced_motion="reduce")
+    page = context.new_page()
+    complete(page, address)
+    picture: bytes = page.screenshot()
+    context.close()
+    return picture
+
+
+@pytest.mark.parametrize(
+    ("section", "scheme"), [*((section.name, "light") for section in SECTIONS if section.name != "contents"), ("overview", "dark")]
+)
+def test_a_page_looks_like_its_reference_picture(browser: Any, pictures: Pictures, address: str, section: str, scheme: str) -> None:
+    """Pictures that are meant to change are drawn again with ICEFLOE_DRAW_PICTURES=1 in the environment, and looked at."""
+    width, reference = FOLDER / "font-width.txt", FOLDER / f"{section}-{scheme}.png"
+    small = pictures.small(drawn(browser, f"{address}/{section}{QUERIES.get(section, '')}", scheme))
+    if os.environ.get("ICEFLOE_DRAW_PICTURES"):
+        FOLDER.mkdir(exist_ok=True)
+        reference.write_bytes(small)
+        width.write_text(f"{pictures.font_width():.2f}\n")
+    if abs(float(width.read_text()) - pictures.font_width()) > 0.5:
+        pytest.skip(
+            f"the pictures were drawn with another font: the sample is {width.read_text().strip()} wide, here {pictures.font_width():.2f}"
+        )
+    found = pictures.difference(small, reference.read_bytes())
+    assert found.is_small, found
+
+
+def test_the_comparison_of_pictures_sees_another_page_and_another_scheme(browser: Any, pictures: Pictures, address: str) -> None:
+    overview, dark, sizes = (
+        pictures.small(drawn(browser, f"{address}/{section}", scheme))
+        for section, scheme in (("overview", "light"), ("overview", "dark"), ("files", "light"))
+    )
+    assert pictures.difference(overview, overview).is_small
+    assert not pictures.difference(overview, dark).is_small
+    assert not pictures.difference(overview, sizes).is_small
+
+
+def test_the_figures_of_the_file_without_a_server_look_like_those_of_the_served_pages(
+    browser: Any, pictures: Pictures, address: str, orders: Table, tmp_path: Path
+) -> None:
+    """Both are drawn in this run, with the same fonts: style sheet and policy of the file leave no figure out."""
+    target = tmp_path / "orders.html"
+    target.write_text(standalone(orders, time.time_ns() // 1_000_000, typed="shop.orders", where="id < 1000"))
+    context = browser.new_context(viewport={"width": 1240, "height": 900}, reduced_motion="reduce")
+    file, page = context.new_page(), context.new_page()
+    file.goto(target.as_uri())
+    for section in ("overview", "files", "partitions", "clustering"):
+        complete(page, f"{address}/{section}")
+        one, other = (place.locator("svg:not([aria-hidden])").first for place in (page.locator("main"), file.locator(f"#{section}")))
+        found = pictures.difference(pictures.small(one.screenshot()), pictures.small(other.screenshot()))
+        assert found.is_small, (section, found)
+    context.close()
+
+
+def test_the_page_shows_itself_in_a_frame_of_a_notebook(browser: Any, orders: Table, tmp_path: Path) -> None:
+    target = tmp_path / "notebook.html"
+    target.write_text(f"<!doctype html><title>notebook</title>{html_page(orders)._repr_html_()}")
+    page = browser.new_page()
+    errors: list[str] = []
+    page.on("console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None)
+    page.goto(target.as_uri())
+    frame = page.frame_locator("iframe")
+    frame.locator("figure svg").first.wait_for(timeout=60_000)
+    frame.get_by_role("link", name="Checks").first.click()
+    page.wait_for_function("document.querySelector('iframe').contentWindow !== null")
+    assert frame.locator("#checks").is_visible()
+    assert frame.locator("body").evaluate("() => location.href") == "about:srcdoc#checks"
+    assert errors == []
+    page.close()
 
 
 def test_the_blocks_of_the_hierarchy_are_reached_by_keyboard_and_lead_below(browser: Any, address: str) -> None:

@@ -1,5 +1,7 @@
 """Pages of a table with many files, manifests and partitions are aggregated by the server: none is large, and each shows all files."""
 
+from typing import Any
+
 import pytest
 from benchmarks import planning_table
 from starlette.testclient import TestClient
@@ -7,6 +9,8 @@ from tests.explorer.conftest import Served, base_of, page
 
 from icefloe.explorer.page import MOST_BYTES, SECTIONS
 from icefloe.explorer.standalone import standalone
+from icefloe.kernel.scan import decisions
+from icefloe.kernel.scan.decision import Decision
 from icefloe.table.static_table import StaticTable
 
 MANIFESTS, FILES_PER_MANIFEST = 300, 10
@@ -56,3 +60,19 @@ def test_the_file_of_a_large_table_is_bounded_too(large: StaticTable) -> None:
     content = standalone(large, 0, typed="planned", where=planning_table.DAY_FILTER)
     assert len(content.encode()) < MOST_BYTES
     assert f"of {FILES:,} data files" in content
+
+
+def test_a_query_makes_no_object_for_a_file_that_it_does_not_show(
+    many: TestClient, large: StaticTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 0
+
+    def counted(**facts: Any) -> Decision:
+        nonlocal count
+        count += 1
+        return Decision(**facts)
+
+    monkeypatch.setattr(decisions, "Decision", counted)
+    content = page(many, f"{base_of(large)}/query?where={planning_table.ID_FILTER.replace(' ', '+')}")
+    assert f"of {FILES:,} data files" in content
+    assert 0 < count < FILES // 4

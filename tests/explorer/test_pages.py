@@ -1,8 +1,10 @@
 """What a reader finds on the pages of a table: its faults, its hierarchy, its history, and every file's content."""
 
 import html
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,6 +13,8 @@ from tests.explorer.conftest import Served, base_of, page
 from tests.explorer.faulty_table import SIGNS, SMALL_DAY
 
 from icefloe import SqlCatalog
+from icefloe.errors import InvalidFilterError, InvalidInputError, NoSuchFileError, NoSuchSnapshotError
+from icefloe.explorer import HtmlPage, html_page
 from icefloe.explorer.page import SECTIONS
 from icefloe.explorer.standalone import standalone
 from icefloe.table import Table
@@ -139,6 +143,33 @@ def test_the_file_without_a_server_has_all_sections_and_faults(orders: Table) ->
     assert len(content.encode()) < 2_000_000
 
 
+def test_the_file_is_a_value_that_is_written_and_shows_itself_in_a_frame(orders: Table, tmp_path: Path) -> None:
+    made = html_page(orders, where="id < 10", snapshot="main")
+    assert made.write(tmp_path / "orders.html") == tmp_path / "orders.html"
+    assert (tmp_path / "orders.html").read_text() == made.html
+    assert [path.name for path in tmp_path.iterdir()] == ["orders.html"]
+    frame = made._repr_html_()
+    assert frame.startswith("<iframe srcdoc=")
+    assert "<script" not in frame
+    assert len(repr(made)) < 100
+
+
+@pytest.mark.parametrize("arguments", [{"where": "id <"}, {"where": "nothing = 1"}, {"snapshot": "v9"}, {"snapshot": 17}])
+def test_a_file_of_a_wrong_filter_or_snapshot_is_refused(orders: Table, arguments: dict[str, Any]) -> None:
+    with pytest.raises((InvalidFilterError, NoSuchSnapshotError)) as refused:
+        html_page(orders, **arguments)
+    assert refused.value.next_step
+
+
+@pytest.mark.parametrize("path", ["", "nowhere/a.html", "a\0b.html"])
+def test_a_file_that_cannot_be_written_is_an_error_with_a_next_step(orders: Table, tmp_path: Path, path: str) -> None:
+    made = HtmlPage(name="t", html="<p>")
+    with pytest.raises((NoSuchFileError, InvalidInputError)) as refused:
+        made.write(f"{tmp_path}/{path}" if path else "")
+    assert refused.value.next_step
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_table_without_snapshots_has_every_page(served: Served, tmp_path: Path) -> None:
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
     catalog.create_namespace("db")
@@ -179,3 +210,25 @@ def test_a_lost_manifest_is_shown_in_its_place_and_other_pages_remain(served: Se
     assert "does not exist" in text
     assert "append" in text_of(page(client, f"{base_of(reader)}/history"))
     assert "Next: " in text_of(page(client, f"{base_of(reader)}/files"))
+
+
+def test_a_file_outside_of_the_table_that_the_metadata_log_names_is_not_shown(served: Served, tmp_path: Path) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"{tmp_path}/lake")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", SMALL)
+    table.append(pa.table({"id": [1], "name": ["a"]}, schema=SMALL))
+    location = Path(table.metadata_location)
+    outside = tmp_path / "outside.metadata.json"
+    document = location.read_text()
+    outside.write_text(json.dumps({**json.loads(document), "properties": {"kept": "private"}}))
+    for entry in table.metadata.metadata_log:
+        document = document.replace(entry.metadata_file, str(outside))
+    location.write_text(document)
+    stored = StaticTable.from_metadata(str(location))
+    client = served(stored)
+    shown = page(client, f"{base_of(stored)}/contents?kind=metadata&log=1")
+    assert "private" not in shown
+    assert "not in the table&#x27;s folder" in shown
+    evolution = text_of(page(client, f"{base_of(stored)}/evolution"))
+    assert "kept" not in evolution
+    assert "1 earlier metadata file" in evolution

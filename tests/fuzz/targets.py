@@ -15,6 +15,7 @@ import pyarrow as pa
 from tests.fuzz import corpus, mutate
 from tests.kernel.avro.both_readers import READERS, reading_by
 from tests.kernel.manifest.made_up_entries import EVERY_PARTITION
+from tests.server import planned_streams
 
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.delete_file_reader import read_delete_columns, read_position_deletes
@@ -271,6 +272,11 @@ def _rows_target(place: int, damage: mutate.Mutate = mutate.any_bytes) -> Target
     return Target(seeds=lambda: [corpus.rows_files()[place][0]], damage=damage, read=_rows_of(place), share=1)
 
 
+def _planned_stream(content: bytes) -> None:
+    plan = planned_streams.read(content)
+    assert len(list(plan.tasks())) == plan.kept.files
+
+
 TARGETS: dict[str, Target] = {
     "table-metadata": Target(seeds=corpus.metadata_files, damage=mutate.json_or_bytes, read=_table_metadata, share=16),
     "manifest": Target(seeds=lambda: [content for content, _ in corpus.manifests()], damage=mutate.avro, read=_manifest, share=20),
@@ -325,6 +331,7 @@ TARGETS: dict[str, Target] = {
             ]
         )
     },
+    "planned-stream": Target(seeds=planned_streams.streams, damage=mutate.any_bytes, read=_planned_stream, share=6),
     # Sizes and counts alone: what a file claims of itself, where the rest of it is sound.
     "manifest-sizes": Target(
         seeds=lambda: [content for content, _ in corpus.manifests()], damage=mutate.avro_sizes, read=_manifest, share=6
@@ -336,6 +343,7 @@ TARGETS: dict[str, Target] = {
     "orc-tail": _rows_target(2, mutate.end_sizes),
     "puffin-sizes": Target(seeds=corpus.packed_puffin_files, damage=mutate.end_sizes, read=_puffin, share=2),
     "variant-sizes": Target(seeds=_variant_seeds, damage=mutate.sizes, read=_variant, share=2),
+    "planned-stream-sizes": Target(seeds=planned_streams.streams, damage=mutate.sizes, read=_planned_stream, share=3),
     "packed-metadata": Target(seeds=corpus.metadata_files, damage=mutate.packed_json, read=_table_metadata, share=3),
 }
 

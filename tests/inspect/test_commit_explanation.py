@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog
-from icefloe.errors import CommitConflictError
+from icefloe.errors import CommitConflictError, NoSuchSnapshotError
 from icefloe.inspect import explain_commit
 from icefloe.kernel.commit.retry_record import MOST_BASES, read_retry_record
 from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.procedures import call
 from icefloe.table import StaticTable, Table
 
 FAST = {"commit.retry.min-wait-ms": "1", "commit.retry.max-wait-ms": "2"}
@@ -168,3 +169,24 @@ def test_a_record_that_another_writer_forged_is_read_as_far_as_it_is_valid(summa
     record = read_retry_record(copy.copy(summary))
     assert record.attempts is None
     assert len(record.lost_bases) <= MOST_BASES
+
+
+def test_the_procedure_has_a_row_for_the_commit_each_lost_attempt_and_each_other_writer(catalog: SqlCatalog) -> None:
+    this_writer, other_writer = catalog.load_table("db.t"), catalog.load_table("db.t")
+    other_writer.append(rows(1))
+    other_writer.append(rows(2))
+    winners = [snapshot.snapshot_id for snapshot in other_writer.snapshots()]
+    result = this_writer.append(rows(3))
+    found = call(catalog, "explain_commit", table="db.t", snapshot="main")
+    assert [(row["part"], row["attempt"], row["snapshot_id"]) for row in found] == [
+        ("commit", 2, result.snapshot_id),
+        ("lost attempt", 1, None),
+        ("won by", 1, winners[0]),
+        ("won by", 1, winners[1]),
+    ]
+    assert [row["added_rows"] for row in found] == [None, None, 1, 1]
+    assert "an empty branch" in found[1]["message"]
+    assert found[0]["operation"] == "append"
+    assert call(catalog, "explain_commit", table="db.t", snapshot=str(winners[0]))[0]["attempt"] == 1
+    with pytest.raises(NoSuchSnapshotError):
+        call(catalog, "explain_commit", table="db.t", snapshot="v9")

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from icefloe import SqlCatalog
+from icefloe.comparison import file_changes
 from icefloe.comparison.row_hashes import RowHasher
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError, SchemaMismatchError
 from icefloe.inspect import diff
@@ -286,7 +287,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS, version=st.sampled_from(["2", "3"]), mode=st.sampled_from(["merge-on-read", "copy-on-write"]), data=st.data())
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 def test_the_row_changes_applied_to_the_first_version_give_the_second(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, Any]], version: str, mode: str, data: st.DataObject
 ) -> None:
@@ -348,3 +349,51 @@ def test_a_hash_depends_on_the_column_of_a_value() -> None:
     hasher = RowHasher()
     one = hasher.hashes(pa.table({"a": [1], "b": [2]})).tolist()
     assert one != hasher.hashes(pa.table({"a": [2], "b": [1]})).tolist()
+
+
+@pytest.mark.parametrize("entries", [1, 3, 1_000_000])
+def test_manifests_that_are_read_together_give_the_counts_of_the_metadata_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entries: int
+) -> None:
+    table = make_table(tmp_path)
+    for number in range(6):
+        table.append(pa.concat_tables([rows(number, number + 10), rows(number, kind="b")]))
+    table.delete("id = 3")
+    table.overwrite(rows(99, kind="c"), "kind = 'b'")
+    monkeypatch.setattr(file_changes, "_ENTRIES_AT_ONCE", entries)
+    first, last = ids(table)[2], ids(table)[-1]
+    found = diff(table, from_version=first)
+    files = {one: {row["file_path"]: row for row in table.inspect.files(one).to_pylist()} for one in (first, last)}
+    for name, chosen in (
+        ("added", files[last].keys() - files[first].keys()),
+        ("removed", files[first].keys() - files[last].keys()),
+        ("kept", files[last].keys() & files[first].keys()),
+    ):
+        for kind, counted_files in (((0,), found.data_files), ((1, 2), found.delete_files)):
+            mine = [{**files[first], **files[last]}[path] for path in chosen]
+            mine = [row for row in mine if row["content"] in kind]
+            expected = (len(mine), sum(row["file_size_in_bytes"] for row in mine), sum(row["record_count"] for row in mine))
+            counts = getattr(counted_files, name)
+            assert (counts.files, counts.bytes, counts.rows) == expected, (name, kind)
+    by_name = {one.partition: (one.before.rows, one.after.rows) for one in found.partitions}
+    assert by_name == {"kind=a": (6, 12), "kind=b": (3, 0), "kind=c": (0, 1)}
+
+
+def test_column_statistics_are_left_out_on_request(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    table.append(rows(1, 2))
+    table.append(rows(7))
+    whole, without = (diff(table, from_version=ids(table)[0], statistics=statistics) for statistics in (True, False))
+    assert [one.name for one in whole.columns] == ["id", "value"]
+    assert without.columns == ()
+    assert (without.data_files, without.partitions) == (whole.data_files, whole.partitions)
+
+
+def test_partitions_of_both_zeros_and_of_nan_are_different(tmp_path: Path) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.f", pa.schema([("x", pa.float64())]), partition_spec=["x"])
+    table.append(pa.table({"x": [1.0]}))
+    table.append(pa.table({"x": [0.0, -0.0, float("nan"), float("nan"), None]}))
+    found = {one.partition: one.after.rows for one in diff(table, from_version=ids(table)[0]).partitions}
+    assert found == {"x=0.0": 1, "x=-0.0": 1, "x=nan": 2, "x=null": 1}

@@ -29,7 +29,7 @@ def states(measured: TableHealth) -> dict[str, HealthState]:
     return {one.name: one.state for one in measured.measures}
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000), version=st.sampled_from([1, 2, 3]), spec=st.sampled_from([(), ("kind",), ("bucket(3, id)", "kind")]))
 def test_measures_are_those_of_a_count_by_hand(
     tmp_path_factory: pytest.TempPathFactory, seed: int, version: int, spec: tuple[str, ...]

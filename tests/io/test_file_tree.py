@@ -26,8 +26,12 @@ class FakeStore:
         self.keys = keys
         self.requests: list[str] = []
 
-    def invalidate_cache(self, _: str) -> None:
+    def invalidate_cache(self, _: str = "") -> None:
         """Do nothing: no listing is kept."""
+
+    @staticmethod
+    def _strip_protocol(location: str) -> str:
+        return location.partition("://")[2]
 
     def ls(self, location: str, *, detail: bool) -> list[Mapping[str, Any]]:
         assert detail

@@ -1,13 +1,16 @@
 """Properties and missing libraries of object stores; the contract of every file IO is tested in `test_file_io.py`."""
 
 import errno
+from types import SimpleNamespace
 
 import pytest
 
-from icefloe.errors import InvalidPropertyError, LocationNotAllowedError, StoragePermissionError, UnsupportedFeatureError
+from icefloe.errors import InvalidPropertyError, LocationNotAllowedError, NoSuchFileError, StoragePermissionError, UnsupportedFeatureError
+from icefloe.io import object_store_options
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.object_store_file_io import ObjectStoreFileIO, file_io_for
 from icefloe.io.object_store_options import fsspec_options
+from icefloe.kernel.ports import VENDED_GOOGLE_TOKEN
 
 
 def test_properties_of_the_catalog_become_options_of_the_store() -> None:
@@ -53,6 +56,14 @@ def test_a_property_of_s3_becomes_one_option(name: str, text: str, options: dict
     assert made == ({"config_kwargs": {}} | options)
 
 
+@pytest.mark.parametrize("token", ["google_default", "anon", __file__, "ya29.token"])
+def test_a_vended_token_of_google_is_never_the_name_of_a_method_or_of_a_file(monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    modules = {"google.oauth2.credentials": SimpleNamespace(Credentials=lambda text: SimpleNamespace(token=text))}
+    monkeypatch.setattr(object_store_options, "optional_module", lambda name, **_: modules[name])
+    assert fsspec_options("gcs", {VENDED_GOOGLE_TOKEN: token, "gcs.oauth2.token": "mine"}) == {"token": SimpleNamespace(token=token)}
+    assert fsspec_options("gcs", {"gcs.oauth2.token": token}) == {"token": token}
+
+
 def test_the_number_of_retries_is_that_of_the_property() -> None:
     assert fsspec_options("s3", {"s3.retry.num-retries": "2"})["config_kwargs"]["retries"] == {"mode": "standard", "max_attempts": 2}
     assert fsspec_options("s3", {})["config_kwargs"]["retries"]["max_attempts"] == 5
@@ -79,6 +90,10 @@ def test_a_signature_is_sent_to_the_account_of_its_name_alone() -> None:
     assert (two["adls.connection-string"], "adls.sas-token" in two) == ("text", False)
     three = file_io_for("abfss://c@three.dfs.core.windows.net/x", properties).properties
     assert not {"adls.sas-token", "adls.connection-string"} & set(three)
+    foreign = file_io_for("abfss://c@two.evil.example/x", properties).properties
+    assert not {"adls.sas-token", "adls.connection-string"} & set(foreign)
+    own_host = {"adls.sas-token.two.store.example": "sig"}
+    assert file_io_for("abfss://c@two.store.example/x", own_host).properties["adls.sas-token"] == "sig"
 
 
 @pytest.mark.parametrize(
@@ -94,6 +109,50 @@ def test_a_signature_is_sent_to_the_account_of_its_name_alone() -> None:
 )
 def test_a_location_is_passed_on_in_the_form_that_the_library_reads(location: str, form: str) -> None:
     assert file_io_for(location, {}).own_form(location) == form
+
+
+class CachedListings:
+    """A store whose library keeps the listing of each folder that it has seen, and takes sizes from there, as s3fs does."""
+
+    def __init__(self) -> None:
+        self.files = {"b/t/x": 1, "b/t/deep/y": 2}
+        self.listings: dict[str, dict[str, int]] = {}
+
+    @staticmethod
+    def _strip_protocol(path: str) -> str:
+        return path.removeprefix("s3://")
+
+    def find(self, path: str, detail: bool) -> dict[str, dict[str, int]]:
+        for name, size in self.files.items():
+            self.listings.setdefault(name.rpartition("/")[0], {})[name] = size
+        return {name: {"size": size} for name, size in self.files.items()}
+
+    def info(self, path: str) -> dict[str, int]:
+        name = self._strip_protocol(path)
+        listed = self.listings.get(name.rpartition("/")[0], self.files)
+        if name not in listed:
+            raise FileNotFoundError(path)
+        return {"size": listed[name]}
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        while path:
+            self.listings.pop(path, None)
+            path = path.rpartition("/")[0]
+        if path is None:
+            self.listings.clear()
+
+
+def test_no_listing_is_kept_from_which_a_deleted_file_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = CachedListings()
+    monkeypatch.setattr(ObjectStoreFileIO, "connect", lambda *_: store)
+    io = ObjectStoreFileIO("s3")
+    assert [entry["size"] for entry in io.list_entries("s3://b/t", is_deep=True)] == [1, 2]
+    assert store.listings == {}
+    store.find("", detail=True)
+    del store.files["b/t/deep/y"]
+    with pytest.raises(NoSuchFileError):
+        io.size("s3://b/t/deep/y")
+    assert io.size("s3://b/t/x") == 1
 
 
 def test_an_unknown_scheme_is_refused_before_any_work() -> None:

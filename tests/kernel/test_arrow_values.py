@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icefloe.kernel.arrow_values import array_of, filled, mask_array, numbers_array, numpy_of, scalar_of
+from icefloe.kernel.arrow_values import array_of, filled, mask_array, numbers_array, numpy_of, offsets_of, scalar_of
 
 VALUES = {
     pa.int32(): st.integers(-(2**31), 2**31 - 1),
@@ -23,7 +23,7 @@ VALUES = {
 }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_arrays_and_scalars_equal_those_of_pyarrow(data):
     kind = data.draw(st.sampled_from(list(VALUES)))
@@ -35,7 +35,7 @@ def test_arrays_and_scalars_equal_those_of_pyarrow(data):
     assert [scalar_of(value, kind) for value in values[:3]] == [pa.scalar(value, kind) for value in values[:3]]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_numpy_gets_the_values_of_sliced_and_chunked_arrays(data):
     kind = data.draw(st.sampled_from([pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_()]))
@@ -80,3 +80,13 @@ def test_a_value_of_another_type_is_refused(value, kind):
     for values in ([value], [value, None]):
         with pytest.raises((TypeError, ValueError, OverflowError, pa.ArrowException)):
             array_of(values, kind)
+
+
+def test_buffers_longer_or_shorter_than_a_number_of_values_are_read() -> None:
+    numbers = pa.Array.from_buffers(pa.int64(), 2, [None, pa.py_buffer(bytes(17))])
+    numbers.validate(full=True)
+    assert (numpy_of(numbers).tolist(), numpy_of(numbers[1:]).tolist()) == ([0, 0], [0])
+    for length, offsets in ((0, b""), (0, bytes(5)), (1, bytes(9))):
+        lists = pa.Array.from_buffers(pa.list_(pa.int64()), length, [None, pa.py_buffer(offsets)], children=[pa.array([], pa.int64())])
+        lists.validate(full=True)
+        assert offsets_of(lists).tolist() == [0] * (length + 1)

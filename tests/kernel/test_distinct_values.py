@@ -69,7 +69,7 @@ def expected(kind: PrimitiveType, values: list[Any]) -> set[int]:
 def test_a_column_has_the_hashes_of_its_values(
     kind: PrimitiveType, arrow: Any, values: st.SearchStrategy[Any], given_to_arrow: Any
 ) -> None:
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(st.lists(st.none() | values, max_size=30), st.booleans())
     def check(column: list[Any], sliced: bool) -> None:
         stored = [None if value is None else given_to_arrow(value) if given_to_arrow else value for value in column]

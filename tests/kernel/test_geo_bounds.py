@@ -26,7 +26,7 @@ def points_of(shape: Shape) -> list[dict[str, float]]:
     return [point for part in shape.parts for point in points_of(part)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.none() | shapes(), max_size=6))
 def test_the_bounds_enclose_every_coordinate_exactly(drawn: list[Shape | None]) -> None:
     array = pa.array([None if shape is None else big_endian(shape) for shape in drawn], pa.binary())

@@ -51,7 +51,7 @@ JSON_VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
     max_leaves=25,
 )
-few = settings(max_examples=150, deadline=None)
+few = settings(max_examples=150)
 
 
 def plain(value: Any) -> Any:
@@ -132,7 +132,7 @@ def test_values_nested_too_deeply_are_refused() -> None:
         encode(deep)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.binary(max_size=20), st.binary(max_size=40), VALUES, st.integers(0, 200), st.integers(0, 255))
 def test_damaged_bytes_are_a_format_error_or_a_value(metadata: bytes, encoded: bytes, value: Any, place: int, byte: int) -> None:
     good = encode(value)

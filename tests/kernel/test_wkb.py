@@ -32,7 +32,7 @@ def shapes(draw: st.DrawFn, depth: int = 2, kind: int | None = None, dimensions:
     return Shape(one, dims, parts)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(shapes())
 def test_any_shape_survives_text_and_bytes(shape: Shape) -> None:
     data = wkb_of_text(text_of_shape(shape))
@@ -142,7 +142,7 @@ def test_bytes_that_are_not_a_shape_are_refused(data: str) -> None:
         check_wkb(bytes.fromhex(data))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=60), shapes(), st.integers(0, 500), st.integers(0, 255))
 def test_damaged_bytes_raise_only_value_error(data: bytes, shape: Shape, place: int, byte: int) -> None:
     damaged = bytearray(big_endian(shape))

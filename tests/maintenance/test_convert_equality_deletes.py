@@ -84,7 +84,7 @@ def draw_rows(numbers: random.Random, count: int) -> pa.Table:
     )
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 1_000_000),
     version=st.sampled_from([2, 3]),
@@ -390,10 +390,10 @@ def beside(monkeypatch: pytest.MonkeyPatch, others: Callable[[], Any], times: in
     """Run `others` after the new delete files are written, before each of the first commits of a conversion."""
     original, calls = EqualityDeleteConversion._commit, []
 
-    def commit(conversion: EqualityDeleteConversion, *arguments: Any) -> None:
+    def commit(conversion: EqualityDeleteConversion, *arguments: Any) -> Any:
         if len(calls) < times:
             calls.append(1)
             others()
-        original(conversion, *arguments)
+        return original(conversion, *arguments)
 
     monkeypatch.setattr(EqualityDeleteConversion, "_commit", commit)

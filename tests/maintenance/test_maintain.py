@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from tests.maintenance.test_rewrite_data_files import SCHEMA, content, made, other_writer, small_files
 
 from icefloe import SqlCatalog
-from icefloe.errors import CommitUnknownError, EngineError, InvalidInputError, InvalidPropertyError, NoSuchSnapshotError, StorageError
+from icefloe.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    EngineError,
+    InvalidInputError,
+    InvalidPropertyError,
+    NoSuchSnapshotError,
+    StorageError,
+)
 from icefloe.inspect import health
 from icefloe.kernel.metadata.maintenance_properties import MaintenanceAction
 from icefloe.maintenance import maintain as module
@@ -77,7 +85,7 @@ def test_a_second_run_has_nothing_to_do_and_rows_stay(tmp_path: Path, version: i
     assert [one.name for one in health(table).needs_care] == []
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000), version=st.sampled_from([2, 3]), share=st.floats(0, 1.1))
 def test_a_run_keeps_its_budget_of_bytes(tmp_path_factory: pytest.TempPathFactory, seed: int, version: int, share: float) -> None:
     folder = tmp_path_factory.mktemp("lake")
@@ -163,6 +171,39 @@ def test_nothing_follows_a_commit_of_unknown_state(tmp_path: Path, monkeypatch: 
     report = table.maintenance.maintain(min_age_minutes=0)
     assert report.actions[-1].action is MaintenanceAction.REMOVE_DANGLING_DELETES
     assert report.actions[-1].state is ActionState.FAILED
+
+
+def test_an_action_whose_commit_others_overtake_is_left_for_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = decayed(tmp_path, 2, ("kind",))
+
+    def overtaken(*_: Any, **__: Any) -> None:
+        raise CommitConflictError("others won every retry")
+
+    monkeypatch.setattr(Table, "rewrite_manifests", overtaken)
+    monkeypatch.setattr(module, "remove_dangling_deletes", overtaken)
+    report = table.maintenance.maintain(min_age_minutes=0)
+    found = states(report)
+    assert (found["remove-dangling-deletes"], found["compute-partition-stats"]) == ("left", "done"), str(report)
+    assert "others won every retry" in str(report)
+    monkeypatch.undo()
+    assert states(table.maintenance.maintain(min_age_minutes=0))["remove-dangling-deletes"] == "done"
+
+
+@pytest.mark.parametrize("deletes", [0, 1, 2])
+def test_the_plan_counts_the_manifests_that_are_rewritten_of_data_and_of_delete_files(tmp_path: Path, deletes: int) -> None:
+    skipped = "convert-equality-deletes, rewrite-data-files, rewrite-position-delete-files"
+    table = made(tmp_path, 2, **{"commit.manifest-merge.enabled": "false", "maintenance.skip-actions": skipped})
+    small_files(table, 12)
+    for number in range(deletes):
+        table.delete_keys(pa.table({"id": [number]}), ["id"])
+    planned, done = (
+        {one.action: one for one in run.actions}
+        for run in (table.maintenance.maintain(min_age_minutes=0, dry_run=dry) for dry in (True, False))
+    )
+    plan, result = planned[MaintenanceAction.REWRITE_MANIFESTS], done[MaintenanceAction.REWRITE_MANIFESTS]
+    count, best = (14, 2) if deletes == 2 else (12, 1)
+    assert (plan.detail, plan.files) == (f"{count} manifests of spec 0, at best {best}", count)
+    assert (result.detail, result.files) == (f"{count} manifests became {best}", count)
 
 
 def test_old_snapshots_expire_but_not_those_that_readers_may_need(tmp_path: Path) -> None:

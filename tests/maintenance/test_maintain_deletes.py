@@ -256,7 +256,7 @@ def test_deletes_that_lose_to_a_writer_are_left_for_the_next_run(tmp_path: Path,
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == expected
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1_000_000), version=st.sampled_from([2, 3]), spec=st.sampled_from([(), ("kind",), ("bucket(3, id)",)]))
 def test_groups_share_no_delete_and_are_as_many_as_partitions_allow(
     tmp_path_factory: pytest.TempPathFactory, seed: int, version: int, spec: tuple[str, ...]

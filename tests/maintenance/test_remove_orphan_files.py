@@ -27,6 +27,7 @@ from icefloe.io.locations import Place
 from icefloe.maintenance import found_orphans
 from icefloe.maintenance import remove_orphan_files as removal
 from icefloe.maintenance.orphan_scope import OrphanScope
+from icefloe.maintenance.quarantine_list import QuarantineList, QuarantineWriter, quarantine_lists
 from icefloe.table import Table
 from icefloe.table.orphans import orphan_search
 from icefloe.table.orphans.path_keys import PathKeys
@@ -657,7 +658,7 @@ def brute_force(table: Table) -> set[str]:
     return {str(path) for path in files if str(path) not in needed and path.name != "version-hint.text"}
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000), version=st.sampled_from([1, 2, 3]))
 def test_exactly_the_files_without_a_reference_are_found(tmp_path_factory: pytest.TempPathFactory, seed: int, version: int) -> None:
     numbers = random.Random(seed)
@@ -696,3 +697,28 @@ def test_exactly_the_files_without_a_reference_are_found(tmp_path_factory: pytes
     for snapshot in snapshots:
         table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()
     assert not brute_force(table)
+
+
+def test_a_list_of_orphan_files_has_its_name_only_once_it_is_complete(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    folder = folder_of(table) / "metadata"
+    rows = pa.table([["/x"], [1], [2]], schema=LISTED)
+
+    def lists() -> list[QuarantineList]:
+        return quarantine_lists(table.io, [str(folder)])
+
+    with QuarantineWriter(table.io, str(folder), 0, "0" * 32) as writer:
+        writer.write(rows)
+        assert lists() == []
+    (written,) = lists()
+    assert [one.to_pylist() for one in written.read(table.io)] == [rows.to_pylist()]
+    files = set(folder.iterdir())
+
+    def break_off() -> None:
+        with QuarantineWriter(table.io, str(folder), 0, "1" * 32) as writer:
+            writer.write(rows)
+            raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        break_off()
+    assert set(folder.iterdir()) == files

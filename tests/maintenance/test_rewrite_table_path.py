@@ -32,6 +32,7 @@ from icefloe.errors import (
     NoSuchFileError,
     StorageUnavailableError,
 )
+from icefloe.io import whole_output
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.manifest import moved_manifest
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
@@ -97,7 +98,7 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.slow
-@settings(max_examples=9, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=9, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(version=st.sampled_from([1, 2, 3]), seed=st.integers(0, 10_000), file_format=st.sampled_from(["parquet", "orc", "avro"]))
 def test_a_copy_reads_equal_without_the_original(
     tmp_path_factory: pytest.TempPathFactory, version: int, seed: int, file_format: str
@@ -378,13 +379,13 @@ def test_a_file_that_another_run_copies_meanwhile_is_compared(tmp_path: Path, mo
     monkeypatch.setattr(copied_files, "WHOLE_BYTES", 1000)
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_bytes(b"x" * 5000)
-    publish = copied_files.publish_local
+    publish = whole_output.publish_local
 
     def second_run(temporary: str, location: str) -> None:
         target.write_bytes(b"x" * 5000 if same else b"another")
         publish(temporary, location)
 
-    monkeypatch.setattr(copied_files, "publish_local", second_run)
+    monkeypatch.setattr(whole_output, "publish_local", second_run)
     copies = pa.table({"source": [str(source)], "target": [str(target)], "size": pa.array([5000], pa.int64())})
     if same:
         assert [copied.was_there for copied in copied_files.copy_files(LocalFileIO(), copies)] == [True]
@@ -432,6 +433,7 @@ def outcome(table: Table, source: str, target: str) -> BaseException | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", ["read", "write", "open_input", "open_output", "size", "exists"])
 @pytest.mark.parametrize("fault", [Fault.UNAVAILABLE, Fault.INTERRUPT, Fault.CRASH])
 def test_a_failure_at_any_place_leaves_the_table_and_a_second_run_completes_the_copy(
@@ -511,7 +513,7 @@ def write_rows(io: LocalFileIO, location: str, paths: list[str], positions: list
     return int(output.close((), sort_order_id=None, spec_id=0).file_size_in_bytes)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(names=st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=8), min_size=1, max_size=5))
 def test_a_column_of_paths_is_moved_as_single_paths_are(names: list[str]) -> None:
     prefix = PathPrefix("s3://b/ä.*[t]", "/tö/$1")

@@ -4,6 +4,8 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +14,7 @@ from tests.emulators import KEY, SECRET, ObjectStore, new_bucket, running, s3_pr
 
 from icefloe import Catalog, load_catalog
 from icefloe.catalog.glue_catalog import GlueCatalog
-from icefloe.catalog_store import glue_store
+from icefloe.catalog_store import glue_client
 from icefloe.catalog_store.catalog_store import CommitRequest
 from icefloe.errors import (
     InvalidIdentifierError,
@@ -57,7 +59,7 @@ def catalog(store: ObjectStore) -> GlueCatalog:
 
 
 def client_of(catalog: GlueCatalog) -> Any:
-    return glue_store._client(tuple(sorted(catalog.store._properties.items())))
+    return glue_client._client(tuple(sorted(catalog.store._glue._properties.items())))
 
 
 def in_glue(catalog: GlueCatalog, name: str) -> dict[str, Any]:
@@ -120,7 +122,7 @@ def test_parameters_that_others_have_set_are_kept(catalog: GlueCatalog) -> None:
 def test_a_table_that_changes_between_reading_and_updating_is_a_conflict(catalog: GlueCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", SCHEMA, properties=QUICK)
-    call, calls = glue_store.GlueCatalogStore._call, []
+    call, calls = glue_client.GlueClient.call, []
 
     def with_another_commit(self: Any, operation: str, **arguments: Any) -> Any:
         if operation == "update_table" and not calls:
@@ -128,7 +130,7 @@ def test_a_table_that_changes_between_reading_and_updating_is_a_conflict(catalog
             catalog.load_table("db.t").append(rows(7))
         return call(self, operation, **arguments)
 
-    monkeypatch.setattr(glue_store.GlueCatalogStore, "_call", with_another_commit)
+    monkeypatch.setattr(glue_client.GlueClient, "call", with_another_commit)
     table.append(rows(1))
     assert numbers(catalog.load_table("db.t")) == [1, 7]
 
@@ -137,23 +139,23 @@ def test_a_lost_reply_is_resolved_by_the_location_and_by_sending_again(catalog: 
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", SCHEMA)
     request = CommitRequest(identifier=("db", "t"), expected=table.metadata_location, new=f"{table.location()}/metadata/1.metadata.json")
-    call = glue_store.GlueCatalogStore._call
+    call = glue_client.GlueClient.call
 
     def lost(self: Any, operation: str, **arguments: Any) -> Any:
         result = call(self, operation, **arguments)
         if operation == "update_table":
-            raise glue_store._GlueError("", "ReadTimeoutError: the reply was lost")
+            raise glue_client.GlueError("", "ReadTimeoutError: the reply was lost")
         return result
 
     def never_sent(self: Any, operation: str, **arguments: Any) -> Any:
         if operation == "update_table":
-            raise glue_store._GlueError("", "ConnectTimeoutError")
+            raise glue_client.GlueError("", "ConnectTimeoutError")
         return call(self, operation, **arguments)
 
-    monkeypatch.setattr(glue_store.GlueCatalogStore, "_call", never_sent)
+    monkeypatch.setattr(glue_client.GlueClient, "call", never_sent)
     assert isinstance(catalog.store.commit([request]), Unknown)
     assert isinstance(catalog.store.commit_status([request]), Unknown)
-    monkeypatch.setattr(glue_store.GlueCatalogStore, "_call", lost)
+    monkeypatch.setattr(glue_client.GlueClient, "call", lost)
     assert isinstance(catalog.store.commit([request]), Unknown)
     monkeypatch.undo()
     assert isinstance(catalog.store.commit_status([request]), Committed)
@@ -169,6 +171,9 @@ def test_an_error_of_lake_formation_is_passed_on_and_its_commit_left_no_file(cat
     assert "Lake Formation" in str(raised.value.next_step)
     assert SECRET not in str(raised.value)
     assert numbers(catalog.load_table("db.denied")) == []
+    with pytest.raises(StoragePermissionError, match=r"not dropped: .*Insufficient Lake Formation permission"):
+        catalog.drop_table("db.denied")
+    assert catalog.table_exists("db.denied")
 
 
 def test_tables_of_other_formats_are_not_tables_of_the_catalog(catalog: GlueCatalog) -> None:
@@ -207,3 +212,68 @@ def test_an_unreachable_service_is_an_error_that_names_the_settings(store: Objec
     with pytest.raises(StorageUnavailableError, match="could not be listed") as raised:
         GlueCatalog("lake", warehouse=store.bucket, **properties).list_namespaces()
     assert "glue.endpoint" in str(raised.value.next_step)
+
+
+def test_a_commit_during_a_drop_is_followed_and_a_table_created_again_is_kept(
+    catalog: GlueCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", SCHEMA, properties=QUICK)
+    call, seen = glue_client.GlueClient.call, []
+
+    def with_another_commit(self: Any, operation: str, **arguments: Any) -> Any:
+        if operation == "update_table" and not seen:
+            seen.append(operation)
+            table.append(rows(7))
+        return call(self, operation, **arguments)
+
+    monkeypatch.setattr(glue_client.GlueClient, "call", with_another_commit)
+    assert catalog.store.drop(("db", "t"), expected=table.metadata_location) is False
+    assert numbers(catalog.load_table("db.t")) == [7]
+    seen.clear()
+    catalog.drop_table("db.t")
+    assert seen
+    assert catalog.list_tables("db") == []
+    assert numbers(catalog.create_table("db.t", SCHEMA)) == []
+
+
+@pytest.fixture
+def throttled() -> Iterator[tuple[str, list[str]]]:
+    """Return the address of a Glue that takes every request as one too many, and the operations that it gets."""
+    seen = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append(str(self.headers["X-Amz-Target"]))
+            self.rfile.read(int(self.headers["Content-Length"]))
+            body = b'{"__type": "ThrottlingException", "message": "Rate exceeded"}'
+            self.send_response(400)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", seen
+    server.shutdown()
+    server.server_close()
+
+
+def test_boto3_repeats_other_requests_and_no_deletion(throttled: tuple[str, list[str]]) -> None:
+    pytest.importorskip("boto3", reason="boto3 is not installed: run make test-object-stores")
+    address, seen = throttled
+    credentials = {"glue.region": "us-east-1", "glue.access-key-id": KEY, "glue.secret-access-key": SECRET}
+    client = glue_client.GlueClient({**credentials, "glue.endpoint": address, "glue.max-retries": "1"})
+    with pytest.raises(glue_client.GlueError) as raised:
+        client.call_once("delete_table", DatabaseName="db", Name="t")
+    assert seen == ["AWSGlue.DeleteTable"]
+    assert raised.value.is_denial
+    with pytest.raises(glue_client.GlueError) as raised:
+        client.call("update_table", DatabaseName="db", TableInput={"Name": "t"})
+    assert seen[1:] == ["AWSGlue.UpdateTable"] * 2
+    assert raised.value.was_repeated
+    assert raised.value.is_throttled
+    assert not raised.value.is_denial

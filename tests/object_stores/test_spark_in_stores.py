@@ -3,9 +3,10 @@
 import logging
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.emulators import ObjectStore
+from tests.emulators import ObjectStore, RequestLog
 
 import icefloe.spark
 from icefloe import load_catalog
@@ -51,3 +52,31 @@ def test_sql_writes_and_reads_a_table_in_s3_without_a_jar(
     spark.sql(f"CALL {name}.system.rewrite_data_files(table => 'db.t')")
     assert spark.table(f"{name}.db.t").count() == 95
     spark.sql(f"DROP TABLE {name}.db.t PURGE")
+
+
+def test_a_filtered_scan_by_spark_makes_at_most_three_requests_for_a_file(spark: SparkSession, s3: ObjectStore, tmp_path: Path) -> None:
+    log = RequestLog(s3.properties["s3.endpoint"])
+    try:
+        properties = {**s3.properties, "s3.endpoint": log.address}
+        catalog = load_catalog("counted", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"{s3.bucket}/w", **properties)
+        icefloe.spark.attach(spark, "counted", catalog)
+        catalog.create_namespace("db")
+        count = 200_000
+        wide = pa.table({f"c{number}": pa.array(range(count), pa.int64()) for number in range(12)})
+        table = catalog.create_table(
+            "db.t", wide.schema, properties={"write.parquet.row-group-limit": "50000", "write.parquet.compression-codec": "uncompressed"}
+        )
+        for _ in range(3):
+            table.append(wide)
+        sizes = [task.file.file_size_in_bytes for task in table.scan().plan_files()]
+        assert min(sizes) > 4 * 1024 * 1024, "a small file would be read as a whole"
+        log.requests.clear()
+        found = spark.sql("SELECT sum(c1), count(c9) FROM counted.db.t WHERE c3 >= 60000 AND c3 < 60010").collect()
+        assert [tuple(row) for row in found] == [(3 * sum(range(60000, 60010)), 30)]
+        requests: dict[str, int] = {}
+        for _, path, _ in log.of("/data/"):
+            requests[path] = requests.get(path, 0) + 1
+        assert len(requests) == 3
+        assert max(requests.values()) <= 3, log.of("/data/")
+    finally:
+        log.close()

@@ -1,8 +1,6 @@
 """Java's `RESTCatalogServer`, of Iceberg's own test fixtures: fetched by Maven into a folder that git ignores, and started for a test session."""
 
-import hashlib
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -11,42 +9,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from tests.maven_jars import maven_jars
 
 ROOT = Path(__file__).parents[2]
 POM = Path(__file__).parent / "rest_fixture" / "pom.xml"
 FOLDER = ROOT / ".rest-fixture"
-COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 MAIN = "org.apache.iceberg.rest.RESTCatalogServer"
 START_S = 120
-
-
-def jars() -> Path:
-    """Return the folder of the server's jars, fetched at first use; skip the test where there is no Maven or no Java."""
-    missing = [tool for tool in ("mvn", "java") if shutil.which(tool) is None]
-    if missing:
-        pytest.skip(f"Java's REST server needs {', '.join(missing)} (Debian: apt-get install maven openjdk-17-jre-headless)")
-    folder, stamp = FOLDER / "jars", FOLDER / "stamp"
-    wanted = hashlib.sha256(POM.read_bytes()).hexdigest()
-    if not stamp.is_file() or stamp.read_text() != wanted:
-        shutil.rmtree(FOLDER, ignore_errors=True)
-        folder.mkdir(parents=True)
-        fetched = subprocess.run(
-            ["mvn", "-q", "-B", "-f", str(POM), COPY_DEPENDENCIES, f"-DoutputDirectory={folder}"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if fetched.returncode:
-            pytest.skip(f"Maven did not fetch Java's REST server: {(fetched.stdout + fetched.stderr)[-500:]}")
-        stamp.write_text(wanted)
-    return folder
 
 
 @contextmanager
 def java_rest_server(warehouse: Path) -> Iterator[str]:
     """Run the server over a warehouse, and yield its address."""
-    folder = jars()
+    folder = maven_jars(POM, FOLDER, "Java's REST server")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

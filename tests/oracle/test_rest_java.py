@@ -51,7 +51,7 @@ def every_namespace(catalog: Catalog, parent: tuple[str, ...] = ()) -> Iterator[
 class TestTablesOfJavasServer(CatalogSuite):
     creates_in_transactions = False  # its endpoint of transactions loads every table first
     isolates_transactions = False  # it commits the tables one after another
-    unreachable_names = frozenset({"per%cent"})  # Jetty takes %25 in a path for an attack
+    refused_names = frozenset({"per%cent"})  # Jetty takes %25 in a path for an attack
 
     @pytest.fixture
     def reopen(self, opened: Callable[..., RestCatalog]) -> Callable[[], Catalog]:

@@ -1,5 +1,6 @@
 """Other engines through `icefloe serve`: PyIceberg, DuckDB, and Java's Iceberg on Spark, each while Icefloe reads and writes the same tables."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute
 import pytest
+from tests.maven_jars import maven_jars
 from tests.oracle.conftest import ORACLES, run
 
 from icefloe.catalog import load_catalog
@@ -18,12 +21,16 @@ from icefloe.server.users_file import add_user
 
 pytestmark = pytest.mark.oracle
 
+ROOT = Path(__file__).parents[2]
+# PySpark for which Java's Iceberg 1.11 is built, in an environment of its own: the project's PySpark is newer than any Java's Iceberg supports.
+SPARK_4_1 = ROOT / ".venvs" / "spark-4.1" / "bin" / "python"
 ICEFLOE = str(Path(sys.executable).with_name("icefloe"))
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 PYICEBERG = """
 import sys
 import pyarrow as pa
+import pyarrow.compute
 from pyiceberg.catalog import load_catalog
 from pyiceberg.expressions import EqualTo
 from pyiceberg.types import LongType
@@ -97,6 +104,59 @@ spark = session(sys.argv[4], **{
 })
 """
 
+JAVA_1_11 = """
+import json, sys
+from pyspark.sql import SparkSession
+jar, uri, token, settings = sys.argv[1:]
+builder = SparkSession.builder.master("local[2]")
+for name, value in {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "2g",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.jars": jar,
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.sql.catalog.r": "org.apache.iceberg.spark.SparkCatalog",
+    "spark.sql.catalog.r.type": "rest",
+    "spark.sql.catalog.r.uri": uri,
+    "spark.sql.catalog.r.token": token,
+    "spark.sql.catalog.r.io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
+    **json.loads(settings),
+}.items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+spark.sparkContext.setLogLevel("ERROR")
+print("ICEBERG", spark._jvm.org.apache.iceberg.IcebergBuild.version(), "SPARK", spark.version)
+"""
+RunsSpark = Callable[..., str]
+
+
+@pytest.fixture(params=["Iceberg 1.10 on Spark 3.5", "Iceberg 1.11 on Spark 4.1"])
+def java(request: pytest.FixtureRequest, server: tuple[str, str, Path], tmp_path: Path) -> RunsSpark:
+    """Return a function that runs statements in a new session `spark` of Java's Iceberg, whose catalog `r` is the server."""
+    address, token, _ = server
+    if request.param == "Iceberg 1.10 on Spark 3.5":
+        return lambda script: run("java", "-c", JAVA + script, str(ORACLES), address, token, str(tmp_path / "unused"))
+    return java_1_11(address, token)
+
+
+def java_1_11(address: str, token: str) -> RunsSpark:
+    """Return a function that runs statements in a new session of Java's Iceberg 1.11 on Spark 4.1, with more settings if given."""
+    if not SPARK_4_1.exists():
+        pytest.skip("no PySpark 4.1. Next: python3 scripts/setup spark 4.1")
+    jars = maven_jars(Path(__file__).parent / "spark_fixture" / "pom.xml", ROOT / ".spark-fixture", "Java's Iceberg for Spark 4.1")
+    jar = next(jars.glob("iceberg-spark-runtime-4.1_2.13-*.jar"))
+
+    def run_script(script: str, settings: dict[str, str] | None = None) -> str:
+        command = [str(SPARK_4_1), "-c", JAVA_1_11 + script, str(jar), address, token, json.dumps(settings or {})]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYSPARK_PYTHON": str(SPARK_4_1)})
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert "ICEBERG 1.11.0 SPARK 4.1." in done.stdout, done.stdout
+        return done.stdout
+
+    return run_script
+
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[tuple[str, str, Path]]:
@@ -166,10 +226,10 @@ def test_duckdb_attaches_and_does_ddl_and_dml(server: tuple[str, str, Path]) -> 
     assert table.scan().to_arrow().sort_by("id").to_pylist() == [{"id": 1, "name": "a"}, {"id": 3, "name": "z"}]
 
 
-def test_java_on_spark_reads_and_writes_while_icefloe_does_too(server: tuple[str, str, Path], tmp_path: Path) -> None:
-    address, token, warehouse = server
+def test_java_on_spark_reads_and_writes_while_icefloe_does_too(server: tuple[str, str, Path], java: RunsSpark) -> None:
+    _, _, warehouse = server
     catalog = load_catalog("lake", warehouse=str(warehouse))
-    script = JAVA + (
+    script = (
         "spark.sql('CREATE NAMESPACE r.java')\n"
         "spark.sql('CREATE TABLE r.java.t (id BIGINT, day INT) USING iceberg PARTITIONED BY (day)')\n"
         "spark.sql('INSERT INTO r.java.t VALUES (1, 1), (2, 2), (3, 2)')\n"
@@ -179,17 +239,54 @@ def test_java_on_spark_reads_and_writes_while_icefloe_does_too(server: tuple[str
         "spark.sql('CREATE VIEW r.java.v AS SELECT id FROM r.java.t')\n"
         "print('ROWS', sorted(row.id for row in spark.table('r.java.v').collect()))\n"
     )
-    assert "ROWS [1, 2, 3]" in run("java", "-c", script, str(ORACLES), address, token, str(tmp_path / "unused"))
+    assert "ROWS [1, 2, 3]" in java(script)
     table = catalog.load_table("java.t")
     assert table.scan("id = 3").to_arrow().to_pylist() == [{"id": 3, "day": 2, "name": "x"}]
     table.append(pa.table({"id": pa.array([4], pa.int64()), "day": pa.array([3], pa.int32()), "name": ["y"]}))
     table.delete("id = 1")
-    again = JAVA + (
+    again = (
         "spark.sql('MERGE INTO r.java.t t USING (SELECT 2L AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE')\n"
         "print('ROWS', sorted((row.id, row.name) for row in spark.table('r.java.t').collect()))\n"
         "spark.sql('DROP VIEW r.java.v')\n"
         "spark.sql('DROP TABLE r.java.made PURGE')\n"
     )
-    assert "ROWS [(3, 'x'), (4, 'y')]" in run("java", "-c", again, str(ORACLES), address, token, str(tmp_path / "unused"))
+    assert "ROWS [(3, 'x'), (4, 'y')]" in java(again)
     assert catalog.list_tables("java") == [("java", "t")]
     assert table.refresh().scan().to_arrow().sort_by("id")["id"].to_pylist() == [3, 4]
+
+
+def test_java_reads_what_the_server_planned(server: tuple[str, str, Path], tmp_path: Path) -> None:
+    """Java's Iceberg 1.11 leaves planning to the server: its pages, delete files of both kinds, a filter, time travel, and DELETE after such a scan."""
+    address, token, warehouse = server
+    catalog = load_catalog("lake", warehouse=str(warehouse))
+    catalog.create_namespace("planned")
+    schema = pa.schema([("id", pa.int64()), ("day", pa.int32()), ("name", pa.string())])
+    for version in (1, 2, 3):
+        mode = "merge-on-read" if version > 1 else "copy-on-write"
+        properties = {"format-version": str(version), **{f"write.{kind}.mode": mode for kind in ("delete", "update")}}
+        table = catalog.create_table(f"planned.v{version}", schema, properties=properties)
+        table.update_spec().add_identity("day").commit()
+        for day in range(4):
+            rows = [{"id": day * 10 + number, "day": day, "name": f"n{number}"} for number in range(10)]
+            table.append(pa.Table.from_pylist(rows, schema))
+        table.delete("id >= 10 AND id < 13")
+    script = (
+        "for version in (1, 2, 3):\n"
+        "    name = f'r.planned.v{version}'\n"
+        "    print('ROWS', version, spark.table(name).count(), [row.id for row in spark.sql(f'SELECT id FROM {name} WHERE day = 1 ORDER BY id').collect()])\n"
+        "    first = spark.sql(f'SELECT snapshot_id FROM {name}.snapshots ORDER BY committed_at').first()[0]\n"
+        "    print('THEN', version, spark.sql(f'SELECT * FROM {name} VERSION AS OF {first}').count())\n"
+        "    spark.sql(f\"DELETE FROM {name} WHERE name = 'n5'\")\n"
+        "    spark.sql(f\"UPDATE {name} SET name = 'x' WHERE id = 36\")\n"
+        "    print('LEFT', version, spark.table(name).count(), spark.table(name).where(\"name = 'x'\").first().id)\n"
+    )
+    printed = java_1_11(address, token)(script, {"spark.sql.catalog.r.scan-planning-mode": "server"}).splitlines()
+    for version in (1, 2, 3):
+        assert f"ROWS {version} 37 [13, 14, 15, 16, 17, 18, 19]" in printed
+        assert f"THEN {version} 10" in printed
+        assert f"LEFT {version} 33 36" in printed
+        left = catalog.load_table(f"planned.v{version}").scan().to_arrow()
+        assert (left.num_rows, left.filter(pa.compute.equal(left["name"], "x"))["id"].to_pylist()) == (33, [36])
+    requests = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines() if line.startswith("{")]
+    planned = [request["table"] for request in requests if request.get("operation") == "planTableScan" and request["status"] == 200]
+    assert set(planned) == {"v1", "v2", "v3"}

@@ -26,9 +26,9 @@ def files_to_run(folder: Path) -> list[str]:
     return [file for file in files if not any(fnmatch.fnmatchcase(file, f"tests/{pattern}") for pattern in left_out)]
 
 
-def differences() -> list[Difference]:
-    """Return the entries of the list: of tests by name first, then of error texts."""
-    groups = tomllib.loads(LIST.read_text())["difference"]
+def differences(path: Path = LIST) -> list[Difference]:
+    """Return the entries of a list: of tests by name first, then of error texts."""
+    groups = tomllib.loads(path.read_text())["difference"]
     named = [Difference(pattern, "", group["reason"]) for group in groups for pattern in group.get("tests", ())]
     return named + [Difference("*", text, group["reason"]) for group in groups for text in group.get("texts", ())]
 

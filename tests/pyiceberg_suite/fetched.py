@@ -26,6 +26,7 @@ PACKAGES = (
     "pydantic",
     "pytz",
     "pyparsing",
+    "fastavro",
     "polars",
     "duckdb",
     "datafusion>=53,<54",
@@ -52,7 +53,7 @@ def fetch() -> None:
             archive.extractall(CACHE / "unpacked", members=members, filter="data")
         SUITE.mkdir(parents=True, exist_ok=True)
         shutil.move(CACHE / "unpacked" / f"pyiceberg-{VERSION}" / "tests", SUITE / "tests")
-    if not (SITE / "pytest_lazy_fixtures").is_dir():
+    if not all((SITE / name).is_dir() for name in ("pytest_lazy_fixtures", "fastavro")):
         print("fetching the packages that the tests import", flush=True)
         _pip("install", "--target", str(SITE), *PACKAGES)
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from tests.repair.broken_table import BrokenTable
-from tests.validation.stored_table import SCHEMA, edit_avro, records_of
+from tests.validation.stored_table import SCHEMA, StoredTable, edit_avro, records_of
 
+from icefloe import SqlCatalog
 from icefloe.table import Table
 
 MakeTable = Callable[[str, int], BrokenTable]
@@ -195,3 +196,24 @@ def test_a_table_without_broken_manifests_keeps_them(sound: MakeTable) -> None:
     broken.plan().apply()
     after = {str(path) for path in data_manifests(broken.table)}
     assert len(kept - after) == 1, "only the manifest of the lost file is written again"
+
+
+def test_a_whole_list_with_wrong_totals_never_loses_a_manifest_to_a_list_of_fewer(tmp_path: Path) -> None:
+    """The totals of the summary are wrong, and the manifests that another branch still has happen to have them."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", SCHEMA)
+    for number in (1, 2):
+        table.append(pa.table({"day": ["a"], "n": [number]}, schema=SCHEMA))
+    head = table.snapshots()[-1].snapshot_id
+    table.manage_snapshots().create_branch(head, "audit").commit()
+    table.delete("n = 2", branch="audit")
+    broken = BrokenTable(tmp_path, StoredTable(Path(table.refresh().metadata_location)))
+    before = broken.rows()
+    totals = {key: value for key, value in table.snapshots()[0].summary.items() if key.startswith("total-")}
+    broken.stored.edit(lambda document: next(one for one in document["snapshots"] if one["snapshot-id"] == head)["summary"].update(totals))
+    assert "summary-total" in {finding.rule for finding in broken.findings()}
+    planned = broken.plan()
+    assert [repair.repair for repair in planned.chosen] == ["correct-totals"]
+    planned.apply()
+    assert (len(before), broken.rows(), broken.findings()) == (2, before, [])

@@ -1,7 +1,6 @@
 """Lost metadata files and wrong catalog entries: an older file, a rebuilt one, or a dropped name; each has to be named, and is undone."""
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,9 @@ from tests.validation.stored_table import SCHEMA
 
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.errors import (
+    CommitConflictError,
     InvalidInputError,
+    MetadataFormatError,
     NoSuchFileError,
     NoSuchTableError,
     TableAlreadyExistsError,
@@ -232,17 +233,58 @@ def test_the_folder_of_another_table_of_the_catalog_is_not_taken(sound: MakeTabl
     assert broken.location() == location
 
 
-def test_in_a_catalog_of_folders_the_version_before_a_lost_one_is_the_table_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["restore-metadata", "rebuild-metadata"])
+@pytest.mark.parametrize("damage", [lambda content: content[:-9], lambda content: b"", lambda content: b"\x1f\x8b\x00" + content])
+def test_in_a_catalog_of_folders_a_damaged_version_is_followed_by_a_repaired_one_and_undone(
+    tmp_path: Path, way: str, damage: Callable[[bytes], bytes]
+) -> None:
+    catalog = FileSystemCatalog("files", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", SCHEMA)
+    for number in range(2):
+        table.append(pa.table({"day": ["a"], "n": [number]}, schema=SCHEMA))
+    newest = Path(table.metadata_location)
+    newest.write_bytes(damage(newest.read_bytes()))
+    damaged = newest.read_bytes()
+    files = sorted(newest.parent.iterdir())
+    result = plan(catalog, "db.t", only=way).apply()
+    assert Path(result.metadata_location or "").name == "v4.metadata.json"
+    rows = catalog.load_table("db.t").scan().to_arrow()["n"].to_pylist()
+    assert sorted(rows) == ([0, 1] if way == "rebuild-metadata" else [0])
+    assert newest.read_bytes() == damaged
+    assert set(files) <= set(newest.parent.iterdir())  # nothing was deleted or moved
+    undo(catalog, "db.t")
+    with pytest.raises(MetadataFormatError):
+        catalog.load_table("db.t")
+    plan(catalog, "db.t", only="restore-metadata").apply()  # the repaired version is the newest that can be read
+    assert sorted(catalog.load_table("db.t").scan().to_arrow()["n"].to_pylist()) == sorted(rows)
+    catalog.load_table("db.t").append(pa.table({"day": ["a"], "n": [7]}, schema=SCHEMA))
+
+
+def test_in_a_catalog_of_folders_a_repair_does_not_follow_the_damaged_version_of_another_table(tmp_path: Path) -> None:
     catalog = FileSystemCatalog("files", warehouse=str(tmp_path))
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", SCHEMA)
     table.append(pa.table({"day": ["a"], "n": [1]}, schema=SCHEMA))
     newest = Path(table.metadata_location)
-    kept = tmp_path / "kept"
-    shutil.copy(newest, kept)
     newest.write_bytes(newest.read_bytes()[:-9])
-    with pytest.raises(UnsupportedFeatureError, match="is damaged"):
-        plan(catalog, "db.t", only="restore-metadata").apply()
+    planned = plan(catalog, "db.t", only="restore-metadata")
+    first = newest.with_name("v1.metadata.json")
+    document = json.loads(first.read_text())
+    document["table-uuid"] = "11111111-1111-1111-1111-111111111111"
+    first.write_text(json.dumps(document))
+    with pytest.raises(CommitConflictError):
+        planned.apply()
+    assert not newest.with_name("v3.metadata.json").exists()
+
+
+def test_in_a_catalog_of_folders_the_version_before_a_lost_one_is_the_table_and_a_name_is_not_dropped(tmp_path: Path) -> None:
+    catalog = FileSystemCatalog("files", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", SCHEMA)
+    table.append(pa.table({"day": ["a"], "n": [1]}, schema=SCHEMA))
+    newest = Path(table.metadata_location)
+    newest.write_bytes(newest.read_bytes()[:-9])
     with pytest.raises(UnsupportedFeatureError, match="deletes no file"):
         plan(catalog, "db.t", only="drop-table").apply()
     newest.unlink()

@@ -5,8 +5,11 @@ from collections.abc import Callable
 import pytest
 from tests.repair.broken_table import BrokenTable
 from tests.validation.breaks import BREAKS, Break
-from tests.validation.file_breaks import FILE_BREAKS
+from tests.validation.file_breaks import FILE_BREAKS, file_of, metric
+from tests.validation.stored_table import Record
 
+from icefloe.datafile.foreign_files import FooterReader
+from icefloe.errors import StorageError, StoragePermissionError, StorageUnavailableError
 from icefloe.repair.repair_kinds import REPAIRS, Scope, repairs_of
 from icefloe.validation.rules import RULES
 
@@ -83,3 +86,64 @@ def test_a_sound_table_has_an_empty_plan_that_does_nothing(sound: MakeTable) -> 
     assert planned.apply().repairs == ()
     assert broken.files() == files
     assert "Nothing is wrong" in str(planned)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_of_a_delete_file_that_is_there_twice_the_newest_entry_stays_so_that_no_deleted_row_comes_back(
+    sound: MakeTable, version: int
+) -> None:
+    broken = sound("of_files", version)
+    before = broken.rows()
+
+    def add_older(entries: list[Record]) -> None:
+        for entry in entries:
+            entry.update(status=0, sequence_number=2, file_sequence_number=2)
+        entries.insert(0, {**entries[0], "sequence_number": 0})  # older than the data file, to which it does not apply
+
+    broken.stored.edit_manifest(broken.stored.manifests(1)[0], add_older)
+    assert "file-twice" in {finding.rule for finding in broken.findings()}
+    broken.plan("drop-duplicate-entries").apply()
+    assert broken.rows() == before
+    assert "file-twice" not in {finding.rule for finding in broken.findings()}
+
+
+def unreadable_with_wrong_bounds(broken: BrokenTable) -> None:
+    """Give a data file bounds that contradict each other, and bytes of the same length that are no Parquet."""
+    broken.break_by(metric("lower_bounds", 2, (2**40).to_bytes(8, "little")))
+    path = file_of(broken.stored)
+    path.write_bytes(b"x" * path.stat().st_size)
+
+
+def test_an_entry_of_a_file_that_cannot_be_read_is_not_corrected(sound: MakeTable) -> None:
+    broken = sound("of_files", 2)
+    unreadable_with_wrong_bounds(broken)
+    planned = broken.plan(data=False)
+    assert [repair.id for repair in planned.repairs] == []
+    assert "the file cannot be read: " in next(one.why for one in planned.left if one.rule == "bound-order")
+
+
+@pytest.mark.parametrize("error", [StoragePermissionError, StorageError])
+def test_an_entry_of_a_file_that_may_not_be_read_is_not_corrected(
+    sound: MakeTable, monkeypatch: pytest.MonkeyPatch, error: type[StorageError]
+) -> None:
+    broken = sound("of_files", 2)
+    unreadable_with_wrong_bounds(broken)
+    monkeypatch.setattr(FooterReader, "read", failing(error))
+    planned = broken.plan(data=False)
+    assert [repair.id for repair in planned.repairs] == []
+    assert "the file cannot be read: not today" in next(one.why for one in planned.left if one.rule == "bound-order")
+
+
+def test_storage_that_does_not_respond_ends_the_plan(sound: MakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = sound("of_files", 2)
+    unreadable_with_wrong_bounds(broken)
+    monkeypatch.setattr(FooterReader, "read", failing(StorageUnavailableError))
+    with pytest.raises(StorageUnavailableError, match="not today"):
+        broken.plan(data=False)
+
+
+def failing(error: type[StorageError]) -> Callable[[FooterReader, str], None]:
+    def read(_reader: FooterReader, _location: str) -> None:
+        raise error("not today")
+
+    return read

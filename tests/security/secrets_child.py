@@ -63,6 +63,8 @@ def main() -> None:
         "spark.sql.catalog.lake.uri": uri,
         "spark.sql.catalog.lake.warehouse": f"{folder}/warehouse",
         "spark.sql.catalog.other.jdbc": f"postgresql://u:{secret}@host/db",
+        "spark.sql.catalog.other.credential": f"etl:{secret}",
+        "spark.sql.catalog.other.header.Authorization": f"Bearer {secret}",
         "spark.hadoop.fs.s3a.secret.key": f"g{secret}",
         "spark.hadoop.fs.azure.account.key.x.dfs.core.windows.net": f"h{secret}",
         **{f"spark.sql.catalog.lake.{name}": value for name, value in keys.items()},

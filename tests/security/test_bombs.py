@@ -69,11 +69,15 @@ def outcomes() -> dict[tuple[str, str], dict[str, Any]]:
     return results
 
 
+# Making this file takes longer than reading it.
+LONGEST = ("orc_stripe_of_many_columns",)
+
+
 def test_every_bomb_has_its_expectation() -> None:
     assert {*REFUSED, "names_of_structs_in_lists"} == set(BOMBS)
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in LONGEST else name for name in REFUSED])
 def test_a_bomb_is_refused_in_little_memory_with_the_file_and_the_setting(
     outcomes: dict[tuple[str, str], dict[str, Any]], name: str
 ) -> None:

@@ -36,7 +36,7 @@ def type_of(kind: str, levels: int) -> tuple[str, str]:
     return name, value
 
 
-@pytest.mark.parametrize("kind", ["list", "struct", "map"])
+@pytest.mark.parametrize("kind", [*(pytest.param(kind, marks=pytest.mark.slow) for kind in ("list", "struct")), "map"])
 def test_the_deepest_rows_that_spark_writes_are_read_back(spark: SparkSession, lake: SqlCatalog, sql: Run, kind: str) -> None:
     name, value = type_of(kind, ALLOWED)
     sql(f"CREATE TABLE lake.db.deep_{kind} (id bigint, c {name})")

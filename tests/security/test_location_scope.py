@@ -27,7 +27,7 @@ def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return top
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(
     segments=st.lists(st.sampled_from(NAMES), min_size=1, max_size=9),
     prefix=st.sampled_from(["", "file:", "file://", "file://localhost", "FILE:"]),

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from icefloe.catalog_store.glue_client import SECRETS as GLUE_SECRETS
+from icefloe.catalog_store.rest.settings import REST_SECRETS
+from icefloe.io.object_store_options import SECRETS as STORAGE_SECRETS
 from icefloe.spark.runtime.redaction import HIDDEN_SETTINGS, is_secret, shown, warn_of_shown_secrets
 
 SECRET = "hunter2XYZ"  # noqa: S105  planted
@@ -34,10 +37,16 @@ def test_secret_settings_are_recognised_by_name_or_by_value() -> None:
         ("spark.sql.catalog.lake.adls.account-key", "x"),
         ("spark.hadoop.fs.azure.account.key.x.dfs.core.windows.net", "x"),
         ("spark.anything", "postgresql://u:p@h/db"),
+        ("spark.sql.catalog.lake.s3.proxy-uri", "http://u:p@proxy:3128"),
+        ("spark.sql.catalog.lake.header.Authorization", "Bearer x"),
+        ("spark.sql.catalog.lake.auth.custom.phrase", "x"),
+        ("spark.sql.catalog.lake.jdbc.password", "x"),
+        *((f"spark.sql.catalog.lake.{name}", "x") for name in (*REST_SECRETS, *GLUE_SECRETS, *STORAGE_SECRETS) if name != "s3.proxy-uri"),
     ):
-        assert is_secret(name, value)
+        assert is_secret(name, value), name
         assert shown(name, value) != value
     assert shown("spark.sql.catalog.lake.warehouse", "s3://lake/x") == "s3://lake/x"
+    assert shown("spark.sql.catalog.lake.rest.auth.type", "oauth2") == "oauth2"
     assert shown("spark.driver.memory", None) is None
 
 

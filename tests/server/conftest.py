@@ -1,6 +1,5 @@
 """A served catalog in this process, and requests to it."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.server.openapi import check_answer
+from tests.server.openapi import check_answer, json_of_answer
 
 from icefloe.catalog import load_catalog
 from icefloe.catalog.catalog import Catalog
@@ -65,8 +64,7 @@ def _check(response: Any) -> None:
     """Check a response against the OpenAPI document, where there is one."""
     content = response.read()
     path = response.request.url.raw_path.decode().partition("?")[0]
-    is_json = response.headers.get("content-type") == "application/json"
-    check_answer(response.request.method, path, response.status_code, json.loads(content) if content and is_json else None)
+    check_answer(response.request.method, path, response.status_code, json_of_answer(response.headers.get("content-type", ""), content))
 
 
 @pytest.fixture

@@ -1,18 +1,25 @@
 """Who may do what: tokens, roles in namespaces, and every operation of the protocol tried with each role."""
 
+import os
 import stat
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 from tests.server.conftest import SCHEMA, Served, serve
 
 from icefloe.catalog import load_catalog
-from icefloe.errors import InvalidInputError, StoragePermissionError
+from icefloe.errors import IcefloeError, InvalidInputError, StoragePermissionError
 from icefloe.server.access_control import Grant, User, Users, new_token, token_digest
 from icefloe.server.access_tokens import AccessTokens
+from icefloe.server.application import HANDLERS, application
 from icefloe.server.operations import OPERATIONS, Operation, Role
+from icefloe.server.request import NO_CONTENT, Answer, Call
 from icefloe.server.server_settings import ServerLimits, ServerSettings
 from icefloe.server.users_file import add_user, read_token, read_users
 
@@ -250,9 +257,52 @@ def test_a_token_file_has_one_long_token(tmp_path: Path) -> None:
     users = read_token(str(path))
     assert str(users.by_name["admin"].grants[0]) == "admin"
     assert users.of_token(token) is not None
+    path.chmod(0o440)  # a secret that an orchestrator mounts for a group
+    assert read_token(str(path)).of_token(token) is not None
+    for mode, text in ((0o604, "may read the token"), (0o620, "may change the file")):
+        path.chmod(mode)
+        with pytest.raises(StoragePermissionError, match=text):
+            read_token(str(path))
+    path.chmod(0o600)
     path.write_text("short")
     with pytest.raises(InvalidInputError, match="fewer than 32"):
         read_token(str(path))
+
+
+def test_users_that_are_added_at_the_same_time_are_all_in_the_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "users.yaml")
+    names = [f"user{number}" for number in range(8)]
+    program = "import sys; from icefloe.server.users_file import *; from icefloe.server.access_control import Grant\n"
+    program += "for number in range(5): add_user(sys.argv[1], f'{sys.argv[2]}.{number}', (Grant.of('read'),))"
+    processes = [subprocess.Popen([sys.executable, "-c", program, path, name]) for name in names[:3]]
+    threads = [threading.Thread(target=add_user, args=(path, name, (Grant.of("read"),))) for name in names[3:]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    assert set(read_users(path).by_name) == {*names[3:], *(f"{name}.{number}" for name in names[:3] for number in range(5))}
+
+
+def test_a_process_that_ended_while_it_added_a_user_prevents_no_other_one(tmp_path: Path) -> None:
+    path = tmp_path / "users.yaml"
+    elsewhere = tmp_path / "elsewhere"
+    for part in (f"{path}.{os.getpid()}.part", f"{path}.part"):
+        Path(part).write_text("damaged")
+    add_user(str(path), "etl", (Grant.of("read"),))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    Path(f"{path}.part").symlink_to(elsewhere)
+    add_user(str(path), "bi", (Grant.of("read"),))
+    assert set(read_users(str(path)).by_name) == {"etl", "bi"}
+    assert not elsewhere.exists()
+
+
+@pytest.mark.parametrize("name", ["missing/users.yaml", "users.yaml"])
+def test_a_file_of_users_that_cannot_be_written_is_an_error_with_its_path(tmp_path: Path, name: str) -> None:
+    (tmp_path / "users.yaml.part").mkdir()
+    with pytest.raises(IcefloeError) as failed:
+        add_user(str(tmp_path / name), "etl", (Grant.of("read"),))
+    assert str(tmp_path) in str(failed.value)
 
 
 @pytest.mark.parametrize("text", ["", "owner", "read:", "read:a/b", "read:..", ":x"])
@@ -277,6 +327,22 @@ def test_a_server_without_authentication_is_on_loopback_alone(served: Served) ->
         settings(served, host=host, users=USERS, tls_certificate="c", tls_key="k")
 
 
+@pytest.mark.parametrize(("behind_tls", "address"), [(False, "http://lake.example:8181"), (True, "https://lake.example:8181")])
+def test_clients_send_their_tokens_to_the_proxy_that_ends_tls(
+    served: Served, monkeypatch: pytest.MonkeyPatch, behind_tls: bool, address: str
+) -> None:
+    addresses: list[str] = []
+
+    def keep_address(_: object, call: Call) -> Answer:
+        addresses.append(call.base_url)
+        return NO_CONTENT
+
+    monkeypatch.setitem(HANDLERS, "getConfig", keep_address)
+    app = application(settings(served, users=USERS, behind_tls=behind_tls))
+    TestClient(app).get("/v1/config", headers={"Host": "lake.example:8181", "Authorization": f"Bearer {TOKENS['reader']}"})
+    assert addresses == [address]
+
+
 def test_several_workers_need_a_catalog_that_they_share(served: Served) -> None:
     with pytest.raises(InvalidInputError, match="PostgreSQL"):
         settings(served, workers=2)
@@ -299,4 +365,20 @@ def test_a_user_has_so_many_requests_and_guesses_are_slower(warehouse: Path) -> 
     served.ask("GET", "/config", token=TOKENS["writer"])
     served.ask("GET", "/config", token=new_token(), expect=401)
     served.ask("GET", "/config", token=new_token(), expect=429)
+    catalog.close()
+
+
+def test_clients_behind_one_proxy_get_tokens_whatever_others_guess(warehouse: Path) -> None:
+    catalog = load_catalog("lake", warehouse=str(warehouse))
+    served = Served(catalog, serve(catalog, USERS, ServerLimits(requests_per_second=1, refused_per_second=0.5)), warehouse)
+
+    def status(name: str, secret: str) -> int:
+        form = {"grant_type": "client_credentials", "client_id": name, "client_secret": secret}
+        return served.client.post("/v1/oauth/tokens", data=form).status_code
+
+    assert [status("reader", new_token()) for _ in range(3)] == [401, 429, 429]
+    assert status("reader", TOKENS["reader"]) == 200
+    assert [status("writer", TOKENS["writer"]) for _ in range(3)] == [200, 200, 429]  # the limit of the user
+    long = served.client.post("/v1/oauth/tokens", data={"grant_type": "x" * 100_000})
+    assert long.status_code == 413
     catalog.close()

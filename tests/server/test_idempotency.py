@@ -8,10 +8,12 @@ import pytest
 from tests.server.conftest import SCHEMA, Served
 
 from icefloe.errors import StorageUnavailableError
-from icefloe.server import idempotency_store
+from icefloe.server import idempotency_store, request_handler
 from icefloe.server.error_response import RefusedRequest
-from icefloe.server.idempotency_store import MemoryIdempotencyStore
+from icefloe.server.idempotency_store import LOADED_AGAIN, MemoryIdempotencyStore, kept_answer
+from icefloe.server.operations import OPERATIONS, Role
 from icefloe.server.request import Answer
+from icefloe.server.served_catalog import ServedCatalog
 
 KEY = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
 OTHER = "017f22e2-79b0-7cc3-98c4-dc0c0c073990"
@@ -47,6 +49,63 @@ def test_a_long_answer_is_loaded_again_for_a_retry(served: Served, monkeypatch: 
     served.ask("POST", "/namespaces", {"namespace": ["db"]})
     first = served.ask("POST", "/namespaces/db/tables", body, Idempotency_Key=KEY)
     assert served.ask("POST", "/namespaces/db/tables", body, Idempotency_Key=KEY) == first
+
+
+def test_an_error_of_what_is_loaded_for_a_retry_shows_no_more_than_that_of_a_first_try(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idempotency_store, "MOST_BYTES", 10)
+    body = {"name": "t", "schema": SCHEMA}
+    served.ask("POST", "/namespaces", {"namespace": ["db"]})
+    served.ask("POST", "/namespaces/db/tables", body, Idempotency_Key=KEY)
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("the secret of the server")
+
+    monkeypatch.setattr(served.catalog.store, "load", fail)
+    assert "secret" not in str(served.ask("POST", "/namespaces/db/tables", body, Idempotency_Key=KEY, expect=500))
+    seen: list[object] = []
+    monkeypatch.setattr(request_handler, "message_of", lambda error, *_: seen.append(error) or "cleaned")
+    monkeypatch.setattr(served.catalog.store, "load", failing)
+    assert served.ask("POST", "/namespaces/db/tables", body, Idempotency_Key=KEY, expect=503)["error"]["message"] == "cleaned"
+    assert len(seen) == 1
+
+
+def test_a_staged_table_cannot_be_loaded_so_that_its_long_answer_is_kept(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idempotency_store, "MOST_BYTES", 10)
+    body = {"name": "t", "schema": SCHEMA, "stage-create": True}
+    served.ask("POST", "/namespaces", {"namespace": ["db"]})
+    first = served.ask("POST", "/namespaces/db/tables", body, Idempotency_Key=KEY)
+    assert served.ask("POST", "/namespaces/db/tables", body, Idempotency_Key=KEY) == first
+
+
+def test_no_credentials_are_kept(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = iter(range(100))
+
+    def access_to(*_: Any) -> dict[str, Any]:
+        return {"config": {}, "storage-credentials": [{"prefix": "s3://b/t", "config": {"s3.session-token": f"secret{next(numbers)}"}}]}
+
+    monkeypatch.setattr(ServedCatalog, "access_to", access_to)
+    monkeypatch.setattr(ServedCatalog, "vends", lambda *_: True)
+    kept: list[Answer | None] = []
+
+    def recorded(answer: Answer, *, may_be_loaded: bool) -> Answer | None:
+        kept.append(kept_answer(answer, may_be_loaded=may_be_loaded))
+        return kept[-1]
+
+    monkeypatch.setattr(idempotency_store, "kept_answer", recorded)
+    served.ask("POST", "/namespaces", {"namespace": ["db"]})
+    for name, stage in (("t", False), ("staged", True)):
+        body, key = {"name": name, "schema": SCHEMA, "stage-create": stage}, {"Idempotency_Key": KEY if stage else OTHER}
+        first = served.ask("POST", "/namespaces/db/tables", body, **key)
+        again = served.ask("POST", "/namespaces/db/tables", body, **key)
+        assert first["storage-credentials"] != again["storage-credentials"]
+        assert stage or first["metadata"] == again["metadata"]
+    assert kept == [LOADED_AGAIN, None, None]
+
+
+def test_no_answer_is_kept_of_what_a_reader_may_do() -> None:
+    assert not [operation.name for operation in OPERATIONS if operation.takes_key and operation.role <= Role.READ]
 
 
 def test_a_refusal_is_final_and_a_failure_is_not(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,3 +192,32 @@ def test_responses_are_dropped_after_their_time_and_are_of_one_user() -> None:
     assert [once(store, act).content, once(store, act).content, once(store, act, "other").content] == [1, 1, 2]
     now[0] = 11.0
     assert once(store, act).content == 3
+
+
+def test_a_request_that_runs_is_not_dropped_for_the_responses_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idempotency_store, "MOST_BYTES_OF_ALL", 100)
+    store = MemoryIdempotencyStore(wait_s=0.01)
+    runs, begun, end = [], threading.Event(), threading.Event()
+
+    def slow() -> Answer:
+        runs.append("slow")
+        begun.set()
+        end.wait()
+        return Answer(body=b"slow")
+
+    running = threading.Thread(target=store.once, args=("anna", "slow", "r", slow))
+    running.start()
+    begun.wait()
+
+    def answered(name: str) -> Answer:
+        return store.once("anna", name, "r", lambda: (runs.append(name), Answer(body=bytes(60)))[1])
+
+    for name in ("a", "b", "c", "c", "a"):
+        answered(name)
+    assert runs == ["slow", "a", "b", "c", "a"]  # the oldest response was dropped, the newest not
+    with pytest.raises(RefusedRequest):
+        store.once("anna", "slow", "r", slow)
+    end.set()
+    running.join()
+    assert store.once("anna", "slow", "r", slow).body == b"slow"
+    assert runs.count("slow") == 1

@@ -1,12 +1,18 @@
 """Signatures of requests to S3: only files of the table, and only what the role allows."""
 
+import hashlib
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from tests.server.conftest import Served
 
-from icefloe.io.locations import LocationScope, Place
+from icefloe.io.locations import LocationPolicy, LocationScope, Place
 from icefloe.server.error_response import RefusedRequest
-from icefloe.server.request_signing import SignRequest, check_request
+from icefloe.server.request import Call
+from icefloe.server.request_signing import SignRequest, check_request, signed, signed_digest
 from icefloe.server.storage_access import folder_policy
+from icefloe.server.storage_operations import load_credentials
 
 SCOPE = LocationScope((Place("s3://lake", "/db/t"),))
 ENDPOINT = "http://minio:9000"
@@ -53,7 +59,11 @@ REFUSED = [
     ("GET", f"{BASE}?list-type=2&prefix="),
     ("GET", f"{BASE}?list-type=2&prefix=db/t"),
     ("GET", f"{BASE}?list-type=2&prefix=db/t/&prefix=other"),
+    ("GET", f"{BASE}?list-type=2&Prefix=db/t/"),
+    ("GET", f"{BASE}?LIST-TYPE=2&prefix=db/t/"),
     ("GET", f"{BASE}?policy"),
+    ("GET", f"{BASE}/db/t/%ff"),
+    ("GET", f"{BASE}/db/t/a?{'&'.join(f'p{at}=1' for at in range(51))}"),
     ("GET", "http://minio:9000/"),
     ("PUT", f"{BASE}/db/t/a?acl"),
     ("PUT", f"{BASE}/db/t/a?tagging"),
@@ -102,12 +112,22 @@ def test_every_key_of_a_deletion_is_checked() -> None:
 
 
 def test_headers_that_change_rights_or_read_other_objects_are_not_signed() -> None:
-    check("PUT", f"{BASE}/db/t/a", x_amz_content_sha256="UNSIGNED-PAYLOAD", x_amz_copy_source="/lake/db/t/b", content_type="x")
+    check(
+        "PUT",
+        f"{BASE}/db/t/a",
+        x_amz_content_sha256="UNSIGNED-PAYLOAD",
+        x_amz_copy_source="/lake/db/t/b",
+        content_type="x",
+        host="minio:9000",
+    )
     for headers in (
         {"x_amz_acl": "public-read"},
         {"x_amz_copy_source": "/lake/other/b"},
         {"x_amz_copy_source": "/lake/db/t/%2e%2e/x"},
         {"range": "a\r\nb"},
+        {"range:": "a"},
+        {"host": "other.minio:9000"},
+        {"Host": "minio"},
     ):
         with pytest.raises(RefusedRequest):
             check("PUT", f"{BASE}/db/t/a", **headers)
@@ -129,12 +149,50 @@ def test_the_hosts_of_aws_are_those_of_buckets_in_every_form() -> None:
             check("GET", uri, endpoint=None)
 
 
+def sign_request(body: str | None = None, **headers: str) -> SignRequest:
+    sent = {name.replace("_", "-"): [value] for name, value in headers.items()}
+    return SignRequest(method="POST", uri=f"{BASE}?delete", region="eu", headers=sent, body=body)
+
+
+def test_the_checked_body_of_a_deletion_is_signed_whatever_digest_the_client_sends() -> None:
+    body = deleting("db/t/a")
+    digest = hashlib.sha256(body.encode()).hexdigest()
+    assert signed_digest(sign_request(body)) == digest
+    assert signed_digest(sign_request(body, X_Amz_Content_SHA256="UNSIGNED-PAYLOAD", Content_MD5="x")) == digest
+
+
+def test_an_upload_is_signed_with_the_digest_of_the_client_or_without_one() -> None:
+    assert signed_digest(sign_request()) == "UNSIGNED-PAYLOAD"
+    assert signed_digest(sign_request(X_Amz_Content_SHA256="STREAMING-UNSIGNED-PAYLOAD-TRAILER")) == "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+    pytest.importorskip("botocore", reason="the package that signs requests is not installed: pip install 'icefloe[s3]'")
+    keys = {"s3.access-key-id": "id", "s3.secret-access-key": "secret"}
+    for request, digest in ((sign_request(), "UNSIGNED-PAYLOAD"), (sign_request("x"), hashlib.sha256(b"x").hexdigest())):
+        headers = signed(request, keys)
+        assert headers["X-Amz-Content-SHA256"] == [digest]
+        assert "x-amz-content-sha256" in headers["Authorization"][0]
+
+
 def test_a_policy_allows_the_folder_of_the_table_alone() -> None:
     read, write = (folder_policy("s3://lake/db/t*", may_write=writes)["Statement"] for writes in (False, True))
     assert read[0]["Resource"] == ["arn:aws:s3:::lake/db/t${*}/*"]
     assert read[0]["Action"] == ["s3:GetObject", "s3:GetObjectVersion"]
     assert {"s3:PutObject", "s3:DeleteObject"} < set(write[0]["Action"])
     assert read[1]["Condition"] == {"StringLike": {"s3:prefix": ["db/t${*}/*"]}}
+
+
+def test_no_credentials_are_given_for_a_location_outside_the_warehouse_whatever_the_properties_name() -> None:
+    metadata = SimpleNamespace(location="s3://other/t", properties={"write.data.path": "s3://lake/db/t/data"})
+    table = SimpleNamespace(metadata=metadata, name=lambda: ("db", "t"))
+    served: Any = SimpleNamespace(
+        catalog=SimpleNamespace(load_table=lambda _: table),
+        policy=LocationPolicy(warehouse="s3://lake"),
+        storage=SimpleNamespace(vended=lambda *_: [{"prefix": metadata.location}]),
+    )
+    call = Call(path={"namespace": "db", "table": "t"})
+    with pytest.raises(RefusedRequest, match="outside the warehouse"):
+        load_credentials(served, call)
+    metadata.location = "s3://lake/db/t"
+    assert load_credentials(served, call).content == {"storage-credentials": [{"prefix": "s3://lake/db/t"}]}
 
 
 def test_a_server_that_signs_nothing_refuses_to_and_vends_no_credentials(served: Served) -> None:

@@ -1,14 +1,23 @@
 """Scans that the server plans: the same files as a local plan, in pages, at once or later."""
 
+import json
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from tests.server.conftest import Served, serve
+from tests.spark.merge_on_read import delete_positions
 
 from icefloe.catalog import load_catalog
-from icefloe.server.planned_scans import PlanIds
+from icefloe.kernel.scan.scan_plan import ScanPlan
+from icefloe.kernel.scan.scan_task_stream import MEDIA_TYPE, ScanTaskStream
+from icefloe.server import scan_operations
+from icefloe.server.planned_scans import PlanIds, PlannedScans
 from icefloe.server.server_settings import ServerLimits
 
 PLAN = "/namespaces/db/tables/t/plan"
@@ -155,6 +164,26 @@ def test_a_cancelled_plan_is_cancelled(later: Served) -> None:
     assert later.ask("GET", f"{PLAN}/{plan_id}") == {"status": "cancelled"}
 
 
+def test_the_id_of_a_scan_with_a_long_filter_is_known() -> None:
+    ids, content = PlanIds(b"k"), {"filter": "x" * 3_000_000}
+    assert ids.opened(ids.sealed(content)) == content
+
+
+def test_a_copy_of_a_table_has_plans_of_its_own(planned: Served) -> None:
+    table = planned.catalog.load_table("db.t")
+    snapshots = table.snapshots()
+    copy = planned.warehouse / "db" / "copy" / "metadata"
+    copy.mkdir(parents=True)
+    metadata = json.loads(Path(table.metadata_location).read_text())
+    metadata["location"] = str(copy.parent)
+    first_list = next(one["manifest-list"] for one in metadata["snapshots"] if one["snapshot-id"] == snapshots[0].snapshot_id)
+    next(one for one in metadata["snapshots"] if one["snapshot-id"] == snapshots[-1].snapshot_id)["manifest-list"] = first_list
+    (copy / "v1.metadata.json").write_text(json.dumps(metadata))
+    planned.ask("POST", "/namespaces/db/register", {"name": "copy", "metadata-location": str(copy / "v1.metadata.json")})
+    assert len(paths(planned.ask("POST", PLAN))) == 5
+    assert len(paths(planned.ask("POST", PLAN.replace("/t/", "/copy/")))) == 1
+
+
 def test_ids_of_other_servers_and_other_tables_are_not_known(later: Served) -> None:
     later.create("other")
     plan_id = later.ask("POST", PLAN)["plan-id"]
@@ -172,3 +201,106 @@ def test_a_table_without_rows_has_no_files(served: Served) -> None:
     served.create()
     answer = served.ask("POST", PLAN, {})
     assert (answer["status"], answer["file-scan-tasks"]) == ("completed", [])
+
+
+PLANNED_WITHOUT_PANDAS = """
+import sys
+from pathlib import Path
+from tests.catalog_store.rest.own_server import own_server
+from icefloe.catalog.rest_catalog import RestCatalog
+
+folder = Path(sys.argv[1])
+with own_server(folder, warehouse=str(folder / "lake")) as address:
+    table = RestCatalog("r", uri=address, **{"scan-planning-mode": "server"}).load_table("db.t")
+    for with_statistics in (False, True):
+        print(len(table.scan("id > 1").plan_files(include_statistics=with_statistics)))
+assert "pandas" not in sys.modules
+"""
+
+
+def test_neither_side_imports_pandas_which_takes_longer_than_a_plan(tmp_path: Path) -> None:
+    planned = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "day": pa.array([1, 2, 2], pa.int32()), "name": ["a", None, "c"]})
+    with load_catalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "lake")) as catalog:
+        catalog.create_namespace("db")
+        properties = {"format-version": "2", "write.delete.mode": "merge-on-read"}
+        table = catalog.create_table("db.t", planned.schema, partition_spec=["day", "name"], properties=properties)
+        table.append(planned)
+        table.append(planned)
+        delete_positions(table, {task.file.file_path: [0] for task in list(table.scan("id = 3").plan_files())[:1]})
+    done = subprocess.run([sys.executable, "-c", PLANNED_WITHOUT_PANDAS, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["4", "4"]
+
+
+def test_a_timeout_while_a_plan_is_made_is_its_error_and_not_a_plan_to_wait_for() -> None:
+    plans = PlannedScans()
+
+    def timed_out() -> ScanPlan:
+        raise TimeoutError("the database did not answer")
+
+    with pytest.raises(TimeoutError, match="did not answer"):
+        plans.plan("key", timed_out, 10)
+    begun = threading.Event()
+
+    def late() -> ScanPlan:
+        begun.wait(10)
+        raise TimeoutError("the database did not answer")
+
+    assert plans.plan("late", late, 0) is None
+    assert plans.plan("late", late, 0.01) is None
+    begun.set()
+    with pytest.raises(TimeoutError, match="did not answer"):
+        plans.plan("late", late, 10)
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_stream"),
+    [
+        (None, False),
+        ("*/*", False),
+        ("application/*", False),
+        ("application/json", False),
+        (MEDIA_TYPE, True),
+        (f"{MEDIA_TYPE}, application/json;q=0.9", True),
+        (f"application/json ; Q=0.5 , {MEDIA_TYPE.upper()};q=0.5", True),
+        (f"application/json, {MEDIA_TYPE};q=0.9", False),
+        (f"{MEDIA_TYPE};q=0", False),
+        (f"{MEDIA_TYPE};q=0.0, application/json;q=0", False),
+        (f"{MEDIA_TYPE};q=nan", False),
+        (f"{MEDIA_TYPE};q=1e9", False),
+        (f"{MEDIA_TYPE}.x, {MEDIA_TYPE[:-1]}2", False),
+        (",;,=", False),
+    ],
+)
+def test_a_client_gets_a_stream_where_it_accepts_one_by_name_and_json_not_rather(
+    planned: Served, accept: str | None, is_stream: bool
+) -> None:
+    headers = {} if accept is None else {"Accept": accept}
+    response = planned.client.post(f"/v1{PLAN}", json={}, headers=headers)
+    assert response.headers["content-type"] == (MEDIA_TYPE if is_stream else "application/json")
+    assert response.headers["vary"] == "Accept"
+    assert is_stream == response.content.startswith(b"\xff\xff\xff\xff")
+
+
+def test_a_client_that_accepts_a_stream_gets_json_where_there_are_no_files_yet(later: Served) -> None:
+    headers = {"Accept": MEDIA_TYPE}
+    submitted = later.client.post(f"/v1{PLAN}", json={}, headers=headers)
+    assert submitted.json()["status"] == "submitted"
+    planned = result(later, submitted.json()["plan-id"])
+    (more,) = [later.client.post(f"/v1{TASKS}", json={"plan-task": task}, headers=headers) for task in planned["plan-tasks"][:1]]
+    assert json.loads(ScanTaskStream(more.content).response) == {}
+    nothing = later.client.post(f"/v1{PLAN}", json={"filter": False}, headers=headers)
+    assert "file-scan-tasks" not in nothing.json() or nothing.json()["file-scan-tasks"] == []
+
+
+def test_a_page_of_a_stream_has_fewer_files_where_they_have_many_bytes(planned: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan_operations, "BYTES_OF_STREAM", 1000)
+    names = ["id", "day", "name"]
+    first = planned.client.post(f"/v1{PLAN}", json={"stats-fields": names}, headers={"Accept": MEDIA_TYPE})
+    tasks = json.loads(ScanTaskStream(first.content).response)["plan-tasks"]
+    pages = [first, *(planned.client.post(f"/v1{TASKS}", json={"plan-task": task}, headers={"Accept": MEDIA_TYPE}) for task in tasks)]
+    assert len(pages) > 1
+    found = [path for page in pages for batch in pa.ipc.open_stream(page.content) for path in batch["file_path"].to_pylist()]
+    assert sorted(found) == local(planned, "true")
+    assert len(found) == 5
+    assert "plan-tasks" not in planned.ask("POST", PLAN, {"stats-fields": names})

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 CASES = Path(__file__).with_name("connect_cases.py")
 
 
+@pytest.mark.slow
 def test_everything_works_in_a_session_of_spark_connect(tmp_path: Path) -> None:
     if pyspark.__version__ >= "4.1" and not find_java().has_vector_module:
         pytest.skip("PySpark starts its Connect server with the module jdk.incubator.vector, which the only Java here is built without")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests.combinations import repetitions
 from tests.spark.comparing import in_order, same_rows
 from tests.spark.merge_on_read import delete_keys, delete_positions
 
@@ -34,7 +35,7 @@ def sources_of(frame: DataFrame) -> list[str]:
     return [scan.relation().fileFormat().getClass().getSimpleName() for scan in scans]
 
 
-@pytest.fixture(params=["2", "3"])
+@pytest.fixture(params=repetitions(["2", "3"], "3"))
 def table(lake: SqlCatalog, request: pytest.FixtureRequest) -> Table:
     """Files of several row groups and pages, some with deleted rows, among them the first and the last of a file."""
     properties = {"format-version": request.param, "write.parquet.row-group-size-bytes": "65536", "write.parquet.page-row-limit": "1000"}
@@ -59,6 +60,7 @@ SETTINGS = {
     "off the heap": {"spark.sql.columnVector.offheap.enabled": "true"},
     "small batches": {"spark.sql.parquet.columnarReaderBatchSize": "7", "spark.sql.files.maxPartitionBytes": "50000"},
 }
+IN_THE_DEFAULT_RUN = ("split", "row by row", "small batches")
 
 
 @contextmanager
@@ -73,7 +75,10 @@ def set_to(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
             spark.conf.unset(name)
 
 
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
+@pytest.mark.parametrize(
+    "settings",
+    [pytest.param(value, id=name, marks=() if name in IN_THE_DEFAULT_RUN else pytest.mark.slow) for name, value in SETTINGS.items()],
+)
 def test_rows_and_positions_are_those_of_a_plain_reader(table: Table, settings: dict[str, str], spark: SparkSession) -> None:
     with set_to(spark, settings):
         frame = same_rows(table, "TRUE", "id", "_file", "_pos", "s.b")
@@ -111,7 +116,7 @@ def expected_ids(files: Sequence[range], deleted: Sequence[set[int]], keys: set[
     ]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
 def test_random_deletes_leave_the_rows_of_a_plain_model(lake: SqlCatalog, spark: SparkSession, seed: int) -> None:
     chosen = random.Random(seed)
     version = "2" if seed % 2 else "3"

@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.maintenance.test_remove_orphan_files import OLD, age, folder_of, later, made, stray
 
-from icefloe.errors import EngineError, FormatError, InvalidInputError, NoSuchFileError
+from icefloe.errors import EngineError, FormatError, InvalidInputError, NoSuchFileError, StorageError
+from icefloe.io.file_tree import local_state
 from icefloe.maintenance import remove_orphan_files as removal
 from icefloe.spark.maintenance import orphan_files_job
 from icefloe.table import Table
@@ -44,7 +45,7 @@ def random_tree(folder: Path, numbers: random.Random, files: int) -> list[Path]:
     return paths
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
 def test_random_trees_have_the_same_orphans_as_in_this_process(
     spark: SparkSession, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,3 +216,19 @@ def test_a_running_session_lists_large_tables_and_purges_stay_here(
     assert table.maintenance.remove_orphan_files(mode="purge").deleted_files == 1
     assert used == ["in-process", "spark", "in-process"]
     assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()
+
+
+def test_a_local_folder_is_not_listed_by_executors_that_see_another_disk(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(tmp_path)
+    path = stray(table, "data/stray.parquet")
+    state = local_state(str(path))
+    # On the driver alone the manifest list has another size, as on a machine with a folder of the same name.
+    monkeypatch.setattr(orphan_files_job, "local_state", lambda _: state)
+    with pytest.raises(StorageError, match="is a folder of the driver's machine") as refused:
+        found(table, "spark")
+    assert "engine='in-process'" in str(refused.value.next_step)
+    assert path.exists()
+    monkeypatch.undo()
+    assert [one["path"] for one in found(table, "spark")[0]] == [str(path)]

@@ -93,6 +93,7 @@ def run(script: str, *arguments: str, **environment: str) -> subprocess.Complete
     )
 
 
+@pytest.mark.slow
 def test_a_machine_without_java_starts_spark_on_the_wheel_s(tmp_path: Path) -> None:
     done = run(REPORT, PATH=str(tmp_path))
     assert done.returncode == 0, done.stderr

@@ -58,6 +58,7 @@ def test_a_worker_starts_in_the_background_once_with_the_modules_of_tasks_that_n
     assert started(tmp_path / "lake", {}) == [1, 0, ["SUCCEEDED"], ["icefloe.spark.write.data_file_job"], True, daemon, 5]
 
 
+@pytest.mark.slow
 def test_the_daemon_that_the_user_has_chosen_stays(tmp_path: Path) -> None:
     daemon = "pyspark.daemon"
     assert started(tmp_path / "lake", {"spark.python.daemon.module": daemon}) == [1, 0, ["SUCCEEDED"], [], False, daemon, 5]
@@ -71,6 +72,7 @@ print(spark.sparkContext.parallelize([1], 1).map(lambda number: number + 1).coll
 """
 
 
+@pytest.mark.slow
 def test_python_functions_run_in_workers_whose_python_has_no_icefloe(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -S "$@"\n')  # without the packages of the environment

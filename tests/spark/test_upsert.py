@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests.combinations import combinations, repetitions
 from tests.spark.comparing import same_rows
 
 from icefloe import SqlCatalog, Table
@@ -51,7 +52,7 @@ HERE, CACHED_HERE, KEYS_HERE, ALL_HERE = (
 )
 
 
-@pytest.fixture(params=[HERE, CACHED_HERE, ALL_HERE, "by Spark"])
+@pytest.fixture(params=repetitions([HERE, CACHED_HERE, ALL_HERE, "by Spark"], HERE, "by Spark"))
 def joined(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Join rows in this process or by Spark, return the name of the engine, and check after the test that the join ran there."""
     joins: list[object] = []
@@ -155,7 +156,7 @@ def test_upserts_by_spark_and_in_this_process_have_the_same_result(
 
 
 @pytest.mark.usefixtures("joined")
-@pytest.mark.parametrize("key", ["id", "u", "at", "raw", "inner.d", "part"])
+@pytest.mark.parametrize("key", repetitions(["id", "u", "at", "raw", "inner.d", "part"], "u", "inner.d", "part"))
 def test_keys_of_any_type_match_the_same_rows(spark: SparkSession, lake: SqlCatalog, key: str) -> None:
     by_spark, here = (make(lake, f"db.{name}", 2, "merge-on-read") for name in ("s", "h"))
     rows = [row(number) for number in range(1, 7 if key != "part" else 3)]
@@ -255,8 +256,9 @@ TYPES = """id int, b boolean, i int, l bigint, f float, d double, n decimal(7, 3
     a array<array<int>>, m map<string, struct<t: timestamp, n: array<string>>>, st struct<u: string, e: array<decimal(30, 10)>>"""
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-@pytest.mark.parametrize("joined", [HERE, CACHED_HERE, "by Spark", ALL_HERE], indirect=True)
+@pytest.mark.parametrize(
+    ("zone", "joined"), combinations(["UTC", "America/New_York"], [HERE, CACHED_HERE, "by Spark", ALL_HERE]), indirect=["joined"]
+)
 @pytest.mark.usefixtures("joined")
 def test_rows_of_every_type_are_the_same_whether_they_were_read_first(spark: SparkSession, lake: SqlCatalog, zone: str) -> None:
     zone_before = spark.conf.get("spark.sql.session.timeZone")

@@ -1,10 +1,5 @@
-"""Fixtures for the tests of tables: they use the in-process engine, even if another test has started Spark in this process."""
+"""Fixtures for the tests of tables."""
 
-import pytest
+from tests.without_spark import spark_is_not_active
 
-from icefloe.spark.spark_engine import SparkEngine
-
-
-@pytest.fixture(autouse=True)
-def spark_is_not_active(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SparkEngine, "is_active", lambda _: False)
+__all__ = ["spark_is_not_active"]

@@ -270,8 +270,8 @@ class Cut(RuleBasedStateMachine):
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-QUICK = settings(max_examples=3, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck))
-THOROUGH = settings(max_examples=120, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=3, stateful_step_count=20, suppress_health_check=list(HealthCheck))
+THOROUGH = settings(max_examples=120, stateful_step_count=40, suppress_health_check=list(HealthCheck))
 
 
 class TestCut(Cut.TestCase):  # type: ignore[name-defined,misc]

@@ -259,7 +259,7 @@ operation = st.one_of(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     operations=st.lists(operation, max_size=6),
     version=st.sampled_from(["1", "2"]),

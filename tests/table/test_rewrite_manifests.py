@@ -38,7 +38,10 @@ def content(table: Any) -> list[Any]:
 
 
 def test_manifests_are_merged_into_one_for_data_and_one_for_deletes(table: Any) -> None:
-    before = content(table)
+    before, head = content(table), table.current_snapshot()
+    planned = table.rewrite_manifests(dry_run=True)
+    assert str(planned) == "rewrite manifests: 8 would become 2 with 8 entries, 0 kept"
+    assert (planned.snapshot_id, table.refresh().current_snapshot()) == (None, head)
     result = table.rewrite_manifests()
     assert (result.rewritten_manifests, result.added_manifests, result.kept_manifests, result.entries) == (8, 2, 0, 8)
     assert str(result) == f"rewrite manifests: 8 became 2 with 8 entries, 0 kept (snapshot {table.current_snapshot().snapshot_id})"

@@ -204,7 +204,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS, version=st.sampled_from([2, 3]), mode=st.sampled_from(["copy-on-write", "merge-on-read"]))
 def test_a_transaction_has_the_result_of_its_separate_writes(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]], version: int, mode: str

@@ -77,7 +77,7 @@ def problems(table: Table) -> list[str]:
     st.sampled_from([("1", "copy-on-write"), *product("23", ["copy-on-write", "merge-on-read"])]),  # version 1 has no delete files
     st.sampled_from(["1", "2", "100"]),
 )
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_totals_equal_a_recount_after_every_operation(operations: list[tuple[str, str]], form: tuple[str, str], merged_at: str) -> None:
     version, mode = form
     with TemporaryDirectory() as folder:

@@ -5,7 +5,7 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
-from tests.table.test_whole_format import start
+from tests.table.test_whole_format import empty_catalog, start
 from tests.table.upsert_model import Upserting
 
 from icefloe.errors import InvalidInputError, InvalidPartitionSpecError, InvalidSchemaError
@@ -15,7 +15,7 @@ STEPS = ["upsert", "upsert", "upsert", "append", "delete", "schema", "spec", "or
 
 def run(data: st.DataObject, most: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        model = Upserting(start(folder, data), data)
+        model = Upserting(start(empty_catalog(folder), "db.t", data), data)
         steps = data.draw(st.lists(st.sampled_from(STEPS), min_size=1, max_size=most), label="steps")
         for step in ["spec", "append", "upsert", *steps]:
             model.fresh = ()
@@ -43,7 +43,7 @@ def run(data: st.DataObject, most: int) -> None:
         model.check_everything()
 
 
-QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=25, suppress_health_check=list(HealthCheck))
 
 
 @QUICK

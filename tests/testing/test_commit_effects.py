@@ -33,7 +33,7 @@ TRANSACTIONS: dict[str, tuple[dict[str, Any], list[tuple[Any, ...]], list[tuple[
 def test_a_write_without_a_snapshot_is_not_matched_to_the_snapshot_of_the_next_write(name: str) -> None:
     options, before, together = TRANSACTIONS[name]
     machine = ManyWriters()
-    machine.create(**{"version": 2, "mode": "copy-on-write", "spec": (), "evolves": False, **options})
+    machine.create(**{"version": 2, "mode": "copy-on-write", "spec": (), "evolves": False, "policy": {}, **options})
     operations = [*before, ("together", together)]
     for operation in operations:
         machine.step(step=Step(writer=0, operation=operation, faults=(), meanwhile=(), before="refresh"))
@@ -44,7 +44,7 @@ def test_a_write_without_a_snapshot_is_not_matched_to_the_snapshot_of_the_next_w
 def test_an_expiry_need_not_delete_files_that_another_operation_left() -> None:
     """Statistics replace those of the same snapshot; before their writer receives the reply, another writer expires snapshots."""
     machine = ManyWriters()
-    machine.create(version=2, mode="copy-on-write", spec=(), evolves=False)
+    machine.create(version=2, mode="copy-on-write", spec=(), evolves=False, policy={})
     expiry = Step(writer=1, operation=("expire", 1), faults=(), meanwhile=(), before="refresh")
     for operation, meanwhile in ((ROWS, ()), (ROWS, ()), (("statistics",), ()), (("statistics",), [("overtake", 0, expiry)])):
         machine.step(step=Step(writer=0, operation=operation, faults=(), meanwhile=meanwhile, before="refresh"))
@@ -57,7 +57,7 @@ def test_an_expiry_must_delete_the_files_of_the_snapshots_that_it_removes(monkey
     """The files that the expiry does not delete are reported, although another operation left files too."""
     monkeypatch.setattr(FaultyFileIO, "delete", lambda self, location: None)
     machine = ManyWriters()
-    machine.create(version=2, mode="copy-on-write", spec=(), evolves=False)
+    machine.create(version=2, mode="copy-on-write", spec=(), evolves=False, policy={})
     for operation in (ROWS, ROWS, ("statistics",), ("statistics",)):
         machine.step(step=Step(writer=0, operation=operation, faults=(), meanwhile=(), before="refresh"))
     with pytest.raises(BrokenInvariantError, match="files of expired snapshots remain"):
@@ -67,7 +67,7 @@ def test_an_expiry_must_delete_the_files_of_the_snapshots_that_it_removes(monkey
 def expire_added_file() -> ManyWriters:
     """Add a file outside the table's folder, delete its rows, and expire the snapshots that need it."""
     machine = ManyWriters()
-    machine.create(version=2, mode="copy-on-write", spec=(), evolves=False)
+    machine.create(version=2, mode="copy-on-write", spec=(), evolves=False, policy={})
     for operation in (("add_files", "main", [("a", 1)]), ("delete", "main", "true"), ("expire", 1)):
         machine.step(step=Step(writer=0, operation=operation, faults=(), meanwhile=(), before="refresh"))
     machine.teardown()
@@ -103,7 +103,7 @@ def of_writer(writer: int, *operation: Any) -> Step:
 def test_an_expiry_need_not_delete_files_that_another_expiry_is_deleting(retain_last: int, expired: int) -> None:
     """The first expiry has committed and loads the table again before it deletes files; meanwhile a second expiry runs."""
     machine = ManyWriters()
-    machine.create(version=2, mode="copy-on-write", spec=(), evolves=False)
+    machine.create(version=2, mode="copy-on-write", spec=(), evolves=False, policy={})
     for _ in range(4):
         machine.step(step=of_writer(0, *ROWS))
     between = ("load", 0, of_writer(1, "expire", retain_last))
@@ -118,7 +118,7 @@ def test_an_expiry_must_delete_its_files_whatever_other_writers_do_meanwhile(
     between: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = ManyWriters()
-    machine.create(version=2, mode="copy-on-write", spec=(), evolves=False)
+    machine.create(version=2, mode="copy-on-write", spec=(), evolves=False, policy={})
     for _ in range(3):
         machine.step(step=of_writer(0, *ROWS))
     monkeypatch.setattr(FaultyFileIO, "delete", lambda self, location: None)

@@ -1,14 +1,18 @@
 """How each rule is broken: a function that changes the files of a stored table so that exactly this rule is broken. `BREAKS` has one for each rule."""
 
 import dataclasses
+import datetime as dt
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from tests.validation.stored_table import Record, StoredTable, edit_avro, records_of
 
+from icefloe import SqlCatalog
 from icefloe.validation.table_validation import ValidationArguments
 
 
@@ -292,6 +296,28 @@ def high_minimum(stored: StoredTable) -> None:
     stored.edit_list(change)
 
 
+def promoted_bucket(stored: StoredTable) -> None:
+    """Put the metadata of a table in the place of the stored one that is partitioned by the bucket of a date, which became a timestamp."""
+    folder = stored.metadata.parents[3]
+    catalog = SqlCatalog("other", uri=f"sqlite:///{folder}/other.db", warehouse=str(folder / "other"))
+    catalog.create_namespace("db")
+    schema = pa.schema([("d", pa.date32())])
+    table = catalog.create_table("db.p", schema, partition_spec=["bucket(4, d)"], properties={"format-version": "3"})
+    table.append(pa.table({"d": [dt.date(2026, 11, 26)]}, schema=schema))
+    document = json.loads(Path(table.metadata_location).read_text())
+    promoted = json.loads(json.dumps(document["schemas"][0]).replace('"date"', '"timestamp"'))
+    document["schemas"].append({**promoted, "schema-id": 1})
+    document["current-schema-id"] = 1
+    stored.metadata.write_text(json.dumps(document))
+
+
+def reused_field(document: Record) -> None:
+    fields = [("n_bucket", 2, 1001, "bucket[4]"), ("day", 1, 1002, "identity")]
+    names = ("name", "source-id", "field-id", "transform")
+    document["partition-specs"].append({"spec-id": 1, "fields": [dict(zip(names, field, strict=True)) for field in fields]})
+    document["last-partition-id"] = 1002
+
+
 BREAKS: dict[str, Break] = {
     "metadata-missing": Break(lambda stored: stored.metadata.unlink()),
     "metadata-damaged": Break(lambda stored: cut(stored.metadata)),
@@ -363,6 +389,8 @@ BREAKS: dict[str, Break] = {
     "schema-version": add_schema({"id": 3, "name": "v", "type": "variant"}, last_column_id=3),
     "type-changed": add_schema({"id": 2, "name": "n", "type": "string"}),
     "partition-field-id": add_spec(source_id=2, field_id=1000, name="n", transform="identity"),
+    "partition-field-reuse": Break(lambda stored: stored.edit(reused_field)),
+    "partition-promotion": Break(promoted_bucket, version=3),
     "partition-source": add_spec(source_id=9, field_id=1001, name="lost", transform="bucket[4]"),
     "partition-transform-type": add_spec(source_id=1, field_id=1001, name="day_hour", transform="hour"),
     "partition-transform-unknown": add_spec(source_id=1, field_id=1001, name="day_curve", transform="curve", is_default=True),

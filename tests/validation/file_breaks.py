@@ -1,6 +1,7 @@
 """How each rule of data files, delete files and statistics files is broken: real bytes are changed so that exactly this rule is broken."""
 
 import dataclasses
+import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -205,6 +206,26 @@ def edit_lists(stored: StoredTable, change: Callable[[Record], object]) -> None:
     edit_avro(stored.manifest_list(), lambda rows: [change(row) for row in rows])
 
 
+def unsorted_partitions(stored: StoredTable) -> None:
+    path = Path(statistics_of(stored, "partition-statistics")["statistics-path"])
+    table = pq.ParquetFile(path).read()
+    pq.write_table(table.take(list(reversed(range(table.num_rows)))), path)
+    stored.edit(lambda document: document["partition-statistics"][0].update({"file-size-in-bytes": path.stat().st_size}))
+
+
+def zero_of_the_other_sign(stored: StoredTable) -> None:
+    """State a lower bound of 0.0 for a column that has -0.0; the footer has -0.0 for any zero."""
+    rewritten(lambda table: with_field(table, "x", 3, pa.chunked_array([[0.0, -0.0, None]])), VALUES).change(stored)
+    bounds = {name: [{"key": 3, "value": struct.pack("<d", 0.0)}] for name in ("lower_bounds", "upper_bounds")}
+    edit_entry(stored, lambda file: file.update(bounds))
+
+
+def with_deleted_rows(table: pa.Table, rows: list[Record | None], field_id: int = 2) -> pa.Table:
+    """Return position deletes with the rows that they delete, of which one column is stored."""
+    kind = pa.struct([pa.field("n", pa.int64(), metadata={_ID: str(field_id).encode()})])
+    return with_field(table, "row", 2147483544, pa.chunked_array([pa.array(rows, kind)]))
+
+
 FILE_BREAKS: dict[str, Break] = {
     "file-missing": Break(lambda stored: file_of(stored).unlink(), arguments=FILES),
     "file-size": entry(FILES, file_size_in_bytes=77),
@@ -218,6 +239,7 @@ FILE_BREAKS: dict[str, Break] = {
     "column-type": rewritten(lambda table: with_field(table, "n", 2, pa.chunked_array([["u", "v", "w"]])), DATA),
     "column-missing": Break(required_and_missing, arguments=DATA),
     "column-bounds": metric("lower_bounds", 2, (1).to_bytes(8, "little")),
+    "column-bounds-zero": Break(zero_of_the_other_sign, arguments=VALUES),
     "column-value-count": metric("value_counts", 2, 8, "value-count"),
     "column-null-count": metric("null_value_counts", 3, 0),
     "column-nan-count": metric("nan_value_counts", 3, 2),
@@ -236,6 +258,7 @@ FILE_BREAKS: dict[str, Break] = {
     "position-deletes-target": rewritten(
         lambda table: with_field(table, "file_path", 2147483546, pa.chunked_array([["/w/other.parquet", "/w/other.parquet"]])), DATA, 1
     ),
+    "position-deletes-row": rewritten(lambda table: with_deleted_rows(table, [{"n": 0}, None]), DATA, 1),
     "dangling-delete": Break(lambda stored: edit_entry(stored, lambda file: (no_target(file), file["partition"].update(day="q")), 1)),
     "dangling-vector": entry(ValidationArguments(), 1, 3, referenced_data_file="/w/gone.parquet"),
     "delete-partition": Break(other_partition, 3),
@@ -247,4 +270,5 @@ FILE_BREAKS: dict[str, Break] = {
     "statistics-blobs": statistics("statistics", lambda file: file["blob-metadata"][0].update({"fields": [3]})),
     "statistics-fields": statistics("statistics", lambda file: file["blob-metadata"][0].update({"fields": [99]}), None),
     "partition-statistics-columns": Break(partition_file_without_columns, arguments=DATA),
+    "partition-statistics-order": Break(unsorted_partitions, arguments=DATA),
 }

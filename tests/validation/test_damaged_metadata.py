@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.fuzz import mutate
 from tests.validation.stored_table import StoredTable
@@ -18,7 +18,7 @@ from icefloe.io.local_file_io import LocalFileIO
 from icefloe.validation.rules import RULES
 from icefloe.validation.table_validation import ValidationArguments, ValidationResult, validate_table
 
-CASES = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+CASES = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 IDS = {rule.id for rule in RULES}
 # Damage of bytes, and damage within a file that is whole otherwise.
 DAMAGE: dict[str, tuple[mutate.Mutate, ...]] = {
@@ -70,6 +70,7 @@ def checked(stored: StoredTable, files: Mapping[str, bytes]) -> ValidationResult
 
 @pytest.mark.parametrize("kind", DAMAGE)
 @CASES
+@example(41992, 1)  # a path that is too long for the file system
 @given(st.integers(0, 2**32), st.sampled_from([1, 2, 3]))
 def test_damage_is_a_finding_or_harmless_and_never_an_exception(tables: dict[int, StoredTable], kind: str, seed: int, version: int) -> None:
     chance = random.Random(seed)
@@ -80,6 +81,7 @@ def test_damage_is_a_finding_or_harmless_and_never_an_exception(tables: dict[int
 
 
 @CASES
+@example(208, 3)  # a partition field id that a spec has twice
 @given(st.integers(0, 2**32), st.sampled_from([2, 3]))
 def test_damage_of_all_files_at_once_is_no_exception(tables: dict[int, StoredTable], seed: int, version: int) -> None:
     chance = random.Random(seed)

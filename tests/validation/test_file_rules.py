@@ -3,8 +3,10 @@
 import shutil
 from collections.abc import Callable
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from tests.validation.file_breaks import FILE_BREAKS, VALUES, written_files
+from tests.validation.file_breaks import FILE_BREAKS, VALUES, edit_entry, file_of, rewritten, with_field, written_files
 from tests.validation.stored_table import StoredTable
 
 from icefloe.validation import file_check
@@ -64,3 +66,14 @@ def test_files_that_are_checked_one_by_one_have_the_findings_of_all_together(
     monkeypatch.setattr(file_check, "FILES_OF_A_TASK", 1)
     monkeypatch.setattr(file_check, "_FILES_AT_ONCE", 1)
     assert stored.validated(VALUES).counts == together.counts
+
+
+def test_a_row_id_twice_in_a_file_is_found_across_its_row_groups(sound: Callable[[int], StoredTable]) -> None:
+    stored = sound(3)
+    rewritten(lambda table: with_field(table, "_row_id", 2147483540, pa.chunked_array([[1, 2, 1]])), VALUES, version=3).change(stored)
+    path = file_of(stored)
+    pq.write_table(pq.ParquetFile(path).read(), path, row_group_size=1)
+    edit_entry(stored, lambda file: file.update(file_size_in_bytes=path.stat().st_size))
+    (finding,) = stored.validated(VALUES).findings
+    assert (finding.rule, finding.field_id) == ("row-lineage", 2147483540)
+    assert "has a value of _row_id twice" in finding.message

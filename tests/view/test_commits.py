@@ -276,7 +276,7 @@ FAULTS = st.sampled_from(
 STEP = st.tuples(st.integers(0, 2), st.sampled_from(["replace", "property", "rollback", "refresh"]), FAULTS)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(STEP, max_size=12))
 def test_no_acknowledged_change_is_lost_whatever_fails(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str, Fault | None]]

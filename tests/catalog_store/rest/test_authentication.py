@@ -2,6 +2,7 @@
 
 import base64
 import json
+import pickle
 import time
 from urllib.parse import parse_qs
 
@@ -150,6 +151,16 @@ def test_a_refused_credential_is_shown_without_its_secret(server: RestDouble) ->
     server.on("POST", "/v1/oauth/tokens", Answer(401, {"error": "invalid_client", "error_description": "no top-secret here"}))
     with pytest.raises(StoragePermissionError, match="invalid_client") as refused:
         opened(server, credential=CREDENTIAL)
+    assert "top-secret" not in str(refused.value)
+
+
+def test_a_refused_credential_is_shown_without_its_secret_in_another_process_too(server: RestDouble) -> None:
+    refusal = Answer(401, {"error": "invalid_client", "error_description": "no top-secret here"})
+    server.on("POST", "/v1/oauth/tokens", token("first"), refusal)
+    copy = pickle.loads(pickle.dumps(opened(server, credential=CREDENTIAL).store.connection.auth))
+    copy._expires_at = 0.0
+    with pytest.raises(StoragePermissionError, match="invalid_client") as refused:
+        copy.renew()
     assert "top-secret" not in str(refused.value)
 
 

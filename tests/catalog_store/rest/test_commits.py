@@ -27,7 +27,14 @@ QUICK = {
     "commit.status-check.num-retries": "3",
 }
 ROWS = pa.table({"n": [1]})
-LOST = [Answer(hangs_up=True), problem(500, "X"), problem(502, "X"), problem(504, "X"), problem(503, "X"), Answer(500, b"<html>")]
+# The first two come with the status of a success, from something between this process and the server.
+LOST = [
+    Answer(200, b"<html>"),
+    Answer(200, {"metadata-location": "x"}),
+    Answer(hangs_up=True),
+    *(problem(status, "X") for status in (500, 502, 504, 503)),
+    Answer(500, b"<html>"),
+]
 
 
 @pytest.fixture

@@ -1,6 +1,9 @@
 """Requests to a REST catalog: configuration, endpoints, pages, tags, retries, and errors of a hostile or failing server."""
 
+import gzip
 import pickle
+import zlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ from tests.catalog_store.rest.rest_double import Answer, OneTable, Request, Rest
 from icefloe.catalog.catalog_loader import load_catalog
 from icefloe.catalog.rest_catalog import RestCatalog
 from icefloe.catalog_store.request_key import new_key
+from icefloe.catalog_store.rest import http_client
 from icefloe.catalog_store.rest.rest_paths import Endpoint
 from icefloe.catalog_store.rest.rest_store import RestCatalogStore
 from icefloe.errors import (
@@ -17,7 +21,9 @@ from icefloe.errors import (
     LocationNotAllowedError,
     MetadataFormatError,
     NoSuchCatalogError,
+    NoSuchNamespaceError,
     NoSuchTableError,
+    NotFoundError,
     StoragePermissionError,
     StorageUnavailableError,
     UnsupportedFeatureError,
@@ -81,7 +87,16 @@ def test_a_redirect_is_not_followed(server: RestDouble) -> None:
         opened(server, **TOKEN)
 
 
-@pytest.mark.parametrize("override", [{"prefix": "../x"}, {"prefix": "a b"}, {"namespace-separator": "/"}, {"namespace-separator": "?x"}])
+def test_a_prefix_is_used_as_the_server_has_encoded_it(server: RestDouble) -> None:
+    configure(server, overrides={"prefix": "main%7Clake"})
+    server.on("GET", "/v1/main%7Clake/namespaces", Answer(200, {"namespaces": [["db"]]}))
+    assert opened(server).list_namespaces() == [("db",)]
+
+
+@pytest.mark.parametrize(
+    "override",
+    [{"prefix": "../x"}, {"prefix": "a/%2E%2e/x"}, {"prefix": "a b"}, {"namespace-separator": "/"}, {"namespace-separator": "?x"}],
+)
 def test_a_prefix_or_separator_that_leads_elsewhere_is_refused(server: RestDouble, override: dict[str, str]) -> None:
     configure(server, overrides=override)
     with pytest.raises(MetadataFormatError, match="prefix"):
@@ -255,14 +270,63 @@ def test_a_server_elsewhere_cannot_lead_to_files_of_this_machine(
     opened(server, warehouse=str(stored.location)).load_table("db.t")
 
 
-def test_a_table_that_only_its_server_may_plan_is_refused(server: RestDouble, stored: OneTable) -> None:
-    stored.result = {"config": {"scan-planning-mode": "server"}}
-    with pytest.raises(UnsupportedFeatureError, match="plans the scans"):
-        opened(server).load_table("db.t")
-    stored.result = {"config": {"scan-planning-mode": "client"}}
-    assert opened(server, **{"rest-table-cache.max-entries": "0"}).load_table("db.t")
-
-
 def test_names_of_a_misspelt_property_are_refused() -> None:
     with pytest.raises(InvalidPropertyError, match="oauth2-server-uri"):
         RestCatalog("r", uri="http://127.0.0.1:1", **{"oauth2-server-url": "x"})
+
+
+def test_functions_are_listed_and_loaded(server: RestDouble) -> None:
+    configure(server, endpoints=[str(endpoint) for endpoint in Endpoint])
+    server.on("GET", "/v1/namespaces/a%1Fb/functions", Answer(200, {"identifiers": [["a", "b", "plus one"], ["a", "b", "add"]]}))
+    definition = {"definition-id": "int", "parameters": [{"type": "int", "name": "x"}], "return-type": "int", "versions": []}
+    metadata = {"function-uuid": "u", "format-version": 1, "definitions": [definition], "definition-log": [], "doc": "adds one"}
+    server.on("GET", "/v1/namespaces/a%1Fb/functions/plus%20one", Answer(200, {"metadata-location": "s3://x/f.json", "metadata": metadata}))
+    catalog = opened(server)
+    assert catalog.list_functions("a.b") == [("a", "b", "add"), ("a", "b", "plus one")]
+    function = catalog.load_function(("a", "b", "plus one"))
+    assert (function.doc, function.metadata_location, function.definitions) == ("adds one", "s3://x/f.json", (definition,))
+    with pytest.raises(NotFoundError, match=r"the functions of the namespace 'a.b'"):
+        catalog.load_function("a.b.none")
+    with pytest.raises(NoSuchNamespaceError):
+        catalog.list_functions("none")
+
+
+def test_a_server_without_functions_is_an_error_that_names_the_operation(server: RestDouble) -> None:
+    with pytest.raises(UnsupportedFeatureError, match="functions"):
+        opened(server).list_functions("a")
+
+
+def zeros(megabytes: int) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    return b"".join([*(packer.compress(bytes(1 << 20)) for _ in range(megabytes)), packer.flush()])
+
+
+COMPRESSED: dict[str, tuple[str, Callable[[], bytes], str]] = {
+    "longer than the limit": ("gzip", lambda: zeros(20), "longer than 16777216 bytes"),
+    "compressed twice": ("gzip, gzip", lambda: gzip.compress(zeros(20)), "'gzip, gzip', which was not requested"),
+    "another codec": ("zstd", lambda: b"x", "'zstd', which was not requested"),
+    "cut short": ("gzip", lambda: gzip.compress(b"{}" * 100)[:-4], "cut short"),
+    "with more behind it": ("gzip", lambda: gzip.compress(b"{}") + b"x", "continues after"),
+    "no gzip": ("gzip", lambda: b"{}", "incorrect header"),
+}
+
+
+@pytest.mark.parametrize("name", COMPRESSED)
+def test_a_compressed_answer_is_bounded_before_it_is_in_memory(server: RestDouble, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_client, "MOST_BYTES", 1 << 24)
+    encoding, content, shown = COMPRESSED[name]
+    server.on("GET", "/v1/namespaces", Answer(200, content(), {"Content-Encoding": encoding}))
+    with opened(server, **{"rest.client.max-retries": "0"}) as catalog, pytest.raises(StorageUnavailableError, match=shown):
+        catalog.list_namespaces()
+    assert server.of("GET", "/v1/namespaces")[0].headers["accept-encoding"] == "gzip"
+
+
+def test_a_compressed_answer_is_read_and_one_without_a_body_has_none(server: RestDouble) -> None:
+    content = gzip.compress(b'{"namespaces":[["a"]], "more": "' + b"x" * 3_000_000 + b'"}')
+    server.on("GET", "/v1/namespaces", Answer(200, content, {"Content-Encoding": "gzip"}))
+    server.on("HEAD", "/v1/namespaces/a/tables/t", Answer(200, b"", {"Content-Encoding": "gzip"}))
+    configure(server, endpoints=["GET /v1/{prefix}/namespaces", "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}"])
+    with opened(server) as catalog:
+        assert catalog.list_namespaces() == [("a",)]
+        assert catalog.table_exists("a.t")
+    assert server.of("HEAD", "/v1/namespaces/a/tables/t")

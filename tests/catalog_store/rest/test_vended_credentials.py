@@ -16,8 +16,9 @@ from icefloe.catalog.rest_catalog import RestCatalog
 from icefloe.catalog_store.rest import table_access
 from icefloe.catalog_store.rest.rest_paths import Endpoint
 from icefloe.catalog_store.rest.table_access import TableAccess
-from icefloe.errors import IcefloeError, StoragePermissionError
+from icefloe.errors import IcefloeError, LocationNotAllowedError, StoragePermissionError
 from icefloe.io import object_store_file_io
+from icefloe.kernel.ports import VENDED_GOOGLE_TOKEN
 
 CREDENTIALS = f"{OneTable.path}/credentials"
 # Seconds that a vended key is valid for.
@@ -137,15 +138,190 @@ def test_the_longest_prefix_wins_then_config_then_own_properties(server: RestDou
     properties = given.properties_for("s3://lake/x")
     assert (properties["s3.region"], properties["s3.path-style-access"]) == ("eu-west-1", "true")
     assert "py-io-impl" not in properties
-    assert given.properties_for("gs://b/x")["gcs.oauth2.token"] == "google"
+    assert given.properties_for("gs://b/x")[VENDED_GOOGLE_TOKEN] == "google"
 
 
 def test_own_keys_are_not_sent_to_a_host_that_the_server_names(server: RestDouble, in_store: OneTable) -> None:
     in_store.result = {"config": {"s3.endpoint": "https://evil.example", "gcs.service.host": "https://evil.example"}}
     own = {"s3.access-key-id": "mine", "s3.secret-access-key": "mine", "gcs.oauth2.token": "mine", "s3.region": "x"}
-    assert "mine" not in access(server, **own).properties_for("s3://lake/x").values()
+    assert "mine" not in access(server, **own, **{"s3.anonymous": "true", "gcs.no-auth": "true"}).properties_for("s3://lake/x").values()
     own["s3.endpoint"] = "https://evil.example"
     assert access(server, **own).properties_for("s3://lake/x")["s3.access-key-id"] == "mine", "the user named this host"
+
+
+@pytest.mark.parametrize(
+    ("host", "key"),
+    [
+        ("gcs.endpoint", "gcs.oauth2.token"),
+        ("adls.account-host", "adls.sas-token.lake"),
+        ("adls.account-host", "adls.connection-string.lake"),
+        ("adls.account-host", "adls.auth.shared-key.account.key"),
+    ],
+)
+def test_own_keys_of_every_name_are_not_sent_to_a_host_that_the_server_names(
+    server: RestDouble, in_store: OneTable, host: str, key: str
+) -> None:
+    in_store.result = {"config": {host: "evil.example"}}
+    assert "mine" not in access(server, **{key: "mine"}).properties_for("s3://lake/x").values()
+
+
+@pytest.mark.parametrize(
+    ("host", "location", "key"),
+    [
+        ("s3.endpoint", "s3a://lake/x", "s3.access-key-id"),
+        ("s3.proxy-uri", "s3://lake/x", "s3.access-key-id"),
+        ("gcs.service.host", "gs://lake/x", "gcs.oauth2.token"),
+        ("gcs.endpoint", "gcs://lake/x", "gcs.oauth2.token"),
+        ("adls.account-host", "abfss://c@lake.dfs.core.windows.net/x", "adls.sas-token.lake"),
+    ],
+)
+@pytest.mark.parametrize("of_catalog", [False, True])
+def test_the_credentials_of_the_machine_are_not_sent_to_a_host_that_the_server_names(
+    server: RestDouble, in_store: OneTable, host: str, location: str, key: str, of_catalog: bool
+) -> None:
+    named = {host: "https://evil.example"}
+    if of_catalog:
+        listed = [str(endpoint) for endpoint in Endpoint]
+        server.on("GET", "/v1/config", Answer(200, {"defaults": named, "overrides": {}, "endpoints": listed}))
+    else:
+        in_store.result = {"config": named}
+    for given in (access(server), pickle.loads(pickle.dumps(access(server)))):
+        with pytest.raises(StoragePermissionError, match=r"gives no credentials for it") as caught:
+            given.properties_for(location)
+        assert host in str(caught.value.next_step)
+        assert given.properties_for("s3://lake/x" if location.startswith(("g", "a")) else "gs://lake/x") is not None
+    trusted = access(server, **named)
+    for given in (trusted, pickle.loads(pickle.dumps(trusted)), trusted.of_plan("p", [])):
+        assert given.properties_for(location)[host] == "https://evil.example", "the user named this host"
+    vended = {key: "vended", "s3.secret-access-key": "vended"}
+    in_store.result = {"config": named, "storage-credentials": [{"prefix": location[:6], "config": vended}]}
+    assert "vended" in access(server).properties_for(location).values()
+
+
+S3_HOST, GOOGLE_HOST, AZURE_HOST = ({name: "https://evil.example"} for name in ("s3.endpoint", "gcs.service.host", "adls.account-host"))
+AT_S3, AT_GOOGLE, AT_AZURE = "s3://lake/x", "gs://lake/x", "abfss://c@lake.dfs.core.windows.net/x"
+
+
+@pytest.mark.parametrize(
+    ("location", "config"),
+    [
+        (AT_S3, {**S3_HOST, "s3.session-token-expires-at-ms": "1"}),
+        (AT_S3, {**S3_HOST, "s3.session-token": "vended"}),
+        (AT_S3, {**S3_HOST, "s3.access-key-id": "vended"}),
+        (AT_S3, {**S3_HOST, "s3.access-key-id": "vended", "s3.secret-access-key": ""}),
+        (AT_S3, {**S3_HOST, "s3.access-key-id": "", "s3.secret-access-key": ""}),
+        (AT_GOOGLE, {**GOOGLE_HOST, "gcs.oauth2.token-expires-at": "1"}),
+        (AT_GOOGLE, {**GOOGLE_HOST, "gcs.oauth2.token": ""}),
+        (AT_GOOGLE, {**GOOGLE_HOST, "s3.remote-signing-enabled": "true"}),
+        (AT_AZURE, {**AZURE_HOST, "adls.sas-token-expires-at-ms": "1"}),
+        (AT_AZURE, {**AZURE_HOST, "adls.sas-token-expires-at-ms.lake": "1"}),
+        (AT_AZURE, {**AZURE_HOST, "adls.sas-token.other": "vended"}),
+        (AT_AZURE, {**AZURE_HOST, "adls.connection-string.other": "vended"}),
+        (AT_AZURE, {**AZURE_HOST, "adls.sas-token": "", "adls.sas-token.lake": "", "adls.account-key": ""}),
+        (AT_AZURE, {**AZURE_HOST, "adls.client-secret": "vended", "adls.client-id": "vended"}),
+        (AT_AZURE, {**AZURE_HOST, "adls.client-secret": "vended", "adls.client-id": "vended", "adls.tenant-id": ""}),
+    ],
+)
+def test_what_is_no_whole_credential_opens_no_host_of_the_server(
+    server: RestDouble, in_store: OneTable, location: str, config: dict[str, str]
+) -> None:
+    in_store.result = {"config": config}
+    with pytest.raises(StoragePermissionError, match=r"gives no credentials for it"):
+        access(server).properties_for(location)
+
+
+@pytest.mark.parametrize(
+    ("location", "config"),
+    [
+        (AT_S3, {**S3_HOST, "s3.access-key-id": "vended", "s3.secret-access-key": "vended"}),
+        (AT_AZURE, {**AZURE_HOST, "adls.connection-string.lake": "vended"}),
+        (AT_AZURE, {**AZURE_HOST, "adls.client-secret": "vended", "adls.client-id": "vended", "adls.tenant-id": "vended"}),
+    ],
+)
+def test_a_whole_credential_opens_the_host_of_the_server(
+    server: RestDouble, in_store: OneTable, location: str, config: dict[str, str]
+) -> None:
+    in_store.result = {"config": config}
+    assert config.items() <= access(server).properties_for(location).items()
+
+
+def test_a_variable_of_the_environment_that_is_preferred_opens_no_host_of_the_server(
+    server: RestDouble, in_store: OneTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_store.result = {"config": {**AZURE_HOST, "adls.sas-token": "vended"}}
+    assert access(server).properties_for(AT_AZURE)["adls.sas-token"] == "vended"
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "of-the-machine")
+    with pytest.raises(StoragePermissionError, match=r"gives no credentials for it"):
+        access(server).properties_for(AT_AZURE)
+
+
+@pytest.mark.parametrize("token", ["google_default", "cache", "cloud", "browser", "anon", __file__])
+def test_the_token_of_a_server_is_a_token_whatever_its_text(server: RestDouble, in_store: OneTable, token: str) -> None:
+    for config in ({"gcs.oauth2.token": token}, {**GOOGLE_HOST, "gcs.oauth2.token": token}):
+        in_store.result = {"config": config}
+        properties = access(server).properties_for(AT_GOOGLE)
+        assert properties[VENDED_GOOGLE_TOKEN] == token
+        assert "gcs.oauth2.token" not in properties
+    in_store.result = {}
+    assert access(server, **{"gcs.oauth2.token": token}).properties_for(AT_GOOGLE) == {"gcs.oauth2.token": token}, "the user may"
+    server.on("GET", "/v1/config", Answer(200, {"defaults": {"gcs.oauth2.token": token}, "overrides": {}}))
+    assert access(server).properties_for(AT_GOOGLE) == {VENDED_GOOGLE_TOKEN: token}
+
+
+@pytest.mark.parametrize("name", ["adls.account-name", "adls.auth.shared-key.account.name"])
+@pytest.mark.parametrize("of_catalog", [False, True])
+def test_own_keys_are_not_sent_to_an_account_that_the_server_names(
+    server: RestDouble, in_store: OneTable, name: str, of_catalog: bool
+) -> None:
+    named = {name: "evil"}
+    if of_catalog:
+        server.on("GET", "/v1/config", Answer(200, {"defaults": {}, "overrides": named}))
+    else:
+        in_store.result = {"config": named}
+    keys = dict.fromkeys(("adls.account-key", "adls.auth.shared-key.account.key", "adls.sas-token", "adls.connection-string"), "mine")
+    for own in (keys, {**keys, "adls.auth.shared-key.account.name": "lake"}):
+        properties = access(server, **own).properties_for("abfss://c@evil.dfs.core.windows.net/x")
+        assert "mine" not in properties.values() or properties.get(name) != "evil"
+    assert set(keys) <= set(access(server, **keys, **{name: "Evil"}).properties_for(AT_AZURE)), "the user named this account"
+
+
+def test_an_account_of_the_server_is_no_part_of_another_address(server: RestDouble, in_store: OneTable) -> None:
+    in_store.result = {"config": {"adls.account-name": "evil.example/"}}
+    assert access(server).properties_for("abfs://container/x") == {}
+
+
+@pytest.mark.parametrize(
+    ("own", "sent"),
+    [
+        ("http://localhost:9000", "http://localhost:9000/"),
+        ("https://minio", "https://minio:443"),
+        ("http://minio:80/", "http://MINIO"),
+        ("http://minio:9000", ""),
+        ("", ""),
+    ],
+)
+def test_another_text_for_the_host_of_the_user_is_no_other_host(server: RestDouble, in_store: OneTable, own: str, sent: str) -> None:
+    in_store.result = {"config": {"s3.endpoint": sent}}
+    keys = {"s3.access-key-id": "mine", "s3.secret-access-key": "mine"}
+    properties = access(server, **keys, **({"s3.endpoint": own} if own else {})).properties_for(AT_S3)
+    assert keys.items() <= properties.items()
+    assert properties.get("s3.endpoint", "") == sent or not sent
+
+
+def test_own_keys_stay_where_the_own_host_replaces_that_of_the_catalog(server: RestDouble, in_store: OneTable) -> None:
+    own = {"s3.access-key-id": "mine", "s3.secret-access-key": "mine", "s3.endpoint": "http://localhost:9000"}
+    server.on("GET", "/v1/config", Answer(200, {"defaults": {}, "overrides": {"s3.endpoint": "http://minio:9000"}}))
+    assert access(server, **own).properties_for(AT_S3) == own
+
+
+def test_the_server_chooses_no_profile_of_the_machine(server: RestDouble, in_store: OneTable) -> None:
+    in_store.result = {
+        "config": {"s3.profile-name": "prod"},
+        "storage-credentials": [{"prefix": "s3", "config": {"s3.profile-name": "prod"}}],
+    }
+    server.on("GET", "/v1/config", Answer(200, {"defaults": {"s3.profile-name": "prod"}, "overrides": {}}))
+    assert "prod" not in access(server).properties_for("s3://lake/x").values()
+    assert access(server, **{"s3.profile-name": "mine"}).properties_for("s3://lake/x")["s3.profile-name"] == "mine"
 
 
 def test_a_write_that_lasts_longer_than_its_credentials_is_finished(server: RestDouble, in_store: OneTable) -> None:
@@ -250,3 +426,25 @@ def test_an_expired_table_token_is_an_error_of_the_catalog(server: RestDouble, i
     server.on("POST", OneTable.path, call=refuse)
     with pytest.raises(IcefloeError, match="401"), table.transaction() as transaction:
         transaction.set_properties({"a": "1"})
+
+
+class NamedByTheServer(OneTable):
+    """A table whose metadata file the server names by an address of its own, as Nessie does."""
+
+    @property
+    def location(self) -> str:
+        return f"http://catalog.example/main/db.t/{self.version}"
+
+
+def test_a_location_that_the_server_gives_access_to_is_written_whatever_names_the_metadata_file(
+    server: RestDouble, store: None, tmp_path: Path
+) -> None:
+    table = NamedByTheServer(server, str(tmp_path / "t"))
+    table.at("s3://lake/db/t")
+    without_access = RestCatalog("r", uri=server.uri).load_table("db.t")
+    with pytest.raises(LocationNotAllowedError), without_access.transaction() as transaction:
+        transaction.set_properties({"a": "b"})
+    Vending(server, table)
+    catalog = RestCatalog("r", uri=server.uri)
+    catalog.load_table("db.t").append(pa.table({"n": pa.array([1, 2], pa.int64())}))
+    assert catalog.load_table("db.t").scan().to_arrow().num_rows == 2

@@ -19,6 +19,10 @@ needs_module = pytest.mark.skipif(
 )
 needs_libdeflate = pytest.mark.skipif(not compiled_codec.INFLATES, reason="the C module is not built here, or found no libdeflate")
 needs_libzstd = pytest.mark.skipif(not compiled_codec.UNPACKS_ZSTANDARD, reason="the C module is not built here, or found no libzstd")
+needs_libsnappy = pytest.mark.skipif(
+    not compiled_codec.UNPACKS_SNAPPY,
+    reason="the C module is not built here, or found no libsnappy (on Debian: apt-get install libsnappy1v5)",
+)
 # Runs a test with each reader, as the parameter `by_compiled`.
 each_reader = pytest.mark.parametrize("by_compiled", READERS, ids=lambda by_compiled: "compiled" if by_compiled else "fastavro")
 

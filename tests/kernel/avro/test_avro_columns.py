@@ -98,7 +98,7 @@ def expected(field_id: int, value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     files(),
     st.lists(st.sampled_from(sorted(set(FIELDS) - {11, 12, 13})), unique=True),
@@ -119,7 +119,7 @@ def test_any_projection_of_any_schema_returns_the_written_values(
             assert columns.get(f"{i}.{key}", []) == [(row.get(i) or {}).get(key) for row in rows]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(files(), st.data())
 def test_a_changed_byte_causes_only_a_format_error_or_other_values(
     file: tuple[list[int], list[dict[int, Any]], bytes], data: st.DataObject

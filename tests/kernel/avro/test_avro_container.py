@@ -207,7 +207,7 @@ def test_a_block_that_claims_more_records_than_bytes_is_refused_at_once() -> Non
         unpack(content)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(min_size=1, max_size=3000), st.data())
 def test_damaged_deflate_is_refused_exactly_if_zlib_refuses_it(plain: bytes, data: st.DataObject) -> None:
     """Blocks are decompressed with a faster library than zlib if it is installed; it must not accept bytes that zlib refuses."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from icefloe.kernel.avro import compiled_codec
@@ -30,7 +30,6 @@ class Thing:
 
 
 @pytest.mark.parametrize("by_compiled", MAKERS)
-@settings(deadline=None)
 @given(TEXTS, NUMBERS, NUMBERS, st.integers(0, 6), st.integers(0, 6), st.sampled_from([None, (), (1, 2), [3], "x"]))
 def test_objects_from_columns_equal_those_of_their_constructor(
     by_compiled: bool, texts: list[Any], longs: list[Any], shorts: list[Any], start: int, length: int, same: Any

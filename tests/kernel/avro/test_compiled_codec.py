@@ -21,6 +21,7 @@ from tests.kernel.avro.both_readers import (
     agreed,
     each_reader,
     needs_libdeflate,
+    needs_libsnappy,
     needs_libzstd,
     needs_module,
     result_of,
@@ -248,7 +249,15 @@ def test_blocks_of_one_record_are_read_in_every_codec(codec: str) -> None:
     assert columns == {"x": [n * 1000 for n in range(50)], "text": [str(n).encode() for n in range(50)]}
 
 
-@pytest.mark.parametrize("codec", ["null", pytest.param("deflate", marks=needs_libdeflate), pytest.param("zstandard", marks=needs_libzstd)])
+@pytest.mark.parametrize(
+    "codec",
+    [
+        "null",
+        pytest.param("deflate", marks=needs_libdeflate),
+        pytest.param("zstandard", marks=needs_libzstd),
+        pytest.param("snappy", marks=needs_libsnappy),
+    ],
+)
 @needs_module
 def test_all_blocks_of_a_file_are_decompressed_and_read_in_one_call(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def one_block(*arguments: object) -> object:
@@ -292,8 +301,8 @@ def test_other_threads_run_while_a_file_is_read() -> None:
 def test_small_blocks_that_python_decompresses_are_read_by_one_thread_at_a_time(
     codec: str, count: int, is_apart: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(compiled_codec._HAS_LIBRARY, "deflate", False)
-    monkeypatch.setitem(compiled_codec._CODECS, "deflate", None)
+    monkeypatch.setitem(compiled_codec._HAS_LIBRARY, codec, False)
+    monkeypatch.setitem(compiled_codec._CODECS, codec, None)
     monkeypatch.setattr(compiled_codec._Current, "small_block_lock", threading.Lock())
     container = open_container(small_blocks(codec, count), "some.avro")
     steps = compile_steps(container.schema_text, BOTH_COLUMNS)

@@ -33,7 +33,7 @@ def test_of_very_many_partitions_few_orders_are_compared(fields: int, monkeypatc
     assert share_by_count(columns, rows, 20) <= share_by_count(columns, sorted_rows(columns), 20) + 1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_the_chosen_order_is_the_best_of_the_compared_ones(data: st.DataObject) -> None:
     fields = data.draw(st.integers(2, 3))

@@ -248,7 +248,7 @@ def planned(history: History) -> tuple[Change, list[Past]]:
 @pytest.mark.parametrize("examples", [10, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_change_is_refused_only_if_a_file_of_a_newer_snapshot_conflicts(version: int, examples: int) -> None:
-    @settings(max_examples=examples, deadline=None)
+    @settings(max_examples=examples)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         history = History(version, data)
@@ -346,7 +346,7 @@ def test_a_file_that_was_added_and_removed_again_is_a_conflict() -> None:
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_filter_removes_files_of_which_all_rows_match_and_refuses_partial_matches(version: int) -> None:
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=20)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         history = History(version, data) if version > 1 else History.__new__(History)
@@ -391,7 +391,7 @@ def must_match(expression: BooleanExpression, file: DataFile) -> bool:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_replacing_partitions_removes_all_their_data_and_delete_files(version: int) -> None:
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=15)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         history = History(version, data)

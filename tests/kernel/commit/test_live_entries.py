@@ -42,7 +42,7 @@ def test_a_manifest_of_another_spec_is_excluded_and_one_without_summaries_is_not
     assert not may_contain_partitions(TABLE.metadata, manifest(B_TO_D), [])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.none() | st.text(max_size=3), min_size=1, max_size=4), st.none() | st.text(max_size=3))
 def test_a_manifest_that_contains_a_partition_is_never_skipped(values: list[str | None], value: str | None) -> None:
     partition_type = spec_partition_type(TABLE.metadata, BY_NAME)

@@ -256,7 +256,7 @@ class Run:
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_table_equals_its_model_after_every_commit(version: int) -> None:
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         run = Run(version, data)

@@ -150,6 +150,40 @@ def test_a_retry_reuses_rewritten_manifests_if_their_sources_are_still_there_and
     assert set(table.live()) == {"new", *(f"d{number}" for number in range(9))} - {"d3"}
 
 
+def test_a_retry_rewrites_again_only_contents_and_specs_that_another_commit_changed() -> None:
+    table = table_of()
+    old = equality_deletes("e")
+    for deletes in (old, equality_deletes("f")):
+        table.commit(RowDelta(added_deletes=[deletes], **table.numbered()))
+    action = rewrite(table)
+    lost = table.attempt(action)
+    assert [(manifest.content, manifest.existing_files_count) for manifest in lost.manifests] == [
+        (ManifestContent.DATA, 9),
+        (ManifestContent.DELETES, 2),
+    ]
+    table.commit(RowDelta(added_deletes=[equality_deletes("g")], removed_deletes=[old], **table.numbered()))
+    again = table.attempt(action, 1)
+    data, deletes = ([one.manifest_path for one in found.manifests] for found in (lost, again))
+    assert data[0] in deletes  # the manifest of data files is not written again
+    assert data[1] not in deletes
+    table.commit(action, 2)
+    assert sorted(map(len, paths(table))) == [2, 9]
+
+
+def test_a_retry_reuses_rewritten_manifests_though_another_commit_dropped_one_without_live_files() -> None:
+    table = table_of()
+    table.commit(Overwrite(removed=["d3"], added=[], **table.numbered()))
+    assert not all(manifest.has_live_files for manifest in table.manifests())
+    action = rewrite(table)
+    lost = table.attempt(action)
+    table.commit(Overwrite(removed=[], added=[rows("new", 1, "a")], **table.numbered()))
+    assert all(manifest.has_live_files for manifest in table.manifests())
+    again = table.attempt(action, 1)
+    assert lost.manifests[0] in again.manifests
+    table.commit(action, 2)
+    assert set(table.live()) == {"new", *(f"d{number}" for number in range(9))} - {"d3"}
+
+
 def test_an_attempt_without_manifests_to_rewrite_is_none() -> None:
     table = MadeUpTable(2)
     assert rewrite(table).attempt(table.metadata, number=0, now_ms=0, read=table.read) is None

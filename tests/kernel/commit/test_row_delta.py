@@ -308,3 +308,21 @@ def test_a_vector_does_not_hide_newer_position_deletes() -> None:
 def test_a_change_planned_on_a_missing_snapshot_is_refused(table: MadeUpTable) -> None:
     with pytest.raises(CommitInvalidatedError, match="snapshot 5, which this commit was planned on"):
         table.commit(delta(table, removed=[ONE], rules=planned_on(5)))
+
+
+def test_a_retry_reads_only_what_others_have_committed_since_the_attempt_before(
+    table: MadeUpTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    action = delta(table, added_deletes=[vector("v", ONE)], rules=planned_on(table.metadata.current_snapshot_id))
+    read, paths = table.read, list[str]()
+    monkeypatch.setattr(table, "read", lambda path: (paths.append(path), read(path))[1])
+    counts = []
+    for number in range(12):
+        table.attempt(action, number)
+        counts.append(len(paths))
+        table.commit(delta(table, added=[rows(f"other{number}")], added_deletes=[equality_deletes(f"e{number}")]))
+        paths.clear()
+    assert max(counts[2:]) == counts[2], counts
+    table.commit(delta(table, added_deletes=[vector("w", ONE)]))
+    with pytest.raises(CommitInvalidatedError, match="added w after it was planned"):
+        table.commit(action, number=12)

@@ -104,7 +104,7 @@ FILES = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.lists(FILES, max_size=4), st.integers(0, 4)), max_size=6))
 def test_totals_after_any_commits_are_those_of_the_live_files(commits: list[tuple[list[DataFile], int]]) -> None:
     live: list[DataFile] = []

@@ -187,7 +187,7 @@ def matching_rows(expression: BooleanExpression, candidate_rows: list[Row]) -> l
     return [truth(expression, row) is True for row in candidate_rows]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.data())
 def test_a_bound_filter_keeps_the_same_rows_after_a_round_trip(data: st.DataObject) -> None:
     columns = data.draw(some_columns())

@@ -86,7 +86,7 @@ def test_every_reserved_word_of_sql_is_quoted():
             )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(filters(), rows(max_size=6))
 def test_a_filter_survives_pickling_and_its_negation_matches_where_it_is_false(expression, found):
     assert str(pickle.loads(pickle.dumps(expression))) == str(expression)

@@ -115,7 +115,7 @@ def test_a_tuple_that_does_not_fit_the_spec_is_refused():
         residual_for(bind(EqualTo("i", 1), SCHEMA), spec_of("i", "identity"), SCHEMA, (1, 2))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_a_residual_keeps_the_rows_of_its_partition_that_the_filter_keeps(data):
     columns = data.draw(some_columns())
@@ -149,7 +149,7 @@ def test_a_predicate_is_decided_where_each_partition_matches_wholly_or_not_at_al
     assert is_decided(bind(parse_filter(text), SCHEMA), spec_of(column, transform), SCHEMA) is decided
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_in_a_partition_that_decides_a_predicate_all_rows_match_or_none(data):
     columns = data.draw(some_columns())

@@ -17,7 +17,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import IntegerType, NestedField, StringType, StructType
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(filters(), rows())
 def test_a_filter_on_arrow_rows_keeps_the_rows_for_which_it_is_true(expression, found):
     mask = arrow_mask(bind(expression, SCHEMA), arrow_table(found))
@@ -25,7 +25,7 @@ def test_a_filter_on_arrow_rows_keeps_the_rows_for_which_it_is_true(expression, 
     assert mask.to_pylist() == [truth(expression, row) is True for row in found]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(filters(), rows())
 def test_batches_chunks_and_pickled_filters_give_the_same_rows(expression, found):
     bound = pickle.loads(pickle.dumps(bind(expression, SCHEMA)))

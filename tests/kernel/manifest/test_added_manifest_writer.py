@@ -43,7 +43,7 @@ def write(
 
 @pytest.mark.parametrize(("version", "content"), [(1, DATA), (2, DATA), (3, DATA), (2, DELETES), (3, DELETES)])
 def test_the_bytes_equal_those_of_entries_written_one_by_one(version: int, content: ManifestContent) -> None:
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         kind = data.draw(st.sampled_from([EVERY_PARTITION, PLAIN_PARTITION, NO_PARTITION]))

@@ -50,7 +50,7 @@ def inherited(entry: ManifestEntry, number: int) -> ManifestEntry:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_written_manifests_are_read_back_in_both_forms_and_by_another_library(version: int) -> None:
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(entries(EVERY_PARTITION, version, DELETES))
     def check(rows: list[ManifestEntry]) -> None:
         content, manifest = written(rows, EVERY_PARTITION, format_version=version, content=DELETES)
@@ -167,7 +167,7 @@ def test_a_deletion_vector_written_with_other_names_order_and_types_is_read() ->
     assert (row["equality_ids"], row["first_row_id"], row["content"]) == (None, None, 1)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.data())
 def test_position_deletes_of_v2_keep_their_target_in_both_forms(data: st.DataObject) -> None:
     target = data.draw(st.none() | st.text(max_size=30))

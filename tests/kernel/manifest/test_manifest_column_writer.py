@@ -72,7 +72,7 @@ def whole(content: bytes, manifest: ManifestFile, partition_type: StructType) ->
 
 @pytest.mark.parametrize("by_compiled", BOTH)
 @pytest.mark.parametrize(("version", "content"), [(1, DATA), (2, DATA), (3, DATA), (2, DELETES), (3, DELETES)])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.data())
 def test_columns_and_objects_are_written_as_the_same_bytes(
     by_compiled: bool, version: int, content: ManifestContent, data: st.DataObject

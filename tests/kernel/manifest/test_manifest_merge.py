@@ -50,7 +50,7 @@ def decoded_and_encoded(
 @pytest.mark.parametrize(
     ("old_version", "version", "content"), [(1, 1, DATA), (1, 2, DATA), (2, 2, DATA), (2, 3, DATA), (3, 3, DATA), (2, 2, DELETES)]
 )
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.data())
 def test_filtering_a_manifest_equals_decoding_and_encoding_it(
     by_compiled: bool, old_version: int, version: int, content: ManifestContent, data: st.DataObject
@@ -78,7 +78,7 @@ def test_filtering_a_manifest_equals_decoding_and_encoding_it(
 @pytest.mark.parametrize("by_compiled", BOTH)
 @pytest.mark.parametrize("own", [SNAPSHOT_ID, NEW_SNAPSHOT])
 @pytest.mark.parametrize(("version", "content"), [(1, DATA), (2, DATA), (3, DATA), (2, DELETES), (3, DELETES)])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.data())
 def test_merging_manifests_equals_decoding_and_encoding_them(
     by_compiled: bool, own: int, version: int, content: ManifestContent, data: st.DataObject

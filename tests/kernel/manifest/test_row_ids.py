@@ -69,7 +69,7 @@ def test_more_records_than_row_ids_can_number_are_refused() -> None:
         read_columns(content, committed(manifest, 9, first_row_id=5), NO_PARTITION)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(entries(NO_PARTITION, 3), st.none() | st.integers(0, 2**40))
 def test_row_ids_equal_a_plain_count_of_the_records_before(rows: list[ManifestEntry], first_row_id: int | None) -> None:
     expected: list[int | None] = []

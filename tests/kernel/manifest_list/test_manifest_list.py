@@ -75,7 +75,7 @@ def written(rows: list[ManifestFile], version: int = 2, **others: Any) -> bytes:
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_manifests_survive_writing_and_another_library_reads_the_same(version: int) -> None:
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(manifests(version))
     def check(rows: list[ManifestFile]) -> None:
         content = written(rows, version)

@@ -7,7 +7,7 @@ from mmap import mmap
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.kernel.metadata.made_up_tables import snapshot, with_snapshots
 
@@ -23,7 +23,6 @@ from icefloe.kernel.ports import PAGE_BYTES
 _LARGE = json_text._SMALL
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.binary(max_size=9), st.sampled_from([0, 1, 7, _LARGE - 1, _LARGE, 3 * _LARGE + 1])), max_size=6))
 def test_the_parts_of_a_file_are_its_whole_text(shapes: list[tuple[bytes, int]]) -> None:
     texts = [(seed * (size // max(1, len(seed)) + 1))[:size] for seed, size in shapes]

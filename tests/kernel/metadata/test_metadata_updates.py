@@ -32,7 +32,7 @@ from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
 from icefloe.kernel.metadata.snapshot_updates import AddSnapshot, RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
 from icefloe.kernel.metadata.statistics_updates import RemovePartitionStatistics, RemoveStatistics, SetPartitionStatistics, SetStatistics
-from icefloe.kernel.metadata.table_history import SnapshotLogEntry
+from icefloe.kernel.metadata.table_history import SnapshotLogEntry, snapshot_as_of
 from icefloe.kernel.metadata.table_updates import (
     AddEncryptionKey,
     AssignUUID,
@@ -118,6 +118,18 @@ def test_a_snapshot_that_was_current_only_within_a_commit_is_not_logged() -> Non
     ]
     metadata = apply_updates(with_snapshots(2), updates, START + 40)
     assert [entry.snapshot_id for entry in metadata.snapshot_log] == [1, 2, 5]
+
+
+def test_a_snapshot_is_current_from_its_own_time_on_where_a_server_commits_it_later() -> None:
+    updates = [AddSnapshot(snapshot(3, 3, timestamp_ms=START + 100)), SetSnapshotRef("main", SnapshotRef(snapshot_id=3))]
+    metadata = apply_updates(with_snapshots(2), updates, START + 700)
+    assert metadata.snapshot_log[-1] == SnapshotLogEntry(START + 100, 3)
+    assert metadata.last_updated_ms == START + 100
+    assert snapshot_as_of(metadata, metadata.snapshots[-1].timestamp_ms) == metadata.snapshots[-1]
+    earlier = [AddSnapshot(snapshot(3, 3, timestamp_ms=START - 1000)), SetSnapshotRef("main", SnapshotRef(snapshot_id=3))]
+    assert apply_updates(with_snapshots(2), earlier, START + 700).snapshot_log[-1] == SnapshotLogEntry(START + 20, 3)  # the log is in order
+    staged = apply_updates(with_snapshots(2), updates[:1], START + 200)
+    assert apply_updates(staged, updates[1:], START + 700).snapshot_log[-1] == SnapshotLogEntry(START + 700, 3)
 
 
 def test_setting_main_to_its_own_snapshot_changes_nothing() -> None:

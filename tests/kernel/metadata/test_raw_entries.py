@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from icefloe.kernel.metadata import raw_entries
@@ -87,7 +87,6 @@ def test_lists_are_equal_by_their_decoded_values() -> None:
     assert tight[0:1] == ({"thing-id": 1},)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_entries_that_another_list_does_not_share_are_listed(data: st.DataObject) -> None:
     counted = Counted()
@@ -109,7 +108,6 @@ def test_ids_are_each_once_where_entries_repeat_one_or_have_none() -> None:
             assert all(entries.position(entry_id) == at for entry_id, at in expected.items())
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_a_list_made_by_many_changes_is_the_list_of_its_entries(data: st.DataObject) -> None:
     counted = Counted()

@@ -104,7 +104,7 @@ def any_update(draw: st.DrawFn, base: TableMetadata, at_ms: int) -> Any:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from([1, 2, 3]), st.data())
 def test_any_sequence_of_updates_keeps_the_invariants(version: int, data: st.DataObject) -> None:
     metadata = table(version)

@@ -58,7 +58,7 @@ TYPES: dict[str, tuple[Any, Any, Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize("name", TYPES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_cells_have_the_order_of_their_values(name: str, data: st.DataObject) -> None:
     kind, values, key = TYPES[name]

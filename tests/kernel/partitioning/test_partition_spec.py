@@ -194,7 +194,7 @@ def test_a_partition_path_is_in_form_encoding_as_java_writes_it() -> None:
     assert partition_path(UNPARTITIONED_SPEC, SCHEMA, ()) == ""
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text())
 def test_a_partition_value_never_makes_a_second_folder(value: str) -> None:
     path = partition_path(spec_of("origin"), SCHEMA, (value,))

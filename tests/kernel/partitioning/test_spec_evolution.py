@@ -2,7 +2,7 @@
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from icefloe.errors import InvalidPartitionSpecError
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec, partition_spec_from_text
@@ -156,7 +156,6 @@ CHANGES = st.tuples(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(CHANGES, min_size=1, max_size=3), max_size=8), st.sampled_from([1, 2, 3]))
 def test_each_field_has_one_id_in_all_specs_after_any_changes(commits: list[list[tuple[str, str, str, str | None]]], version: int) -> None:
     """From version 2 on one source and transform always have the same id; in version 1 ids are positions."""

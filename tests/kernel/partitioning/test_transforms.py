@@ -53,7 +53,7 @@ from icefloe.kernel.types import (
 )
 from icefloe.kernel.values import physical_arrow_type, physical_list, to_bytes, to_physical
 
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=60)
 
 ALL_BITS = 2**31 - 1
 DAY = 17486
@@ -210,7 +210,7 @@ CASES = [
 def test_the_transform_of_a_column_equals_that_of_its_values(transform: Transform, kind: PrimitiveType) -> None:
     assert transform.can_transform(kind)
 
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=20)
     @given(st.lists(st.none() | sources(kind), max_size=6), st.integers(0, 2))
     def check(values: list[Any], skipped: int) -> None:
         values = values if not isinstance(transform, HourTransform) else [v if v is None else v % 2**60 - 2**59 for v in values]

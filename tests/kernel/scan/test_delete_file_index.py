@@ -194,7 +194,7 @@ def matched(deletes: list[File], data: list[File]) -> dict[str, list[str]]:
     return found
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(st.data())
 def test_the_index_finds_the_delete_files_in_scope_except_those_that_bounds_rule_out(draw):
     data = draw.draw(data_files())
@@ -213,7 +213,7 @@ def can_be_ruled_out(delete: File, data: File) -> bool:
     return delete.has_bounds if delete.content == 1 else not (delete.rows and data.rows)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_matching_in_small_blocks_of_pairs_gives_the_same_result(draw):
     data = draw.draw(data_files())

@@ -53,7 +53,7 @@ def files(draw: st.DrawFn, columns: tuple[str, ...]) -> list[RandomFile]:
     return found
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.data())
 def test_no_file_with_a_matching_row_is_skipped_and_a_covered_file_matches_whole(data):
     columns = tuple(data.draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=3, unique=True)))

@@ -24,7 +24,7 @@ from icefloe.kernel.scan.pruning import FileMetricsEvaluator, explain, inclusive
 UNPARTITIONED = PartitionSpec()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_no_file_with_a_matching_row_is_skipped_and_a_covered_file_matches_whole(data):
     columns = data.draw(some_columns())
@@ -40,7 +40,7 @@ def test_no_file_with_a_matching_row_is_skipped_and_a_covered_file_matches_whole
         assert not must[index] or all(matches), (str(bound), file)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_a_residual_keeps_the_same_rows_as_the_filter(data):
     columns = data.draw(some_columns())
@@ -56,7 +56,7 @@ def test_a_residual_keeps_the_same_rows_as_the_filter(data):
         assert kept == [truth(expression, row) is True for row in file.rows]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_every_skipped_file_has_an_explanation(data):
     columns = data.draw(some_columns())
@@ -224,7 +224,7 @@ def test_a_partition_value_decides_before_statistics():
     assert decision_of("t >= '2013-03-15'") == (Reason.MAY_MATCH, "")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_statistics_that_are_not_required_do_not_change_the_masks(data):
     columns = data.draw(some_columns())

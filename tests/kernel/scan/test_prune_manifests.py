@@ -17,7 +17,7 @@ from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTran
 from icefloe.kernel.scan.pruning import explain_manifests, manifest_mask
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_no_manifest_with_a_matching_row_is_skipped(data):
     columns = data.draw(some_columns())

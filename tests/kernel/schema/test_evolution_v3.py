@@ -6,7 +6,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from icefloe.errors import InvalidInputError, InvalidSchemaError
 from icefloe.kernel.schema.schema import Schema, walk
@@ -329,7 +329,6 @@ def step_of(what: str, name: str, other: str, kind: IcebergType, default: Any, t
     return SetDefault(path=name, default=default)
 
 
-@settings(deadline=None)
 @given(STEPS, st.sampled_from([1, 2, 3]))
 def test_no_change_reuses_an_id_or_changes_an_initial_default(steps: list[tuple[str, str, str, Any]], version: int) -> None:
     """Compare with a model: the column of each id that was ever assigned, and the value of its older rows."""

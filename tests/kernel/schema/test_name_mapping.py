@@ -4,7 +4,7 @@ import json
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from icefloe.errors import InvalidSchemaError, MetadataFormatError
 from icefloe.kernel.schema.name_mapping import MappedField, NameMapping, mapping_for, mapping_from_json, mapping_to_json, updated_mapping
@@ -105,7 +105,6 @@ def levels(children: st.SearchStrategy[tuple[MappedField, ...]]) -> st.SearchStr
 MAPPINGS = st.recursive(st.just(()), levels, max_leaves=8).map(NameMapping)
 
 
-@settings(deadline=None)
 @given(MAPPINGS)
 def test_any_mapping_survives_json(mapping: NameMapping) -> None:
     assert mapping_from_json(mapping_to_json(mapping)) == mapping
@@ -178,7 +177,6 @@ def owned(schema: Schema) -> dict[int, tuple[int | None, NestedField]]:
     return {field.field_id: (by_path[path[:-1]].field_id if path[:-1] else None, field) for path, field in by_path.items()}
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(CHANGE, min_size=1, max_size=3), min_size=1, max_size=6))
 def test_a_mapping_follows_any_changes(commits: list[list[tuple[str, int, str]]]) -> None:
     """Compare with a flat model: under each field, the last column that took a name has it."""

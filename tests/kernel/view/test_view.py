@@ -365,7 +365,7 @@ VERSION_UPDATES = st.one_of(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(st.lists(VERSION_UPDATES, min_size=1, max_size=3), max_size=8))
 def test_a_view_keeps_its_rules_after_any_updates(commits: list[list[Any]]) -> None:
     metadata = view()

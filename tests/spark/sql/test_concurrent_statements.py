@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import SparkSession
+from tests.combinations import combinations, repetitions
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
@@ -100,8 +101,13 @@ CHANGING = {
 }
 
 
-@pytest.mark.parametrize(("mode", "version"), [("copy-on-write", 2), ("merge-on-read", 2), ("merge-on-read", 3)])
-@pytest.mark.parametrize("statement", CHANGING)
+@pytest.mark.parametrize(
+    ("statement", "mode", "version"),
+    [
+        pytest.param(*chosen.values[:1], *chosen.values[1], marks=chosen.marks)
+        for chosen in combinations(list(CHANGING), [("copy-on-write", 2), ("merge-on-read", 2), ("merge-on-read", 3)])
+    ],
+)
 def test_a_statement_whose_files_a_compaction_replaced_meanwhile_runs_again(
     sql: Run, lake: SqlCatalog, other: list[str], statement: str, mode: str, version: int
 ) -> None:
@@ -119,7 +125,7 @@ def test_a_statement_whose_files_a_compaction_replaced_meanwhile_runs_again(
     assert counts[0][0] == CHANGING[statement]
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", repetitions([2, 3], 3))
 def test_a_statement_whose_files_got_converted_deletes_meanwhile_runs_again(
     sql: Run, lake: SqlCatalog, other: list[str], version: int
 ) -> None:
@@ -134,7 +140,7 @@ def test_a_statement_whose_files_got_converted_deletes_meanwhile_runs_again(
     assert [snapshot.operation for snapshot in snapshots[-2:]] == ["delete", "overwrite"]
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", repetitions([2, 3], 3))
 def test_a_statement_whose_deletes_were_merged_meanwhile_runs_again(sql: Run, lake: SqlCatalog, other: list[str], version: int) -> None:
     made(sql, "merge-on-read", "serializable", version)
     sql("DELETE FROM lake.db.t WHERE id = 9")

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from tests.combinations import combinations
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
@@ -37,8 +38,7 @@ def made(spark: SparkSession, sql: Run, *, partitioned: bool = False, files: int
         spark.range(100).selectExpr("int(id) AS id", "100 AS salary", "'hr' AS dep").coalesce(1).writeTo("lake.db.t").append()
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
-@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.parametrize(("partitioned", "version"), combinations([False, True], [1, 2, 3]))
 def test_a_data_file_is_replaced_by_one_data_file_in_updates_and_merges(
     spark: SparkSession, sql: Run, lake: SqlCatalog, version: int, partitioned: bool
 ) -> None:
@@ -80,8 +80,13 @@ STATEMENTS = {
 }
 
 
-@pytest.mark.parametrize("statement", STATEMENTS)
-@pytest.mark.parametrize(("partitioned", "size", "files"), [(False, 256 * 1024 * 1024, 1), (True, 100, 4)])
+@pytest.mark.parametrize(
+    ("statement", "partitioned", "size", "files"),
+    [
+        pytest.param(chosen.values[0], *chosen.values[1], marks=chosen.marks)
+        for chosen in combinations(list(STATEMENTS), [(False, 256 * 1024 * 1024, 1), (True, 100, 4)])
+    ],
+)
 def test_the_advisory_partition_size_determines_the_number_of_files(
     spark: SparkSession, sql: Run, lake: SqlCatalog, advise: Any, statement: str, partitioned: bool, size: int, files: int
 ) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.combinations import repetitions
 from tests.spark.sql.conftest import InsertOfSome, Run
 
 from icefloe import SqlCatalog
@@ -86,7 +87,13 @@ def test_a_definition_without_a_query_creates_or_replaces_a_table(sql: Run, lake
         sql("REPLACE TABLE lake.db.nothing (id INT) USING iceberg")
 
 
-@pytest.mark.parametrize("words", ["CREATE TABLE lake.db.t", "CREATE OR REPLACE TABLE lake.db.t", "CREATE OR REPLACE TABLE lake.db.there"])
+@pytest.mark.parametrize(
+    "words",
+    repetitions(
+        ["CREATE TABLE lake.db.t", "CREATE OR REPLACE TABLE lake.db.t", "CREATE OR REPLACE TABLE lake.db.there"],
+        "CREATE OR REPLACE TABLE lake.db.there",
+    ),
+)
 def test_a_query_that_fails_leaves_no_table_and_no_files(sql: Run, lake: SqlCatalog, tmp_path: Path, words: str) -> None:
     sql("CREATE TABLE lake.db.there USING iceberg AS SELECT id FROM range(3)")
     before = files_below(tmp_path / "warehouse")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from tests.combinations import repetitions
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
@@ -66,6 +67,7 @@ def some_rows(count: int) -> pa.Table:
     return pa.table([list(column) for column in columns], schema=SCHEMA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "columns"),
     [
@@ -98,7 +100,7 @@ def many_files(table: Table, files: int, rows: int) -> None:
         table.append(pa.table({"x": x, "y": y, "odd name.": [str(value) for value in x]}))
 
 
-@pytest.mark.parametrize("curve", ["zorder", "hilbert"])
+@pytest.mark.parametrize("curve", repetitions(["zorder", "hilbert"], "hilbert"))
 def test_call_orders_rows_along_a_curve_and_then_has_nothing_to_do(sql: Run, lake: SqlCatalog, tmp_path: Path, curve: str) -> None:
     schema = pa.schema([("x", pa.int64()), ("y", pa.int64()), ("odd name.", pa.string())])
     table = lake.create_table("db.curved", schema, properties={"format-version": "3"})

@@ -213,7 +213,7 @@ def _ids(rows: list[Any]) -> list[int]:
 
 
 @given(predicate=PREDICATES, zone=st.sampled_from(["UTC", "America/New_York", "Asia/Kathmandu"]))
-@settings(max_examples=20, deadline=None, suppress_health_check=QUIET, derandomize=True)
+@settings(max_examples=20, suppress_health_check=QUIET, derandomize=True)
 def test_a_query_keeps_the_rows_that_spark_keeps_of_the_same_rows(table: Table, spark: SparkSession, predicate: str, zone: str) -> None:
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
@@ -247,7 +247,7 @@ def test_a_translated_condition_of_a_delete_matches_exactly_its_rows(
     checked = 0
 
     @given(predicate=PREDICATES)
-    @settings(max_examples=40, deadline=None, suppress_health_check=QUIET, derandomize=True)
+    @settings(max_examples=40, suppress_health_check=QUIET, derandomize=True)
     def check(predicate: str) -> None:
         nonlocal checked
         translated.clear()

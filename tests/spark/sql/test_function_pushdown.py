@@ -35,7 +35,7 @@ VALUES = {
 
 @pytest.mark.parametrize("kind", VALUES, ids=str)
 @given(data=st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_filter_of_a_truncation_is_true_for_exactly_its_rows(kind: PrimitiveType, data: st.DataObject) -> None:
     width = data.draw(st.integers(1, 4) if isinstance(kind, StringType) else st.sampled_from([1, 3, 10, 1000]))
     transform = TruncateTransform(width)

@@ -42,6 +42,7 @@ def shapes(spark: SparkSession, sql: Run) -> Iterator[Run]:
     spark.conf.set(ENABLED, str(before))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 def test_rows_with_geometries_are_written_changed_and_read(shapes: Run, lake: SqlCatalog, mode: str) -> None:
     modes = ", ".join(f"'write.{name}.mode'='{mode}'" for name in ("delete", "update", "merge"))

@@ -5,6 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from tests.combinations import repetitions
 from tests.spark.sql.conftest import Run
 
 import icefloe.spark
@@ -105,7 +106,7 @@ def test_changes_have_the_place_of_each_row(spark: SparkSession, sql: Run, lake:
     assert sql("SELECT id, _file, _pos, _spec_id, _partition FROM lake.db.bare.changes") == [(1, "own", 0, 0, None)]
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", repetitions([2, 3], 3))
 def test_deleted_rows_are_returned_with_the_column_deleted(spark: SparkSession, sql: Run, lake: SqlCatalog, version: int) -> None:
     properties = {"format-version": str(version), "write.delete.mode": "merge-on-read", "write.update.mode": "merge-on-read"}
     made = lake.create_table("db.d", pa.schema([("id", pa.int64()), ("v", pa.string())]), properties=properties)

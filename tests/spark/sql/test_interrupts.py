@@ -60,6 +60,7 @@ for place, statement in itertools.product(("script", "notebook"), statements):
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_statement_and_leaves_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, str(tmp_path)],

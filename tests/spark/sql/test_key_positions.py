@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from tests.combinations import combinations
 from tests.spark.merge_on_read import add_equality_deletes, delete_keys, delete_positions
 from tests.spark.sql.conftest import Run
 
@@ -41,8 +42,7 @@ def append(table: Table, rows: list[Row]) -> None:
     table.append(pa.table([pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA))
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize(("split", "seed"), combinations([False, True], range(3)))
 def test_random_keys_delete_the_rows_of_a_plain_model(
     lake: SqlCatalog, sql: Run, spark: SparkSession, searches: list[int], seed: int, split: bool
 ) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.combinations import combinations
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
@@ -36,8 +37,7 @@ def counts(lake: SqlCatalog) -> dict[str, str]:
     return {key.removeprefix(PREFIX): value for key, value in summary.items() if key.startswith("spark.")}
 
 
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "mode"), combinations(list(CASES), ["copy-on-write", "merge-on-read"]))
 def test_the_summary_of_a_merge_counts_the_changed_rows(spark: SparkSession, sql: Run, lake: SqlCatalog, mode: str, case: str) -> None:
     clauses, (updated, deleted, inserted, unmatched_updated, unmatched_deleted) = CASES[case]
     sql(f"CREATE TABLE lake.db.t (id BIGINT, dep STRING) TBLPROPERTIES ('write.merge.mode' = '{mode}', 'format-version' = '2')")

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.functions import expr
 from pyspark.sql.types import LongType, StructField, StructType
+from tests.combinations import combinations
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
@@ -28,7 +29,7 @@ MODES = ("copy-on-write", "merge-on-read")
 @pytest.fixture(
     params=[
         "read first",
-        "keys alone",
+        pytest.param("keys alone", marks=pytest.mark.slow),
         pytest.param("read twice", marks=pytest.mark.slow),
         pytest.param("too large", marks=pytest.mark.slow),
     ]
@@ -208,8 +209,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("reading", ["read first", "keys alone"], indirect=True)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "reading"), combinations(list(KINDS), ["read first", "keys alone"]), indirect=["reading"])
 def test_keys_of_every_type_match_their_rows_and_prune_files(sql: Run, lake: SqlCatalog, reading: str, kind: str) -> None:
     key = f"CAST({KINDS[kind]} AS {kind})"
     made(sql, f"k {kind}, id BIGINT, v BIGINT", f"SELECT /*+ REPARTITION(1) */ {key}, id, 0 FROM range(10)")

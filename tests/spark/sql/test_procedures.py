@@ -3,12 +3,14 @@
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from tests.combinations import repetitions
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
@@ -52,6 +54,7 @@ def test_staged_changes_are_published(sql: Run, table: Table) -> None:
 
 
 def test_procedures_expire_snapshots_and_rewrite_manifests(spark: SparkSession, sql: Run, table: Table) -> None:
+    assert sql("CALL lake.system.rewrite_manifests(table => 'db.t', dry_run => true)") == [(3, 1)]
     assert sql("CALL lake.system.rewrite_manifests('db.t')") == [(3, 1)]
     ids = [snapshot.snapshot_id for snapshot in table.snapshots()]
     found = spark.sql(f"CALL lake.system.expire_snapshots(table => 'db.t', retain_last => 1, snapshot_ids => ARRAY({ids[0]}L))")
@@ -65,6 +68,12 @@ def test_procedures_expire_snapshots_and_rewrite_manifests(spark: SparkSession, 
     ]
     counts = found.collect()[0]
     assert (counts["deleted_data_files_count"], counts["deleted_manifest_lists_count"]) == (0, 1)
+    planned = spark.sql(f"CALL lake.system.expire_snapshots(table => 'db.t', snapshot_ids => ARRAY({ids[1]}L), dry_run => true)").collect()[
+        0
+    ]
+    assert (planned["deleted_data_files_count"], planned["deleted_manifest_lists_count"]) == (0, 1)
+    table.refresh()
+    assert ids[1] in [snapshot.snapshot_id for snapshot in table.snapshots()]
     assert len(sql("CALL lake.system.ancestors_of('db.t')")) == 3
 
 
@@ -76,6 +85,7 @@ def test_procedures_compact_data_files(sql: Run, lake: SqlCatalog) -> None:
     sql("DELETE FROM lake.db.c WHERE id % 10 = 3")
     query = "SELECT id, kind, _row_id, _last_updated_sequence_number FROM lake.db.c ORDER BY _row_id"
     before = sql(query)
+    assert sql("""CALL lake.system.rewrite_data_files(table => 'db.c', where => "kind = 'a'", dry_run => true)""")[0][:2] == (6, 1)
     assert sql("""CALL lake.system.rewrite_data_files(table => 'db.c', where => "kind = 'a'")""")[0][:2] == (6, 1)
     assert sql(query) == before
     ((rewritten, added, size, failed, deletes),) = sql(
@@ -91,7 +101,7 @@ def test_procedures_compact_data_files(sql: Run, lake: SqlCatalog) -> None:
         sql("CALL lake.system.rewrite_data_files(table => 'db.c', options => map('min-files', '1'))")
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", repetitions([2, 3], 3))
 def test_procedures_convert_equality_deletes(sql: Run, lake: SqlCatalog, version: int) -> None:
     name = f"db.converted{version}"
     sql(
@@ -114,7 +124,7 @@ def test_procedures_convert_equality_deletes(sql: Run, lake: SqlCatalog, version
         sql(f"{call}, options => map('min-files', '1'))")
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", repetitions([2, 3], 3))
 def test_procedures_rewrite_position_delete_files(sql: Run, lake: SqlCatalog, version: int) -> None:
     name = f"db.merged{version}"
     properties = f"'format-version' = '{version}', 'write.delete.mode' = 'merge-on-read', 'write.delete.granularity' = 'partition'"
@@ -224,3 +234,46 @@ def test_orphan_files_are_listed_by_a_view_or_a_folder_and_removed(spark: SparkS
             sql(f"{call_text}, {wrong})")
     assert len(sql(f"{call_text})")) == 1
     assert sql("SELECT count(*) FROM lake.db.t") == [(3,)]
+
+
+def test_a_retried_commit_is_explained_with_the_snapshot_of_the_other_writer(
+    spark: SparkSession, sql: Run, lake: SqlCatalog, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = table.snapshots()[-1].snapshot_id
+    commit, others = type(lake.store).commit, []
+
+    def late(store: Any, *arguments: Any, **named: Any) -> Any:
+        if not others:  # the other writer commits between the attempt's look at the table and its commit
+            others.append(None)
+            others[0] = table.append(pa.table({"id": [8]})).snapshot_id
+        return commit(store, *arguments, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(lake.store), "commit", late)
+        sql("INSERT INTO lake.db.t VALUES (9)")
+    mine = lake.load_table("db.t").current_snapshot()
+    assert mine is not None
+    explained = spark.sql("CALL lake.system.explain_commit('db.t')")
+    assert explained.columns == [
+        "part",
+        "attempt",
+        "snapshot_id",
+        "timestamp",
+        "operation",
+        "added_rows",
+        "deleted_rows",
+        "engine",
+        "message",
+    ]
+    rows = explained.collect()
+    assert [(row["part"], row["attempt"], row["snapshot_id"], row["operation"]) for row in rows] == [
+        ("commit", 2, mine.snapshot_id, "append"),
+        ("lost attempt", 1, before, None),
+        ("won by", 1, others[0], "append"),
+    ]
+    assert rows[0]["message"].startswith("attempts: 2")
+    assert (rows[2]["added_rows"], rows[2]["deleted_rows"]) == (1, None)
+    assert rows[2]["timestamp"] <= rows[0]["timestamp"]
+    assert sql(f"CALL lake.system.explain_commit(table => 'lake.db.t', snapshot => '{others[0]}')")[0][:3] == ("commit", 1, others[0])
+    with pytest.raises(PySparkException, match="no snapshot, branch or tag 'nowhere'"):
+        sql("CALL lake.system.explain_commit('db.t', 'nowhere')")

@@ -23,7 +23,7 @@ def run(both: Both, told: list[tuple[Any, ...]]) -> None:
 
 
 @given(form=st.sampled_from(FORMS), partitioning=st.sampled_from(PARTITIONING), told=st.lists(steps, min_size=2, max_size=4))
-@settings(max_examples=2, deadline=None, suppress_health_check=_SHARED, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=2, suppress_health_check=_SHARED, phases=(Phase.explicit, Phase.generate))
 def test_rows_equal_those_of_sqlite(
     sql: Run, lake: SqlCatalog, form: tuple[int, str], partitioning: str, told: list[tuple[Any, ...]]
 ) -> None:
@@ -32,7 +32,7 @@ def test_rows_equal_those_of_sqlite(
 
 @pytest.mark.slow
 @given(form=st.sampled_from(FORMS), partitioning=st.sampled_from(PARTITIONING), told=st.lists(steps, min_size=2, max_size=10))
-@settings(max_examples=60, deadline=None, suppress_health_check=_SHARED)
+@settings(max_examples=60, suppress_health_check=_SHARED)
 def test_rows_equal_those_of_sqlite_after_many_statements(
     sql: Run, lake: SqlCatalog, form: tuple[int, str], partitioning: str, told: list[tuple[Any, ...]]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException, SparkRuntimeException, UnsupportedOperationException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from tests.combinations import repetitions
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
@@ -30,7 +31,7 @@ def row_ids(sql: Run) -> dict[Any, Any]:
     return dict(sql("SELECT id, _row_id FROM lake.db.t"))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("version", "mode"), FORMS)
+@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (2, "copy-on-write"), (3, "merge-on-read")))
 def test_update_sets_columns_and_members_of_structs(sql: Run, lake: SqlCatalog, version: int, mode: str) -> None:
     made(sql, version, mode)
     before = row_ids(sql)
@@ -48,7 +49,7 @@ def test_update_sets_columns_and_members_of_structs(sql: Run, lake: SqlCatalog, 
     assert summary.get("added-dvs") == ("2" if version == 3 and mode == "merge-on-read" else None)
 
 
-@pytest.mark.parametrize(("version", "mode"), FORMS)
+@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (2, "copy-on-write"), (3, "merge-on-read")))
 def test_delete_by_a_subquery(sql: Run, lake: SqlCatalog, version: int, mode: str) -> None:
     made(sql, version, mode)
     before = row_ids(sql)
@@ -60,7 +61,7 @@ def test_delete_by_a_subquery(sql: Run, lake: SqlCatalog, version: int, mode: st
     assert table.scan().to_arrow().num_rows == 6
 
 
-@pytest.mark.parametrize(("version", "mode"), FORMS)
+@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (2, "copy-on-write"), (3, "merge-on-read")))
 def test_a_subquery_used_several_times_has_one_value(sql: Run, version: int, mode: str) -> None:
     made(sql, version, mode)
     most = "(SELECT max(id) FROM lake.db.t)"
@@ -70,7 +71,7 @@ def test_a_subquery_used_several_times_has_one_value(sql: Run, version: int, mod
     assert sql("SELECT id FROM lake.db.t ORDER BY id") == [(4,), (5,), (6,), (7,), (8,)]
 
 
-@pytest.mark.parametrize(("version", "mode"), FORMS)
+@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (2, "copy-on-write"), (3, "merge-on-read")))
 def test_merge_with_every_clause(sql: Run, version: int, mode: str) -> None:
     made(sql, version, mode, partitioned=version != 3)
     before = row_ids(sql)
@@ -148,7 +149,7 @@ def test_a_partition_filter_without_an_iceberg_expression_deletes_rows(sql: Run,
     assert sql("SELECT id FROM lake.db.t ORDER BY id") == [(1,), (3,), (5,), (7,), (9,)]
 
 
-@pytest.mark.parametrize(("version", "mode"), FORMS)
+@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (2, "copy-on-write"), (3, "merge-on-read")))
 def test_updates_can_use_the_file_and_position_of_rows(sql: Run, version: int, mode: str) -> None:
     made(sql, version, mode)
     before = row_ids(sql)

@@ -74,6 +74,15 @@ def test_a_table_without_files_has_no_rows(sql: Run) -> None:
     assert sql("SELECT * FROM lake.db.without WHERE id > 7") == []
 
 
+def test_a_column_without_nulls_has_a_null_test_in_the_plan(sql: Run, events: Table) -> None:
+    query = "SELECT id, sum(v) FROM lake.db.events WHERE day >= DATE'2024-01-03' AND id < 500 GROUP BY id"
+    (condition,) = re.findall(r"\+- Filter (.*)", _physical(sql, query))
+    assert re.fullmatch(r"isnotnull\(id#\d+L?\)", condition)
+    rows = sql(query)
+    events.append(pa.table({"id": pa.array([None], pa.int64()), "day": [date(2024, 1, 3)], "v": [1.0]}))
+    assert sorted(sql(query)) == sorted(rows)
+
+
 def test_a_filter_that_is_true_of_all_planned_rows_is_not_evaluated(sql: Run, events: Table) -> None:
     assert "+- Filter" not in _physical(sql, "SELECT sum(v) FROM lake.db.events WHERE day = DATE'2024-01-03'")
     assert "+- Filter" not in _physical(sql, "SELECT sum(v) FROM lake.db.events WHERE day >= DATE'2024-01-03' AND id < 500")

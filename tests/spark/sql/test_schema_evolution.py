@@ -9,6 +9,7 @@ from pyspark import __version__
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException, UnsupportedOperationException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from tests.combinations import repetitions
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
@@ -45,7 +46,7 @@ def row_ids(sql: Run) -> dict[Any, Any]:
 
 
 @evolves
-@pytest.mark.parametrize(("version", "mode"), FORMS)
+@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (2, "copy-on-write"), (3, "merge-on-read")))
 def test_columns_nested_fields_and_wider_types_are_in_the_commit_of_the_rows(
     spark: SparkSession, sql: Run, lake: SqlCatalog, version: int, mode: str
 ) -> None:

@@ -13,6 +13,7 @@ from tests.spark.sql.conftest import Run
 SLOW = (
     "alter_tables",
     "branches",
+    "create_tables",
     "deletes",
     "inserts",
     "layouts",
@@ -21,6 +22,7 @@ SLOW = (
     "overwrites",
     "procedures",
     "reading",
+    "time_travel",
     "updates",
     "views",
 )
