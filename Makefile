@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-spark test-java-suite test-pyiceberg-suite test-rck test-object-stores fuzz check docs format bench wheel sbom release-check notices native lock clean
+.PHONY: help setup demo test test-all test-spark test-java-suite test-pyiceberg-suite test-rck test-rest-api test-object-stores fuzz check docs format bench wheel sbom release-check notices native lock clean
 PYTHON := .venv/bin/python
 # Tests run in as many processes as there are cores, at most four; each process starts a Spark session of its own.
 SIDE_BY_SIDE := -n auto --maxprocesses 4
@@ -26,16 +26,21 @@ test-spark: ## the Spark tests on another PySpark: make test-spark VERSION=4.1 (
 test-java-suite: setup ## Java Iceberg's own Spark tests on Icefloe; needs Maven and a JDK: make test-java-suite [ARGS='"TestMerge*" --resume']
 	@$(PYTHON) -m tests.java_suite $(ARGS)
 
-test-pyiceberg-suite: setup ## PyIceberg's own tests and documentation on Icefloe, with renamed imports: make test-pyiceberg-suite [ARGS=tests/table/test_upsert.py]
+test-pyiceberg-suite: setup ## PyIceberg's own tests and documentation on Icefloe, with renamed imports: make test-pyiceberg-suite [ARGS=tests/table/test_upsert.py]; with ARGS=--server PyIceberg itself and Java's Iceberg on Spark, on `icefloe serve`
+	@$(if $(filter --server,$(ARGS)),python3 scripts/setup pyiceberg && python3 scripts/setup spark 4.1)
 	@$(PYTHON) -m tests.pyiceberg_suite $(ARGS)
 
 test-rck: setup ## Java Iceberg's compatibility kit for REST catalogs against `icefloe serve`; needs Maven and a Java runtime: make test-rck [ARGS=testBasicCreateTable]
 	@$(PYTHON) -m tests.rck $(ARGS)
 
+test-rest-api: setup ## generated requests (schemathesis) against `icefloe serve`, checked by the OpenAPI document that ICEFLOE_REST_OPENAPI names
+	@python3 scripts/setup rest-api
+	@$(PYTHON) -m tests.rest_api $(ARGS)
+
 test-object-stores: ## tables in emulators of S3, Azure and Google Cloud Storage: make test-object-stores [ARGS="-k s3"]
 	@python3 scripts/setup object-stores
 	@scripts/emulators
-	.venvs/object-stores/bin/python -m pytest -m emulator $(ARGS)
+	.venvs/object-stores/bin/python -m pytest -m emulator tests/object_stores tests/spark/sql/test_catalogs_by_settings.py $(ARGS)
 
 fuzz: setup ## damaged inputs for every reader, 120,000 of them; ARGS="--seed 7 --target manifest" for others
 	$(PYTHON) -m tests.fuzz --cases 120000 $(ARGS)

@@ -35,8 +35,8 @@ This page is generated from the code and the [configuration reference](configura
 | `spark.sql.catalog.spark_catalog=org.apache.iceberg.spark.SparkSessionCatalog` | `spark.sql.catalog.spark_catalog=icefloe`: [the session catalog](spark-sql.md#iceberg-as-the-session-catalog) |
 | `spark.sql.catalog.lake.type=jdbc`, or `catalog-impl` of `JdbcCatalog` | the same |
 | `spark.sql.catalog.lake.uri=jdbc:postgresql://host/db`, with `jdbc.user` and `jdbc.password` | the same, for PostgreSQL and SQLite |
-| `spark.sql.catalog.lake.type=hadoop` or `glue`, or `catalog-impl` of these | the same |
-| `spark.sql.catalog.lake.type=hive` and other services | not supported; the error names what to use instead |
+| `spark.sql.catalog.lake.type=hadoop`, `glue` or `hive`, or `catalog-impl` of these | the same |
+| `spark.sql.catalog.lake.type=nessie` and other services | not supported; the error names what to use instead |
 | `spark.sql.catalog.lake.warehouse` | the same |
 | `spark.sql.catalog.lake.io-impl=org.apache.iceberg.aws.s3.S3FileIO` | leave it out; files are reached by the scheme of their location |
 | `spark.sql.catalog.lake.s3.path-style-access` and [others of S3](object-stores.md#properties) | the same |

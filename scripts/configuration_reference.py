@@ -35,6 +35,7 @@ SECTIONS = (
     ("Reads", ("read.",)),
     ("Retention", ("history.", "gc.")),
     ("Maintenance", ("maintenance.",)),
+    ("Hive metastores", ("engine.hive.",)),
 )
 
 

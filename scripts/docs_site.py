@@ -32,7 +32,7 @@ PAGES = {
 }
 # Addresses that a browser loads with a page; links that a reader follows are not among them.
 LOADED = re.compile(r"""(?:\bsrc=|<link\b(?![^>]*rel="?(?:canonical|next|prev))[^>]*\bhref=)["']?(?P<address>(?:https?:)?//[^"'\s>]+)""")
-PACKAGES = ("catalog", "table", "spark", "inspect", "loading", "procedures")
+PACKAGES = ("catalog", "table", "spark", "inspect", "repair", "explorer", "loading", "procedures")
 # Pages of the names of the package `icefloe`, by the module that defines a name.
 TOPICS = {
     "types": ("Types and schemas", ("types", "schema", "partitioning", "partition_spec", "sort_order", "transforms", "variant")),
