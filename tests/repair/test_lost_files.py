@@ -1,8 +1,10 @@
 """Lost and damaged data files and delete files: how many rows are lost or come back, by partition, and what has to be named."""
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.repair.broken_table import BrokenTable
 from tests.validation.file_breaks import FILE_BREAKS, file_of
@@ -174,3 +176,35 @@ def test_the_name_of_a_rule_chooses_its_default_repairs_only(tmp_path: Path) -> 
     planned = broken.plan("file-missing")
     assert [repair.repair for repair in planned.chosen] == ["drop-lost-data-files"]
     assert "drop-statistics" in [repair.repair for repair in planned.repairs]
+
+
+def test_data_files_are_only_given_up_by_name_where_most_are_missing_at_once(tmp_path: Path) -> None:
+    broken = BrokenTable.of(tmp_path)
+    before, findings = broken.rows(), broken.findings()
+    moved = broken.folder / "elsewhere"
+    shutil.move(broken.folder / "db" / "t" / "data", moved)  # as when the file system of the data is not mounted
+
+    planned = broken.plan(data=False)
+
+    assert [(repair.repair, repair.is_chosen) for repair in planned.repairs] == [("drop-unreachable-data-files", False)]
+    assert "mounted" in str(planned)
+    assert planned.apply().snapshot_id is None
+    shutil.move(moved, broken.folder / "db" / "t" / "data")
+    assert (broken.rows(), broken.findings()) == (before, findings)
+
+
+def test_a_lost_data_file_outside_of_the_table_is_only_given_up_by_name(tmp_path: Path) -> None:
+    broken = BrokenTable.of(tmp_path)
+    outside = tmp_path / "other" / "more.parquet"
+    outside.parent.mkdir()
+    pq.write_table(pa.table({"day": ["q"], "n": [77]}, schema=SCHEMA), outside)
+    broken.table.add_files([str(outside)])
+    outside.unlink()
+
+    (repair,) = broken.plan(data=False).repairs
+    assert (repair.repair, repair.is_chosen) == ("drop-unreachable-data-files", False)
+    result = broken.plan("drop-unreachable-data-files", data=False).apply()
+    assert (result.rows_lost, broken.findings()) == (1, [])
+    snapshot = broken.table.current_snapshot()
+    assert snapshot is not None
+    assert snapshot.operation == "delete"

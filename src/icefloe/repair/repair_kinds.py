@@ -54,6 +54,14 @@ DROP_LOST_DATA_FILES = RepairKind(
     title="drop the references to data files that do not exist",
     rows="those of the lost files are lost, which no reader can have any more",
 )
+DROP_UNREACHABLE_DATA_FILES = RepairKind(
+    id="drop-unreachable-data-files",
+    rules=("file-missing",),
+    scope=Scope.SNAPSHOT,
+    title="drop the references to data files that do not exist, where most of the table's are missing or they are outside of its location",
+    rows="those of the files are lost; after a storage was only out of reach, they could have been read again",
+    named_because="the storage of the files may only be out of reach, such as a file system that is not mounted",
+)
 DROP_LOST_DELETE_FILES = RepairKind(
     id="drop-lost-delete-files",
     rules=("file-missing",),
@@ -263,6 +271,7 @@ REPAIRS: tuple[RepairKind, ...] = (
     REWRITE_MANIFESTS,
     DROP_DUPLICATE_ENTRIES,
     DROP_LOST_DATA_FILES,
+    DROP_UNREACHABLE_DATA_FILES,
     DROP_LOST_DELETE_FILES,
     DROP_DAMAGED_FILES,
     CORRECT_ENTRIES,

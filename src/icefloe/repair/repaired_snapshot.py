@@ -4,7 +4,7 @@ What is changed was planned for exactly that snapshot (`snapshot_planner.py`): o
 entries changes; a kept entry keeps its sequence numbers, so that deletes apply to it as before. Spec: Snapshots; Manifests; Sequence Numbers.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -300,7 +300,3 @@ def _edited(entries: Sequence[ManifestEntry], edits: ManifestEdits, snapshot_id:
 
 def _existing(entry: ManifestEntry, file: DataFile) -> ManifestEntry:
     return replace(entry, status=ManifestEntryStatus.EXISTING, data_file=file)
-
-
-# Returns the folder of a partition, by spec id and partition tuple.
-PartitionPath = Callable[[int, tuple[Any, ...]], str]

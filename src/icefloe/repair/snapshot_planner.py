@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from icefloe.datafile.deletes.delete_file_reader import spellings
 from icefloe.datafile.deletes.delete_loader import target_of
 from icefloe.errors import DataFileFormatError, FormatError, NoSuchFileError, StorageError, StorageUnavailableError, UnsupportedError
+from icefloe.io.locations import LocationScope, folders_of
 from icefloe.kernel.commit.new_manifest import ManifestNumbers, merge_rules
 from icefloe.kernel.commit.snapshot_attempt import path_of_partition
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
@@ -29,6 +30,7 @@ from icefloe.table.rows.write_context import snapshot_context
 from icefloe.table.table_handle import LoadedMetadata, TableHandle
 from icefloe.validation.delete_rules import DANGLING_DELETE, DANGLING_VECTOR, DeleteCheck
 from icefloe.validation.finding import Finding
+from icefloe.validation.manifest_check import total_of
 
 # Repairs after which a scan returns other rows than the snapshot before, beside those that lost files had.
 _ROWS_CHANGE = frozenset(
@@ -43,7 +45,7 @@ _ROWS_CHANGE = frozenset(
     )
 )
 # Repairs by which delete files can lose the last data file that they apply to.
-_DROPS = (kinds.DROP_LOST_DATA_FILES, kinds.DROP_DAMAGED_FILES, kinds.DROP_LOST_MANIFESTS)
+_DROPS = (kinds.DROP_LOST_DATA_FILES, kinds.DROP_UNREACHABLE_DATA_FILES, kinds.DROP_DAMAGED_FILES, kinds.DROP_LOST_MANIFESTS)
 _EntryPlace = tuple[str, int]
 _Use = tuple[bool, int, Hashable]  # whether an entry is of a delete file, the offset of its vector, and the partition that it applies to
 
@@ -119,7 +121,7 @@ class SnapshotPlanner:
         operation = Operation.REPLACE
         if set(done) & _ROWS_CHANGE:
             operation = Operation.OVERWRITE
-        elif kinds.DROP_LOST_DATA_FILES.id in done:
+        elif {kinds.DROP_LOST_DATA_FILES.id, kinds.DROP_UNREACHABLE_DATA_FILES.id} & set(done):
             operation = Operation.DELETE
         return SnapshotEdits(
             snapshot_id=self._snapshot.snapshot_id,
@@ -301,17 +303,18 @@ class SnapshotPlanner:
                 self._edits_of(place.manifest).left_out.add(place.position)
 
     def _lost_files(self, by_rule: Mapping[str, Sequence[Finding]]) -> None:
+        lost: list[tuple[_EntryPlace, DataFile]] = []
         for finding in by_rule.get("file-missing", ()):
             found = self._entry(finding)
             if found is None or not self._is_gone(found[1].data_file.file_path):
                 self.left["file-missing"].append("that the file does not exist could not be confirmed")
-                continue
-            place, entry = found
-            if not self._is_changed(place):
-                is_data = entry.data_file.content is FileContent.DATA
-                kind = kinds.DROP_LOST_DATA_FILES if is_data else kinds.DROP_LOST_DELETE_FILES
-                if self._record(kind, "file-missing", self._dropped_file("the file does not exist", entry.data_file)):
-                    self._edits_of(place[0]).removed.add(place[1])
+            elif not self._is_changed(found[0]):
+                lost.append((found[0], found[1].data_file))
+        kind_of_data = self._kind_of_lost([file for _, file in lost if file.content is FileContent.DATA])
+        for place, file in lost:
+            kind = kind_of_data if file.content is FileContent.DATA else kinds.DROP_LOST_DELETE_FILES
+            if self._record(kind, "file-missing", self._dropped_file("the file does not exist", file)):
+                self._edits_of(place[0]).removed.add(place[1])
         for rule in kinds.DROP_DAMAGED_FILES.rules:
             for finding in by_rule.get(rule, ()):
                 found = self._entry(finding)
@@ -320,6 +323,13 @@ class SnapshotPlanner:
                 place, entry = found
                 if self._record(kinds.DROP_DAMAGED_FILES, rule, self._dropped_file(finding.message, entry.data_file)):
                     self._edits_of(place[0]).removed.add(place[1])
+
+    def _kind_of_lost(self, files: Sequence[DataFile]) -> RepairKind:
+        """Return the repair for data files that do not exist: another one where it is likely that their storage is only out of reach."""
+        total = total_of(self._head.totals.values()).data_files
+        location = LocationScope(folders_of([self._metadata.location]))
+        are_inside = all(location.each(file.file_path for file in files))
+        return kinds.DROP_LOST_DATA_FILES if are_inside and 2 * len(files) <= total else kinds.DROP_UNREACHABLE_DATA_FILES
 
     def _is_gone(self, path: str) -> bool:
         """Return whether a file does not exist, by another request than that of the finding. A place that may not be read is not known to be empty."""

@@ -35,7 +35,7 @@ from icefloe.repair.metadata_commit import REPLACED_KEY, RepairedDocument, as_me
 from icefloe.repair.metadata_correction import CORRECTIONS
 from icefloe.repair.metadata_rebuild import rebuild_document
 from icefloe.repair.metadata_search import FoundMetadata, lists_of_lost_commits, search_metadata
-from icefloe.repair.repair_kinds import RepairKind, chosen_kinds
+from icefloe.repair.repair_kinds import REPAIR_BY_ID, RepairKind, Scope, chosen_kinds
 from icefloe.repair.repair_plan import LeftFinding, PlannedRepair, RepairChange, RepairPlan, RepairResult, left_finding, planned_repair
 from icefloe.repair.repaired_snapshot import REPAIR_KEY, RepairedSnapshot, SnapshotEdits, UndoneSnapshot
 from icefloe.repair.snapshot_planner import SnapshotPlanner
@@ -53,7 +53,6 @@ from icefloe.validation.table_validation import ValidationArguments, ValidationP
 MOST_REPAIRED = 100_000
 _UNREADABLE = (FormatError, UnsupportedError, NoSuchFileError, StoragePermissionError, InvalidInputError)
 _LOST = frozenset(("metadata-missing", "metadata-damaged"))
-_METADATA_KINDS = (*(kind for kind, _ in CORRECTIONS), kinds.REBUILD_MANIFEST_LISTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,12 +125,19 @@ def plan_table(handle: TableHandle, location: str, options: RepairOptions, progr
         StorageUnavailableError: The storage does not respond.
     """
     chosen = chosen_kinds(options.only)
+    if handle.store.writes_metadata and not options.only:
+        chosen = frozenset(one for one in chosen if REPAIR_BY_ID[one].scope is not Scope.METADATA)
     loaded = _loaded(handle, location)
     snapshot = None if loaded is None else _head(loaded, options.branch, handle.table_name)
     draft = _validated(handle, location, options, snapshot, progress)
     document = _document(handle, location)
     if document is not None:
         _plan_metadata(handle, location, document, loaded, draft, chosen)
+        if handle.store.writes_metadata:
+            for rule in (rule for repair in draft.repairs if not repair.is_chosen for rule in repair.rules):
+                draft.why[rule].append(
+                    f"catalog {handle.store.name} writes metadata files itself: repair it where the server keeps its tables"
+                )
     is_repairable = draft.apply is not None or loaded is not None
     if not is_repairable or any(finding.rule == "metadata-newer" for finding in draft.findings):
         _plan_restore(handle, location, draft, chosen, is_lost=loaded is None)
