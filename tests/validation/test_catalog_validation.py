@@ -54,6 +54,14 @@ def test_a_broken_rule_of_a_catalog_is_found_and_no_other(tmp_path: Path, rule_i
     assert found.findings[0].file
 
 
+def test_a_copy_in_another_folder_is_a_table_of_its_own(tmp_path: Path) -> None:
+    table = written_table(tmp_path)
+    copied = table.maintenance.rewrite_table_path(table.location(), f"{tmp_path}/copy", copy=True)
+    copy = catalog_of(tmp_path).register_table("db.copy", copied.metadata_location)
+    assert copy.metadata.table_uuid == table.metadata.table_uuid
+    assert "table-registered-twice" not in [finding.rule for finding in validate(catalog_of(tmp_path)).findings]
+
+
 def test_a_metadata_file_of_a_commit_that_lost_is_no_newer_one(tmp_path: Path) -> None:
     table = written_table(tmp_path)
     metadata = Path(table.metadata_location)

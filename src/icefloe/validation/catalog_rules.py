@@ -85,21 +85,28 @@ def _follows(file: str, name: str, io: FileIO) -> bool:
 
 
 def registered_twice(tables: Sequence[tuple[str, str | None, str | None]]) -> Iterator[tuple[str, Finding]]:
-    """Yield the tables, as name, metadata location and uuid, that have the uuid of an earlier one, each with its finding."""
-    owners: dict[str, str] = {}
+    """Yield the tables that are an earlier one under another name: they have its uuid, and their metadata files are in the same folder.
+
+    A copy in another folder may keep the uuid: its files are its own.
+
+    Args:
+        tables: The name, metadata location and uuid of each table.
+
+    Yields:
+        The name of the later table, and its finding.
+    """
+    owners: dict[tuple[str, str], str] = {}
     for name, location, table_uuid in tables:
-        key = table_uuid.lower() if table_uuid else location
-        if key is None:
+        if location is None:
             continue
+        key = (table_uuid.lower(), location.rpartition("/")[0]) if table_uuid else ("", location)
         owner = owners.setdefault(key, name)
         if owner != name:
+            same = f"both have the uuid {shown(table_uuid)} and one metadata folder" if table_uuid else "both have one metadata file"
             yield (
                 name,
                 REGISTERED_TWICE.finding(
-                    f"{shown(name)} is the same table as {shown(owner)}: both have the uuid {shown(table_uuid)}",
-                    file=location,
-                    expected=owner,
-                    actual=name,
+                    f"{shown(name)} is the same table as {shown(owner)}: {same}", file=location, expected=owner, actual=name
                 ),
             )
 
