@@ -13,7 +13,7 @@ from tests.explorer.conftest import Served, base_of, page
 from tests.explorer.faulty_table import SIGNS, SMALL_DAY
 
 from icefloe import SqlCatalog
-from icefloe.errors import InvalidFilterError, InvalidInputError, NoSuchFileError, NoSuchSnapshotError
+from icefloe.errors import InvalidFilterError, InvalidInputError, NoSuchSnapshotError, StorageError
 from icefloe.explorer import HtmlPage, html_page
 from icefloe.explorer.page import SECTIONS
 from icefloe.explorer.standalone import standalone
@@ -164,7 +164,7 @@ def test_a_file_of_a_wrong_filter_or_snapshot_is_refused(orders: Table, argument
 @pytest.mark.parametrize("path", ["", "nowhere/a.html", "a\0b.html"])
 def test_a_file_that_cannot_be_written_is_an_error_with_a_next_step(orders: Table, tmp_path: Path, path: str) -> None:
     made = HtmlPage(name="t", html="<p>")
-    with pytest.raises((NoSuchFileError, InvalidInputError)) as refused:
+    with pytest.raises((StorageError, InvalidInputError)) as refused:
         made.write(f"{tmp_path}/{path}" if path else "")
     assert refused.value.next_step
     assert list(tmp_path.iterdir()) == []
@@ -194,6 +194,27 @@ def test_an_unpartitioned_table_of_version_3_has_every_page(served: Served, tmp_
         assert "alert" not in page(client, f"{base_of(table)}/{section.name}"), section.name
     assert "deletion-vector-v1" in page(client, f"{base_of(table)}/contents?kind=file&manifest=2&entry=1")
     assert "apache-datasketches-theta-v1" in page(client, f"{base_of(table)}/contents?kind=statistics&number=1")
+
+
+@pytest.mark.parametrize("total", ["99999", None])
+def test_a_lost_file_is_found_whatever_the_totals_of_the_summary_are(served: Served, tmp_path: Path, total: str | None) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.wrong", SMALL)
+    for number in range(2):
+        table.append(pa.table({"id": [number], "name": ["a"]}, schema=SMALL))
+    metadata = Path(table.metadata_location)
+    document = json.loads(metadata.read_text())
+    summary = document["snapshots"][-1]["summary"]
+    summary.pop("total-data-files")
+    summary.update({} if total is None else {"total-data-files": total})
+    metadata.write_text(json.dumps(document))
+    lost = next(task.file.file_path for task in table.scan().plan_files())
+    Path(lost).unlink()
+    reader = StaticTable.from_metadata(str(metadata))
+    text = text_of(page(served(reader), f"{base_of(reader)}/checks"))
+    assert "Each data file was checked for its existence and size." in text
+    assert "does not exist" in text
 
 
 def test_a_lost_manifest_is_shown_in_its_place_and_other_pages_remain(served: Served, tmp_path: Path) -> None:

@@ -82,12 +82,16 @@ def _metadata(request: Request) -> Markup:
     if location != reader.metadata_location and not is_own_metadata_file(reader, location):
         raise LocationNotAllowedError(
             "the metadata log names a file that is not in the table's folder",
+            table=reader.full_name,
             path=location,
             next_step="read it with another tool if you trust it",
         )
     if reader.io.size(location) > _MOST_JSON:
         raise MetadataFormatError(
-            f"the metadata file is larger than {size_text(_MOST_JSON)}", path=location, next_step="read it with icefloe show metadata"
+            f"the metadata file is larger than {size_text(_MOST_JSON)}",
+            table=reader.full_name,
+            path=location,
+            next_step="read it with icefloe show metadata",
         )
     stored = reader.io.read(location)
     lines = request.opened.computed(

@@ -26,6 +26,8 @@ from icefloe.table.table_reader import TableReader, partition_text, sort_texts, 
 _MOST_FILES, _MOST_BYTES = 40, 8 * 1024 * 1024
 # Changes of one metadata file that are listed.
 _MOST_CHANGES = 12
+# Columns of a schema, and partition specs and sort orders, that are listed.
+_MOST_COLUMNS, _MOST_LAYOUTS = 200, 50
 # Characters of a type.
 _MOST_TYPE = 60
 # Plain commits one after the other from which on they are one item.
@@ -222,7 +224,7 @@ def _item(request: Request, version: Version) -> Markup:
 def _schema(metadata: TableMetadata, schema: Schema) -> Markup:
     is_current = schema.schema_id == metadata.current_schema_id
     fields = list(walk(schema.fields))
-    items = [_column(".".join(path), field) for path, field in fields[:200]]
+    items = [_column(".".join(path), field) for path, field in fields[:_MOST_COLUMNS]]
     if len(fields) > len(items):
         items.append(element("li", f"… and {len(fields) - len(items):,} more", class_="dim"))
     used = next((one for one in metadata.snapshots if one.schema_id == schema.schema_id), None)
@@ -247,13 +249,16 @@ def _layouts(metadata: TableMetadata) -> Sequence[str]:
             ", ".join(partition_text(str(field.transform), shortened(source_name(metadata, field.source_id))) for field in spec.fields)
             or "unpartitioned"
         )
-        for spec in metadata.partition_specs[-50:]
+        for spec in metadata.partition_specs[-_MOST_LAYOUTS:]
     ]
     orders = [
         f"Sort order {order.order_id}{', current' if order.order_id == metadata.default_sort_order_id else ''}: "
         + (", ".join(f"{key.transform}({shortened(source_name(metadata, key.source_id))})" for key in order.fields) or "unsorted")
-        for order in metadata.sort_orders[-50:]
+        for order in metadata.sort_orders[-_MOST_LAYOUTS:]
     ]
+    for texts, total, what in ((specs, len(metadata.partition_specs), "spec"), (orders, len(metadata.sort_orders), "sort order")):
+        if total > len(texts):
+            texts.append(f"… and {count_text(total - len(texts), f'older {what}')}: icefloe show metadata lists them")
     return [*specs, *orders]
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import icefloe.inspect as look
+from icefloe.errors import IcefloeError
 from icefloe.explorer.live_files import LiveFiles, live_files
 from icefloe.inspect.lookup import snapshot_id_of
 from icefloe.inspect.scan_trace import ScanTrace
@@ -155,20 +156,23 @@ class OpenedTable:
         Raises:
             StillRunningError: It is not there yet.
         """
-        snapshot_id = self.snapshot_id
+        snapshot_id, checks_files = self.snapshot_id, self.checks_files
         chosen = None if every_snapshot or snapshot_id is None else str(snapshot_id)
         return self._result(
             ("validation", chosen),
-            lambda: look.validate(self.reader, snapshot=chosen, files=self.checks_files, most_findings=100),
+            lambda: look.validate(self.reader, snapshot=chosen, files=checks_files, most_findings=100),
             "Validating the table",
         )
 
     @property
     def checks_files(self) -> bool:
-        """Whether a validation checks that each file exists."""
-        snapshot_id = self.snapshot_id
-        snapshot = None if snapshot_id is None else self.reader.metadata.snapshot_by_id(snapshot_id)
-        count = None if snapshot is None else summary_number(snapshot.summary, "total-data-files")
+        """Whether a validation checks that each file exists. The files are counted, because the totals of a summary may be wrong; see `files`."""
+        try:
+            count: int | None = sum(map(len, self.files().plan.parts))
+        except IcefloeError:  # a manifest is damaged
+            snapshot_id = self.snapshot_id
+            snapshot = None if snapshot_id is None else self.reader.metadata.snapshot_by_id(snapshot_id)
+            count = None if snapshot is None else summary_number(snapshot.summary, "total-data-files")
         return count is not None and count <= MOST_CHECKED_FILES
 
     def overhead(self) -> Any:

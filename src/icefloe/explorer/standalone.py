@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 
 from icefloe.display.markup import Markup, element, joined
-from icefloe.errors import IcefloeError, InvalidFilterError, InvalidInputError, NoSuchFileError
+from icefloe.errors import IcefloeError, InvalidFilterError, InvalidInputError, StorageError
 from icefloe.explorer.opened_table import OpenedTable, Results
 from icefloe.explorer.page import MOST_BYTES, SECTIONS, document, inline_head, section_of
 from icefloe.explorer.section import Links, Request, panel
@@ -36,7 +36,7 @@ class HtmlPage:
             path: The path, in a folder that exists.
 
         Raises:
-            NoSuchFileError: The file cannot be written.
+            StorageError: The file cannot be written.
             InvalidInputError: The path has no file name.
         """
         target = Path(path)
@@ -50,7 +50,11 @@ class HtmlPage:
             with suppress(OSError, ValueError):
                 unfinished.unlink()
             reason = getattr(error, "strerror", None) or str(error)
-            raise NoSuchFileError(f"cannot write {path}: {reason}", next_step="choose a folder that you may write to") from error
+            raise StorageError(
+                f"cannot write {path}: {reason}",
+                path=str(path),
+                next_step="choose a folder that you may write to, on a disk with free space",
+            ) from error
         return target
 
     def __repr__(self) -> str:
