@@ -579,3 +579,17 @@ def test_maintenance_is_refused_where_writes_are_staged(tmp_path: Path) -> None:
         with write_audit_publish(**words), pytest.raises(InvalidInputError, match="are staged"):  # type: ignore[arg-type]
             table.maintenance.remove_dangling_deletes()
     assert table.maintenance.rewrite_data_files().rewritten_files == 5
+
+
+def test_a_large_sort_without_spark_is_refused_unless_memory_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path)
+    small_files(table, 6)
+    before, files = content(table), data_files(tmp_path)
+    monkeypatch.setattr("icefloe.table.available_engines._spark", lambda: None)
+    monkeypatch.setattr("icefloe.maintenance.rewrite_data_files.WORK_ON_SPARK_BYTES", 1000)
+    with pytest.raises(EngineError, match="Spark, which sorts so many rows on disk, is not available") as refused:
+        table.maintenance.rewrite_data_files(sort_order="id DESC")
+    assert "engine='in-process'" in str(refused.value.next_step)
+    assert (content(table.refresh()), data_files(tmp_path)) == (before, files)
+    result = table.maintenance.rewrite_data_files(sort_order="id DESC", engine="in-process")
+    assert (result.rewritten_files, content(table.refresh())) == (6, before)

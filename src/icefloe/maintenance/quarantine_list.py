@@ -27,8 +27,6 @@ from icefloe.table.orphans.path_spill import LISTED
 _NAME = re.compile(r"_orphan-files-[0-9]{8}T[0-9]{6}-[0-9a-f]{32}\.parquet")
 # Rows of a list that are in memory at once, and the most bytes of one row group: the size is stated by the list.
 _ROWS, _MOST_ROW_GROUP = 50_000, 256 * 1024 * 1024
-# The longest path of a list.
-_LONGEST = 32 * 1024
 
 
 class _EveryName(HiddenNames):

@@ -32,7 +32,7 @@ from icefloe.maintenance.group_rewrite import GroupRewrite, GroupRewriteResult, 
 from icefloe.maintenance.rewrite_options import RewriteOptions
 from icefloe.maintenance.rewrite_order import RowOrder, without_constant_columns
 from icefloe.maintenance.rewrite_planner import FileGroup, Reason, RewritePlan, chosen_files, plan_rewrite
-from icefloe.table.available_engines import engine_for_files, engine_named
+from icefloe.table.available_engines import IN_PROCESS, WORK_ON_SPARK_BYTES, engine_for_files, engine_named
 from icefloe.table.engine import CompactionRequest, Engine
 from icefloe.table.files.file_operations import RewriteDataFiles
 from icefloe.table.files.update_snapshot import UpdateSnapshot
@@ -178,6 +178,8 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
         tasks = [task for group in batch for task in group.tasks]
         engine: Engine = engine_named(self._engine) if self._engine is not None else engine_for_files(tasks)
         if self._sorts:
+            if self._engine is None and engine is IN_PROCESS:
+                self._check_memory(batch)
             return self._write_sorted(batch, engine, target)
         parts = [(group, part) for group in batch for part in group.parts(self._options.sizes.limit)]
         outcomes = engine.compact(
@@ -194,6 +196,16 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
         for (group, _), outcome in zip(parts, outcomes, strict=True):
             added[group] += outcome.added
         return [WrittenGroup(group, files) for group, files in added.items()]
+
+    def _check_memory(self, batch: Sequence[FileGroup]) -> None:
+        """Refuse a sort without Spark of a group that would not fit in memory. Raises `EngineError`."""
+        size = max(group.size for group in batch)
+        if size >= WORK_ON_SPARK_BYTES:
+            raise EngineError(
+                f"a group of files of {self._table.full_name} has {size_text(size)}, and Spark, which sorts so many rows on disk, is not available",
+                table=self._table.full_name,
+                next_step="install icefloe[spark], choose a smaller max-file-group-size-bytes, or choose engine='in-process', which sorts in memory",
+            )
 
     def _write_sorted(self, batch: Sequence[FileGroup], engine: Engine, target: WriteTarget) -> list[_Written]:
         """Write the new files of groups, each sorted as a whole. After a failure none remains."""
