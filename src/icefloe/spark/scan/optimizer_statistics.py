@@ -1,4 +1,4 @@
-"""`column_statistics`: what the manifests know of columns, for Spark's cost-based optimizer: null counts, bounds, numbers of distinct values.
+"""`column_statistics`: statistics of columns from the manifests, for Spark's cost-based optimizer: null counts, bounds, numbers of distinct values.
 
 Statistics only guide plans, never results, so bounds count also where deletes may have removed the row that had them. Spark compares bounds of numbers, dates
 and timestamps alone; the average length of strings is in no manifest, so that Spark's default for the type remains.
@@ -6,13 +6,16 @@ Spec: Data File Fields; Table Statistics.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import isfinite
 from typing import Any
 
 import pyarrow.compute as pc
 
 from icefloe.kernel.manifest.manifest_columns import partition_column, statistic_column
+from icefloe.kernel.metadata.snapshot import Snapshot, count_of
+from icefloe.kernel.metadata.statistics_file import StatisticsFile
+from icefloe.kernel.metadata.table_history import ancestors
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.puffin.theta_sketch import NDV_PROPERTY
@@ -38,6 +41,8 @@ from icefloe.table.data_scan import DataScan
 _ALL_DISTINCT = 0.95
 # Files of which all statistics are read to find keys: they are most of a manifest, and a table of more files is seldom broadcast.
 _MOST_FILES_OF_KEYS = 1000
+# Ancestors that may have the statistics: a statement should not walk through a long history.
+_MOST_ANCESTORS = 200
 # The types whose bounds Spark's optimizer compares.
 _COMPARED = (BooleanType, IntegerType, LongType, FloatType, DoubleType, DecimalType, DateType, TimestampType, TimestamptzType)
 
@@ -74,15 +79,42 @@ def column_statistics(
 
 
 def distinct_values(scan: DataScan) -> dict[int, int]:
-    """Return the numbers of distinct values in the snapshot's statistics files, by field id. Spec: Table Statistics."""
+    """Return the numbers of distinct values, by field id, of the newest statistics file of the snapshot or of an ancestor.
+
+    Those of an ancestor count if the table has not doubled since: too small a number would make joins look larger than they are.
+
+    Spec: Table Statistics.
+    """
+    snapshot, files = scan.snapshot(), {file.snapshot_id: file for file in scan.metadata.statistics}
+    if snapshot is None or not files:
+        return {}
+    lineage = islice(ancestors(scan.metadata, snapshot.snapshot_id), _MOST_ANCESTORS)
+    counted = next((one for one in lineage if one.snapshot_id in files), None)
+    if counted is None or (counted is not snapshot and not _is_alike(counted, snapshot)):
+        return {}
+    return _distinct_values_of(files[counted.snapshot_id])
+
+
+def exact_distinct_values(scan: DataScan) -> dict[int, int]:
+    """Return the numbers of distinct values of the snapshot's own statistics file, by field id."""
     snapshot = scan.snapshot()
-    files = [] if snapshot is None else [file for file in scan.metadata.statistics if file.snapshot_id == snapshot.snapshot_id]
+    file = None if snapshot is None else next((file for file in scan.metadata.statistics if file.snapshot_id == snapshot.snapshot_id), None)
+    return {} if file is None else _distinct_values_of(file)
+
+
+def _distinct_values_of(file: StatisticsFile) -> dict[int, int]:
     counts = {}
-    for blob in (blob for file in files for blob in file.blob_metadata):
-        count = blob.properties.get(NDV_PROPERTY, "")
-        if len(blob.fields) == 1 and count.isdigit():
-            counts[blob.fields[0]] = int(count)
+    for blob in file.blob_metadata:
+        count = count_of(blob.properties.get(NDV_PROPERTY))
+        if len(blob.fields) == 1 and count is not None:
+            counts[blob.fields[0]] = count
     return counts
+
+
+def _is_alike(counted: Snapshot, snapshot: Snapshot) -> bool:
+    """Return True if a snapshot has at most twice the rows of the one whose values were counted."""
+    before, now = (count_of(one.summary.get("total-records")) for one in (counted, snapshot))
+    return before is not None and now is not None and now <= 2 * before
 
 
 def unique_columns(plan: ScanPlan, columns: Schema, distinct: Mapping[int, int]) -> list[str]:

@@ -145,7 +145,11 @@ READ_SETTINGS = (
         "`true`, with `spark.sql.sources.v2.bucketing.enabled`: scans report their partitions, so that joins by partition fields need no shuffle.",
         "`false`",
     ),
-    Option(PLANNING_SETTING, "The same; it is preferred to the one above.", java=False),
+    Option(
+        PLANNING_SETTING,
+        "`read.data-planning-mode` for the session; it is preferred to `spark.sql.iceberg.data-planning-mode`.",
+        java=False,
+    ),
 )
 
 

@@ -38,7 +38,13 @@ from icefloe.spark.scan.aggregate_pushdown import AggregateNotPushed, aggregate_
 from icefloe.spark.scan.filter_pushdown import bucket_filters, prune_buckets, to_expressions, true_of_all_rows
 from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.scan.native_scan import keep_in_jvm, stored_bytes
-from icefloe.spark.scan.optimizer_statistics import column_statistics, distinct_values, needs_bounds_of_keys, unique_columns
+from icefloe.spark.scan.optimizer_statistics import (
+    column_statistics,
+    distinct_values,
+    exact_distinct_values,
+    needs_bounds_of_keys,
+    unique_columns,
+)
 from icefloe.spark.scan.read_options import (
     PushedQuery,
     check_read_options,
@@ -376,7 +382,9 @@ class SparkScan(ConnectorScan):
         found = statistics(kept, size(kept=self._kept))
         if not self._estimates:  # without the key, a join of this scan has no estimated size
             return found
-        return found | {"uniqueColumns": unique_columns(self._plan_with_keys(), request.projection, self._distinct)}
+        return found | {
+            "uniqueColumns": unique_columns(self._plan_with_keys(), request.projection, exact_distinct_values(self._pushed.scan))
+        }
 
     def _plan_with_keys(self) -> ScanPlan:
         """Return the plan, with all statistics where keys may be found by them that the plan does not have."""

@@ -91,7 +91,9 @@ def select(catalog: Catalog, name: Sequence[str]) -> TableSelection:
     except (NoSuchTableError, NoSuchNamespaceError) as error:
         selection = _by_selector(catalog, parts)
         if selection is None:
-            raise NoSuchTableError(f"there is no table {'.'.join(parts)}", next_step="see SHOW TABLES") from error
+            raise NoSuchTableError(
+                f"there is no table {'.'.join(parts)}", next_step=f"SHOW TABLES IN {'.'.join(parts[:-1])} lists the tables"
+            ) from error
         return selection
 
 
